@@ -1,0 +1,1 @@
+//! Holds no code: the benches beside it are run with `cargo bench -p ferrodp-benches`.

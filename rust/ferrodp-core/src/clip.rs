@@ -1,0 +1,1 @@
+//! Norms, scaling, quantised rows and integer sums.

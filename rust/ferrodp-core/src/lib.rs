@@ -1,0 +1,25 @@
+//! Exact noise, clipping and integer sums for differential privacy, on plain slices.
+//!
+//! A tour, bottom up:
+//!
+//! - [`error`] and [`params`]: the one error, and values that are checked once and trusted from then on.
+//! - [`isa`]: which instruction sets this CPU has; [`blocks`]: fixed blocks of a buffer, shared among scoped threads.
+//! - [`math`]: the floating-point environment, 128-bit fixed point, big integers with directed rounding.
+//! - [`random`]: a keystream of AES-256 in counter mode, addressed by (stream, word), keyed afresh for every call.
+//! - [`sample`]: Gaussian and Laplace noise, rounded *exactly* to a grid.
+//! - [`clip`]: norms, scaling, rows quantised toward zero, sums of integers.
+//!
+//! The crate knows nothing of Python and does no input or output but asking the operating system for a key.
+#![deny(missing_docs)]
+
+pub mod blocks;
+pub mod clip;
+pub mod error;
+pub mod isa;
+pub mod math;
+pub mod params;
+pub mod random;
+pub mod sample;
+
+pub use error::Error;
+pub use isa::Isa;

@@ -1,0 +1,3 @@
+//! Arithmetic that proofs can lean on.
+
+pub mod float_environment;

@@ -1,0 +1,1 @@
+//! Noise with exactly the stated law, on a grid.

@@ -1,0 +1,1 @@
+//! Goodness of fit for the samplers; used by tests, never shipped.
