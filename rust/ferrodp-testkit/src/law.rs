@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn the_lookup_agrees_with_counting_edges() {
         for law in [Law::Gaussian, Law::Laplace] {
-            let bins = Bins::new(law, 1234.5, 1.5 * (1 << 20) as f64);
+            let bins = Bins::new(law, 1234.5, 1.5 * f64::from(1 << 20));
             let around = bins.edges.iter().flat_map(|&edge| [edge - 1, edge, edge + 1]);
             let far = [i64::MIN, -1 << 40, 0, 1 << 40, i64::MAX];
 
