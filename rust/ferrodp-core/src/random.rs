@@ -80,7 +80,8 @@ impl fmt::Debug for Key {
 pub struct Keystream(Backend);
 
 enum Backend {
-    Portable(portable::Cipher),
+    /// Boxed, for its bit-sliced keys are many times larger than the others.
+    Portable(Box<portable::Cipher>),
     #[cfg(target_arch = "x86_64")]
     AesNi(aes_ni::Cipher),
     #[cfg(target_arch = "x86_64")]
@@ -92,7 +93,7 @@ impl Keystream {
     #[must_use]
     pub fn new(isa: Isa, key: &Key) -> Self {
         Self(match isa.kind() {
-            Kind::Portable => Backend::Portable(portable::Cipher::new(&key.0)),
+            Kind::Portable => Backend::Portable(Box::new(portable::Cipher::new(&key.0))),
             // SAFETY: an `Isa` of this kind exists only where the CPU has reported AES-NI, SSE4.1 and AVX2.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => Backend::AesNi(unsafe { aes_ni::Cipher::new(&key.0) }),

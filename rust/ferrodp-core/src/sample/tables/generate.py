@@ -111,6 +111,18 @@ def permuted(degree: int) -> list[list[mp.mpf]]:
     return by_power(segments)
 
 
+def largest_inverse_density() -> list[list[mp.mpf]]:
+    """Return, in the kernel's order, an upper bound of 1/phi(z) over each of the first 16 half octaves."""
+    bounds = [mp.mpf(0)] * 16
+    for octave in range(FAST_OCTAVES):
+        for half in range(2):
+            # The interval of a word may begin half a unit below the segment: 2^-9 relative covers it many times.
+            lowest = (1 + mp.mpf(half) / 2) * mp.mpf(2) ** -(octave + 2) * (1 - mp.mpf(2) ** -9)
+            z = probit_upper(lowest)
+            bounds[((1085 - octave) % 8) * 2 + half] = mp.sqrt(2 * mp.pi) * mp.exp(z * z / 2)
+    return [bounds]
+
+
 def quantile_file() -> str:
     """Return the text of quantile.rs."""
     all_octaves = [gaussian_segment(k, h, DEGREE) for k in range(OCTAVES) for h in range(2)]
@@ -133,6 +145,12 @@ def quantile_file() -> str:
                 "PROBIT_FAST_BY_POWER",
                 "The same at a lower degree, for 31-bit words, whose own width hides the difference.",
                 permuted(FAST_DEGREE),
+            ),
+            "",
+            rows(
+                "INVERSE_DENSITY",
+                "Upper bounds of `1/φ(z)` over the same segments.",
+                largest_inverse_density(),
             ),
             "",
             rows(
