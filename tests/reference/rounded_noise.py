@@ -34,7 +34,7 @@ def word_bits(law: str, ratio: Fraction) -> int:
 
 
 def tail(law: str, x: Fraction, precision: int) -> tuple[mpf, mpf]:
-    """Return bounds on P[Z > x], relatively `2^(2 - precision)` apart, for the law of scale 1."""
+    """Return bounds on P[Z > x], `x ≥ 0`, relatively less than `2^(2 - precision)` apart, for the law of scale 1."""
     with mp.workprec(precision + GUARD):
         x = mpf(x.numerator) / x.denominator
         value = mpmath.erfc(x / mpmath.sqrt(2)) / 2 if law == "gaussian" else mpmath.exp(-x) / 2
@@ -46,8 +46,8 @@ def exceeds(law: str, x: Fraction, digits: int, known: int) -> bool | None:
     """Say whether `z > x`, where `p` is in `(digits, digits + 1) · 2^-known`; None where that is not yet decided."""
     if x <= 0:
         return True
-    low, high = tail(law, x, 2 * known)
-    with mp.workprec(2 * known + GUARD):  # exact: digits has at most `known` bits
+    low, high = tail(law, x, known + 8)  # bounds closer together than the unknown bits of p
+    with mp.workprec(known + 8):  # exact: digits + 1 has at most `known` bits
         if mpmath.ldexp(digits + 1, -known) <= low:
             return True
         if mpmath.ldexp(digits, -known) >= high:
@@ -78,9 +78,10 @@ def decide(law: str, word: int, bits: int, reveal: Callable[[int], int], center:
     if word >> (bits - 1):
         return -decide(law, word & ((1 << (bits - 1)) - 1), bits, reveal, -center, ratio)
     digits, known, block = word, bits, 0
+    precision = 80 + max(ratio.numerator.bit_length() - ratio.denominator.bit_length(), 0)
     while True:
-        precision = known + 64 + max(ratio.numerator.bit_length() - ratio.denominator.bit_length(), 0)
-        p = mpmath.ldexp(2 * digits + 1, -known - 1)
+        with mp.workprec(precision):
+            p = mpmath.ldexp(mpf(2 * digits + 1), -known - 1)
         n = math.floor(center + HALF + _exact(quantile(law, p, precision)) * ratio)
         while True:
             above = exceeds(law, (n - HALF - center) / ratio, digits, known)
@@ -106,8 +107,10 @@ def sample(key: bytes, index: int, law: str, value: float, scale: Fraction, gran
 
 
 def default_granularity(scale: Fraction, dtype: np.dtype) -> Fraction:
-    """Return the grid that is used where none is asked for."""
-    exponent = math.frexp(scale)[1] - 1 if not isinstance(scale, Fraction) else _floor_log2(scale)
+    """Return the grid that is used where none is asked for: `2^(⌊log₂ scale⌋ − 20)`, or −32 for float64."""
+    exponent = scale.numerator.bit_length() - scale.denominator.bit_length()
+    if Fraction(2) ** exponent > scale:
+        exponent -= 1
     return Fraction(2) ** (exponent - (20 if dtype == np.float32 else 32))
 
 
@@ -123,9 +126,7 @@ def output(total: int, granularity: Fraction, dtype: np.dtype) -> np.floating:
         return np.dtype(dtype).type(np.clip(np.dtype(dtype).type(nearest), -limit, limit))
 
 
-def add_noise(
-    key: bytes, law: str, values: np.ndarray, scale: float, granularity: float | None = None
-) -> np.ndarray:
+def add_noise(key: bytes, law: str, values: np.ndarray, scale: float, granularity: float | None = None) -> np.ndarray:
     """Return what a call with this key makes of `values`, in their dtype and shape."""
     exact_scale = Fraction(scale)
     grid = default_granularity(exact_scale, values.dtype) if granularity is None else Fraction(granularity)
@@ -149,10 +150,5 @@ def _tail_value(law: str, x: Fraction) -> mpf:
 
 
 def _exact(x: mpf) -> Fraction:
-    """Return the rational number that an mpf is."""
+    """Return the rational number that a positive mpf is."""
     return Fraction(x.man) * Fraction(2) ** x.exp
-
-
-def _floor_log2(x: Fraction) -> int:
-    exponent = x.numerator.bit_length() - x.denominator.bit_length()
-    return exponent if Fraction(2) ** exponent <= x else exponent - 1
