@@ -6,7 +6,7 @@
 
 use core::arch::x86_64::*;
 
-use super::chunk::{Open, Plan};
+use super::chunk::{GROUP, Open, Plan};
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
 use super::{Law, Word};
 use crate::isa::{Isa, Kind};
@@ -120,22 +120,20 @@ fn noised(
     (cut, unclear | tail)
 }
 
-/// Notes the lanes of `mask` with the values that were there.
-#[cold]
-fn note<T: super::chunk::Cell>(open: &mut Open<T>, first: usize, mask: u8, before: [T; 8]) {
-    for (lane, value) in before.into_iter().enumerate() {
-        if mask >> lane & 1 == 1 {
-            open.push(first + lane, value);
-        }
-    }
+/// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
+#[inline]
+fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut [T], &'a [U]) {
+    let len = values.len().min(words.len());
+    (&mut values[..len], &words[..len])
 }
 
 macro_rules! kernels {
-    ($module:ident, $type:ty, $load:expr, $store:expr) => {
+    ($module:ident, $type:ty, $load:expr, $widen:expr, $narrow:expr, $blend:expr, $store:expr) => {
         pub(super) mod $module {
             use super::*;
 
-            /// Adds noise to `values`, a multiple of eight of them with a word each, noting those it cannot decide.
+            /// Adds noise to `values`, a multiple of eight of them with a word each; leaves alone, and notes, what it
+            /// cannot decide.
             ///
             /// # Panics
             /// If `isa` is not AVX-512.
@@ -144,7 +142,7 @@ macro_rules! kernels {
                 plan: &Plan,
                 words: &[u8],
                 values: &mut [$type],
-                open: &mut Open<$type>,
+                open: &mut Open,
             ) {
                 assert!(isa.kind() == Kind::Avx512, "the path was chosen by this token");
                 // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
@@ -158,34 +156,34 @@ macro_rules! kernels {
             }
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn short_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open<$type>) {
-                let groups = values.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks::<32>().0);
-                for (group, (values, words)) in groups.enumerate() {
-                    let (x, sign) = short_words(words);
+            fn short_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
+                let (values, words) = paired(values.as_chunks_mut::<GROUP>().0, words.as_chunks::<32>().0);
+                for group in 0..values.len() {
+                    let (x, sign) = short_words(&words[group]);
                     let (z, segment) = probit(&PROBIT_FAST_BY_POWER, x);
                     let limit = look_up(&plan.limits, segment);
-                    finish(plan, values, x, sign, z, limit, group * 8, open);
+                    finish(plan, &mut values[group], x, sign, z, limit, &mut open.groups[group]);
                 }
             }
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn long_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open<$type>) {
+            fn long_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
                 let limit = _mm512_set1_pd(plan.limits[0]);
-                let groups = values.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks::<64>().0);
-                for (group, (values, words)) in groups.enumerate() {
-                    let (x, sign) = long_words(words);
+                let (values, words) = paired(values.as_chunks_mut::<GROUP>().0, words.as_chunks::<64>().0);
+                for group in 0..values.len() {
+                    let (x, sign) = long_words(&words[group]);
                     let (z, _) = probit(&PROBIT_BY_POWER, x);
-                    finish(plan, values, x, sign, z, limit, group * 8, open);
+                    finish(plan, &mut values[group], x, sign, z, limit, &mut open.groups[group]);
                 }
             }
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn long_laplace(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open<$type>) {
+            fn long_laplace(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
                 let limit = _mm512_set1_pd(plan.limits[0]);
-                let groups = values.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks::<64>().0);
-                for (group, (values, words)) in groups.enumerate() {
-                    let (x, sign) = long_words(words);
-                    finish(plan, values, x, sign, negative_log(x), limit, group * 8, open);
+                let (values, words) = paired(values.as_chunks_mut::<GROUP>().0, words.as_chunks::<64>().0);
+                for group in 0..values.len() {
+                    let (x, sign) = long_words(&words[group]);
+                    finish(plan, &mut values[group], x, sign, negative_log(x), limit, &mut open.groups[group]);
                 }
             }
 
@@ -194,42 +192,31 @@ macro_rules! kernels {
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
             fn finish(
                 plan: &Plan,
-                values: &mut [$type; 8],
+                values: &mut [$type; GROUP],
                 x: __m512d,
                 sign: __m512i,
                 z: __m512d,
                 limit: __m512d,
-                first: usize,
-                open: &mut Open<$type>,
+                open: &mut u8,
             ) {
-                // SAFETY: load and store stay inside the eight values.
-                let (before, v) = unsafe { $load(values.as_ptr()) };
-                let (out, mask) = noised(plan, v, x, sign, z, limit, f64::from(<$type>::MAX));
-                // SAFETY: as above.
-                unsafe { $store(values.as_mut_ptr(), out) };
-                if mask != 0 {
-                    note(open, first, mask, before);
-                }
+                // SAFETY: the load stays inside the eight values.
+                let before = unsafe { $load(values.as_ptr()) };
+                let (out, undecided) = noised(plan, $widen(before), x, sign, z, limit, f64::from(<$type>::MAX));
+                *open = undecided;
+                // SAFETY: the store stays inside the eight values.
+                unsafe { $store(values.as_mut_ptr(), $blend(undecided, $narrow(out), before)) };
             }
         }
     };
 }
 
-kernels!(
-    single,
-    f32,
-    |p: *const f32| {
-        let v = _mm256_loadu_ps(p);
-        (core::mem::transmute::<__m256, [f32; 8]>(v), _mm512_cvtps_pd(v))
-    },
-    |p: *mut f32, out: __m512d| _mm256_storeu_ps(p, _mm512_cvtpd_ps(out))
-);
+kernels!(single, f32, _mm256_loadu_ps, _mm512_cvtps_pd, _mm512_cvtpd_ps, _mm256_mask_blend_ps, _mm256_storeu_ps);
 kernels!(
     double,
     f64,
-    |p: *const f64| {
-        let v = _mm512_loadu_pd(p);
-        (core::mem::transmute::<__m512d, [f64; 8]>(v), v)
-    },
-    |p: *mut f64, out: __m512d| _mm512_storeu_pd(p, out)
+    _mm512_loadu_pd,
+    core::convert::identity,
+    core::convert::identity,
+    _mm512_mask_blend_pd,
+    _mm512_storeu_pd
 );

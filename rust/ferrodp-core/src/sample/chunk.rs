@@ -16,6 +16,9 @@ use crate::random::{BLOCK, Key, Keystream};
 /// Samples handled at once.
 pub(super) const CHUNK: usize = 1024;
 
+/// Samples that share a byte of [`Open`].
+pub(super) const GROUP: usize = 8;
+
 /// The stream of first words; extension block `j` of sample `i` is block `i` of stream `1 + j`.
 const FIRST_WORDS: u64 = 0;
 
@@ -30,7 +33,7 @@ pub trait Cell: Copy + Default + Send + Sync + 'static {
     /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of 16.
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
-    fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open<Self>);
+    fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
 }
 
 macro_rules! cell {
@@ -50,7 +53,7 @@ macro_rules! cell {
             }
 
             #[cfg(target_arch = "x86_64")]
-            fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open<Self>) {
+            fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
                 super::avx512::$kernels::first_stage(isa, plan, words, values, open);
             }
         }
@@ -94,23 +97,9 @@ impl Plan {
     }
 }
 
-/// Samples of a chunk that the first stage left open: where they are, and the values that were there.
-pub struct Open<T> {
-    samples: [(u16, T); CHUNK],
-    count: usize,
-}
-
-impl<T: Cell> Open<T> {
-    fn new() -> Self {
-        Self { samples: [(0, T::default()); CHUNK], count: 0 }
-    }
-
-    /// Notes that the sample at `index` is open and that `value` was there.
-    #[inline]
-    pub(super) fn push(&mut self, index: usize, value: T) {
-        self.samples[self.count] = (index as u16, value);
-        self.count += 1;
-    }
+/// Which samples of a chunk the first stage left open: a bit each, a byte a group. Their values are still there.
+pub struct Open {
+    pub(super) groups: [u8; CHUNK / GROUP],
 }
 
 /// A chunk's words.
@@ -135,14 +124,16 @@ impl<'a> Sampler<'a> {
 
     /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`].
     pub(super) fn add<T: Cell>(&self, start: u64, values: &mut [T]) {
-        self.with_chunks(start, values, |chunk, start, words| self.noise_chunk(&self.plan, start, words, chunk));
+        self.with_chunks(start, values, |chunk, first, words| {
+            self.noise_chunk(&self.plan, first, words, chunk);
+        });
     }
 
     /// Fills `values` with noise.
     pub(super) fn fill<T: Cell>(&self, start: u64, values: &mut [T]) {
-        self.with_chunks(start, values, |chunk, start, words| {
+        self.with_chunks(start, values, |chunk, first, words| {
             chunk.fill(T::default());
-            self.noise_chunk(&self.plan, start, words, chunk);
+            self.noise_chunk(&self.plan, first, words, chunk);
         });
     }
 
@@ -182,25 +173,43 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    /// Adds noise to one chunk: whole groups of sixteen, then the rest, padded.
     fn noise_chunk<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
-        let mut open = Open::new();
         let whole = values.len() & !15;
         let (body, rest) = values.split_at_mut(whole);
-        let word_bytes = self.word_bytes();
-        self.first_stage(plan, &words[..whole * word_bytes], body, &mut open);
-        self.settle_open(plan, start, words, body, &open);
+        let (body_words, rest_words) = words.split_at(whole * self.word_bytes());
+        self.both_stages(plan, start, body_words, body);
         if !rest.is_empty() {
             let mut padded = [T::default(); 16];
             padded[..rest.len()].copy_from_slice(rest);
-            let words = &words[whole * word_bytes..];
-            open.count = 0;
-            self.first_stage(plan, words, &mut padded, &mut open);
-            self.settle_open(plan, start + whole as u64, words, &mut padded, &open);
+            self.both_stages(plan, start + whole as u64, rest_words, &mut padded);
             rest.copy_from_slice(&padded[..rest.len()]);
         }
     }
 
-    fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open<T>) {
+    fn both_stages<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
+        let mut open = Open { groups: [0; CHUNK / GROUP] };
+        self.first_stage(plan, words, values, &mut open);
+        for (group, mask) in open.groups.into_iter().enumerate() {
+            let mut mask = mask;
+            while mask != 0 {
+                let index = group * GROUP + mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                let value = self.settle(plan, start + index as u64, self.word(words, index), values[index].widen());
+                values[index] = T::narrow(value);
+            }
+        }
+    }
+
+    /// Returns the first word of the sample at `index` of a chunk.
+    fn word(&self, words: &[u8], index: usize) -> u64 {
+        match self.plan.word {
+            Word::Short => u64::from(u32::from_le_bytes(words.as_chunks().0[index])),
+            Word::Long => u64::from_le_bytes(words.as_chunks().0[index]),
+        }
+    }
+
+    fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
         match self.isa.kind() {
             Kind::Portable => lanes::first_stage(plan, words, values, open),
             // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
@@ -208,20 +217,6 @@ impl<'a> Sampler<'a> {
             Kind::Avx2 => unsafe { lanes::first_stage_avx2(plan, words, values, open) },
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => T::first_stage_avx512(self.isa, plan, words, values, open),
-        }
-    }
-
-    fn settle_open<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T], open: &Open<T>) {
-        for &(index, value) in &open.samples[..open.count] {
-            let index = usize::from(index);
-            let word = match self.plan.word {
-                Word::Short => {
-                    let bytes = words[index * 4..][..4].try_into().expect("four bytes");
-                    u64::from(u32::from_le_bytes(bytes))
-                }
-                Word::Long => u64::from_le_bytes(words[index * 8..][..8].try_into().expect("eight bytes")),
-            };
-            values[index] = T::narrow(self.settle(plan, start + index as u64, word, value.widen()));
         }
     }
 

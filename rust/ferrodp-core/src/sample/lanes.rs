@@ -1,11 +1,8 @@
 //! First stage in plain arrays, eight lanes: the specification of the vector paths, and what every CPU can run.
 
-use super::chunk::{Cell, Open, Plan};
+use super::chunk::{Cell, GROUP as LANES, Open, Plan};
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
 use super::{Law, Word};
-
-/// Lanes of the body.
-const LANES: usize = 8;
 
 /// The exponent of 1.0, to which fraction bits are joined.
 const ONE: u64 = 1023 << 52;
@@ -21,20 +18,20 @@ pub(super) fn log_part(m: f64) -> f64 {
     LOG_BY_POWER.iter().rev().fold(0.0, |sum, coefficients| sum * t + coefficients[part])
 }
 
-/// Adds noise to `values`, a multiple of eight of them with a word each, noting those that it cannot decide.
-pub(super) fn first_stage<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open<T>) {
+/// Adds noise to `values`, a multiple of eight of them with a word each, leaving alone, and noting, what it cannot decide.
+pub(super) fn first_stage<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
     body(plan, words, values, open);
 }
 
 /// The same body, compiled for AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi2,lzcnt")]
-pub(super) fn first_stage_avx2<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open<T>) {
+pub(super) fn first_stage_avx2<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
     body(plan, words, values, open);
 }
 
 #[inline(always)]
-fn body<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open<T>) {
+fn body<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
     match (plan.word, plan.law) {
         (Word::Short, _) => groups::<T, 4>(
             plan,
@@ -89,7 +86,7 @@ fn groups<T: Cell, const WORD: usize>(
     plan: &Plan,
     words: &[u8],
     values: &mut [T],
-    open: &mut Open<T>,
+    open: &mut Open,
     split: impl Fn(&[u8; WORD]) -> (f64, u64),
     quantile: impl Fn([f64; LANES]) -> [f64; LANES],
 ) {
@@ -102,7 +99,7 @@ fn groups<T: Cell, const WORD: usize>(
             (x[lane], sign[lane]) = split(&words[lane]);
         }
         let z = quantile(x);
-        let mut undecided = [false; LANES];
+        let mut undecided = 0;
         for lane in 0..LANES {
             let steps = before[lane].widen() * plan.reciprocal;
             let whole = steps.round_ties_even();
@@ -110,15 +107,10 @@ fn groups<T: Cell, const WORD: usize>(
             let n = y.round_ties_even();
             let limit = plan.limits[(x[lane].to_bits() >> 51) as usize & 15];
             // Written so that what is not a number is undecided.
-            undecided[lane] = !((y - n).abs() < limit && x[lane] >= plan.least);
-            values[lane] = T::narrow((whole + n) * plan.width + 0.0);
+            let decided = (y - n).abs() < limit && x[lane] >= plan.least;
+            undecided |= u8::from(!decided) << lane;
+            values[lane] = if decided { T::narrow((whole + n) * plan.width + 0.0) } else { before[lane] };
         }
-        if undecided.contains(&true) {
-            for lane in 0..LANES {
-                if undecided[lane] {
-                    open.push(group * LANES + lane, before[lane]);
-                }
-            }
-        }
+        open.groups[group] = undecided;
     }
 }
