@@ -68,7 +68,7 @@ _SHIFT_ROWS = [4 * ((column + row) % 4) + row for column in range(4) for row in 
 
 
 def _mix_column(a: bytes) -> bytes:
-    """Replace each byte by 2aᵢ + 3aᵢ₊₁ + aᵢ₊₂ + aᵢ₊₃ (section 5.1.3), which is the sum of all four + aᵢ + 2(aᵢ + aᵢ₊₁)."""
+    """Replace each byte by 2aᵢ + 3aᵢ₊₁ + aᵢ₊₂ + aᵢ₊₃ (section 5.1.3): the sum of all, plus aᵢ, plus 2(aᵢ + aᵢ₊₁)."""
     whole = a[0] ^ a[1] ^ a[2] ^ a[3]
     return bytes(a[i] ^ whole ^ _DOUBLE[a[i] ^ a[(i + 1) % 4]] for i in range(4))
 

@@ -23,8 +23,8 @@ from . import keystream
 
 HALF = Fraction(1, 2)
 
-# Bits computed beyond those claimed. They cover x rounded to an mpf, which moves tail(x) by a factor 1 + x²·2^-precision
-# (x² < 2^12 for every p > 2^-2900), and the last few bits of mpmath's own functions.
+# Bits computed beyond those claimed. They cover x rounded to an mpf, which changes tail(x) by a factor of at most
+# 1 + x²·2^-precision (x² < 2^12 for every p > 2^-2900), and the last few bits of mpmath's own functions.
 GUARD = 64
 
 
@@ -74,7 +74,7 @@ def quantile(law: str, p: mpf, precision: int) -> mpf:
 
 
 def decide(law: str, word: int, bits: int, reveal: Callable[[int], int], center: Fraction, ratio: Fraction) -> int:
-    """Return `round(center + s·z·ratio)`: `bits` says how long `word` is, `reveal(j)` gives 128-bit extension block j."""
+    """Return `round(center + s·z·ratio)` for a word of `bits` bits, where `reveal(j)` gives the 128 bits of block j."""
     if word >> (bits - 1):
         return -decide(law, word & ((1 << (bits - 1)) - 1), bits, reveal, -center, ratio)
     digits, known, block = word, bits, 0
