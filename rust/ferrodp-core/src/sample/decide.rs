@@ -14,6 +14,9 @@ use crate::math::natural::Natural;
 /// at most half a unit of a number below 128, dominates.
 const QUANTILE_ERROR: [f64; 2] = [f64::EPSILON * 16.0, f64::EPSILON * 64.0]; // 2⁻⁴⁸, 2⁻⁴⁶
 
+/// 1.5·2⁵²: numbers below 2⁵¹ in size have no room for a fraction next to it.
+const ROUNDER: f64 = 6_755_399_441_055_744.0;
+
 /// The bits of one sample, revealed as they are asked for.
 #[derive(Clone, Copy)]
 pub struct Lazy<F> {
@@ -111,9 +114,10 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
     if margin > 0.25 {
         return exact::search(noise, sample, offset);
     }
-    let integer = y.round_ties_even();
+    // |y| < 2⁵¹, for the margin would be too wide otherwise: adding 1.5·2⁵² drops the fraction, nearest even.
+    let integer = (y + ROUNDER) - ROUNDER;
     if (y - integer).abs() < 0.5 - margin {
-        return integer as i128;
+        return i128::from(integer as i64);
     }
     // The truth is within ¼ of `y`, which is within ¼ of this half-integer.
     let below = y.floor() as i64;
@@ -134,7 +138,14 @@ fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
         Law::Gaussian => {
             let row = PROBIT.get(2 * octave as usize + (fraction >> 51) as usize)?;
             let t = f64::from_bits((1023 << 52) | (fraction & ((1 << 51) - 1))) - 1.25;
-            Some(row.iter().rev().fold(0.0, |sum, c| sum * t + c))
+            // Even and odd powers apart: two short chains of operations instead of a long one.
+            let square = t * t;
+            let (mut even, mut odd) = (row[14], 0.0);
+            for pair in row[..14].as_chunks::<2>().0.iter().rev() {
+                odd = odd * square + pair[1];
+                even = even * square + pair[0];
+            }
+            Some(even + odd * t)
         }
         Law::Laplace => {
             let m = f64::from_bits((1023 << 52) | fraction);
