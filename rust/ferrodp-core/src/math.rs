@@ -1,3 +1,6 @@
 //! Arithmetic that proofs can lean on.
 
 pub mod float_environment;
+pub(crate) mod interval;
+pub(crate) mod natural;
+pub(crate) mod wide;

@@ -1,1 +1,226 @@
 //! A keystream of AES-256 in counter mode, keyed afresh for every call.
+//!
+//! Words are *addressed*, not consumed: block `c` of stream `s` is `AES-256(key, s ‖ c)`, both numbers 64 bits, big
+//! endian, so a run of blocks is what NIST SP 800-38A calls CTR with the initial counter block `s ‖ c`. A block holds
+//! two 64-bit words or four 32-bit ones, little endian. Whoever needs word `i` of a stream computes where it is, so
+//! threads and vector widths cannot change which bits a sample sees, and no cursor exists that a `fork` could copy.
+//!
+//! Keys come from the operating system, one per call ([`Key::fresh`]), and are wiped when dropped. Within one key no
+//! address is used twice: a call draws from a stream for first words and from others, by sample, for extensions.
+//! The counter cannot wrap: a call is limited to fewer than 2⁶³ samples by the size of memory.
+//!
+//! Each backend is constant-time: AES instructions on x86-64 (`aes_ni`, `vaes`), and the `aes` crate for everything
+//! else (Armv8 instructions, or its bit-sliced form).
+
+use core::fmt;
+
+use zeroize::Zeroize;
+
+use crate::error::Error;
+use crate::isa::{Isa, Kind};
+
+#[cfg(target_arch = "x86_64")]
+mod aes_ni;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod vaes;
+
+/// Bytes in a block of the cipher.
+pub const BLOCK: usize = 16;
+
+/// The stream from which [`Key::derive_into`] takes keys; no sampler uses it.
+const DERIVATION_STREAM: u64 = u64::MAX;
+
+/// A 256-bit key, wiped on drop and never shown.
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// Returns 256 fresh bits from the operating system.
+    ///
+    /// # Errors
+    /// [`Error::Entropy`] if it gives none; there is no second source.
+    pub fn fresh() -> Result<Self, Error> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes)?;
+        let key = Self(bytes);
+        bytes.zeroize();
+        Ok(key)
+    }
+
+    /// Returns a key that somebody else knows: for tests and replays only.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Writes key number `call` of a seeded source: blocks `2·call` and `2·call + 1` of a stream of their own.
+    pub fn derive_into(&self, isa: Isa, call: u64, out: &mut [u8; 32]) {
+        Keystream::new(isa, self).fill(DERIVATION_STREAM, call << 1, out);
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// An expanded key: gives any block of any stream. Wiped on drop.
+pub struct Keystream(Backend);
+
+enum Backend {
+    /// Boxed, for its bit-sliced keys are many times larger than the others.
+    Portable(Box<portable::Cipher>),
+    #[cfg(target_arch = "x86_64")]
+    AesNi(aes_ni::Cipher),
+    #[cfg(target_arch = "x86_64")]
+    Vaes(vaes::Cipher),
+}
+
+impl Keystream {
+    /// Returns the keystream of `key`, computed on `isa`: the same bytes on every one.
+    #[must_use]
+    pub fn new(isa: Isa, key: &Key) -> Self {
+        Self(match isa.kind() {
+            Kind::Portable => Backend::Portable(Box::new(portable::Cipher::new(&key.0))),
+            // SAFETY: an `Isa` of this kind exists only where the CPU has reported AES-NI, SSE4.1 and AVX2.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => Backend::AesNi(unsafe { aes_ni::Cipher::new(&key.0) }),
+            // SAFETY: and of this kind only where it has reported VAES and AVX-512 besides.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => Backend::Vaes(unsafe { vaes::Cipher::new(&key.0) }),
+        })
+    }
+
+    /// Fills `out` with blocks `first_block`, `first_block + 1`, … of `stream`; the last one may be cut short.
+    pub fn fill(&self, stream: u64, first_block: u64, out: &mut [u8]) {
+        match &self.0 {
+            Backend::Portable(cipher) => cipher.fill(stream, first_block, out),
+            // SAFETY: the ciphers below exist only where their instructions do.
+            #[cfg(target_arch = "x86_64")]
+            Backend::AesNi(cipher) => unsafe { cipher.fill(stream, first_block, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Backend::Vaes(cipher) => unsafe { cipher.fill(stream, first_block, out) },
+        }
+    }
+
+    /// Returns the two 64-bit words of block `index` of `stream`.
+    #[must_use]
+    pub fn words(&self, stream: u64, index: u64) -> [u64; 2] {
+        let mut block = [0; BLOCK];
+        self.fill(stream, index, &mut block);
+        let word = |half: usize| {
+            let bytes: [u8; 8] = block[half * 8..half * 8 + 8].try_into().expect("eight bytes");
+            u64::from_le_bytes(bytes)
+        };
+        [word(0), word(1)]
+    }
+}
+
+impl fmt::Debug for Keystream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keystream(..)")
+    }
+}
+
+/// Returns the block that the cipher is applied to.
+fn counter_block(stream: u64, index: u64) -> [u8; BLOCK] {
+    ((u128::from(stream) << 64) | u128::from(index)).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NIST SP 800-38A, F.5.5: the key, and the first counter block cut in two.
+    const KEY: [u8; 32] = [
+        0x60, 0x3d, 0xeb, 0x10, 0x15, 0xca, 0x71, 0xbe, 0x2b, 0x73, 0xae, 0xf0, 0x85, 0x7d, 0x77, 0x81, 0x1f, 0x35,
+        0x2c, 0x07, 0x3b, 0x61, 0x08, 0xd7, 0x2d, 0x98, 0x10, 0xa3, 0x09, 0x14, 0xdf, 0xf4,
+    ];
+    const STREAM: u64 = 0xf0f1_f2f3_f4f5_f6f7;
+    const COUNTER: u64 = 0xf8f9_fafb_fcfd_feff;
+
+    fn naive(cipher: &Keystream, stream: u64, first: u64, len: usize) -> Vec<u8> {
+        let blocks = (0..len.div_ceil(BLOCK) as u64).map(|i| cipher.words(stream, first.wrapping_add(i)));
+        blocks.flatten().flat_map(u64::to_le_bytes).take(len).collect()
+    }
+
+    #[test]
+    fn every_isa_gives_the_stream_of_sp_800_38a() {
+        let expected = [
+            0x0b, 0xdf, 0x7d, 0xf1, 0x59, 0x17, 0x16, 0x33, 0x5e, 0x9a, 0x8b, 0x15, 0xc8, 0x60, 0xc5, 0x02, 0x5a, 0x6e,
+            0x69, 0x9d, 0x53, 0x61, 0x19, 0x06, 0x54, 0x33, 0x86, 0x3c, 0x8f, 0x65, 0x7b, 0x94,
+        ];
+        for isa in Isa::available() {
+            let mut out = [0; 32];
+
+            Keystream::new(isa, &Key::from_bytes(KEY)).fill(STREAM, COUNTER, &mut out);
+
+            assert_eq!(expected, out, "{isa:?}");
+        }
+    }
+
+    #[test]
+    fn every_isa_encrypts_the_block_of_fips_197() {
+        let key: [u8; 32] = core::array::from_fn(|i| i as u8);
+        let expected = [0x8e, 0xa2, 0xb7, 0xca, 0x51, 0x67, 0x45, 0xbf, 0xea, 0xfc, 0x49, 0x90, 0x4b, 0x49, 0x60, 0x89];
+        for isa in Isa::available() {
+            let mut out = [0; 16];
+
+            Keystream::new(isa, &Key::from_bytes(key)).fill(0x0011_2233_4455_6677, 0x8899_aabb_ccdd_eeff, &mut out);
+
+            assert_eq!(expected, out, "{isa:?}");
+        }
+    }
+
+    #[test]
+    fn every_isa_agrees_at_every_length_and_across_carries() {
+        let key = Key::from_bytes([7; 32]);
+        let reference = Keystream::new(Isa::PORTABLE, &key);
+        let starts = [0, 1, 0xff, (1 << 32) - 64, (1 << 32) - 1, 1 << 32, u64::MAX - 600];
+        for isa in Isa::available() {
+            let keystream = Keystream::new(isa, &key);
+            for start in starts {
+                for len in (0..300).chain([511, 512, 513, 1023, 1024, 1025, 4096, 8191]) {
+                    let mut out = vec![0xaa; len];
+
+                    keystream.fill(3, start, &mut out);
+
+                    assert!(naive(&reference, 3, start, len) == out, "{isa:?}: {len} bytes from block {start}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fresh_keys_differ_and_nothing_shows_them() {
+        let (one, two) = (Key::fresh().expect("entropy"), Key::fresh().expect("entropy"));
+
+        assert_ne!(one.0, two.0);
+        assert_eq!("Key(..)", format!("{one:?}"));
+        assert_eq!("Keystream(..)", format!("{:?}", Keystream::new(Isa::best(), &one)));
+    }
+
+    #[test]
+    fn derived_keys_differ_by_call_and_agree_across_isas() {
+        let seed = Key::from_bytes([9; 32]);
+        let derive = |isa, call| {
+            let mut out = [0; 32];
+            seed.derive_into(isa, call, &mut out);
+            out
+        };
+        let keys: Vec<_> = (0..100).map(|call| derive(Isa::PORTABLE, call)).collect();
+
+        for (i, key) in keys.iter().enumerate() {
+            assert_eq!(*key, derive(Isa::best(), i as u64));
+            assert!(!keys[..i].contains(key));
+        }
+    }
+}

@@ -1,1 +1,189 @@
-//! Noise with exactly the stated law, on a grid.
+//! Noise with exactly the stated law: a continuous Gaussian or Laplace variable added to a real number, and the sum
+//! rounded *exactly* to a grid.
+//!
+//! For a value `v`, a scale `σ` and a grid `g = 2^e` the sampler returns `g · round((v + σ·Z)/g)` for an ideal real
+//! `Z`. Rounding is post-processing of the continuous mechanism, so every analysis of that mechanism holds to the
+//! letter, in any dimension and with no change of sensitivity; the variance grows by `g²/12`.
+//!
+//! **Inversion.** Sample `i` owns word `i` of stream 0: a sign and the leading bits of `p ∈ (0, ½)`, whose further bits
+//! are revealed on demand from extension streams addressed by `i`. `|Z| = Φ̄⁻¹(p)` (Gaussian) or `−ln 2p` (Laplace).
+//! Given infinitely many bits this is an exact sample, and the integer `round(f + s·Z)`, `s = σ/g`, depends on finitely
+//! many of them.
+//!
+//! **Stages.** Floating point proposes; it decides only where a proven bound says that it cannot be wrong.
+//! 1. vectors of `f64` and piecewise polynomials ([`lanes`], [`avx512`]): decide all but 10⁻⁴ … 10⁻² of the samples;
+//! 2. scalar `f64` with 64 more bits of `p` ([`decide`]): the tails, and what short words left open;
+//! 3. 128-bit fixed point, error below 2⁻⁸⁰ of a grid step ([`fixed`]);
+//! 4. intervals of big integers at growing precision ([`exact`]), until disjoint. Thresholds are single points, so
+//!    this ends with probability one.
+//!
+//! Every stage answers the same question about the same bits, so which one answers cannot matter: widening the margins
+//! of the first three ([`Noise::with_widened_margins`]) must not change a single output bit, and the tests do that.
+
+use core::num::NonZeroUsize;
+
+use crate::blocks;
+use crate::error::Error;
+use crate::isa::Isa;
+use crate::math::float_environment::in_default_environment;
+use crate::params::{Granularity, floor_log2, positive};
+use crate::random::Key;
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod chunk;
+pub mod decide;
+mod exact;
+mod fixed;
+mod lanes;
+mod tables {
+    pub(super) mod mills;
+    pub(super) mod quantile;
+}
+
+/// Samples in one unit of work for a thread.
+const BLOCK: usize = 1 << 15;
+
+/// The supported `⌊log₂(scale / granularity)⌋`: at the upper end, noise of 500 scales is still below 2⁵³ steps.
+const LOG2_RATIOS: core::ops::RangeInclusive<i32> = -3..=43;
+
+/// Which continuous law is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Law {
+    /// Normal with mean 0; the scale is its standard deviation.
+    Gaussian,
+    /// Laplace with mean 0 and density `exp(−|x|/b)/2b`; the scale is `b`.
+    Laplace,
+}
+
+/// The bits that a sample starts with: a sign, and as many of `p` as fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// 32 bits: enough where the grid is coarse.
+    Short,
+    /// 64 bits.
+    Long,
+}
+
+/// A numeric type that noise can be added to.
+pub trait Element: chunk::Cell {}
+
+impl Element for f32 {}
+impl Element for f64 {}
+
+/// A law, its scale and the grid it is rounded to: checked once, used for any number of samples.
+#[derive(Clone, Debug)]
+pub struct Noise {
+    law: Law,
+    granularity: Granularity,
+    /// `s = scale/g`, exact: `g` is a power of two.
+    ratio: f64,
+    /// Added to every filter's margin, in grid steps; zero but in tests.
+    widening: f64,
+}
+
+impl Noise {
+    /// Returns noise of `law` with the given scale, rounded to multiples of `granularity`.
+    ///
+    /// # Errors
+    /// If `scale` is not finite and positive, or outside 2⁻³ … 2⁴⁴ times the granularity.
+    pub fn new(law: Law, scale: f64, granularity: Granularity) -> Result<Self, Error> {
+        let name = match law {
+            Law::Gaussian => "standard_deviation",
+            Law::Laplace => "scale",
+        };
+        let scale = positive(name, scale)?;
+        let log2_ratio = floor_log2(scale) - granularity.exponent();
+        if !LOG2_RATIOS.contains(&log2_ratio) || scale < f64::MIN_POSITIVE {
+            let (low, high) = (LOG2_RATIOS.start(), LOG2_RATIOS.end() + 1);
+            let accepted = format!("between 2^{low} and 2^{high} times the granularity {:e}", granularity.width());
+            return Err(Error::parameter(name, scale, accepted));
+        }
+        Ok(Self { law, granularity, ratio: scale * granularity.reciprocal(), widening: 0.0 })
+    }
+
+    /// Returns Gaussian noise; see [`Noise::new`].
+    ///
+    /// # Errors
+    /// As [`Noise::new`].
+    pub fn gaussian(standard_deviation: f64, granularity: Granularity) -> Result<Self, Error> {
+        Self::new(Law::Gaussian, standard_deviation, granularity)
+    }
+
+    /// Returns Laplace noise; see [`Noise::new`].
+    ///
+    /// # Errors
+    /// As [`Noise::new`].
+    pub fn laplace(scale: f64, granularity: Granularity) -> Result<Self, Error> {
+        Self::new(Law::Laplace, scale, granularity)
+    }
+
+    /// Returns the grid that is used where the caller names none: about `scale · 2⁻²⁰` for `f32`, `2⁻³²` for `f64`.
+    ///
+    /// # Errors
+    /// If `scale` is not finite and positive, or so small or large that the grid leaves its range.
+    pub fn default_granularity<T: Element>(scale: f64) -> Result<Granularity, Error> {
+        let exponent = floor_log2(positive("scale", scale)?) - T::DEFAULT_BITS;
+        Granularity::from_exponent(exponent)
+    }
+
+    /// Returns the same noise with every filter's margin widened by `steps` grid steps (at most ⅛): later stages decide
+    /// more often, and the output must not change. For tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_widened_margins(mut self, steps: f64) -> Self {
+        self.widening = steps.clamp(0.0, 0.125);
+        self
+    }
+
+    /// The grid.
+    #[must_use]
+    pub const fn granularity(&self) -> Granularity {
+        self.granularity
+    }
+
+    /// Adds noise to every value, in place: `v` becomes `g · round((v + scale·Z)/g)`, rounded once to `T`.
+    ///
+    /// A value that is not finite counts as 0, and a result beyond the range of `T` becomes its largest finite number.
+    pub fn add<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
+        let sampler = chunk::Sampler::new(self, isa, key);
+        blocks::for_each_block(values, BLOCK, threads, |start, block| {
+            in_default_environment(|| sampler.add(start as u64, block));
+        });
+    }
+
+    /// Fills `values` with noise alone: what [`Noise::add`] makes of zeros.
+    pub fn fill<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
+        let sampler = chunk::Sampler::new(self, isa, key);
+        blocks::for_each_block(values, BLOCK, threads, |start, block| {
+            in_default_environment(|| sampler.fill(start as u64, block));
+        });
+    }
+
+    /// Writes `g · (sum + N)`, rounded once to `T`, for sums of integers on this noise's own grid.
+    ///
+    /// # Errors
+    /// If `out` and `sums` differ in length.
+    pub fn add_to_sums<T: Element>(
+        &self,
+        isa: Isa,
+        key: &Key,
+        sums: &[i64],
+        out: &mut [T],
+        threads: NonZeroUsize,
+    ) -> Result<(), Error> {
+        if sums.len() != out.len() {
+            return Err(Error::Length { name: "out", given: out.len(), needed: sums.len() });
+        }
+        let sampler = chunk::Sampler::new(self, isa, key);
+        blocks::for_each_block(out, BLOCK, threads, |start, block| {
+            in_default_environment(|| sampler.add_to_sums(start as u64, &sums[start..start + block.len()], block));
+        });
+        Ok(())
+    }
+
+    /// Which words its samples start with.
+    pub(crate) fn word(&self) -> Word {
+        if self.law == Law::Gaussian && self.ratio < 2_097_152.0 { Word::Short } else { Word::Long }
+    }
+}

@@ -2,6 +2,11 @@
 
 use pyo3::prelude::*;
 
+mod array;
+mod error;
+mod isa;
+mod noise;
+
 /// The native half of `ferrodp`.
 #[pymodule]
 mod _native {
@@ -9,6 +14,10 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("isa", isa::choose()?.name())?;
+        let available: Vec<_> = ferrodp_core::Isa::available().iter().map(|isa| isa.name()).collect();
+        module.add("available_isas", available)?;
+        noise::register(module)
     }
 }

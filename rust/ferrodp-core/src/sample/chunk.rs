@@ -1,0 +1,247 @@
+//! From keystream to noised values, a chunk at a time: first stage by vectors, the rest by [`decide`].
+//!
+//! A chunk's words live in a buffer on the stack that stays in the first-level cache and is wiped afterwards; nothing
+//! else is allocated. Values are split as `v/g = r + f`, `r` the nearest integer: exact, for `g` is a power of two. Then
+//! `N = round(f + s·Z)` and the released number is `g·(r + N)`: one IEEE addition of two integers, so the result is a
+//! function of `r + N` alone, and so is whatever follows: rounding to the type, cutting to its range, dropping the sign
+//! of a zero.
+
+use super::decide::{self, Lazy, Offset};
+use super::tables::quantile::INVERSE_DENSITY;
+use super::{Law, Noise, Word, lanes};
+use crate::isa::{Isa, Kind};
+use crate::params::exp2;
+use crate::random::{BLOCK, Key, Keystream};
+
+/// Samples handled at once.
+pub(super) const CHUNK: usize = 1024;
+
+/// Samples that share a byte of [`Open`].
+pub(super) const GROUP: usize = 8;
+
+/// The stream of first words; extension block `j` of sample `i` is block `i` of stream `1 + j`.
+const FIRST_WORDS: u64 = 0;
+
+/// What the sampler needs to know of a numeric type.
+pub trait Cell: Copy + Default + Send + Sync + 'static {
+    /// `log₂(scale/g)` of the default grid.
+    const DEFAULT_BITS: i32;
+    /// The value, exactly.
+    fn widen(self) -> f64;
+    /// The value nearest to `x`, at most the largest finite number in size.
+    fn narrow(x: f64) -> Self;
+    /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of 16.
+    #[cfg(target_arch = "x86_64")]
+    #[doc(hidden)]
+    fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
+}
+
+macro_rules! cell {
+    ($type:ty, $bits:literal, $kernels:ident) => {
+        impl Cell for $type {
+            const DEFAULT_BITS: i32 = $bits;
+
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                f64::from(self)
+            }
+
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "cut to the range first")]
+            fn narrow(x: f64) -> Self {
+                x.max(f64::from(<$type>::MIN)).min(f64::from(<$type>::MAX)) as Self
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
+                super::avx512::$kernels::first_stage(isa, plan, words, values, open);
+            }
+        }
+    };
+}
+
+cell!(f32, 20, single);
+cell!(f64, 32, double);
+
+/// Numbers that the first stage needs, computed once a call.
+pub struct Plan {
+    pub(super) law: Law,
+    pub(super) word: Word,
+    pub(super) ratio: f64,
+    pub(super) width: f64,
+    pub(super) reciprocal: f64,
+    /// A sample is decided if it is closer than this to an integer; short words have one limit a segment.
+    pub(super) limits: [f64; 16],
+    /// Words below this are for later stages.
+    pub(super) least: f64,
+}
+
+impl Plan {
+    /// Error budget of the first stage, in grid steps; `tables/verify.py` checks the figures.
+    ///
+    /// Long words: the quantile is off by less than 2⁻⁴⁸ (polynomial, evaluation with or without fused operations,
+    /// bits of `p` beyond the first 53, unknown bits below 2⁻⁵⁵), for `p ≥ 2⁻⁹` (Gaussian) or `2⁻¹¹` (Laplace).
+    /// Short words: the polynomial's 2⁻³⁶ and half a unit of the word, 2⁻³³/φ(z). Then product and sum round once
+    /// each, relative to |y| < 8s + 1.
+    fn new(noise: &Noise, width: f64) -> Self {
+        let ratio = noise.ratio;
+        let rounding = (8.0 * ratio + 1.0) * exp2(-52);
+        let limit = |quantile_error: f64| 0.5 - (ratio * quantile_error + rounding + noise.widening);
+        let word = noise.word();
+        let (limits, least) = match (word, noise.law) {
+            (Word::Short, _) => (INVERSE_DENSITY[0].map(|d| limit(d * exp2(-33) + exp2(-36))), exp2(31 - 8)),
+            (Word::Long, Law::Gaussian) => ([limit(exp2(-48)); 16], exp2(63 - 8)),
+            (Word::Long, Law::Laplace) => ([limit(exp2(-48)); 16], exp2(63 - 10)),
+        };
+        Self { law: noise.law, word, ratio, width, reciprocal: 1.0 / width, limits, least }
+    }
+}
+
+/// Which samples of a chunk the first stage left open: a bit each, a byte a group. Their values are still there.
+pub struct Open {
+    pub(super) groups: [u8; CHUNK / GROUP],
+}
+
+/// A chunk's words.
+#[repr(align(64))]
+struct Words([u8; CHUNK * 8]);
+
+/// One call's sampler: shared by its threads.
+pub(super) struct Sampler<'a> {
+    noise: &'a Noise,
+    isa: Isa,
+    keystream: Keystream,
+    plan: Plan,
+    /// The same on the grid of width 1, for sums of integers.
+    unit_plan: Plan,
+}
+
+impl<'a> Sampler<'a> {
+    pub(super) fn new(noise: &'a Noise, isa: Isa, key: &Key) -> Self {
+        let plan = Plan::new(noise, noise.granularity.width());
+        Self { noise, isa, keystream: Keystream::new(isa, key), plan, unit_plan: Plan::new(noise, 1.0) }
+    }
+
+    /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`].
+    pub(super) fn add<T: Cell>(&self, start: u64, values: &mut [T]) {
+        self.with_chunks(start, values, |chunk, first, words| {
+            self.noise_chunk(&self.plan, first, words, chunk);
+        });
+    }
+
+    /// Fills `values` with noise.
+    pub(super) fn fill<T: Cell>(&self, start: u64, values: &mut [T]) {
+        self.with_chunks(start, values, |chunk, first, words| {
+            chunk.fill(T::default());
+            self.noise_chunk(&self.plan, first, words, chunk);
+        });
+    }
+
+    /// Writes `g · (sum + N)` for every sum.
+    pub(super) fn add_to_sums<T: Cell>(&self, start: u64, sums: &[i64], out: &mut [T]) {
+        let mut noise = [0.0; CHUNK];
+        let width = self.plan.width;
+        self.with_chunks(start, out, |chunk, first, words| {
+            noise.fill(0.0);
+            let noise = &mut noise[..chunk.len()];
+            self.noise_chunk(&self.unit_plan, first, words, noise);
+            let sums = &sums[(first - start) as usize..];
+            for ((out, sum), n) in chunk.iter_mut().zip(sums).zip(noise) {
+                *out = T::narrow(sum.saturating_add(*n as i64) as f64 * width);
+            }
+        });
+        zeroize::Zeroize::zeroize(noise.as_mut_slice());
+    }
+
+    /// Calls `work` with every chunk, its first sample's index and its words.
+    fn with_chunks<T>(&self, start: u64, values: &mut [T], mut work: impl FnMut(&mut [T], u64, &[u8])) {
+        let mut words = Words([0; CHUNK * 8]);
+        let word_bytes = self.word_bytes();
+        for (index, chunk) in values.chunks_mut(CHUNK).enumerate() {
+            let first = start + (index * CHUNK) as u64;
+            let used = &mut words.0[..chunk.len().next_multiple_of(16) * word_bytes];
+            self.keystream.fill(FIRST_WORDS, first * word_bytes as u64 / BLOCK as u64, used);
+            work(chunk, first, used);
+        }
+        zeroize::Zeroize::zeroize(words.0.as_mut_slice());
+    }
+
+    fn word_bytes(&self) -> usize {
+        match self.plan.word {
+            Word::Short => 4,
+            Word::Long => 8,
+        }
+    }
+
+    /// Adds noise to one chunk: whole groups of sixteen, then the rest, padded.
+    fn noise_chunk<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
+        let whole = values.len() & !15;
+        let (body, rest) = values.split_at_mut(whole);
+        let (body_words, rest_words) = words.split_at(whole * self.word_bytes());
+        self.both_stages(plan, start, body_words, body);
+        if !rest.is_empty() {
+            let mut padded = [T::default(); 16];
+            padded[..rest.len()].copy_from_slice(rest);
+            self.both_stages(plan, start + whole as u64, rest_words, &mut padded);
+            rest.copy_from_slice(&padded[..rest.len()]);
+        }
+    }
+
+    fn both_stages<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
+        let mut open = Open { groups: [0; CHUNK / GROUP] };
+        self.first_stage(plan, words, values, &mut open);
+        for (group, mask) in open.groups.into_iter().enumerate() {
+            let mut mask = mask;
+            while mask != 0 {
+                let index = group * GROUP + mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                let value = self.settle(plan, start + index as u64, self.word(words, index), values[index].widen());
+                values[index] = T::narrow(value);
+            }
+        }
+    }
+
+    /// Returns the first word of the sample at `index` of a chunk.
+    fn word(&self, words: &[u8], index: usize) -> u64 {
+        match self.plan.word {
+            Word::Short => u64::from(u32::from_le_bytes(words.as_chunks().0[index])),
+            Word::Long => u64::from_le_bytes(words.as_chunks().0[index]),
+        }
+    }
+
+    fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
+        match self.isa.kind() {
+            Kind::Portable => lanes::first_stage(plan, words, values, open),
+            // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { lanes::first_stage_avx2(plan, words, values, open) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => T::first_stage_avx512(self.isa, plan, words, values, open),
+        }
+    }
+
+    /// Returns the noised value of one sample, for certain.
+    fn settle(&self, plan: &Plan, index: u64, word: u64, value: f64) -> f64 {
+        let value = if value.is_finite() { value } else { 0.0 };
+        let steps = value * plan.reciprocal;
+        let exponent = crate::params::floor_log2(plan.width);
+        // From 2⁵³ steps on a value is a multiple of the grid, even where their number overflows.
+        let (whole, offset) = if steps.abs() >= exp2(53) {
+            (steps, Offset::new(0.0, 0))
+        } else {
+            let whole = steps.round_ties_even();
+            (whole, if whole == 0.0 { Offset::new(value, -exponent) } else { Offset::new(steps - whole, 0) })
+        };
+        let (negative, leading, width) = decide::split_word(self.noise, word);
+        let extension = |block: u64| self.keystream.words(1 + block, index);
+        let n = decide::settle(self.noise, negative, &Lazy { leading, width, extension }, offset);
+        if whole.is_infinite() {
+            return value + n as f64 * plan.width + 0.0;
+        }
+        // `n` is below 2⁵³ but with probability e^−100000; beyond, the sum of integers is formed in 128 bits.
+        if n.unsigned_abs() >= 1 << 53 && whole.abs() < exp2(100) {
+            return (whole as i128 + n) as f64 * plan.width;
+        }
+        (whole + n as f64) * plan.width + 0.0
+    }
+}

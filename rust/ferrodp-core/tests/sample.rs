@@ -1,0 +1,213 @@
+//! The sampler from outside: every path, every stage and every split into threads gives the same bits.
+
+use std::num::NonZeroUsize;
+
+use ferrodp_core::Isa;
+use ferrodp_core::params::Granularity;
+use ferrodp_core::random::Key;
+use ferrodp_core::sample::{Element, Law, Noise, decide};
+
+const SCALE: f64 = 1.1;
+
+fn key(byte: u8) -> Key {
+    Key::from_bytes([byte; 32])
+}
+
+fn one_thread() -> NonZeroUsize {
+    NonZeroUsize::MIN
+}
+
+/// Every law at ratios from the finest to the coarsest grid, so that both word sizes are used.
+fn noises() -> Vec<Noise> {
+    let mut found = Vec::new();
+    for law in [Law::Gaussian, Law::Laplace] {
+        for exponent in [-43, -40, -32, -21, -20, -10, -1, 0, 3] {
+            let granularity = Granularity::from_exponent(exponent).expect("in range");
+            found.push(Noise::new(law, SCALE, granularity).expect("in range"));
+        }
+    }
+    found
+}
+
+/// Values whose split into whole steps and a fraction is delicate on some grid of [`noises`].
+fn delicate(n: usize) -> Vec<f64> {
+    let specials = [
+        0.0,
+        -0.0,
+        0.5,
+        -0.5,
+        1.0,
+        1e-300,
+        -5e-324,
+        1e300,
+        f64::MAX,
+        f64::MIN,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        9_007_199_254_740_993.0,
+        0.1,
+        -2.5,
+        1024.0 + 1.0 / 1024.0,
+        1e9,
+    ];
+    (0..n)
+        .map(|i| if i % 3 == 0 { specials[(i / 3) % specials.len()] } else { (i as f64 * 0.7).sin() * 10.0 })
+        .collect()
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+#[test]
+fn every_isa_gives_the_same_bits() {
+    for noise in noises() {
+        for len in [0, 1, 7, 8, 15, 16, 17, 1023, 1024, 1025, 40_000] {
+            let mut expected = delicate(len);
+            noise.add(Isa::PORTABLE, &key(1), &mut expected, one_thread());
+            for isa in Isa::available() {
+                let mut values = delicate(len);
+
+                noise.add(isa, &key(1), &mut values, one_thread());
+
+                assert!(bits(&expected) == bits(&values), "{noise:?} {isa:?} {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_isa_gives_the_same_bits_in_single_precision() {
+    for noise in noises() {
+        let start: Vec<f32> = delicate(3001).into_iter().map(|v| v as f32).collect();
+        let mut expected = start.clone();
+        noise.add(Isa::PORTABLE, &key(2), &mut expected, one_thread());
+        for isa in Isa::available() {
+            let mut values = start.clone();
+
+            noise.add(isa, &key(2), &mut values, one_thread());
+
+            assert!(expected.iter().zip(&values).all(|(a, b)| a.to_bits() == b.to_bits()), "{noise:?} {isa:?}");
+        }
+    }
+}
+
+#[test]
+fn widened_margins_change_no_bit() {
+    // At 2⁻⁸ one sample in 64 reaches the third stage and, being close to a threshold, the fourth.
+    for noise in noises() {
+        let mut expected = delicate(20_000);
+        noise.add(Isa::best(), &key(3), &mut expected, one_thread());
+        for isa in Isa::available() {
+            let mut values = delicate(20_000);
+
+            noise.clone().with_widened_margins(1.0 / 256.0).add(isa, &key(3), &mut values, one_thread());
+
+            assert!(bits(&expected) == bits(&values), "{noise:?} {isa:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let noise = Noise::gaussian(SCALE, Granularity::from_exponent(-32).expect("in range")).expect("in range");
+    let mut expected = delicate(200_000);
+    noise.add(Isa::best(), &key(4), &mut expected, one_thread());
+    for threads in [2, 7] {
+        let mut values = delicate(200_000);
+
+        noise.add(Isa::best(), &key(4), &mut values, NonZeroUsize::new(threads).expect("positive"));
+
+        assert!(bits(&expected) == bits(&values), "{threads} threads");
+    }
+}
+
+#[test]
+fn released_numbers_lie_on_the_grid_and_no_zero_has_a_sign() {
+    let noise = Noise::gaussian(0.5, Granularity::from_exponent(0).expect("in range")).expect("in range");
+    for isa in Isa::available() {
+        let mut values: Vec<f64> = (0..10_000).map(|i| (f64::from(i) * 0.37).sin() * 0.4).collect();
+
+        noise.add(isa, &key(5), &mut values, one_thread());
+
+        assert!(values.iter().all(|v| v.fract() == 0.0), "{isa:?}");
+        assert!(values.iter().filter(|v| **v == 0.0).all(|v| v.is_sign_positive()), "{isa:?}");
+    }
+}
+
+#[test]
+fn filling_is_adding_to_zeros_and_sums_are_shifted_noise() {
+    for noise in noises() {
+        let mut added = vec![0.0_f64; 5000];
+        noise.add(Isa::best(), &key(6), &mut added, one_thread());
+        let mut filled = vec![f64::NAN; 5000];
+        noise.fill(Isa::best(), &key(6), &mut filled, one_thread());
+        let sums: Vec<i64> = (0..5000).map(|i| (i - 2500) << 20).collect();
+        let mut summed = vec![0.0_f64; 5000];
+        noise.add_to_sums(Isa::best(), &key(6), &sums, &mut summed, one_thread()).expect("same length");
+
+        assert_eq!(bits(&added), bits(&filled));
+        let g = noise.granularity().width();
+        for ((sum, noise), total) in sums.iter().zip(&added).zip(&summed) {
+            let n = (noise / g) as i64;
+            assert_eq!((sum + n) as f64 * g, *total);
+        }
+    }
+}
+
+#[test]
+fn results_beyond_the_range_of_the_type_become_its_largest_number() {
+    fn check<T: Element + PartialOrd + core::fmt::Debug>(largest: T, expected: f64) {
+        let exponent = ferrodp_core::params::floor_log2(expected) - 30;
+        let granularity = Granularity::from_exponent(exponent.min(900)).expect("in range");
+        let scale = granularity.width() * 1e9;
+        let noise = Noise::gaussian(scale, granularity).expect("in range");
+        for isa in Isa::available() {
+            let mut values = vec![largest; 1000];
+
+            noise.add(isa, &key(7), &mut values, one_thread());
+
+            assert!(values.iter().all(|v| *v <= largest));
+            assert!(values.contains(&largest));
+        }
+    }
+    check(f32::MAX, f64::from(f32::MAX));
+    check(f64::MAX, f64::MAX);
+}
+
+#[test]
+fn tails_are_never_cut_off() {
+    // p = 3/2·2⁻⁶⁴, 2⁻¹²⁹, 2⁻¹⁹³, 2⁻²⁵⁷ (and a digit far below): round(2³⁰z + ¼) from 100 digits of z.
+    let gaussian = [9_702_243_986, 14_075_280_179, 17_318_495_959, 20_047_085_034];
+    let laplace = [46_453_085_587, 95_265_423_098, 142_898_134_648, 190_530_846_197];
+    for (law, expected) in [(Law::Gaussian, gaussian), (Law::Laplace, laplace)] {
+        let noise = Noise::new(law, 1.0, Granularity::from_exponent(-30).expect("in range")).expect("in range");
+        for (zero_words, expected) in expected.into_iter().enumerate() {
+            let extension = |block: u64| {
+                let word = |i: u64| if i < zero_words as u64 { 0 } else { 0x8000_0000_0000_0001 };
+                [word(2 * block), word(2 * block + 1)]
+            };
+            // With no zero word to follow, the first word itself carries a bit.
+            let word = u64::from(zero_words == 0);
+
+            assert_eq!(expected, decide::settle_word(&noise, word, extension, 0.25), "{law:?} {zero_words}");
+            assert_eq!(
+                -expected,
+                decide::settle_word(&noise, word | (1 << 63), extension, -0.25),
+                "{law:?} {zero_words}"
+            );
+        }
+    }
+}
+
+#[test]
+fn scales_far_from_the_grid_are_refused() {
+    let granularity = Granularity::from_exponent(0).expect("in range");
+    for scale in [0.0, -1.0, f64::NAN, f64::INFINITY, 0.124, 17_592_186_044_416.0, 1e300] {
+        assert!(Noise::gaussian(scale, granularity).is_err(), "{scale:e}");
+    }
+    for scale in [0.125, 1.0, 17_592_186_044_415.0] {
+        assert!(Noise::gaussian(scale, granularity).is_ok(), "{scale:e}");
+    }
+}
