@@ -164,13 +164,13 @@ def gaussian_standard_deviation(
     epsilon = _validate.positive("epsilon", epsilon, toward="down")
     delta = _validate.delta(delta)
     sensitivity = _validate.positive("l2_sensitivity", l2_sensitivity)
+    if not isinstance(method, str) or method not in ("analytic", "classical"):
+        raise _validate.out_of_domain("method", '"analytic" or "classical"', method)
     if method == "analytic":
         r = arithmetic(curve.DIGITS_OF_MU)
         proposal = float_up(r.up.divide(exact(sensitivity), curve.largest_mu(exact(delta), exact(epsilon))))
-    elif method == "classical":
-        proposal = _classical(epsilon, delta, sensitivity)
     else:
-        raise _validate.out_of_domain("method", '"analytic" or "classical"', method)
+        proposal = _classical(epsilon, delta, sensitivity)
     return _certified(proposal, epsilon, delta, sensitivity)
 
 
