@@ -28,15 +28,21 @@ fn with_exponent_of_one(x: __m512i, mask: u64) -> __m512d {
     _mm512_castsi512_pd(_mm512_ternarylogic_epi64::<0xEA>(x, mask, one))
 }
 
+/// Loads a table of 16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
+fn halves(table: &[f64; 16]) -> (__m512d, __m512d) {
+    // SAFETY: both loads stay inside the 16 entries.
+    unsafe { (_mm512_loadu_pd(table.as_ptr()), _mm512_loadu_pd(table[8..].as_ptr())) }
+}
+
 /// Evaluates, lane by lane, the polynomial of that lane's segment (the low four bits of `segment`).
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
 fn polynomial<const POWERS: usize>(table: &[[f64; 16]; POWERS], segment: &Integers, t: &Floats) -> Floats {
     let mut sum = [_mm512_setzero_pd(); ABREAST];
     for (power, coefficients) in table.iter().enumerate().rev() {
-        // SAFETY: both loads stay inside the 16 entries.
-        let (low, high) =
-            unsafe { (_mm512_loadu_pd(coefficients.as_ptr()), _mm512_loadu_pd(coefficients[8..].as_ptr())) };
+        let (low, high) = halves(coefficients);
         for i in 0..ABREAST {
             let c = _mm512_permutex2var_pd(low, segment[i], high);
             sum[i] = if power == POWERS - 1 { c } else { _mm512_fmadd_pd(sum[i], t[i], c) };
@@ -186,9 +192,7 @@ macro_rules! kernels {
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
             fn short_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
-                // SAFETY: both loads stay inside the 16 limits.
-                let (low, high) =
-                    unsafe { (_mm512_loadu_pd(plan.limits.as_ptr()), _mm512_loadu_pd(plan.limits[8..].as_ptr())) };
+                let (low, high) = halves(&plan.limits);
                 let (values, words) =
                     paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 4 * PADDING }>().0);
                 for row in 0..values.len() {

@@ -6,16 +6,13 @@
 use core::cmp::Ordering;
 
 use super::tables::quantile::PROBIT;
-use super::{Law, Noise, exact, fixed};
+use super::{Law, Noise, exact, fixed, lanes};
 use crate::math::natural::Natural;
 
 /// Bound on the error of the second stage's quantile: polynomial, coefficients, evaluation and the bits of `p` beyond
 /// the 53 that it sees. `tables/verify.py` computes 2⁻⁴⁸·⁶ for the Gaussian; for Laplace the last rounding,
 /// at most half a unit of a number below 128, dominates.
 const QUANTILE_ERROR: [f64; 2] = [f64::EPSILON * 16.0, f64::EPSILON * 64.0]; // 2⁻⁴⁸, 2⁻⁴⁶
-
-/// 1.5·2⁵²: numbers below 2⁵¹ in size have no room for a fraction next to it.
-const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// The bits of one sample, revealed as they are asked for.
 #[derive(Clone, Copy)]
@@ -114,8 +111,8 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
     if margin > 0.25 {
         return exact::search(noise, sample, offset);
     }
-    // |y| < 2⁵¹, for the margin would be too wide otherwise: adding 1.5·2⁵² drops the fraction, nearest even.
-    let integer = (y + ROUNDER) - ROUNDER;
+    // |y| < 2⁴⁹, for the margin would be too wide otherwise.
+    let integer = lanes::rounded(y);
     if (y - integer).abs() < 0.5 - margin {
         return i128::from(integer as i64);
     }
@@ -149,7 +146,7 @@ fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
         }
         Law::Laplace => {
             let m = f64::from_bits((1023 << 52) | fraction);
-            Some(f64::from(octave) * core::f64::consts::LN_2 + super::lanes::log_part(m))
+            Some(f64::from(octave) * core::f64::consts::LN_2 + lanes::log_part(m))
         }
     }
 }
