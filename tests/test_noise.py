@@ -128,6 +128,22 @@ def test_samples_at_the_seams_of_blocks_are_the_references(length):
                     assert rounded_noise.output(total, grid, dtype) == found[i], (law, dtype, i)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("law", LAWS)
+def test_the_farthest_draws_of_a_long_call_are_the_references(law, dtype):
+    """Small p is for the later stages, with extension bits addressed by the sample: here in every block of the call."""
+    key = keystream.call_key(bytes(32), 0)
+    scale = rounded_noise.Fraction(1.1)
+    grid = rounded_noise.default_granularity(scale, np.dtype(dtype))
+
+    found = draw(fd.testing.seeded(bytes(32)), law, 100_000, 1.1, dtype=dtype)
+
+    for block in np.array_split(np.arange(found.size), 10):
+        for i in block[np.argsort(abs(found[block]))[-10:]].tolist():
+            total = rounded_noise.sample(key, i, law, 0.0, scale, grid)
+            assert rounded_noise.output(total, grid, dtype) == found[i], i
+
+
 @pytest.mark.parametrize("threads", [2, 7, 64])
 def test_threads_change_no_bit(threads):
     for law in LAWS:

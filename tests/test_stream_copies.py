@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
+from ferrodp.mechanisms import GaussianMechanism, LaplaceMechanism
 
 SHARED = fd.NoiseSource()
 DRAW = 64  # bytes
@@ -90,6 +91,23 @@ def test_pickling_a_source_saves_no_state():
 
     assert pickle.dumps(SHARED) == before
     assert len(before) < 100
+
+
+MECHANISMS = {
+    "gaussian": GaussianMechanism(noise_multiplier=1.0, l2_sensitivity=1.0),
+    "laplace": LaplaceMechanism(scale=1.0, l1_sensitivity=1.0),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_copies_of_a_mechanism_draw_their_own_noise(name):
+    mechanism = MECHANISMS[name]
+    copies = [mechanism, copy.copy(mechanism), copy.deepcopy(mechanism), pickle.loads(pickle.dumps(mechanism))]
+
+    def release(one):
+        return one.release(np.zeros(DRAW // 8)).tobytes()
+
+    assert_all_differ([*(release(one) for one in copies for _ in range(3)), in_fork(lambda: release(mechanism))])
 
 
 def test_forked_children_and_grandchildren_draw_their_own_noise():
