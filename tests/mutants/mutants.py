@@ -28,6 +28,7 @@ KILLERS = {
     "source": "pytest tests/test_random.py",
     "vectors": "pytest tests/test_vectors_samplers.py -k 'native_bytes or keys_its_calls'",
     "laws": "pytest tests/statistical/test_laws.py",
+    "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
 
@@ -81,10 +82,10 @@ MUTANTS = [
         "goodness",
     ),
     Mutant(
-        "64-bit words carry 36 bits",
+        "64-bit words carry 32 bits",
         CHUNK,
         USE,
-        words("if word_bytes == 8 { used.chunks_exact_mut(8).for_each(|word| word[..3].fill(0)); }"),
+        words("if word_bytes == 8 { used.chunks_exact_mut(8).for_each(|word| word[..4].fill(0)); }"),
         "goodness",
     ),
     Mutant(
@@ -196,8 +197,8 @@ MUTANTS = [
         "decisions",
     ),
     Mutant(
-        "the third stage's unknown is taken for less",
-        FIXED,
+        "what the third stage leaves open is taken for less",
+        DECIDE,
         ".unwrap_or_else(|| exact::compare(noise, sample, i128::from(below), offset))",
         ".unwrap_or(Ordering::Less)",
         "decisions",
@@ -279,6 +280,27 @@ MUTANTS = [
         "_native.add_noise(target, law, scale, exponent, self._key(), threads, False)",
         "_native.add_noise(target, law, scale**0.5, exponent, self._key(), threads, False)",
         "laws",
+    ),
+    Mutant(
+        "the noise covers half the sensitivity, as if replacing were adding",
+        "python/ferrodp/mechanisms/gaussian.py",
+        "deviation = _release.product_up(multiplier, sensitivity)",
+        "deviation = _release.product_up(multiplier, sensitivity / 2)",
+        "costs",
+    ),
+    Mutant(
+        "the noise is divided by the sensitivity",
+        "python/ferrodp/mechanisms/gaussian.py",
+        "deviation = _release.product_up(multiplier, sensitivity)",
+        "deviation = multiplier / sensitivity",
+        "costs",
+    ),
+    Mutant(
+        "Laplace noise is calibrated to 80 % of what is due",
+        "python/ferrodp/mechanisms/laplace.py",
+        "mechanism = cls(scale=scale, l1_sensitivity=sensitivity)",
+        "mechanism = cls(scale=0.8 * scale, l1_sensitivity=sensitivity)",
+        "costs",
     ),
     Mutant(
         "the grid is derived from the data",
