@@ -1,0 +1,215 @@
+"""Arrays, taken in once at the door.
+
+Whether an array is accepted depends on its type, dtype, shape and layout, never on an element. What comes back is a
+C-contiguous, aligned, native-endian base `numpy.ndarray`: the caller's own memory where it already is one, a private
+copy in the caller's shape otherwise. Nothing that carries information beside its elements is converted silently: masks,
+indexes, units, gradients and nulls would be dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _validate
+from ferrodp.errors import InvalidArray, InvalidArrayType
+
+FloatArray: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64]"
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+LARGEST_INTEGER = 2**53
+"""Python integers beyond ± this are clamped to it: clamping never moves two values apart, rounding could."""
+
+_FOREIGN = ("pandas", "pyarrow", "polars", "scipy.sparse", "sparse", "xarray", "dask")
+_DLPACK_CPU = 1  # kDLCPU
+
+
+def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...] = FLOATS) -> npt.NDArray[Any]:
+    """Return `value` as a C-contiguous, aligned, native array of one of `dtypes`; without a copy if it is one.
+
+    Python numbers and nested lists of them become float64. Other dtypes are refused, not cast: a cast can move two
+    neighboring values further apart, so it belongs to the caller, who vouches for the sensitivity.
+
+    Raises
+    ------
+    InvalidArrayType
+        For every type and dtype that is not accepted, ragged lists among them.
+    InvalidArray
+        For a list of more than 64 dimensions.
+    MemoryError
+        If a copy is needed that the machine cannot hold.
+    """
+    if type(value) is np.ndarray and value.dtype in dtypes and _is_plain(value):
+        return value
+    array = base_array(value, name)
+    native = array.dtype.newbyteorder("=") if array.dtype.kind in "iuf" else array.dtype
+    if native not in dtypes:
+        raise wrong_dtype(name, array.dtype, dtypes)
+    if _is_plain(array):
+        return array
+    _validate.fits_in_memory(name, array.nbytes)
+    return np.array(array, dtype=native, order="C", copy=True, subok=False)
+
+
+def base_array(value: object, name: str) -> npt.NDArray[Any]:
+    """Return what `value` holds as a base-class ndarray of whatever dtype and layout, sharing memory where possible."""
+    kind = type(value)  # not isinstance: that asks the object's own `__class__`, which may raise or lie
+    if issubclass(kind, (bool, np.bool_)) or value is None:
+        raise _not_an_array(name, value)
+    if issubclass(kind, (float, int, np.integer, list, tuple)):
+        return _from_numbers(value, name)
+    _refuse_what_would_lose_information(value, name)
+    if _comes_from(value, ("torch",)):
+        return _from_torch(value, name)
+    array = _converted(value)
+    if array is None:
+        raise _not_an_array(name, value)
+    _refuse_what_would_lose_information(array, name)
+    return array if type(array) is np.ndarray else np.ndarray.view(array, np.ndarray)
+
+
+def writable_target(array: object, name: str) -> npt.NDArray[Any]:
+    """Return `array` for use in place: same memory, writeable, C-contiguous, aligned, native float32 or float64.
+
+    Raises
+    ------
+    InvalidArrayType
+        If it is not an array of these dtypes: a copy would be noised in its place, and thrown away.
+    InvalidArray
+        If it is read-only, or not C-contiguous and aligned.
+    """
+    if isinstance(array, (list, tuple, int, float)):
+        raise InvalidArrayType(f"{name} must be a numpy array, got {type(array).__name__}: nothing to write to")
+    target = base_array(array, name)
+    if target.dtype not in FLOATS:
+        raise wrong_dtype(name, target.dtype, FLOATS)
+    if not target.flags.writeable:
+        raise InvalidArray(f"{name} must be writeable, got a read-only array")
+    if not _is_plain(target):
+        raise InvalidArray(f"{name} must be C-contiguous and aligned; copy it with numpy.ascontiguousarray")
+    return target
+
+
+def out_target(out: object, like: npt.NDArray[Any], *, source: object, name: str = "out") -> npt.NDArray[Any]:
+    """Return `out` if a result of the shape and dtype of `like`, computed from the caller's `source`, may go there.
+
+    The very memory of `source` is accepted (the release happens in place); memory that overlaps it otherwise is not.
+    """
+    target = writable_target(out, name)
+    if target.dtype != like.dtype:
+        raise InvalidArrayType(f"{name} must have the dtype of the value, {like.dtype}, got {target.dtype}")
+    if target.shape != like.shape:
+        raise InvalidArray(f"{name} must have the shape of the value, {like.shape}, got {target.shape}")
+    if isinstance(source, np.ndarray) and np.may_share_memory(target, source) and not _same_memory(target, source):
+        raise InvalidArray(f"{name} must be the value itself or share no memory with it")
+    return target
+
+
+def wrong_dtype(name: str, dtype: np.dtype[Any], dtypes: tuple[np.dtype[Any], ...]) -> InvalidArrayType:
+    """Return the exception for a dtype that is not accepted."""
+    accepted = " or ".join(str(each) for each in dtypes)
+    hint = f"; convert explicitly, for instance with .astype({dtypes[-1]!s})" if dtype.kind in "iuf" else ""
+    return InvalidArrayType(f"{name} must have dtype {accepted}, got {dtype}{hint}")
+
+
+def _is_plain(array: npt.NDArray[Any]) -> bool:
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned and array.dtype.isnative
+
+
+def _same_memory(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> bool:
+    """Whether `source` is element for element the memory of the C-contiguous `target`."""
+    alike = target.shape == source.shape and target.dtype == source.dtype and source.flags.c_contiguous
+    return alike and bool(target.__array_interface__["data"] == source.__array_interface__["data"])
+
+
+def _not_an_array(name: str, value: object) -> InvalidArrayType:
+    return _refused(name, "be an array of float32 or float64", f"got {type(value).__name__}; convert explicitly")
+
+
+def _refused(name: str, rule: str, reason: str) -> InvalidArrayType:
+    return InvalidArrayType(f"{name} must {rule}, {reason}")
+
+
+def _comes_from(value: object, packages: tuple[str, ...]) -> bool:
+    """Whether a class of `value` is defined in one of `packages`, which need not be installed."""
+    modules = (getattr(base, "__module__", None) for base in type(value).__mro__)
+    return any(isinstance(m, str) and any(m == p or m.startswith(p + ".") for p in packages) for m in modules)
+
+
+def _refuse_what_would_lose_information(value: object, name: str) -> None:
+    kind = type(value)
+    if issubclass(kind, np.ma.MaskedArray):
+        raise _refused(name, "not be a masked array", "its mask would be dropped; convert explicitly")
+    if issubclass(kind, np.matrix):
+        raise _refused(name, "not be a numpy.matrix", "it is always two-dimensional; convert explicitly")
+    if issubclass(kind, (str, bytes, bytearray, complex, Mapping, Set)):
+        raise _not_an_array(name, value)
+    if _comes_from(value, _FOREIGN):
+        found = f"{kind.__module__.partition('.')[0]} {kind.__name__}"
+        raise _refused(name, "be a numpy array", f"got {found}: nulls or labels would be dropped; convert explicitly")
+    if _comes_from(value, ("jax",)) and any(base.__name__ == "Tracer" for base in kind.__mro__):
+        raise _refused(name, "be a concrete array", "got a jax tracer; call this outside of jit, grad and vmap")
+
+
+def _from_torch(value: Any, name: str) -> npt.NDArray[Any]:
+    """Return the memory of a torch tensor that lies on the CPU and is no part of a graph."""
+    try:
+        fit = value.device.type == "cpu" and not value.requires_grad
+        array = value.numpy() if fit else None
+    except Exception:
+        array = None
+    if not isinstance(array, np.ndarray):
+        raise _refused(name, "be a float32 or float64 tensor on the CPU without gradient", "pass tensor.detach().cpu()")
+    return array
+
+
+def _converted(value: Any) -> npt.NDArray[Any] | None:
+    """Return what numpy makes of `value`, or None. What its methods raise is dropped: it may quote data."""
+    if issubclass(type(value), np.ndarray):
+        return np.asanyarray(value)
+    try:
+        device = getattr(type(value), "__dlpack_device__", None)
+        if device is not None and int(device(value)[0]) != _DLPACK_CPU:
+            return None
+        array = np.asanyarray(value)
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+    return array if isinstance(array, np.ndarray) and array.dtype.kind != "O" else None
+
+
+def _from_numbers(value: object, name: str) -> npt.NDArray[np.float64]:
+    """Return a number or nested lists of numbers as float64, decided by types and lengths alone."""
+    shape: list[int] = []
+    first = value
+    while isinstance(first, (list, tuple)):
+        shape.append(len(first))
+        if len(shape) > _validate.MAX_DIMENSIONS:
+            raise InvalidArray(f"{name} must have at most {_validate.MAX_DIMENSIONS} dimensions")
+        if not first:
+            break
+        first = first[0]
+    _validate.fits_in_memory(name, 8 * math.prod(shape))
+    level: list[Any] = [value]
+    for length in shape:
+        if any(not isinstance(part, (list, tuple)) or len(part) != length for part in level):
+            raise _refused(name, "not be ragged", "lists of one level must have one length; convert explicitly")
+        level = [item for part in level for item in part]
+    return np.array([_leaf(item, name) for item in level], dtype=np.float64).reshape(shape)
+
+
+def _leaf(value: Any, name: str) -> float:
+    kind = type(value)
+    if issubclass(kind, float):
+        return float.__float__(value)
+    if issubclass(kind, np.float32):
+        return float(value)
+    if issubclass(kind, (int, np.integer)) and not issubclass(kind, (bool, np.timedelta64)):
+        return float(max(-LARGEST_INTEGER, min(LARGEST_INTEGER, int(value))))
+    raise _refused(name, "hold numbers, in lists of one depth", f"got {kind.__name__} in it; convert explicitly")

@@ -1,0 +1,219 @@
+"""Scalar parameters, checked once at the door.
+
+Accepted everywhere a real number is asked for: `int`, `float`, numpy integer and floating scalars, `decimal.Decimal`
+and `fractions.Fraction`. Each is taken as exactly the number it denotes; where a float is needed, the caller says which
+way it is rounded. Refused: `bool`, `str`, `bytes`, `complex`, `None`, lists and arrays, 0-d ones too. There is no
+duck typing by `__float__`: a one-element array or tensor holds data, and data does not belong in a parameter.
+
+Messages name the parameter, the accepted values and what was given. Parameters are public; data never comes here.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from ferrodp.errors import InvalidParameter, InvalidType
+
+Real: TypeAlias = "int | float | Decimal | Fraction | np.integer[Any] | np.floating[Any]"
+Direction: TypeAlias = Literal["up", "down"]
+
+MAX_COUNT = 2**63 - 1
+"""Largest number of repetitions: what fits the native 64-bit counters."""
+MAX_THREADS = 256
+MAX_DIMENSIONS = 64
+"""numpy's own limit."""
+GRANULARITY_EXPONENTS = range(-900, 901)
+"""Exponents e of the accepted grid widths 2^e: products with 62-bit integers stay far from overflow and underflow."""
+
+_REAL_TYPES = "a real number (int, float, numpy scalar, Decimal or Fraction)"
+_DECIMAL_DIGITS = 400  # a Decimal whose leading digit is this far from the units cannot be turned into a float or ratio
+
+
+def shown(value: object) -> str:
+    """Write a parameter for a message, in bounded length."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+        return f"an int of {value.bit_length()} bits"
+    if isinstance(value, Fraction) and (value.numerator.bit_length() > 128 or value.denominator.bit_length() > 128):
+        return "a Fraction of many digits"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def out_of_domain(name: str, accepted: str, value: object) -> InvalidParameter:
+    """Return the exception for a value outside its domain."""
+    return InvalidParameter(f"{name} must be {accepted}, got {shown(value)}")
+
+
+def _wrong_type(name: str, accepted: str, value: object) -> InvalidType:
+    return InvalidType(f"{name} must be {accepted}, got {type(value).__name__}")
+
+
+def _number(name: str, value: object) -> int | float | Decimal | Fraction:
+    """Return the same number as a Python one, or raise `InvalidType`."""
+    if isinstance(value, float):  # numpy.float64 too
+        return float.__float__(value)
+    if isinstance(value, bool):
+        raise _wrong_type(name, _REAL_TYPES, value)
+    if isinstance(value, int):
+        return int.__index__(value)
+    if isinstance(value, (Decimal, Fraction)):
+        return value
+    if isinstance(value, np.integer) and not isinstance(value, np.timedelta64):
+        return int(value)
+    if isinstance(value, np.floating):  # float16, float32 and longdouble: exact as a ratio
+        return Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
+    raise _wrong_type(name, _REAL_TYPES, value)
+
+
+def _is_finite(number: int | float | Decimal | Fraction) -> bool:
+    if isinstance(number, float):
+        return math.isfinite(number)
+    return number.is_finite() if isinstance(number, Decimal) else True
+
+
+def _rounded(number: int | float | Decimal | Fraction, toward: Direction) -> float:
+    """Return the float next to a finite number on the given side; infinite if the number is out of range."""
+    if isinstance(number, float):
+        return number
+    try:
+        nearest = float(number)
+    except OverflowError:
+        nearest = math.inf if number > 0 else -math.inf
+    as_decimal = isinstance(number, Decimal)  # compared as Decimals: a ratio could have 10**9 digits
+    denoted: Any = Decimal.from_float(nearest) if as_decimal else nearest
+    if toward == "up" and denoted < number:
+        return math.nextafter(nearest, math.inf)
+    if toward == "down" and denoted > number:
+        return math.nextafter(nearest, -math.inf)
+    return nearest
+
+
+def exact(name: str, value: object) -> Fraction:
+    """Return the number that `value` denotes.
+
+    Raises `InvalidType` for anything but a real number, `InvalidParameter` if it is not finite, or is a Decimal so far
+    out of the range of floats that its ratio would fill the memory.
+    """
+    number = _number(name, value)
+    if not _is_finite(number):
+        raise out_of_domain(name, "finite", value)
+    if isinstance(number, Decimal) and number and abs(number.adjusted()) > _DECIMAL_DIGITS:
+        raise out_of_domain(name, f"0 or from 1e-{_DECIMAL_DIGITS} to 1e{_DECIMAL_DIGITS}", value)
+    return Fraction(number)
+
+
+def positive(name: str, value: object, *, toward: Direction = "up") -> float:
+    """Return `value` as a finite float > 0.
+
+    `toward` is the side to which a number that is not a float is rounded: "up" for noise scales and sensitivities,
+    "down" for clip norms and budgets.
+    """
+    if type(value) is float and 0.0 < value < math.inf:
+        return value
+    number = _number(name, value)
+    if not _is_finite(number) or not number > 0:
+        raise out_of_domain(name, "finite and > 0", value)
+    return _in_float_range(name, value, number, toward)
+
+
+def non_negative(name: str, value: object, *, toward: Direction = "up") -> float:
+    """Return `value` as a finite float ≥ 0; −0.0 becomes 0.0."""
+    number = _number(name, value)
+    if not _is_finite(number) or not number >= 0:
+        raise out_of_domain(name, "finite and >= 0", value)
+    return _in_float_range(name, value, number, toward) if number else 0.0
+
+
+def probability(name: str, value: object, *, toward: Direction = "up") -> float:
+    """Return `value` as a float in [0, 1]."""
+    number = _number(name, value)
+    if not _is_finite(number) or not 0 <= number <= 1:
+        raise out_of_domain(name, "finite and in [0, 1]", value)
+    return min(_in_float_range(name, value, number, toward), 1.0) if number else 0.0
+
+
+def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Direction = "down") -> float:
+    """Return `value` as a float in (0, 1), or [0, 1) where pure differential privacy makes sense (`zero=True`)."""
+    accepted = "finite and in [0, 1)" if zero else "finite and in (0, 1)"
+    number = _number(name, value)
+    if not _is_finite(number) or not 0 <= number < 1 or (not zero and not number):
+        raise out_of_domain(name, accepted, value)
+    if not number:
+        return 0.0
+    return min(_in_float_range(name, value, number, toward), math.nextafter(1.0, 0.0))
+
+
+def _in_float_range(name: str, value: object, number: int | float | Decimal | Fraction, toward: Direction) -> float:
+    """Return a number > 0 as a float > 0, or refuse it."""
+    result = _rounded(number, toward)
+    if not 0.0 < result < math.inf:
+        raise out_of_domain(name, f"finite and from {math.ulp(0.0):.3g} to {sys.float_info.max:.3g}", value)
+    return result
+
+
+def count(name: str, value: object, *, minimum: int = 1, maximum: int = MAX_COUNT) -> int:
+    """Return `value` as an int between `minimum` and `maximum`. Floats are refused, whole ones too."""
+    if isinstance(value, np.integer) and not isinstance(value, np.timedelta64):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong_type(name, "an int", value)
+    number = int.__index__(value)
+    if not minimum <= number <= maximum:
+        raise out_of_domain(name, f"an int from {minimum} to {maximum}", value)
+    return number
+
+
+def threads(value: object) -> int | None:
+    """Return a number of threads, or None for the library's own choice."""
+    return None if value is None else count("threads", value, maximum=MAX_THREADS)
+
+
+def granularity(value: object) -> float | None:
+    """Return a grid width, a power of two in the supported range, or None for the law's own choice."""
+    if value is None:
+        return None
+    number = _number("granularity", value)
+    low, high = GRANULARITY_EXPONENTS[0], GRANULARITY_EXPONENTS[-1]
+    if _is_finite(number) and number > 0:
+        width = _rounded(number, "up")
+        mantissa, exponent = math.frexp(width)
+        if mantissa == 0.5 and low < exponent <= high + 1 and number == Fraction(width):
+            return width
+    raise out_of_domain("granularity", f"a power of two from 2^{low} to 2^{high}", value)
+
+
+def size(value: object, *, name: str = "size", itemsize: int = 8) -> tuple[int, ...]:
+    """Return the shape of an array to be made: an int or a tuple or list of ints ≥ 0, which fits in memory."""
+    lengths = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(lengths) > MAX_DIMENSIONS:
+        raise InvalidParameter(f"{name} must have at most {MAX_DIMENSIONS} dimensions, got {len(lengths)}")
+    shape = tuple(count(name, length, minimum=0, maximum=sys.maxsize) for length in lengths)
+    fits_in_memory(name, math.prod(shape) * itemsize)
+    return shape
+
+
+def fits_in_memory(name: str, num_bytes: int) -> None:
+    """Refuse an array larger than the address space or the machine before it is asked for.
+
+    An operating system that overcommits grants such memory and kills the process later.
+    """
+    if num_bytes > sys.maxsize:
+        raise InvalidParameter(f"{name} must stand for at most {sys.maxsize} bytes")
+    if num_bytes > _physical_memory():
+        raise MemoryError(f"{name} stands for {num_bytes} bytes, more than this machine has")
+
+
+@functools.cache
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not POSIX: leave it to the allocator
+        return sys.maxsize

@@ -1,0 +1,59 @@
+"""The exceptions and warnings of FerroDP.
+
+Every exception derives from `FerroError` and from the nearest builtin, so callers who never heard of this package catch
+the right thing. Whether one is raised depends on parameters, types, shapes and dtypes, never on private values, and no
+message quotes data: an exception is an output too.
+"""
+
+__all__ = [
+    "BudgetExceeded",
+    "CalibrationError",
+    "EntropyError",
+    "FerroError",
+    "InvalidArray",
+    "InvalidArrayType",
+    "InvalidParameter",
+    "InvalidType",
+    "UnsupportedEventError",
+    "WeakPrivacyWarning",
+]
+
+
+class FerroError(Exception):
+    """Root of every exception that this package raises on purpose."""
+
+
+class InvalidParameter(FerroError, ValueError):  # noqa: N818  # what is wrong, not that it is an error
+    """A parameter of the right type lies outside its domain. Nothing was drawn, written or charged."""
+
+
+class InvalidType(FerroError, TypeError):  # noqa: N818
+    """A scalar parameter has a type that is not accepted. Nothing was drawn, written or charged."""
+
+
+class InvalidArray(FerroError, ValueError):  # noqa: N818
+    """An array has a shape, layout or overlap that is not accepted. Nothing was drawn, written or charged."""
+
+
+class InvalidArrayType(InvalidArray, TypeError):  # noqa: N818
+    """An array, or what was given in its place, has a type or dtype that is not accepted."""
+
+
+class EntropyError(FerroError, OSError):
+    """The operating system gave no random bytes. Nothing was written; there is no other source to fall back to."""
+
+
+class CalibrationError(FerroError, ValueError):
+    """No noise in the supported range reaches the target. The message holds the best value within reach."""
+
+
+class UnsupportedEventError(FerroError, ValueError):
+    """An accountant has no proven bound for this event. Its state is as it was before the call."""
+
+
+class BudgetExceeded(FerroError):  # noqa: N818
+    """The privacy budget does not allow this release, so it did not happen."""
+
+
+class WeakPrivacyWarning(UserWarning):
+    """The parameters are valid and the guarantee is true, but it promises next to nothing."""
