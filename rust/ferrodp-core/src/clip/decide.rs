@@ -56,8 +56,8 @@ impl Rule {
         if T::SQUARES_FIT || TRUSTED.contains(&total) {
             return self.compare(total, 1.0, leaves);
         }
-        let largest = leaves.clone().fold(0.0, |a: f64, leaf| a.max(largest_magnitude(self.isa, leaf)));
-        if !largest.is_finite() {
+        let largest = largest_magnitude(self.isa, leaves.clone());
+        if largest.is_nan() {
             return Decision { norm: f64::NAN, fate: Fate::Zero };
         }
         if largest == 0.0 {
@@ -98,5 +98,58 @@ impl Rule {
         leaves.flatten().for_each(|x| add(&mut row, x.widen()));
         add(&mut bound, self.bound);
         row.cmp(&bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide<T: Element>(row: &[T], bound: f64, power: Power) -> Decision {
+        let isa = Isa::best();
+        let budget = ErrorBudget::new([row.len()].into_iter());
+        let mut total = [0.0];
+        add_powers(isa, power, row, row.len(), 1.0, &mut total);
+        Rule { isa, power, bound, budget }.decide(total[0], [row].into_iter())
+    }
+
+    #[test]
+    fn rows_at_the_bound_are_kept_and_the_next_ones_are_not() {
+        for power in [Power::First, Power::Second] {
+            for bound in [1.0, 3.0_f64.next_up(), 1e-100, 1e100, 1e150, 1e-150] {
+                let fate = |x: f64| decide(&[0.0, x, 0.0], bound, power).fate;
+
+                assert_eq!(Fate::Keep { close: true }, fate(bound));
+                assert_eq!(Fate::Keep { close: true }, fate(-bound.next_down()));
+                assert!(matches!(fate(bound.next_up()), Fate::Shrink { factor, .. } if factor < 1.0));
+                assert_eq!(Fate::Keep { close: false }, fate(bound * (1.0 - 1e-12)));
+            }
+        }
+    }
+
+    #[test]
+    fn ties_are_broken_by_the_last_bit_of_any_element() {
+        let tiny = f64::from_bits(1);
+
+        assert_eq!(Fate::Keep { close: true }, decide(&[0.5; 4], 1.0, Power::Second).fate);
+        assert_eq!(Fate::Keep { close: true }, decide(&[0.25_f32; 4], 1.0, Power::First).fate);
+        assert!(matches!(decide(&[0.5, 0.5, 0.5, 0.5, tiny], 1.0, Power::Second).fate, Fate::Shrink { .. }));
+        assert!(matches!(decide(&[0.5, 0.5, tiny], 1.0, Power::First).fate, Fate::Shrink { .. }));
+        assert!(matches!(decide(&[0.5_f32, 0.5, 0.5, 0.5, 1e-45], 1.0, Power::Second).fate, Fate::Shrink { .. }));
+    }
+
+    #[test]
+    fn rows_whose_squares_leave_the_range_are_scaled_by_a_power_of_two() {
+        for (row, scale) in [([1e200, 0.0], exp2(-664)), ([1e308, f64::MAX], exp2(-1022)), ([2e160, 1.0], exp2(-532))] {
+            let Fate::Shrink { scale: found, factor } = decide(&row, 1.0, Power::Second).fate else {
+                panic!("a long row is shrunk");
+            };
+
+            assert_eq!(scale, found);
+            let norm = row.iter().map(|x| x * scale * factor).fold(0.0, f64::hypot);
+            assert!((norm - 1.0).abs() < 1e-12, "{norm}");
+        }
+        let tiny = decide(&[1e-200, -5e-324], 1.0, Power::Second);
+        assert_eq!(Decision { norm: 1e-200, fate: Fate::Keep { close: false } }, tiny);
     }
 }

@@ -108,15 +108,8 @@ fn copy_and_decide<T: Element>(isa: Isa, power: Power, leaves: &mut [(&[T], &mut
 }
 
 fn copy_and_clamp<T: Element>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
-    let mut norm = 0.0_f64;
-    for (row, out) in &mut *leaves {
-        out.copy_from_slice(row);
-        let largest = largest_magnitude(isa, out);
-        norm = if largest.is_finite() { norm.max(largest) } else { f64::NAN };
-        if norm.is_nan() {
-            break;
-        }
-    }
+    leaves.iter_mut().for_each(|(row, out)| out.copy_from_slice(row));
+    let norm = largest_magnitude(isa, leaves.iter().map(|(_, out)| &**out));
     if norm.is_nan() {
         return Decision { norm, fate: Fate::Zero };
     }

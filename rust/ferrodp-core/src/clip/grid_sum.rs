@@ -315,3 +315,84 @@ impl<T: Element> Adding<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: NonZeroUsize = NonZeroUsize::MIN;
+
+    /// Adds `first` as it was measured and `second` as it was added: an array that another thread changed meanwhile.
+    fn add_changing(
+        first: &[f64],
+        second: &[f64],
+        width: usize,
+        threads: NonZeroUsize,
+    ) -> (GridSum, Result<(), Error>) {
+        let clip = ClipNorm::new::<f64>(1.0).expect("in range");
+        let mut sum = GridSum::new(clip, width).expect("memory");
+        let rows = |data| Rows::new([(data, width)], first.len() / width).expect("lengths agree");
+        let readings = [&rows(first), &rows(second)];
+        let outcome = Isa::available()
+            .into_iter()
+            .map(|isa| {
+                sum = GridSum::new(clip, width).expect("memory");
+                sum.add_read_twice(isa, readings, threads)
+            })
+            .reduce(|a, b| {
+                assert_eq!(a, b);
+                b
+            });
+        (sum, outcome.expect("there is a path for every CPU"))
+    }
+
+    #[test]
+    fn a_row_that_grows_while_it_is_added_breaks_the_sum() {
+        let small = vec![0.01; 3000];
+        for grown in [1.0, 1e300, 1e16, f64::INFINITY, f64::NAN, -4.0e6] {
+            for (width, position) in [(3000, 0), (3000, 2999), (100, 1234), (1, 17)] {
+                for threads in [1, 2] {
+                    let mut changed = small.clone();
+                    changed[position] = grown * 1.1;
+                    let threads = NonZeroUsize::new(threads).expect("positive");
+                    let (mut sum, outcome) = add_changing(&small, &changed, width, threads);
+
+                    assert_eq!(Err(Error::Mutated), outcome, "{grown:e} of {width}");
+                    assert_eq!(Err(Error::Mutated), sum.integers());
+                    assert_eq!(Err(Error::Mutated), sum.add(Isa::best(), &Rows::one(&[&small[..width]]), ONE));
+                    let mut other = GridSum::new(sum.clip(), width).expect("memory");
+                    assert_eq!(Err(Error::Mutated), other.merge(&sum));
+                    assert_eq!(Err(Error::Mutated), sum.merge(&other));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_at_the_bound_that_grows_by_one_step_breaks_the_sum() {
+        let exact = [0.5; 4];
+        let step = 2.0_f64.powi(-29);
+        let (sum, outcome) = add_changing(&exact, &[0.5, 0.5, 0.5, 0.5 + step], 4, ONE);
+
+        assert_eq!((Err(Error::Mutated), Err(Error::Mutated)), (outcome, sum.integers().map(drop)));
+        assert_eq!(Ok(()), add_changing(&exact, &[0.5, 0.5, 0.5, 0.5 + 0.9 * step], 4, ONE).1);
+    }
+
+    #[test]
+    fn a_shrunk_row_that_grows_by_a_trillionth_breaks_the_sum() {
+        let row = vec![1.0; 5000];
+        let mut grown = row.clone();
+        grown[77] += 1e-6; // relative to the norm's square: 2e-6 of 5000, and the slack is 8 · 153 · 2^-53 = 1.4e-13
+
+        assert_eq!(Ok(()), add_changing(&row, &row, 5000, ONE).1);
+        assert_eq!(Err(Error::Mutated), add_changing(&row, &grown, 5000, ONE).1);
+    }
+
+    #[test]
+    fn a_row_that_shrinks_meanwhile_is_as_good_as_any() {
+        let (sum, outcome) = add_changing(&[0.5; 4], &[0.25; 4], 4, ONE);
+
+        assert_eq!(Ok(()), outcome);
+        assert_eq!(Ok(&[1 << 27; 4][..]), sum.integers());
+    }
+}
