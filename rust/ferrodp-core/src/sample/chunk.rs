@@ -16,6 +16,9 @@ use crate::random::{BLOCK, Key, Keystream};
 /// Samples handled at once.
 pub(super) const CHUNK: usize = 1024;
 
+/// The first stage takes values in multiples of this.
+pub(super) const PADDING: usize = 16;
+
 /// Samples that share a byte of [`Open`].
 pub(super) const GROUP: usize = 8;
 
@@ -30,7 +33,7 @@ pub trait Cell: Copy + Default + Send + Sync + 'static {
     fn widen(self) -> f64;
     /// The value nearest to `x`, at most the largest finite number in size.
     fn narrow(x: f64) -> Self;
-    /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of 16.
+    /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of [`PADDING`].
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
     fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
@@ -159,7 +162,7 @@ impl<'a> Sampler<'a> {
         let word_bytes = self.word_bytes();
         for (index, chunk) in values.chunks_mut(CHUNK).enumerate() {
             let first = start + (index * CHUNK) as u64;
-            let used = &mut words.0[..chunk.len().next_multiple_of(16) * word_bytes];
+            let used = &mut words.0[..chunk.len().next_multiple_of(PADDING) * word_bytes];
             self.keystream.fill(FIRST_WORDS, first * word_bytes as u64 / BLOCK as u64, used);
             work(chunk, first, used);
         }
@@ -173,14 +176,14 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Adds noise to one chunk: whole groups of sixteen, then the rest, padded.
+    /// Adds noise to one chunk: what comes in multiples of [`PADDING`], then the rest, padded.
     fn noise_chunk<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
-        let whole = values.len() & !15;
+        let whole = values.len() / PADDING * PADDING;
         let (body, rest) = values.split_at_mut(whole);
         let (body_words, rest_words) = words.split_at(whole * self.word_bytes());
         self.both_stages(plan, start, body_words, body);
         if !rest.is_empty() {
-            let mut padded = [T::default(); 16];
+            let mut padded = [T::default(); PADDING];
             padded[..rest.len()].copy_from_slice(rest);
             self.both_stages(plan, start + whole as u64, rest_words, &mut padded);
             rest.copy_from_slice(&padded[..rest.len()]);
@@ -190,10 +193,10 @@ impl<'a> Sampler<'a> {
     fn both_stages<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
         let mut open = Open { groups: [0; CHUNK / GROUP] };
         self.first_stage(plan, words, values, &mut open);
-        for (group, mask) in open.groups.into_iter().enumerate() {
-            let mut mask = mask;
+        for (word, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
+            let mut mask = u64::from_le_bytes(*groups);
             while mask != 0 {
-                let index = group * GROUP + mask.trailing_zeros() as usize;
+                let index = word * 64 + mask.trailing_zeros() as usize;
                 mask &= mask - 1;
                 let value = self.settle(plan, start + index as u64, self.word(words, index), values[index].widen());
                 values[index] = T::narrow(value);
@@ -238,8 +241,13 @@ impl<'a> Sampler<'a> {
         if whole.is_infinite() {
             return value + n as f64 * plan.width + 0.0;
         }
+        if let Ok(n) = i64::try_from(n)
+            && n.unsigned_abs() < 1 << 53
+        {
+            return (whole + n as f64) * plan.width + 0.0;
+        }
         // `n` is below 2⁵³ but with probability e^−100000; beyond, the sum of integers is formed in 128 bits.
-        if n.unsigned_abs() >= 1 << 53 && whole.abs() < exp2(100) {
+        if whole.abs() < exp2(100) {
             return (whole as i128 + n) as f64 * plan.width;
         }
         (whole + n as f64) * plan.width + 0.0
