@@ -2,6 +2,17 @@ from typing import Any
 
 import numpy.typing as npt
 
+__all__ = [
+    "__version__",
+    "add_noise",
+    "available_isas",
+    "bit_generator_capsule",
+    "derive_key",
+    "isa",
+    "random_bytes",
+    "release_scalar",
+]
+
 __version__: str
 isa: str
 available_isas: list[str]

@@ -200,9 +200,9 @@ class BitGenerator:
     AES-256 in counter mode under a key of the operating system, replaced after every 2 KB, so that numbers already
     drawn cannot be recovered from memory. Key and buffer lie in memory that the kernel wipes in a child process: a
     forked or cloned child draws from a key of its own. (Where the system cannot do that, each number is asked of the
-    operating system.) A virtual machine that is revived twice from one snapshot repeats at most the rest of a buffer. Copies and
-    pickles would repeat the stream and are refused. Should the operating system give no key, the process ends: numpy's
-    protocol has no way to report an error.
+    operating system.) A virtual machine that is revived twice from one snapshot repeats at most the rest of a buffer.
+    Copies and pickles would repeat the stream and are refused. Should the operating system give no key, the process
+    ends: numpy's protocol has no way to report an error.
 
     Examples
     --------
