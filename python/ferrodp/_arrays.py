@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -171,7 +171,7 @@ def _from_torch(value: Any, name: str) -> npt.NDArray[Any]:
 def _converted(value: Any) -> npt.NDArray[Any] | None:
     """Return what numpy makes of `value`, or None. What its methods raise is dropped: it may quote data."""
     if issubclass(type(value), np.ndarray):
-        return np.asanyarray(value)
+        return cast("npt.NDArray[Any]", value)
     try:
         device = getattr(type(value), "__dlpack_device__", None)
         if device is not None and int(device(value)[0]) != _DLPACK_CPU:

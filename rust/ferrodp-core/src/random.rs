@@ -21,6 +21,7 @@ use crate::isa::{Isa, Kind};
 
 #[cfg(target_arch = "x86_64")]
 mod aes_ni;
+pub mod generator;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod vaes;
@@ -28,7 +29,7 @@ mod vaes;
 /// Bytes in a block of the cipher.
 pub const BLOCK: usize = 16;
 
-/// The stream from which [`Key::derive`] takes keys; no sampler uses it.
+/// The stream from which [`Key::derive_into`] takes keys; no sampler uses it.
 const DERIVATION_STREAM: u64 = u64::MAX;
 
 /// A 256-bit key, wiped on drop and never shown.
@@ -53,14 +54,9 @@ impl Key {
         Self(bytes)
     }
 
-    /// Returns key number `call` of a seeded source: blocks `2·call` and `2·call + 1` of a stream of their own.
-    #[must_use]
-    pub fn derive(&self, isa: Isa, call: u64) -> Self {
-        let mut bytes = [0; 32];
-        Keystream::new(isa, self).fill(DERIVATION_STREAM, call << 1, &mut bytes);
-        let key = Self(bytes);
-        bytes.zeroize();
-        key
+    /// Writes key number `call` of a seeded source: blocks `2·call` and `2·call + 1` of a stream of their own.
+    pub fn derive_into(&self, isa: Isa, call: u64, out: &mut [u8; 32]) {
+        Keystream::new(isa, self).fill(DERIVATION_STREAM, call << 1, out);
     }
 }
 
@@ -216,10 +212,15 @@ mod tests {
     #[test]
     fn derived_keys_differ_by_call_and_agree_across_isas() {
         let seed = Key::from_bytes([9; 32]);
-        let keys: Vec<_> = (0..100).map(|call| seed.derive(Isa::PORTABLE, call).0).collect();
+        let derive = |isa, call| {
+            let mut out = [0; 32];
+            seed.derive_into(isa, call, &mut out);
+            out
+        };
+        let keys: Vec<_> = (0..100).map(|call| derive(Isa::PORTABLE, call)).collect();
 
         for (i, key) in keys.iter().enumerate() {
-            assert_eq!(*key, seed.derive(Isa::best(), i as u64).0);
+            assert_eq!(*key, derive(Isa::best(), i as u64));
             assert!(!keys[..i].contains(key));
         }
     }

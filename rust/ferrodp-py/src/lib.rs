@@ -2,6 +2,12 @@
 
 use pyo3::prelude::*;
 
+mod array;
+mod bit_generator;
+mod error;
+mod isa;
+mod noise;
+
 /// The native half of `ferrodp`.
 #[pymodule]
 mod _native {
@@ -9,6 +15,11 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("isa", isa::choose()?.name())?;
+        let available: Vec<_> = ferrodp_core::Isa::available().iter().map(|isa| isa.name()).collect();
+        module.add("available_isas", available)?;
+        bit_generator::register(module)?;
+        noise::register(module)
     }
 }

@@ -6,21 +6,19 @@
 
 use core::arch::x86_64::*;
 
-use super::chunk::{Open, Plan};
+use super::chunk::{GROUP, Open, PADDING, Plan};
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
 use super::{Law, Word};
 use crate::isa::{Isa, Kind};
 
-/// Looks 8 indices (low four bits) up in a table of 16.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn look_up(table: &[f64; 16], index: __m512i) -> __m512d {
-    // SAFETY: both loads stay inside the 16 entries.
-    let (low, high) = unsafe { (_mm512_loadu_pd(table.as_ptr()), _mm512_loadu_pd(table[8..].as_ptr())) };
-    _mm512_permutex2var_pd(low, index, high)
-}
+/// Vectors that advance together. Each is a chain of dependent operations about 80 cycles long; a few of them in step
+/// keep the execution units busy where the scheduler alone could not look far enough ahead.
+const ABREAST: usize = PADDING / GROUP;
 
-/// Returns `fraction bits of x` joined to the exponent of one.
+type Floats = [__m512d; ABREAST];
+type Integers = [__m512i; ABREAST];
+
+/// Joins the fraction bits of `x` under `mask` to the exponent of one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
 fn with_exponent_of_one(x: __m512i, mask: u64) -> __m512d {
@@ -30,13 +28,25 @@ fn with_exponent_of_one(x: __m512i, mask: u64) -> __m512d {
     _mm512_castsi512_pd(_mm512_ternarylogic_epi64::<0xEA>(x, mask, one))
 }
 
-/// Evaluates, lane by lane, the polynomial of that lane's segment.
+/// Loads a table of 16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn polynomial<const POWERS: usize>(table: &[[f64; 16]; POWERS], segment: __m512i, t: __m512d) -> __m512d {
-    let mut sum = look_up(&table[POWERS - 1], segment);
-    for coefficients in table[..POWERS - 1].iter().rev() {
-        sum = _mm512_fmadd_pd(sum, t, look_up(coefficients, segment));
+fn halves(table: &[f64; 16]) -> (__m512d, __m512d) {
+    // SAFETY: both loads stay inside the 16 entries.
+    unsafe { (_mm512_loadu_pd(table.as_ptr()), _mm512_loadu_pd(table[8..].as_ptr())) }
+}
+
+/// Evaluates, lane by lane, the polynomial of that lane's segment (the low four bits of `segment`).
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
+fn polynomial<const POWERS: usize>(table: &[[f64; 16]; POWERS], segment: &Integers, t: &Floats) -> Floats {
+    let mut sum = [_mm512_setzero_pd(); ABREAST];
+    for (power, coefficients) in table.iter().enumerate().rev() {
+        let (low, high) = halves(coefficients);
+        for i in 0..ABREAST {
+            let c = _mm512_permutex2var_pd(low, segment[i], high);
+            sum[i] = if power == POWERS - 1 { c } else { _mm512_fmadd_pd(sum[i], t[i], c) };
+        }
     }
     sum
 }
@@ -44,44 +54,65 @@ fn polynomial<const POWERS: usize>(table: &[[f64; 16]; POWERS], segment: __m512i
 /// Returns `Φ̄⁻¹` of words with magnitudes `x`, and their segments.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn probit<const POWERS: usize>(table: &[[f64; 16]; POWERS], x: __m512d) -> (__m512d, __m512i) {
-    let bits = _mm512_castpd_si512(x);
-    let segment = _mm512_srli_epi64::<51>(bits);
-    let t = _mm512_sub_pd(with_exponent_of_one(bits, (1 << 51) - 1), _mm512_set1_pd(1.25));
-    (polynomial(table, segment, t), segment)
+fn probit<const POWERS: usize>(table: &[[f64; 16]; POWERS], x: &Floats) -> (Floats, Integers) {
+    let mut segment = [_mm512_setzero_si512(); ABREAST];
+    let mut t = [_mm512_setzero_pd(); ABREAST];
+    for i in 0..ABREAST {
+        let bits = _mm512_castpd_si512(x[i]);
+        segment[i] = _mm512_srli_epi64::<51>(bits);
+        t[i] = _mm512_sub_pd(with_exponent_of_one(bits, (1 << 51) - 1), _mm512_set1_pd(1.25));
+    }
+    (polynomial(table, &segment, &t), segment)
 }
 
 /// Returns `−ln(x/2⁶³)`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn negative_log(x: __m512d) -> __m512d {
-    let bits = _mm512_castpd_si512(x);
-    let part = _mm512_srli_epi64::<48>(bits);
-    let t = _mm512_sub_pd(with_exponent_of_one(bits, (1 << 48) - 1), _mm512_set1_pd(1.0 + 1.0 / 32.0));
-    let exponent = _mm512_getexp_pd(x);
-    let octave = _mm512_sub_pd(_mm512_set1_pd(62.0), exponent);
-    _mm512_fmadd_pd(octave, _mm512_set1_pd(core::f64::consts::LN_2), polynomial(&LOG_BY_POWER, part, t))
+fn negative_log(x: &Floats) -> Floats {
+    let mut part = [_mm512_setzero_si512(); ABREAST];
+    let mut t = [_mm512_setzero_pd(); ABREAST];
+    for i in 0..ABREAST {
+        let bits = _mm512_castpd_si512(x[i]);
+        part[i] = _mm512_srli_epi64::<48>(bits);
+        t[i] = _mm512_sub_pd(with_exponent_of_one(bits, (1 << 48) - 1), _mm512_set1_pd(1.0 + 1.0 / 32.0));
+    }
+    let mut z = polynomial(&LOG_BY_POWER, &part, &t);
+    for i in 0..ABREAST {
+        let octave = _mm512_sub_pd(_mm512_set1_pd(62.0), _mm512_getexp_pd(x[i]));
+        z[i] = _mm512_fmadd_pd(octave, _mm512_set1_pd(core::f64::consts::LN_2), z[i]);
+    }
+    z
 }
 
-/// Returns magnitudes and signs (in bit 63) of eight 32-bit words.
+/// Returns magnitudes and signs (in bit 63) of 32-bit words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn short_words(words: &[u8; 32]) -> (__m512d, __m512i) {
-    // SAFETY: the load stays inside the 32 bytes.
-    let words = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
-    let magnitude = _mm256_and_si256(words, _mm256_set1_epi32(i32::MAX));
-    let x = _mm512_add_pd(_mm512_cvtepi32_pd(magnitude), _mm512_set1_pd(0.5));
-    (x, _mm512_cvtepi32_epi64(words))
+fn short_words(words: &[u8; 4 * PADDING]) -> (Floats, Integers) {
+    let mut x = [_mm512_setzero_pd(); ABREAST];
+    let mut sign = [_mm512_setzero_si512(); ABREAST];
+    for (i, words) in words.as_chunks::<{ 4 * GROUP }>().0.iter().enumerate() {
+        // SAFETY: the load stays inside the 32 bytes.
+        let words = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
+        let magnitude = _mm256_and_si256(words, _mm256_set1_epi32(i32::MAX));
+        x[i] = _mm512_add_pd(_mm512_cvtepi32_pd(magnitude), _mm512_set1_pd(0.5));
+        sign[i] = _mm512_cvtepi32_epi64(words);
+    }
+    (x, sign)
 }
 
-/// Returns magnitudes (cut to 53 bits) and signs (in bit 63) of eight 64-bit words.
+/// Returns magnitudes (cut to 53 bits) and signs (in bit 63) of 64-bit words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn long_words(words: &[u8; 64]) -> (__m512d, __m512i) {
-    // SAFETY: the load stays inside the 64 bytes.
-    let words = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
-    let magnitude = _mm512_and_si512(words, _mm512_set1_epi64(i64::MAX));
-    (_mm512_cvt_roundepi64_pd::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(magnitude), words)
+fn long_words(words: &[u8; 8 * PADDING]) -> (Floats, Integers) {
+    let mut x = [_mm512_setzero_pd(); ABREAST];
+    let mut sign = [_mm512_setzero_si512(); ABREAST];
+    for (i, words) in words.as_chunks::<{ 8 * GROUP }>().0.iter().enumerate() {
+        // SAFETY: the load stays inside the 64 bytes.
+        sign[i] = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
+        let magnitude = _mm512_and_si512(sign[i], _mm512_set1_epi64(i64::MAX));
+        x[i] = _mm512_cvt_roundepi64_pd::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(magnitude);
+    }
+    (x, sign)
 }
 
 /// Rounds to the nearest integer.
@@ -91,51 +122,53 @@ fn nearest(x: __m512d) -> __m512d {
     _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x)
 }
 
+/// What [`noised`] needs of one vector.
+struct Vector {
+    /// The values.
+    v: __m512d,
+    /// The words' magnitudes and signs.
+    x: __m512d,
+    sign: __m512i,
+    /// Their quantiles, and how close to an integer counts as decided.
+    z: __m512d,
+    limit: __m512d,
+}
+
 /// Returns the noised values and a mask of the lanes that are not decided.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn noised(
-    plan: &Plan,
-    v: __m512d,
-    x: __m512d,
-    sign: __m512i,
-    z: __m512d,
-    limit: __m512d,
-    largest: f64,
-) -> (__m512d, u8) {
-    let steps = _mm512_mul_pd(v, _mm512_set1_pd(plan.reciprocal));
+fn noised(plan: &Plan, vector: &Vector, largest: f64) -> (__m512d, u8) {
+    let steps = _mm512_mul_pd(vector.v, _mm512_set1_pd(plan.reciprocal));
     let whole = nearest(steps);
     let offset = _mm512_sub_pd(steps, whole);
     // z ^ (sign & top bit)
     let top = _mm512_set1_epi64(i64::MIN);
-    let signed = _mm512_castsi512_pd(_mm512_ternarylogic_epi64::<0x78>(_mm512_castpd_si512(z), sign, top));
-    let y = _mm512_fmadd_pd(signed, _mm512_set1_pd(plan.ratio), offset);
+    let signed = _mm512_ternarylogic_epi64::<0x78>(_mm512_castpd_si512(vector.z), vector.sign, top);
+    let y = _mm512_fmadd_pd(_mm512_castsi512_pd(signed), _mm512_set1_pd(plan.ratio), offset);
     let n = nearest(y);
     let distance = _mm512_abs_pd(_mm512_sub_pd(y, n));
     // Not-less-than, unordered: what is not a number is undecided.
-    let unclear = _mm512_cmp_pd_mask::<_CMP_NLT_UQ>(distance, limit);
-    let tail = _mm512_cmp_pd_mask::<_CMP_LT_OQ>(x, _mm512_set1_pd(plan.least));
+    let unclear = _mm512_cmp_pd_mask::<_CMP_NLT_UQ>(distance, vector.limit);
+    let tail = _mm512_cmp_pd_mask::<_CMP_LT_OQ>(vector.x, _mm512_set1_pd(plan.least));
     let sum = _mm512_fmadd_pd(_mm512_add_pd(whole, n), _mm512_set1_pd(plan.width), _mm512_setzero_pd());
     let cut = _mm512_min_pd(_mm512_max_pd(sum, _mm512_set1_pd(-largest)), _mm512_set1_pd(largest));
     (cut, unclear | tail)
 }
 
-/// Notes the lanes of `mask` with the values that were there.
-#[cold]
-fn note<T: super::chunk::Cell>(open: &mut Open<T>, first: usize, mask: u8, before: [T; 8]) {
-    for (lane, value) in before.into_iter().enumerate() {
-        if mask >> lane & 1 == 1 {
-            open.push(first + lane, value);
-        }
-    }
+/// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
+#[inline]
+fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut [T], &'a [U]) {
+    let len = values.len().min(words.len());
+    (&mut values[..len], &words[..len])
 }
 
 macro_rules! kernels {
-    ($module:ident, $type:ty, $load:expr, $store:expr) => {
+    ($module:ident, $type:ty, $load:expr, $widen:expr, $narrow:expr, $blend:expr, $store:expr) => {
         pub(super) mod $module {
             use super::*;
 
-            /// Adds noise to `values`, a multiple of eight of them with a word each, noting those it cannot decide.
+            /// Adds noise to `values`, a multiple of 32 of them with a word each; leaves alone, and notes, what it
+            /// cannot decide.
             ///
             /// # Panics
             /// If `isa` is not AVX-512.
@@ -144,7 +177,7 @@ macro_rules! kernels {
                 plan: &Plan,
                 words: &[u8],
                 values: &mut [$type],
-                open: &mut Open<$type>,
+                open: &mut Open,
             ) {
                 assert!(isa.kind() == Kind::Avx512, "the path was chosen by this token");
                 // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
@@ -158,34 +191,42 @@ macro_rules! kernels {
             }
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn short_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open<$type>) {
-                let groups = values.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks::<32>().0);
-                for (group, (values, words)) in groups.enumerate() {
-                    let (x, sign) = short_words(words);
-                    let (z, segment) = probit(&PROBIT_FAST_BY_POWER, x);
-                    let limit = look_up(&plan.limits, segment);
-                    finish(plan, values, x, sign, z, limit, group * 8, open);
+            fn short_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
+                let (low, high) = halves(&plan.limits);
+                let (values, words) =
+                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 4 * PADDING }>().0);
+                for row in 0..values.len() {
+                    let (x, sign) = short_words(&words[row]);
+                    let (z, segment) = probit(&PROBIT_FAST_BY_POWER, &x);
+                    let mut limit = [_mm512_setzero_pd(); ABREAST];
+                    for i in 0..ABREAST {
+                        limit[i] = _mm512_permutex2var_pd(low, segment[i], high);
+                    }
+                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
                 }
             }
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn long_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open<$type>) {
-                let limit = _mm512_set1_pd(plan.limits[0]);
-                let groups = values.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks::<64>().0);
-                for (group, (values, words)) in groups.enumerate() {
-                    let (x, sign) = long_words(words);
-                    let (z, _) = probit(&PROBIT_BY_POWER, x);
-                    finish(plan, values, x, sign, z, limit, group * 8, open);
+            fn long_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
+                let limit = [_mm512_set1_pd(plan.limits[0]); ABREAST];
+                let (values, words) =
+                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 8 * PADDING }>().0);
+                for row in 0..values.len() {
+                    let (x, sign) = long_words(&words[row]);
+                    let (z, _) = probit(&PROBIT_BY_POWER, &x);
+                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
                 }
             }
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn long_laplace(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open<$type>) {
-                let limit = _mm512_set1_pd(plan.limits[0]);
-                let groups = values.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks::<64>().0);
-                for (group, (values, words)) in groups.enumerate() {
-                    let (x, sign) = long_words(words);
-                    finish(plan, values, x, sign, negative_log(x), limit, group * 8, open);
+            fn long_laplace(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
+                let limit = [_mm512_set1_pd(plan.limits[0]); ABREAST];
+                let (values, words) =
+                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 8 * PADDING }>().0);
+                for row in 0..values.len() {
+                    let (x, sign) = long_words(&words[row]);
+                    let z = negative_log(&x);
+                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
                 }
             }
 
@@ -194,42 +235,35 @@ macro_rules! kernels {
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
             fn finish(
                 plan: &Plan,
-                values: &mut [$type; 8],
-                x: __m512d,
-                sign: __m512i,
-                z: __m512d,
-                limit: __m512d,
-                first: usize,
-                open: &mut Open<$type>,
+                values: &mut [$type; PADDING],
+                x: &Floats,
+                sign: &Integers,
+                z: &Floats,
+                limit: &Floats,
+                open: &mut [u8],
             ) {
-                // SAFETY: load and store stay inside the eight values.
-                let (before, v) = unsafe { $load(values.as_ptr()) };
-                let (out, mask) = noised(plan, v, x, sign, z, limit, f64::from(<$type>::MAX));
-                // SAFETY: as above.
-                unsafe { $store(values.as_mut_ptr(), out) };
-                if mask != 0 {
-                    note(open, first, mask, before);
+                let open = &mut open[..ABREAST];
+                for (i, values) in values.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+                    // SAFETY: the load stays inside the eight values.
+                    let before = unsafe { $load(values.as_ptr()) };
+                    let vector = Vector { v: $widen(before), x: x[i], sign: sign[i], z: z[i], limit: limit[i] };
+                    let (out, undecided) = noised(plan, &vector, f64::from(<$type>::MAX));
+                    open[i] = undecided;
+                    // SAFETY: the store stays inside the eight values.
+                    unsafe { $store(values.as_mut_ptr(), $blend(undecided, $narrow(out), before)) };
                 }
             }
         }
     };
 }
 
-kernels!(
-    single,
-    f32,
-    |p: *const f32| {
-        let v = _mm256_loadu_ps(p);
-        (core::mem::transmute::<__m256, [f32; 8]>(v), _mm512_cvtps_pd(v))
-    },
-    |p: *mut f32, out: __m512d| _mm256_storeu_ps(p, _mm512_cvtpd_ps(out))
-);
+kernels!(single, f32, _mm256_loadu_ps, _mm512_cvtps_pd, _mm512_cvtpd_ps, _mm256_mask_blend_ps, _mm256_storeu_ps);
 kernels!(
     double,
     f64,
-    |p: *const f64| {
-        let v = _mm512_loadu_pd(p);
-        (core::mem::transmute::<__m512d, [f64; 8]>(v), v)
-    },
-    |p: *mut f64, out: __m512d| _mm512_storeu_pd(p, out)
+    _mm512_loadu_pd,
+    core::convert::identity,
+    core::convert::identity,
+    _mm512_mask_blend_pd,
+    _mm512_storeu_pd
 );

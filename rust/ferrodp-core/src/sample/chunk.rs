@@ -16,6 +16,12 @@ use crate::random::{BLOCK, Key, Keystream};
 /// Samples handled at once.
 pub(super) const CHUNK: usize = 1024;
 
+/// The first stage takes values in multiples of this.
+pub(super) const PADDING: usize = 16;
+
+/// Samples that share a byte of [`Open`].
+pub(super) const GROUP: usize = 8;
+
 /// The stream of first words; extension block `j` of sample `i` is block `i` of stream `1 + j`.
 const FIRST_WORDS: u64 = 0;
 
@@ -27,10 +33,10 @@ pub trait Cell: Copy + Default + Send + Sync + 'static {
     fn widen(self) -> f64;
     /// The value nearest to `x`, at most the largest finite number in size.
     fn narrow(x: f64) -> Self;
-    /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of 16.
+    /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of [`PADDING`].
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
-    fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open<Self>);
+    fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
 }
 
 macro_rules! cell {
@@ -50,7 +56,7 @@ macro_rules! cell {
             }
 
             #[cfg(target_arch = "x86_64")]
-            fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open<Self>) {
+            fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
                 super::avx512::$kernels::first_stage(isa, plan, words, values, open);
             }
         }
@@ -94,23 +100,9 @@ impl Plan {
     }
 }
 
-/// Samples of a chunk that the first stage left open: where they are, and the values that were there.
-pub struct Open<T> {
-    samples: [(u16, T); CHUNK],
-    count: usize,
-}
-
-impl<T: Cell> Open<T> {
-    fn new() -> Self {
-        Self { samples: [(0, T::default()); CHUNK], count: 0 }
-    }
-
-    /// Notes that the sample at `index` is open and that `value` was there.
-    #[inline]
-    pub(super) fn push(&mut self, index: usize, value: T) {
-        self.samples[self.count] = (index as u16, value);
-        self.count += 1;
-    }
+/// Which samples of a chunk the first stage left open: a bit each, a byte a group. Their values are still there.
+pub struct Open {
+    pub(super) groups: [u8; CHUNK / GROUP],
 }
 
 /// A chunk's words.
@@ -135,14 +127,16 @@ impl<'a> Sampler<'a> {
 
     /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`].
     pub(super) fn add<T: Cell>(&self, start: u64, values: &mut [T]) {
-        self.with_chunks(start, values, |chunk, start, words| self.noise_chunk(&self.plan, start, words, chunk));
+        self.with_chunks(start, values, |chunk, first, words| {
+            self.noise_chunk(&self.plan, first, words, chunk);
+        });
     }
 
     /// Fills `values` with noise.
     pub(super) fn fill<T: Cell>(&self, start: u64, values: &mut [T]) {
-        self.with_chunks(start, values, |chunk, start, words| {
+        self.with_chunks(start, values, |chunk, first, words| {
             chunk.fill(T::default());
-            self.noise_chunk(&self.plan, start, words, chunk);
+            self.noise_chunk(&self.plan, first, words, chunk);
         });
     }
 
@@ -168,7 +162,7 @@ impl<'a> Sampler<'a> {
         let word_bytes = self.word_bytes();
         for (index, chunk) in values.chunks_mut(CHUNK).enumerate() {
             let first = start + (index * CHUNK) as u64;
-            let used = &mut words.0[..chunk.len().next_multiple_of(16) * word_bytes];
+            let used = &mut words.0[..chunk.len().next_multiple_of(PADDING) * word_bytes];
             self.keystream.fill(FIRST_WORDS, first * word_bytes as u64 / BLOCK as u64, used);
             work(chunk, first, used);
         }
@@ -182,25 +176,43 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    /// Adds noise to one chunk: what comes in multiples of [`PADDING`], then the rest, padded.
     fn noise_chunk<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
-        let mut open = Open::new();
-        let whole = values.len() & !15;
+        let whole = values.len() / PADDING * PADDING;
         let (body, rest) = values.split_at_mut(whole);
-        let word_bytes = self.word_bytes();
-        self.first_stage(plan, &words[..whole * word_bytes], body, &mut open);
-        self.settle_open(plan, start, words, body, &open);
+        let (body_words, rest_words) = words.split_at(whole * self.word_bytes());
+        self.both_stages(plan, start, body_words, body);
         if !rest.is_empty() {
-            let mut padded = [T::default(); 16];
+            let mut padded = [T::default(); PADDING];
             padded[..rest.len()].copy_from_slice(rest);
-            let words = &words[whole * word_bytes..];
-            open.count = 0;
-            self.first_stage(plan, words, &mut padded, &mut open);
-            self.settle_open(plan, start + whole as u64, words, &mut padded, &open);
+            self.both_stages(plan, start + whole as u64, rest_words, &mut padded);
             rest.copy_from_slice(&padded[..rest.len()]);
         }
     }
 
-    fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open<T>) {
+    fn both_stages<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
+        let mut open = Open { groups: [0; CHUNK / GROUP] };
+        self.first_stage(plan, words, values, &mut open);
+        for (word, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
+            let mut mask = u64::from_le_bytes(*groups);
+            while mask != 0 {
+                let index = word * 64 + mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                let value = self.settle(plan, start + index as u64, self.word(words, index), values[index].widen());
+                values[index] = T::narrow(value);
+            }
+        }
+    }
+
+    /// Returns the first word of the sample at `index` of a chunk.
+    fn word(&self, words: &[u8], index: usize) -> u64 {
+        match self.plan.word {
+            Word::Short => u64::from(u32::from_le_bytes(words.as_chunks().0[index])),
+            Word::Long => u64::from_le_bytes(words.as_chunks().0[index]),
+        }
+    }
+
+    fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
         match self.isa.kind() {
             Kind::Portable => lanes::first_stage(plan, words, values, open),
             // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
@@ -208,20 +220,6 @@ impl<'a> Sampler<'a> {
             Kind::Avx2 => unsafe { lanes::first_stage_avx2(plan, words, values, open) },
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => T::first_stage_avx512(self.isa, plan, words, values, open),
-        }
-    }
-
-    fn settle_open<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T], open: &Open<T>) {
-        for &(index, value) in &open.samples[..open.count] {
-            let index = usize::from(index);
-            let word = match self.plan.word {
-                Word::Short => {
-                    let bytes = words[index * 4..][..4].try_into().expect("four bytes");
-                    u64::from(u32::from_le_bytes(bytes))
-                }
-                Word::Long => u64::from_le_bytes(words[index * 8..][..8].try_into().expect("eight bytes")),
-            };
-            values[index] = T::narrow(self.settle(plan, start + index as u64, word, value.widen()));
         }
     }
 
@@ -243,8 +241,13 @@ impl<'a> Sampler<'a> {
         if whole.is_infinite() {
             return value + n as f64 * plan.width + 0.0;
         }
+        if let Ok(n) = i64::try_from(n)
+            && n.unsigned_abs() < 1 << 53
+        {
+            return (whole + n as f64) * plan.width + 0.0;
+        }
         // `n` is below 2⁵³ but with probability e^−100000; beyond, the sum of integers is formed in 128 bits.
-        if n.unsigned_abs() >= 1 << 53 && whole.abs() < exp2(100) {
+        if whole.abs() < exp2(100) {
             return (whole as i128 + n) as f64 * plan.width;
         }
         (whole + n as f64) * plan.width + 0.0

@@ -1,11 +1,8 @@
 //! First stage in plain arrays, eight lanes: the specification of the vector paths, and what every CPU can run.
 
-use super::chunk::{Cell, Open, Plan};
+use super::chunk::{Cell, GROUP as LANES, Open, Plan};
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
 use super::{Law, Word};
-
-/// Lanes of the body.
-const LANES: usize = 8;
 
 /// The exponent of 1.0, to which fraction bits are joined.
 const ONE: u64 = 1023 << 52;
@@ -13,52 +10,125 @@ const ONE: u64 = 1023 << 52;
 /// The largest `f64` below 2⁶³: words are not to round up into an octave that does not exist.
 const BELOW_2_63: f64 = 9_223_372_036_854_774_784.0;
 
-/// Returns `ln 2 − ln m` for `1 ≤ m < 2`.
-#[inline(always)]
-pub(super) fn log_part(m: f64) -> f64 {
-    let part = (m.to_bits() >> 48) as usize & 15;
-    let t = f64::from_bits((m.to_bits() & ((1 << 48) - 1)) | ONE) - (1.0 + 1.0 / 32.0);
-    LOG_BY_POWER.iter().rev().fold(0.0, |sum, coefficients| sum * t + coefficients[part])
+/// The middle of the first sixteenth of an octave, and of every other once its bits are cut off.
+const LOG_CENTER: f64 = 1.0 + 1.0 / 32.0;
+
+type Floats = [f64; LANES];
+
+/// What instruction sets do differently; the error budget covers every way.
+trait Machine {
+    /// Returns the nearest integer, and whether it certainly is one.
+    fn round(x: f64) -> (f64, bool);
+    /// Returns `a·b + c`, rounded once or twice.
+    fn multiply_add(a: f64, b: f64, c: f64) -> f64;
 }
 
-/// Adds noise to `values`, a multiple of eight of them with a word each, noting those that it cannot decide.
-pub(super) fn first_stage<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open<T>) {
-    body(plan, words, values, open);
+/// Any CPU.
+struct Plain;
+
+impl Machine for Plain {
+    /// Between 2⁵¹ and 2⁵² [`rounded`] does not hold; from there on there are no fractions.
+    #[inline(always)]
+    fn round(x: f64) -> (f64, bool) {
+        let size = x.abs();
+        let (small, large) = (size < 2_251_799_813_685_248.0, size >= 4_503_599_627_370_496.0);
+        (if small { rounded(x) } else { x }, small | large)
+    }
+
+    #[inline(always)]
+    fn multiply_add(a: f64, b: f64, c: f64) -> f64 {
+        a * b + c
+    }
+}
+
+/// A CPU that rounds, and multiplies and adds, in one instruction.
+#[cfg(target_arch = "x86_64")]
+struct Fused;
+
+#[cfg(target_arch = "x86_64")]
+impl Machine for Fused {
+    #[inline(always)]
+    fn round(x: f64) -> (f64, bool) {
+        (x.round_ties_even(), true)
+    }
+
+    #[inline(always)]
+    fn multiply_add(a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+}
+
+/// Adds noise to `values`, a multiple of eight of them with a word each, leaving alone, and noting, what it cannot decide.
+pub(super) fn first_stage<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
+    body::<T, Plain>(plan, words, values, open);
 }
 
 /// The same body, compiled for AVX2.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi2,lzcnt")]
-pub(super) fn first_stage_avx2<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open<T>) {
-    body(plan, words, values, open);
+#[target_feature(enable = "avx2,fma,bmi2,lzcnt")]
+pub(super) fn first_stage_avx2<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
+    body::<T, Fused>(plan, words, values, open);
 }
 
 #[inline(always)]
-fn body<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open<T>) {
+fn body<T: Cell, M: Machine>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
     match (plan.word, plan.law) {
-        (Word::Short, _) => groups::<T, 4>(
-            plan,
-            words,
-            values,
-            open,
-            |word| {
-                let bytes = [word[0], word[1], word[2], word[3]];
-                let word = u32::from_le_bytes(bytes);
-                (f64::from(word & (u32::MAX >> 1)) + 0.5, u64::from(word >> 31) << 63)
-            },
-            |x| probit(x, &PROBIT_FAST_BY_POWER),
-        ),
-        (Word::Long, Law::Gaussian) => {
-            groups::<T, 8>(plan, words, values, open, long_word, |x| probit(x, &PROBIT_BY_POWER));
+        (Word::Short, _) => {
+            let quantile = |x| probit::<M, _>(x, &PROBIT_FAST_BY_POWER);
+            groups::<T, M, 4>(plan, words, values, open, short_word, quantile);
         }
-        (Word::Long, Law::Laplace) => groups::<T, 8>(plan, words, values, open, long_word, |x| {
-            core::array::from_fn(|lane| {
-                let bits = x[lane].to_bits();
-                let octave = f64::from(62 + 1023 - (bits >> 52) as i32);
-                octave * core::f64::consts::LN_2 + log_part(f64::from_bits((bits & ((1 << 52) - 1)) | ONE))
-            })
-        }),
+        (Word::Long, Law::Gaussian) => {
+            let quantile = |x| probit::<M, _>(x, &PROBIT_BY_POWER);
+            groups::<T, M, 8>(plan, words, values, open, long_word, quantile);
+        }
+        (Word::Long, Law::Laplace) => {
+            let quantile = |x| negative_log::<M>(x);
+            groups::<T, M, 8>(plan, words, values, open, long_word, quantile);
+        }
     }
+}
+
+/// Applies the stage to all groups of eight: `split` gives a word's magnitude and sign, `quantile` that of a magnitude.
+#[inline(always)]
+fn groups<T: Cell, M: Machine, const WORD: usize>(
+    plan: &Plan,
+    words: &[u8],
+    values: &mut [T],
+    open: &mut Open,
+    split: impl Fn(&[u8; WORD]) -> (f64, u64),
+    quantile: impl Fn(Floats) -> Floats,
+) {
+    let words = words.as_chunks::<WORD>().0.as_chunks::<LANES>().0;
+    for (group, (values, words)) in values.as_chunks_mut::<LANES>().0.iter_mut().zip(words).enumerate() {
+        let before = *values;
+        let mut x = [0.0; LANES];
+        let mut sign = [0; LANES];
+        for lane in 0..LANES {
+            (x[lane], sign[lane]) = split(&words[lane]);
+        }
+        let z = quantile(x);
+        let mut undecided = 0;
+        for lane in 0..LANES {
+            let steps = before[lane].widen() * plan.reciprocal;
+            let (whole, is_whole) = M::round(steps);
+            let signed = f64::from_bits(z[lane].to_bits() ^ sign[lane]);
+            let y = M::multiply_add(signed, plan.ratio, steps - whole);
+            let (n, _) = M::round(y);
+            let limit = plan.limits[(x[lane].to_bits() >> 51) as usize & 15];
+            // Written so that what is not a number is undecided.
+            let decided = (y - n).abs() < limit && x[lane] >= plan.least && is_whole;
+            undecided |= u8::from(!decided) << lane;
+            values[lane] = if decided { T::narrow((whole + n) * plan.width + 0.0) } else { before[lane] };
+        }
+        open.groups[group] = undecided;
+    }
+}
+
+/// Returns the magnitude (the middle of what the word leaves open) and the sign of a 32-bit word.
+#[inline(always)]
+fn short_word(word: &[u8; 4]) -> (f64, u64) {
+    let word = u32::from_le_bytes(*word);
+    (f64::from(word & (u32::MAX >> 1)) + 0.5, u64::from(word >> 31) << 63)
 }
 
 /// Returns the magnitude and the sign of a 64-bit word.
@@ -70,55 +140,56 @@ fn long_word(word: &[u8; 8]) -> (f64, u64) {
 
 /// Returns `Φ̄⁻¹` of the words with magnitudes `x`.
 #[inline(always)]
-fn probit<const POWERS: usize>(x: [f64; LANES], table: &[[f64; 16]; POWERS]) -> [f64; LANES] {
-    let segment: [usize; LANES] = core::array::from_fn(|lane| (x[lane].to_bits() >> 51) as usize & 15);
-    let t: [f64; LANES] =
-        core::array::from_fn(|lane| f64::from_bits((x[lane].to_bits() & ((1 << 51) - 1)) | ONE) - 1.25);
+fn probit<M: Machine, const POWERS: usize>(x: Floats, table: &[[f64; 16]; POWERS]) -> Floats {
+    let mut segment = [0; LANES];
+    let mut t = [0.0; LANES];
+    for lane in 0..LANES {
+        segment[lane] = (x[lane].to_bits() >> 51) as usize & 15;
+        t[lane] = f64::from_bits((x[lane].to_bits() & ((1 << 51) - 1)) | ONE) - 1.25;
+    }
     let mut z = [0.0; LANES];
     for coefficients in table.iter().rev() {
         for lane in 0..LANES {
-            z[lane] = z[lane] * t[lane] + coefficients[segment[lane]];
+            z[lane] = M::multiply_add(z[lane], t[lane], coefficients[segment[lane]]);
         }
     }
     z
 }
 
-/// Applies the stage to all groups of eight.
+/// Returns `−ln(x/2⁶³)`.
 #[inline(always)]
-fn groups<T: Cell, const WORD: usize>(
-    plan: &Plan,
-    words: &[u8],
-    values: &mut [T],
-    open: &mut Open<T>,
-    split: impl Fn(&[u8; WORD]) -> (f64, u64),
-    quantile: impl Fn([f64; LANES]) -> [f64; LANES],
-) {
-    let words = words.as_chunks::<WORD>().0.as_chunks::<LANES>().0;
-    for (group, (values, words)) in values.as_chunks_mut::<LANES>().0.iter_mut().zip(words).enumerate() {
-        let before = *values;
-        let mut x = [0.0; LANES];
-        let mut sign = [0; LANES];
+fn negative_log<M: Machine>(x: Floats) -> Floats {
+    // Loops and no closures: those would be compiled without the instruction set of the caller.
+    let mut part = [0; LANES];
+    let mut t = [0.0; LANES];
+    for lane in 0..LANES {
+        part[lane] = (x[lane].to_bits() >> 48) as usize & 15;
+        t[lane] = f64::from_bits((x[lane].to_bits() & ((1 << 48) - 1)) | ONE) - LOG_CENTER;
+    }
+    let mut z = [0.0; LANES];
+    for coefficients in LOG_BY_POWER.iter().rev() {
         for lane in 0..LANES {
-            (x[lane], sign[lane]) = split(&words[lane]);
-        }
-        let z = quantile(x);
-        let mut undecided = [false; LANES];
-        for lane in 0..LANES {
-            let steps = before[lane].widen() * plan.reciprocal;
-            let whole = steps.round_ties_even();
-            let y = (steps - whole) + f64::from_bits(z[lane].to_bits() ^ sign[lane]) * plan.ratio;
-            let n = y.round_ties_even();
-            let limit = plan.limits[(x[lane].to_bits() >> 51) as usize & 15];
-            // Written so that what is not a number is undecided.
-            undecided[lane] = !((y - n).abs() < limit && x[lane] >= plan.least);
-            values[lane] = T::narrow((whole + n) * plan.width + 0.0);
-        }
-        if undecided.contains(&true) {
-            for lane in 0..LANES {
-                if undecided[lane] {
-                    open.push(group * LANES + lane, before[lane]);
-                }
-            }
+            z[lane] = M::multiply_add(z[lane], t[lane], coefficients[part[lane]]);
         }
     }
+    for lane in 0..LANES {
+        let octave = f64::from(62 + 1023 - (x[lane].to_bits() >> 52) as i32);
+        z[lane] = M::multiply_add(octave, core::f64::consts::LN_2, z[lane]);
+    }
+    z
+}
+
+/// Returns `ln 2 − ln m` for `1 ≤ m < 2`, for the scalar stage.
+pub(super) fn log_part(m: f64) -> f64 {
+    let part = (m.to_bits() >> 48) as usize & 15;
+    let t = f64::from_bits((m.to_bits() & ((1 << 48) - 1)) | ONE) - LOG_CENTER;
+    LOG_BY_POWER.iter().rev().fold(0.0, |sum, coefficients| sum * t + coefficients[part])
+}
+
+/// Returns the nearest integer, ties to even, of a number below 2⁵¹ in size: beside 1.5·2⁵² there is no room for a
+/// fraction. Unlike `round_ties_even` it is no call into a library where the CPU has no such instruction.
+#[inline(always)]
+pub(super) fn rounded(x: f64) -> f64 {
+    const ROUNDER: f64 = 6_755_399_441_055_744.0;
+    (x + ROUNDER) - ROUNDER
 }

@@ -1,0 +1,111 @@
+"""What the additive mechanisms share: check everything, copy once, add noise in place."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _arrays, _native, _validate
+from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType, WeakPrivacyWarning
+from ferrodp.random import DEFAULT_BITS, DEFAULT_SOURCE, NoiseSource, default_granularity
+
+Law = Literal["gaussian", "laplace"]
+Nonfinite = Literal["zero", "raise"]
+
+WEAK_EPSILON = 20.0
+_SCALAR = np.dtype(np.float64)
+_EXPONENTS = range(
+    _validate.GRANULARITY_EXPONENTS[0] + max(DEFAULT_BITS.values()),
+    _validate.GRANULARITY_EXPONENTS[-1] + min(DEFAULT_BITS.values()) + 1,
+)
+"""Exponents of the scales whose default grids, for every dtype, lie in the supported range."""
+
+
+def scalar_grid(name: str, scale: float) -> int:
+    """Return the exponent of the grid for scalars, or refuse a scale of noise that has no grid for some dtype."""
+    if not (0.0 < scale < math.inf and math.frexp(scale)[1] - 1 in _EXPONENTS):
+        accepted = f"at least 2^{_EXPONENTS[0]} and below 2^{_EXPONENTS[-1] + 1}"
+        raise InvalidParameter(f"{name} must be {accepted}, got {scale!r}")
+    return default_granularity(scale, _SCALAR)
+
+
+def product_up(a: float, b: float) -> float:
+    """Return the smallest float ≥ a·b for positive floats; infinite if there is none."""
+    product = a * b
+    if product < math.inf and Fraction(product) < Fraction(a) * Fraction(b):
+        return math.nextafter(product, math.inf)
+    return product
+
+
+def ratio_down(a: float, b: float) -> float:
+    """Return the largest finite float ≤ a/b for positive floats."""
+    nearest = min(a / b, sys.float_info.max)
+    return math.nextafter(nearest, 0.0) if Fraction(nearest) * Fraction(b) > Fraction(a) else nearest
+
+
+def warn_if_weak(epsilon: object, *, stacklevel: int) -> None:
+    """Warn where a guarantee is true and promises next to nothing."""
+    if float(epsilon) > WEAK_EPSILON:  # type: ignore[arg-type]  # checked by the caller
+        warnings.warn(
+            f"epsilon is above {WEAK_EPSILON:g}: one unit can change the probability of an output by a factor "
+            "of more than 4e8; the guarantee is true, and weak",
+            WeakPrivacyWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def release(
+    law: Law,
+    scale: float,
+    value: object,
+    *,
+    out: object,
+    source: object,
+    nonfinite: Nonfinite,
+    threads: int | None,
+) -> Any:
+    """Return `value` with noise of the given law and scale; see `GaussianMechanism.release`."""
+    drawn_from = _source(source)
+    if not isinstance(nonfinite, str) or nonfinite not in ("zero", "raise"):
+        raise _validate.out_of_domain("nonfinite", '"zero" or "raise"', nonfinite)
+    threads = _validate.threads(threads)
+    values = _arrays.as_float_array(value, "value")
+    target = None if out is None else _arrays.out_target(out, values, source=value)
+    if nonfinite == "raise" and not np.isfinite(values).all():
+        raise InvalidArray("values must be finite")
+    if target is values:
+        _add(drawn_from, law, target, scale, threads)
+        return out
+    scalar = target is None and issubclass(type(value), (float, int, np.generic))
+    _validate.fits_in_memory("value", values.nbytes)
+    # noised apart, so that no error can leave `out` holding the bare value
+    noised = np.array(values, dtype=np.float64 if scalar else values.dtype, order="C", copy=True)
+    _add(drawn_from, law, noised, scale, threads)
+    if target is not None:
+        np.copyto(target, noised)
+        return out
+    return float(noised) if scalar else noised
+
+
+def _source(source: object) -> NoiseSource:
+    if source is None:
+        return DEFAULT_SOURCE
+    if not isinstance(source, NoiseSource):
+        raise InvalidType(f"source must be a NoiseSource or None, got {type(source).__name__}")
+    return source
+
+
+def _add(source: NoiseSource, law: Law, target: npt.NDArray[Any], scale: float, threads: int | None) -> None:
+    if law == "gaussian":
+        source.add_gaussian_(target, standard_deviation=scale, threads=threads)
+    else:
+        source.add_laplace_(target, scale=scale, threads=threads)
+
+
+release_scalar = _native.release_scalar

@@ -1,0 +1,171 @@
+"""The Laplace mechanism."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, overload
+
+import numpy.typing as npt
+
+from ferrodp import _validate
+from ferrodp._validate import Real
+from ferrodp.accounting import laplace as curve
+from ferrodp.accounting.events import LaplaceEvent
+from ferrodp.mechanisms import _release
+from ferrodp.mechanisms._release import Nonfinite
+from ferrodp.random import NoiseSource
+
+__all__ = ["LaplaceMechanism"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplaceMechanism:
+    r"""Release a number or a vector with exactly rounded Laplace noise scaled to its L1 sensitivity.
+
+    A release is purely ε-differentially private, ε = `l1_sensitivity`/`scale`, for whatever unit of privacy and
+    neighboring relation `l1_sensitivity` was stated in: a record or a client, added or removed or replaced. The law of
+    what is released is exactly that of the real-valued mechanism, rounded to a grid, so the guarantee is that of the
+    theorem, float arithmetic included.
+
+    Parameters
+    ----------
+    scale : float
+        Scale b of the noise, whose density is exp(−|x|/b)/2b, in the units of the value; finite, > 0. Rounded up if it
+        is no float.
+    l1_sensitivity : float
+        Largest L1 distance between the values of neighboring datasets, in the units of the value; finite, > 0. Rounded
+        up if it is no float. A bound on the L2 distance will not do: for d coordinates the L1 distance can be √d times
+        as large.
+
+    Attributes
+    ----------
+    standard_deviation : float
+        Of the noise, √2·scale, to the nearest float.
+    guarantee : str
+        "exact": the law of the output is proven to be the stated one.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain, or the scale out of the range of the sampler's grids.
+
+    Notes
+    -----
+    Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006,
+    Proposition 1. Rounding to the grid :math:`g\mathbb{Z}` is post-processing and adds :math:`g^2/12` to the variance;
+    g is a power of two, at most :math:`2^{-20}` scales for float32 and :math:`2^{-32}` for float64.
+
+    Examples
+    --------
+    >>> mechanism = LaplaceMechanism.calibrated(epsilon=0.1, l1_sensitivity=1.0)
+    >>> mechanism.scale, mechanism.epsilon()
+    (10.0, 0.1)
+    >>> type(mechanism.release(42.0))
+    <class 'float'>
+    """
+
+    guarantee: ClassVar[str] = "exact"
+
+    scale: float
+    l1_sensitivity: float
+    _scalar_grid: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        scale = _validate.positive("scale", self.scale)
+        sensitivity = _validate.positive("l1_sensitivity", self.l1_sensitivity)
+        grid = _release.scalar_grid("scale", scale)
+        if not _release.ratio_down(scale, sensitivity) > 0.0:
+            raise _validate.out_of_domain("l1_sensitivity", "within the range of floats of scale", sensitivity)
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "l1_sensitivity", sensitivity)
+        object.__setattr__(self, "_scalar_grid", grid)
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Real, l1_sensitivity: Real) -> LaplaceMechanism:
+        """Return the mechanism with the least noise that is purely ε-differentially private: b = Δ/ε, rounded up.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, > 0. `Fraction` and `Decimal` are taken exactly.
+        l1_sensitivity : float
+            Largest L1 distance between the values of neighboring datasets; finite, > 0.
+
+        Warns
+        -----
+        WeakPrivacyWarning
+            If ε > 20.
+        """
+        sensitivity = _validate.positive("l1_sensitivity", l1_sensitivity)
+        scale = curve.laplace_scale(epsilon=epsilon, l1_sensitivity=sensitivity)
+        mechanism = cls(scale=scale, l1_sensitivity=sensitivity)
+        _release.warn_if_weak(epsilon, stacklevel=2)
+        return mechanism
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What an accountant needs to know about one release; its noise multiplier is rounded down."""
+        return LaplaceEvent(noise_multiplier=_release.ratio_down(self.scale, self.l1_sensitivity))
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of the noise."""
+        return math.sqrt(2.0) * self.scale
+
+    def epsilon(self, delta: Real = 0.0) -> float:
+        """Return the smallest ε ≥ 0 for which one release is (ε, δ)-differentially private, rounded up."""
+        checked = _validate.delta(delta, zero=True)
+        return curve.epsilon_bounds(checked, self.l1_sensitivity, self.scale).upper
+
+    def delta(self, epsilon: Real) -> float:
+        """Return the smallest δ for which one release is (ε, δ)-differentially private, rounded up; `epsilon` ≥ 0."""
+        checked = _validate.non_negative("epsilon", epsilon, toward="down")
+        return curve.delta_bounds(checked, self.l1_sensitivity, self.scale).upper
+
+    @overload
+    def release(
+        self,
+        value: float,
+        *,
+        out: None = ...,
+        source: NoiseSource | None = ...,
+        nonfinite: Nonfinite = ...,
+        threads: int | None = ...,
+    ) -> float: ...
+    @overload
+    def release(
+        self,
+        value: npt.ArrayLike,
+        *,
+        out: npt.NDArray[Any] | None = ...,
+        source: NoiseSource | None = ...,
+        nonfinite: Nonfinite = ...,
+        threads: int | None = ...,
+    ) -> npt.NDArray[Any]: ...
+    def release(
+        self,
+        value: float | npt.ArrayLike,
+        *,
+        out: npt.NDArray[Any] | None = None,
+        source: NoiseSource | None = None,
+        nonfinite: Nonfinite = "zero",
+        threads: int | None = None,
+    ) -> Any:
+        """Return `value` with exactly rounded Laplace noise in every coordinate.
+
+        The guarantee is spent by the first random bit, also if the result is thrown away. An array is one vector: its
+        coordinates share the sensitivity. Parameters, results, errors and edge cases are those of
+        `GaussianMechanism.release`, with the L1 norm in place of the L2 norm.
+        """
+        if type(value) is float and out is None and source is None and nonfinite == "zero" and threads is None:
+            return _release.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)
+        return _release.release(
+            "laplace",
+            self.scale,
+            value,
+            out=out,
+            source=source,
+            nonfinite=nonfinite,
+            threads=threads,
+        )

@@ -1,0 +1,42 @@
+//! The only map from the core's errors to Python's.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// A core error on its way to Python, or a Python one passing through.
+pub(crate) struct Error(PyErr);
+
+impl From<PyErr> for Error {
+    fn from(error: PyErr) -> Self {
+        Self(error)
+    }
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> Self {
+        error.0
+    }
+}
+
+impl From<ferrodp_core::Error> for Error {
+    fn from(error: ferrodp_core::Error) -> Self {
+        let class = match &error {
+            ferrodp_core::Error::Entropy(_) => "EntropyError",
+            ferrodp_core::Error::Length { .. } | ferrodp_core::Error::Mutated => "InvalidArray",
+            _ => "InvalidParameter",
+        };
+        Self(Python::attach(|py| exception(py, class, error.to_string())))
+    }
+}
+
+/// Returns the exception of that name in `ferrodp.errors`.
+fn exception(py: Python<'_>, class: &str, message: String) -> PyErr {
+    let found = py.import("ferrodp.errors").and_then(|module| module.getattr(class));
+    match found.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+        Ok(class) => PyErr::from_type(class, message),
+        Err(error) => error,
+    }
+}
+
+/// What the functions of the binding return.
+pub(crate) type Result<T> = core::result::Result<T, Error>;

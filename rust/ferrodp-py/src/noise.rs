@@ -1,0 +1,128 @@
+//! Noise; see `ferrodp.random`.
+
+use core::num::NonZeroUsize;
+
+use ferrodp_core::blocks::default_threads;
+use ferrodp_core::params::Granularity;
+use ferrodp_core::random::{Key, Keystream};
+use ferrodp_core::sample::{Element, Law, Noise};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::array::FloatsMut;
+use crate::error::Result;
+use crate::isa;
+
+/// Returns the law of that name.
+fn law(name: &str) -> PyResult<Law> {
+    match name {
+        "gaussian" => Ok(Law::Gaussian),
+        "laplace" => Ok(Law::Laplace),
+        _ => Err(PyValueError::new_err("law must be 'gaussian' or 'laplace'")),
+    }
+}
+
+/// Returns the key of a seeded source, or a fresh one.
+pub(crate) fn key_or_fresh(key: Option<[u8; 32]>) -> core::result::Result<Key, ferrodp_core::Error> {
+    key.map_or_else(Key::fresh, |bytes| Ok(Key::from_bytes(bytes)))
+}
+
+/// Returns noise for values of type `T`.
+fn noise<T: Element>(law: Law, scale: f64, exponent: Option<i32>) -> core::result::Result<Noise, ferrodp_core::Error> {
+    let granularity = match exponent {
+        Some(exponent) => Granularity::from_exponent(exponent)?,
+        None => Noise::default_granularity::<T>(scale)?,
+    };
+    Noise::new(law, scale, granularity)
+}
+
+/// Adds noise to a C-contiguous array, in place; with `overwrite`, replaces what is there by noise.
+#[pyfunction]
+#[pyo3(signature = (array, law, scale, exponent, key, threads, overwrite, /))]
+#[allow(clippy::too_many_arguments, reason = "one flat call, named on the Python side")]
+fn add_noise(
+    py: Python<'_>,
+    array: &Bound<'_, PyAny>,
+    #[pyo3(from_py_with = law_of)] law: Law,
+    scale: f64,
+    exponent: Option<i32>,
+    key: Option<[u8; 32]>,
+    threads: Option<NonZeroUsize>,
+    overwrite: bool,
+) -> Result<()> {
+    match FloatsMut::new(array)? {
+        FloatsMut::Single(mut array) => {
+            let noise = noise::<f32>(law, scale, exponent)?;
+            draw(py, &noise, key, threads, overwrite, array.as_slice_mut().map_err(PyErr::from)?)
+        }
+        FloatsMut::Double(mut array) => {
+            let noise = noise::<f64>(law, scale, exponent)?;
+            draw(py, &noise, key, threads, overwrite, array.as_slice_mut().map_err(PyErr::from)?)
+        }
+    }
+}
+
+fn law_of(name: &Bound<'_, PyAny>) -> PyResult<Law> {
+    law(&name.extract::<String>()?)
+}
+
+/// Draws with the interpreter's lock released.
+fn draw<T: Element>(
+    py: Python<'_>,
+    noise: &Noise,
+    key: Option<[u8; 32]>,
+    threads: Option<NonZeroUsize>,
+    overwrite: bool,
+    values: &mut [T],
+) -> Result<()> {
+    let isa = isa::active()?;
+    let key = key_or_fresh(key)?;
+    let threads = threads.unwrap_or_else(|| default_threads(values.len()));
+    py.detach(
+        || if overwrite { noise.fill(isa, &key, values, threads) } else { noise.add(isa, &key, values, threads) },
+    );
+    Ok(())
+}
+
+/// Returns `value` with noise: one float64 sample.
+#[pyfunction]
+#[pyo3(signature = (value, law, scale, exponent, key, /))]
+fn release_scalar(value: f64, law: &str, scale: f64, exponent: Option<i32>, key: Option<[u8; 32]>) -> Result<f64> {
+    let noise = noise::<f64>(self::law(law)?, scale, exponent)?;
+    let isa = isa::active()?;
+    let key = key_or_fresh(key)?;
+    let mut values = [value];
+    noise.add(isa, &key, &mut values, NonZeroUsize::MIN);
+    Ok(values[0])
+}
+
+/// Returns `length` bytes of a fresh keystream, or of a given key's.
+#[pyfunction]
+#[pyo3(signature = (length, key, /))]
+fn random_bytes(py: Python<'_>, length: usize, key: Option<[u8; 32]>) -> Result<Bound<'_, PyBytes>> {
+    let isa = isa::active()?;
+    let key = key_or_fresh(key)?;
+    let bytes = PyBytes::new_with(py, length, |out| {
+        py.detach(|| Keystream::new(isa, &key).fill(0, 0, out));
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+/// Returns the key of call number `call` of a seeded source.
+#[pyfunction]
+#[pyo3(signature = (seed, call, /))]
+fn derive_key(py: Python<'_>, seed: [u8; 32], call: u64) -> Result<Bound<'_, PyBytes>> {
+    let mut out = [0; 32];
+    Key::from_bytes(seed).derive_into(isa::active()?, call, &mut out);
+    Ok(PyBytes::new(py, &out))
+}
+
+/// Adds this file's functions to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(add_noise, module)?)?;
+    module.add_function(wrap_pyfunction!(release_scalar, module)?)?;
+    module.add_function(wrap_pyfunction!(random_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(derive_key, module)?)
+}
