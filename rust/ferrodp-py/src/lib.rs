@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod array;
 mod bit_generator;
+mod clip;
 mod error;
 mod isa;
 mod noise;
@@ -20,6 +21,7 @@ mod _native {
         let available: Vec<_> = ferrodp_core::Isa::available().iter().map(|isa| isa.name()).collect();
         module.add("available_isas", available)?;
         bit_generator::register(module)?;
+        clip::register(module)?;
         noise::register(module)
     }
 }
