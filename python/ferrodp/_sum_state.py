@@ -100,7 +100,8 @@ def _parsed(header: Any, payload: memoryview) -> SumState:
     except (TypeError, ValueError, OverflowError):
         raise _malformed("its clip_norm is no number") from None
     structure = _structure(header["template"], _trees.MAX_DEPTH)
-    if sum(math.prod(shape) for shape in _trees.shapes(structure)) * _ITEM.itemsize != len(payload):
+    shapes = _trees.shapes(structure)
+    if not shapes or sum(math.prod(shape) for shape in shapes) * _ITEM.itemsize != len(payload):
         raise _malformed("its sums do not fill its template")
     return SumState(dtype, clip_norm, count, structure, np.frombuffer(payload, _ITEM).astype(np.int64))
 

@@ -49,29 +49,44 @@ class Branch:
 Node: TypeAlias = "Branch | Shape"
 """The structure of a tree: leaves are shapes."""
 
+Path: TypeAlias = "tuple[Path | None, Any]"
+"""Where a leaf is: the path of its container, and its key there. A root has no container, and its name for a key."""
+
 
 def take_apart(
-    tree: object, name: str, leaf_shape: Callable[[Any, str], Shape | None] = lambda value, path: None
-) -> tuple[list[tuple[str, Any]], Branch | None]:
+    tree: object, name: str, is_leaf: Callable[[Any], bool] = lambda value: False
+) -> tuple[list[tuple[Path, Any]], Branch | None]:
     """Return the leaves of `tree` with their paths, and its structure with a placeholder for every leaf.
 
-    `leaf_shape` may claim a value as a leaf that would otherwise be a container.
+    `is_leaf` may claim a value as a leaf that would otherwise be a container.
     """
-    leaves: list[tuple[str, Any]] = []
+    leaves: list[tuple[Path, Any]] = []
 
-    def visit(value: Any, path: str, depth: int) -> Node:
-        kind = None if leaf_shape(value, path) is not None else _kind(value)
+    def visit(value: Any, path: Path, depth: int) -> Node:
+        kind = None if is_leaf(value) else _kind(value)
         if kind is None:
             leaves.append((path, value))
             return ()
         if depth == 0:
             raise InvalidArrayType(f"{name} must be nested at most {MAX_DEPTH} deep")
         keys = tuple(value) if kind == "dict" else tuple(range(len(value)))
-        children = tuple(visit(value[key], f"{path}[{_validate.shown(key)}]", depth - 1) for key in keys)
-        return Branch(kind, keys, children, type(value))
+        return Branch(kind, keys, tuple(visit(value[key], (path, key), depth - 1) for key in keys), type(value))
 
-    structure = visit(tree, name, MAX_DEPTH)
+    structure = visit(tree, (None, name), MAX_DEPTH)
     return leaves, structure if isinstance(structure, Branch) else None
+
+
+def where(path: Path) -> str:
+    """Return a path as an expression: ``update['dense'][0]``. Only error messages pay for it."""
+    parent, key = path
+    return str(key) if parent is None else f"{where(parent)}[{_validate.shown(key)}]"
+
+
+def float_array(path: Path, value: object) -> npt.NDArray[Any]:
+    """Return a leaf as a float32 or float64 array, ready for the kernels."""
+    if type(value) is np.ndarray and value.dtype in _arrays.FLOATS and value.flags.c_contiguous and value.flags.aligned:
+        return value
+    return _arrays.as_float_array(value, where(path))
 
 
 def float_leaves(tree: object, name: str) -> tuple[list[npt.NDArray[Any]], Node]:
@@ -86,22 +101,25 @@ def float_leaves(tree: object, name: str) -> tuple[list[npt.NDArray[Any]], Node]
     leaves, structure = take_apart(tree, name)
     if not leaves:
         raise InvalidArray(f"{name} must hold at least one array")
-    arrays = [_arrays.as_float_array(value, path) for path, value in leaves]
+    arrays = [float_array(path, value) for path, value in leaves]
     refuse_shared(leaves)
     for (path, _), array in zip(leaves, arrays, strict=True):
         if array.dtype != arrays[0].dtype:
-            first = f"{leaves[0][0]} has {arrays[0].dtype}"
-            raise InvalidArrayType(f"{path} must have the dtype of the other leaves, got {array.dtype} where {first}")
+            rule = f"must have the dtype of {where(leaves[0][0])}, {arrays[0].dtype}"
+            raise InvalidArrayType(f"{where(path)} {rule}, got {array.dtype}")
     return arrays, with_shapes(structure, [array.shape for array in arrays])
 
 
-def refuse_shared(leaves: Sequence[tuple[str, Any]]) -> None:
+def refuse_shared(leaves: Sequence[tuple[Path, Any]]) -> None:
     """Refuse an array object that is two leaves."""
-    seen: dict[int, str] = {}
+    if len({id(value) for _, value in leaves}) == len(leaves):
+        return
+    seen: dict[int, Path] = {}
     for path, value in leaves:
         if isinstance(value, np.ndarray) and value.size:
             if id(value) in seen:
-                raise InvalidArray(f"{path} must be an array of its own, but is the very array {seen[id(value)]}")
+                first = where(seen[id(value)])
+                raise InvalidArray(f"{where(path)} must be an array of its own, but is the very array {first}")
             seen[id(value)] = path
 
 
@@ -114,32 +132,35 @@ def check_keys(structure: Node, name: str) -> None:
             check_keys(child, f"{name}[{_validate.shown(key)}]")
 
 
-def matching_leaves(tree: object, structure: Node, name: str) -> list[tuple[str, Any]]:
+def matching_leaves(tree: object, structure: Node, name: str) -> list[tuple[Path, Any]]:
     """Return the leaves of `tree` in the order of `structure`, whose containers it must have: same keys, same lengths.
 
     Lists and tuples stand for each other, and so do mappings of any type. What the leaves are is not looked at.
     """
-    leaves: list[tuple[str, Any]] = []
+    leaves: list[tuple[Path, Any]] = []
 
-    def visit(value: Any, node: Node, path: str) -> None:
+    def visit(value: Any, node: Node, path: Path) -> None:
         if not isinstance(node, Branch):
             leaves.append((path, value))
             return
         kind = _kind(value)
         if kind is None or (kind == "dict") != (node.kind == "dict"):
-            raise InvalidArrayType(f"{path} must be a {node.kind} like the template, got {type(value).__name__}")
+            raise InvalidArrayType(
+                f"{where(path)} must be a {node.kind} as in the template, got {type(value).__name__}"
+            )
         if kind == "dict":
             _same_keys(value, node.keys, path)
         elif len(value) != len(node.children):
-            raise InvalidArray(f"{path} must have {len(node.children)} entries like the template, got {len(value)}")
+            rule = f"must have {len(node.children)} entries as in the template"
+            raise InvalidArray(f"{where(path)} {rule}, got {len(value)}")
         for key, child in zip(node.keys, node.children, strict=True):
-            visit(value[key], child, f"{path}[{_validate.shown(key)}]")
+            visit(value[key], child, (path, key))
 
-    visit(tree, structure, name)
+    visit(tree, structure, (None, name))
     return leaves
 
 
-def _same_keys(value: Mapping[Any, Any], keys: tuple[Any, ...], path: str) -> None:
+def _same_keys(value: Mapping[Any, Any], keys: tuple[Any, ...], path: Path) -> None:
     missing = [key for key in keys if key not in value]
     if not missing and len(value) == len(keys):
         return
@@ -147,7 +168,7 @@ def _same_keys(value: Mapping[Any, Any], keys: tuple[Any, ...], path: str) -> No
     what = f"{_validate.shown(missing[0])} is missing" if missing else ""
     more = [key for key in value if key not in known]
     what = what or f"got {_validate.shown(more[0])} as well"
-    raise InvalidArray(f"{path} must have the keys of the template, {what}")
+    raise InvalidArray(f"{where(path)} must have the keys of the template, {what}")
 
 
 def shapes(structure: Node) -> list[Shape]:

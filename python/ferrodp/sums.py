@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _sum_state, _trees, _validate
+from ferrodp import _native, _sum_state, _trees, _validate
 from ferrodp._sum_state import SumState
 from ferrodp._trees import Node
 from ferrodp._validate import Real
@@ -48,11 +48,13 @@ class GridSum:
     zero, so :math:`\lVert k\rVert \le C/g`, and sums of integers are exact. It costs at most g per row and coordinate.
     """
 
-    __slots__ = ("_clip_norm", "_dtype", "_event", "_native", "_structure")
+    __slots__ = ("_clip_norm", "_dtype", "_event", "_native", "_shapes", "_size", "_structure")
 
     def __init__(self, native: _native.GridSum, structure: Node, dtype: np.dtype[Any], clip_norm: float) -> None:
         self._native = native
         self._structure = structure
+        self._shapes = _trees.shapes(structure)
+        self._size = sum(math.prod(shape) for shape in self._shapes)
         self._dtype = dtype
         self._clip_norm = clip_norm
         self._event: PrivacyEvent | None = None
@@ -142,7 +144,7 @@ class GridSum:
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
         threads = _validate.threads(threads)
         drawn_from = _checked_source(source)
-        out = np.empty(_size(self._structure), self._dtype)
+        out = np.empty(self._size, self._dtype)
         self._native.release(out, multiplier, divisor, drawn_from._key(), threads)
         self._event = GaussianEvent(noise_multiplier=multiplier) if drawn_from.is_private else NonPrivateEvent()
         return _trees.split(out, self._structure)
@@ -165,8 +167,7 @@ class GridSum:
         return self._event
 
     def __repr__(self) -> str:
-        size = _size(self._structure)
-        return f"<{type(self).__name__} of {size} {self._dtype}, clip_norm={self._clip_norm!r}>"
+        return f"<{type(self).__name__} of {self._size} {self._dtype}, clip_norm={self._clip_norm!r}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a sum cannot be copied or pickled: a copy could be released again; see ClippedSum.state")
@@ -229,8 +230,9 @@ class ClippedSum(GridSum):
         structure, kind = _from_template(template, dtype)
         _trees.check_keys(structure, "template")
         _native.check_clip_norm(bound, kind.name)
-        _validate.fits_in_memory("template", 8 * _size(structure))
-        super().__init__(_native.GridSum(_size(structure), bound, kind.name), structure, kind, bound)
+        size = sum(math.prod(shape) for shape in _trees.shapes(structure))
+        _validate.fits_in_memory("template", 8 * size)
+        super().__init__(_native.GridSum(size, bound, kind.name), structure, kind, bound)
 
     def add(self, update: object, *, threads: int | None = None) -> None:
         """Add one update, clipped.
@@ -266,11 +268,11 @@ class ClippedSum(GridSum):
             As for `add`.
         """
         threads = _validate.threads(threads)
-        paths = _trees.matching_leaves(updates, self._structure, "updates")
-        first = _arrays.base_array(paths[0][1], paths[0][0])
-        if first.ndim == 0:
-            raise InvalidArray(f"{paths[0][0]} must have one more axis than in the template, in front")
-        count = first.shape[0]
+        path, first = _trees.matching_leaves(updates, self._structure, "updates")[0]
+        shape = _trees.float_array(path, first).shape
+        if not shape:
+            raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
+        count = shape[0]
         self._native.add(self._leaves(updates, "updates", (count,)), count, threads)
 
     def merge(self, other: ClippedSum) -> None:
@@ -329,41 +331,37 @@ class ClippedSum(GridSum):
         leaves = _trees.matching_leaves(tree, self._structure, name)
         _trees.refuse_shared(leaves)
         arrays = []
-        for (path, value), shape in zip(leaves, _trees.shapes(self._structure), strict=True):
-            array = _arrays.as_float_array(value, path)
+        for (path, value), shape in zip(leaves, self._shapes, strict=True):
+            array = _trees.float_array(path, value)
             if array.dtype != self._dtype:
-                raise InvalidArrayType(f"{path} must have the dtype of the template, {self._dtype}, got {array.dtype}")
+                rule = f"must have the dtype of the template, {self._dtype}"
+                raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {array.dtype}")
             if array.shape != front + shape:
-                raise InvalidArray(f"{path} must have shape {front + shape}, got {array.shape}")
+                raise InvalidArray(f"{_trees.where(path)} must have shape {front + shape}, got {array.shape}")
             arrays.append(array)
         return arrays
 
 
 def _from_template(template: object, dtype: npt.DTypeLike | None) -> tuple[Node, np.dtype[Any]]:
     """Return the structure of one update and its dtype."""
-    leaves, structure = _trees.take_apart(template, "template", _shape)
-    if leaves and all(_shape(value, path) is not None for path, value in leaves):
+    leaves, structure = _trees.take_apart(template, "template", _is_shape)
+    if leaves and all(_is_shape(value) for _, value in leaves):
         kind = _float_dtype(np.float64 if dtype is None else dtype)
-        sizes = [_validate.size(value, name=path, itemsize=8) for path, value in leaves]
+        sizes = [_validate.size(value, name=_trees.where(path), itemsize=8) for path, value in leaves]
         return _trees.with_shapes(structure, sizes), kind
     if dtype is not None:
         raise InvalidType("dtype must be left out where template holds arrays: it is theirs")
     for path, value in leaves:
         if isinstance(value, (int, float, np.number)):
-            raise InvalidArrayType(f"{path} must be an array or a shape, a tuple of ints; for a vector write (length,)")
+            rule = "must be an array or a shape, a tuple of ints; for a vector write (length,)"
+            raise InvalidArrayType(f"{_trees.where(path)} {rule}")
     arrays, shaped = _trees.float_leaves(template, "template")
     return shaped, arrays[0].dtype
 
 
-def _shape(value: object, path: str) -> tuple[int, ...] | None:
-    """Return `value` if it is a shape: a plain tuple of ints."""
-    if type(value) is tuple and all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value):
-        return value
-    return None
-
-
-def _size(structure: Node) -> int:
-    return sum(math.prod(shape) for shape in _trees.shapes(structure))
+def _is_shape(value: object) -> bool:
+    """Whether `value` is a shape: a plain tuple of ints."""
+    return type(value) is tuple and all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value)
 
 
 def _checked_source(source: object) -> NoiseSource:

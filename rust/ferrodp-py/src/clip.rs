@@ -34,6 +34,11 @@ fn order(name: &str) -> PyResult<Order> {
     }
 }
 
+/// Returns a sensible number of threads: an element costs a sixteenth of what noise does, and starting a thread as much.
+fn threads_or_default(threads: Option<NonZeroUsize>, elements: usize) -> NonZeroUsize {
+    threads.unwrap_or_else(|| default_threads(elements / 16))
+}
+
 /// A sum of clipped rows, and whether it was released. Never lock it with the interpreter's lock held.
 struct State {
     sum: GridSum,
@@ -68,7 +73,7 @@ impl PyGridSum {
         threads: Option<NonZeroUsize>,
     ) -> Result<()> {
         let isa = isa::active()?;
-        let threads = threads.unwrap_or_else(|| default_threads(rows.width().saturating_mul(rows.count())));
+        let threads = threads_or_default(threads, rows.width().saturating_mul(rows.count()));
         py.detach(|| Ok(self.lock().open()?.add(isa, rows, threads)?))
     }
 
@@ -260,7 +265,7 @@ fn clip_slices<T: Element>(
     threads: Option<NonZeroUsize>,
 ) -> Result<Vec<f64>> {
     let isa = isa::active()?;
-    let threads = threads.unwrap_or_else(|| default_threads(matrix.len()));
+    let threads = threads_or_default(threads, matrix.len());
     let width = matrix.len().checked_div(count).unwrap_or(0);
     py.detach(|| {
         let mut norms = Vec::new();
