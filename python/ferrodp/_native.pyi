@@ -2,6 +2,17 @@ from typing import Any
 
 import numpy.typing as npt
 
+__all__ = [
+    "__version__",
+    "add_noise",
+    "available_isas",
+    "bit_generator_capsule",
+    "derive_key",
+    "isa",
+    "random_bytes",
+    "release_scalar",
+]
+
 __version__: str
 isa: str
 available_isas: list[str]
@@ -19,3 +30,4 @@ def add_noise(
 def release_scalar(value: float, law: str, scale: float, exponent: int | None, key: bytes | None, /) -> float: ...
 def random_bytes(length: int, key: bytes | None, /) -> bytes: ...
 def derive_key(seed: bytes, call: int, /) -> bytes: ...
+def bit_generator_capsule() -> Any: ...
