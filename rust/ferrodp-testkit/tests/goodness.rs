@@ -4,6 +4,7 @@
 //! fail (Holm over all p-values of the run); `deep` does that with 10⁸ draws.
 
 use ferrodp_core::isa::Isa;
+use ferrodp_core::random::Key;
 use ferrodp_testkit::draws::{SETTINGS, Setting, key_of};
 use ferrodp_testkit::verdict::{Finding, holm};
 
@@ -15,7 +16,9 @@ fn findings(setting: &Setting, isa: Isa) -> Vec<Finding> {
     let mut call = 0;
     let mut next_key = || {
         call += 1;
-        Ok::<_, core::convert::Infallible>(seed.derive(isa, call))
+        let mut bytes = [0; 32];
+        seed.derive_into(isa, call, &mut bytes);
+        Ok::<_, core::convert::Infallible>(Key::from_bytes(bytes))
     };
     let Ok(found) = setting.findings(isa, DRAWS, 1 << 20, &mut next_key);
     found
