@@ -134,9 +134,13 @@ class Arithmetic:
         return Interval(lower, self.up.multiply(ends[1], ends[1]))
 
     def sqrt(self, x: Interval) -> Interval:
-        """Return √x for x ≥ 0."""
-        lower = self.down.next_minus(self.down.sqrt(x.lower)) if x.lower else ZERO
-        return Interval(lower, self.up.next_plus(self.up.sqrt(x.upper)))
+        """Return √x for x ≥ 0; a root that is a decimal, without slack."""
+        lower, upper = self.down.sqrt(x.lower), self.up.sqrt(x.upper)
+        if self.up.multiply(lower, lower) > x.lower:
+            lower = self.down.next_minus(lower)
+        if self.down.multiply(upper, upper) < x.upper:
+            upper = self.up.next_plus(upper)
+        return Interval(lower, upper)
 
     def exp(self, x: Interval) -> Interval:
         """Return eˣ for x up to 10¹⁵."""

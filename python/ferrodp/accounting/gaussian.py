@@ -143,7 +143,8 @@ def gaussian_standard_deviation(
     Parameters
     ----------
     epsilon : float
-        Finite, > 0; at most 1 for the classical method. Rounded down if it is no float.
+        Finite, ≥ 0; for the classical method > 0 and at most 1. Rounded down if it is no float. With ε = 0, `delta`
+        bounds the total variation distance.
     delta : float
         In (0, 1). Rounded down if it is no float.
     l2_sensitivity : float
@@ -173,7 +174,7 @@ def gaussian_standard_deviation(
     >>> gaussian_standard_deviation(epsilon=1.0, delta=1e-5, l2_sensitivity=0.5, method="classical")
     2.422402631302695
     """
-    epsilon = _validate.positive("epsilon", epsilon, toward="down")
+    epsilon = _validate.non_negative("epsilon", epsilon, toward="down")
     delta = _validate.delta(delta)
     sensitivity = _validate.positive("l2_sensitivity", l2_sensitivity)
     if not isinstance(method, str) or method not in ("analytic", "classical"):
@@ -204,6 +205,7 @@ def is_enough(sigma: float, epsilon: float, delta: float, sensitivity: float) ->
 
 
 def _classical(epsilon: float, delta: float, sensitivity: float) -> float:
+    _validate.positive("epsilon", epsilon)
     if epsilon > 1.0:
         raise InvalidParameter(
             f"epsilon must be at most 1 for the classical method, got {epsilon!r}: its proof needs that, "

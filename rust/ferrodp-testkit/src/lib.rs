@@ -1,1 +1,13 @@
 //! Goodness of fit for the samplers; used by tests, never shipped.
+//!
+//! - [`special`]: the tails of the laws that p-values come from, in `f64`, with stated accuracy.
+//! - [`law`]: the laws under test, cut into bins whose probabilities are known exactly.
+//! - [`tally`]: one pass over the draws.
+//! - [`verdict`]: p-values, and Holm's correction over all of them.
+//! - [`draws`]: draws of the production path, and the keys of repeatable tests.
+
+pub mod draws;
+pub mod law;
+pub mod special;
+pub mod tally;
+pub mod verdict;

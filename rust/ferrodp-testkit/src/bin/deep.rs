@@ -1,0 +1,140 @@
+//! The long statistical run: fresh keys from the operating system, the production path, every test.
+//!
+//! ```text
+//! cargo run --release -p ferrodp-testkit --bin deep -- [--draws N] [--compare N] [--csv FILE] [--isa NAME]
+//! ```
+//!
+//! First every instruction set, 1, 2 and 7 threads, and filters with margins widened to 2⁻⁸ are compared bit by bit on
+//! 10⁷ samples (or as many as `--compare` says) of each setting. Then each setting is drawn 10⁸ times (`--draws`) and
+//! tested. Holm's correction over
+//! all p-values keeps the chance of a false alarm below 10⁻⁶ a run. Exit code 1 if anything failed. A failure is a
+//! finding: repeat it once with four times the draws, and keep both results.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use ferrodp_core::isa::Isa;
+use ferrodp_core::random::Key;
+use ferrodp_core::sample::Noise;
+use ferrodp_testkit::draws::{Dtype, SETTINGS, Setting};
+use ferrodp_testkit::verdict::{Finding, holm};
+
+const FAMILY_WISE: f64 = 1e-6;
+const PER_CALL: usize = 1 << 20;
+
+struct Options {
+    draws: u64,
+    compared: usize,
+    csv: Option<String>,
+    isa: Isa,
+}
+
+fn main() -> ExitCode {
+    match options(std::env::args().skip(1)).and_then(|options| run(&options).map_err(|error| error.to_string())) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("deep: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { draws: 100_000_000, compared: 10_000_000, csv: None, isa: Isa::best() };
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or(format!("{name} needs a value"))?;
+        match name.as_str() {
+            "--draws" => options.draws = value.parse().map_err(|_| format!("{value} is no number of draws"))?,
+            "--compare" => options.compared = value.parse().map_err(|_| format!("{value} is no number of samples"))?,
+            "--csv" => options.csv = Some(value),
+            "--isa" => options.isa = Isa::named(&value).ok_or(format!("this CPU has no {value}"))?,
+            _ => return Err(format!("unknown option {name}; there are --draws, --compare, --csv and --isa")),
+        }
+    }
+    if options.draws < 1 << 20 {
+        return Err("fewer than 2^20 draws are too few for the approximations of the tests".into());
+    }
+    Ok(options)
+}
+
+/// Returns whether all went well.
+fn run(options: &Options) -> Result<bool, Box<dyn core::error::Error>> {
+    let mut sound = true;
+    for setting in SETTINGS {
+        let begin = Instant::now();
+        let same = same_bits(&setting, options.compared)?;
+        let verdict = if same { "same bits" } else { "DIFFER" };
+        println!("{:28} {} samples on every path: {verdict}", setting.name, options.compared);
+        eprintln!("{:28} compared in {:.1} s", setting.name, begin.elapsed().as_secs_f64());
+        sound &= same;
+    }
+    let mut found: Vec<(&str, Finding)> = Vec::new();
+    for setting in SETTINGS {
+        let begin = Instant::now();
+        let findings = setting.findings(options.isa, options.draws, PER_CALL, Key::fresh)?;
+        found.extend(findings.into_iter().map(|finding| (setting.name, finding)));
+        eprintln!("{:28} {} draws in {:.1} s", setting.name, options.draws, begin.elapsed().as_secs_f64());
+    }
+    let adjusted = holm(&found.iter().map(|(_, finding)| finding.p).collect::<Vec<_>>());
+    println!("\n{:28} {:20} {:>14} {:>12} {:>10}", "setting", "test", "statistic", "p", "adjusted");
+    for ((setting, finding), &adjusted) in found.iter().zip(&adjusted) {
+        let Finding { test, statistic, p } = finding;
+        let mark = if adjusted <= FAMILY_WISE { "FAILED" } else { "" };
+        println!("{setting:28} {test:20} {statistic:14.4} {p:12.4e} {adjusted:10.3e} {mark}");
+    }
+    let failed = adjusted.iter().filter(|p| **p <= FAMILY_WISE).count();
+    println!("\n{} tests, {failed} failed at family-wise {FAMILY_WISE:e} ({:?})", found.len(), options.isa);
+    if let Some(path) = &options.csv {
+        write_csv(path, options, &found, &adjusted)?;
+    }
+    Ok(sound && failed == 0)
+}
+
+/// Returns whether every instruction set, number of threads and margin gives the same bits under a fresh key.
+fn same_bits(setting: &Setting, compared: usize) -> Result<bool, ferrodp_core::Error> {
+    let key = Key::fresh()?;
+    let noise = setting.noise();
+    let widened = noise.clone().with_widened_margins(1.0 / 256.0);
+    let expected = bits(setting, &noise, Isa::PORTABLE, &key, 1, compared);
+    let mut same = bits(setting, &widened, Isa::best(), &key, 1, compared) == expected;
+    for isa in Isa::available() {
+        for threads in [1, 2, 7] {
+            same &= bits(setting, &noise, isa, &key, threads, compared) == expected;
+        }
+    }
+    Ok(same)
+}
+
+fn bits(setting: &Setting, noise: &Noise, isa: Isa, key: &Key, threads: usize, count: usize) -> Vec<u64> {
+    let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
+    match setting.dtype {
+        Dtype::Single => {
+            let mut values = vec![setting.value as f32; count];
+            noise.add(isa, key, &mut values, threads);
+            values.into_iter().map(|value| u64::from(value.to_bits())).collect()
+        }
+        Dtype::Double => {
+            let mut values = vec![setting.value; count];
+            noise.add(isa, key, &mut values, threads);
+            values.into_iter().map(f64::to_bits).collect()
+        }
+    }
+}
+
+/// Appends one line a test; a new file begins with the names of the columns.
+fn write_csv(path: &str, options: &Options, found: &[(&str, Finding)], adjusted: &[f64]) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    if file.metadata()?.len() == 0 {
+        writeln!(file, "unix_time,isa,draws,setting,test,statistic,p,adjusted_p")?;
+    }
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    for ((setting, Finding { test, statistic, p }), adjusted) in found.iter().zip(adjusted) {
+        let draws = options.draws;
+        writeln!(file, "{time},{:?},{draws},{setting},{test},{statistic:e},{p:e},{adjusted:e}", options.isa)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+"""Apply every mutant to a copy of the sources, one after the other, and see that its killer notices.
+
+Run as `python tests/mutants/run.py [--only TEXT] [--list]`; it takes some minutes, so no other command runs it. The
+copy is built in a target folder of its own, which is kept from run to run. First every killer has to pass on the
+unchanged copy. Exit code 1 if a mutant survived, 2 if one could not be built or applied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from mutants import KILLERS, MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "target" / "mutants"
+SECONDS = 600  # a mutant that hangs is noticed too
+
+
+class BrokenError(Exception):
+    """The mutant says nothing: it did not apply, or did not build."""
+
+
+def copy_sources(to: Path) -> None:
+    """Copy what git knows, and what it does not ignore."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    for name in listed.stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+
+
+def run(command: list[str], tree: Path, **variables: str) -> int:
+    """Run a command in the copy and return its exit code; -1 if it took too long."""
+    environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET), "PYTHONDONTWRITEBYTECODE": "1"} | variables
+    with (tree.parent / "log.txt").open("ab") as log:
+        try:
+            return subprocess.run(
+                command, cwd=tree, env=environment, stdout=log, stderr=log, timeout=SECONDS, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            return -1
+
+
+def passes(killer: str, tree: Path) -> bool:
+    """Build what the killer needs, run it, and return whether it passed."""
+    program, *arguments = shlex.split(KILLERS[killer])
+    if program == "cargo":
+        which = arguments[1 : arguments.index("--")] if "--" in arguments else arguments[1:]
+        if run(["cargo", "test", "--no-run", *which], tree) != 0:
+            raise BrokenError("does not build")
+        return run(["cargo", *arguments], tree) == 0
+    if run(["cargo", "build", "-p", "ferrodp-py"], tree) != 0:
+        raise BrokenError("does not build")
+    shutil.copy2(TARGET / "debug" / "lib_native.so", tree / "python" / "ferrodp" / "_native.abi3.so")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    code = run(command, tree, PYTHONPATH=str(tree / "python"), FERRODP_ISA="portable")
+    if code not in (-1, 0, 1):
+        raise BrokenError(f"pytest ended with {code}")
+    return code == 0
+
+
+def survives(mutant: Mutant, tree: Path) -> bool:
+    """Apply the mutant, see whether its killer passes, and put the file back."""
+    file = tree / mutant.file
+    original = file.read_text()
+    if original.count(mutant.old) != 1:
+        raise BrokenError(f"its text occurs {original.count(mutant.old)} times in {mutant.file}")
+    try:
+        file.write_text(original.replace(mutant.old, mutant.new))
+        return passes(mutant.killer, tree)
+    finally:
+        file.write_text(original)
+
+
+def main() -> int:
+    """Run the chosen mutants and print what became of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="run the mutants whose name holds this text")
+    parser.add_argument("--list", action="store_true", help="print the mutants and stop")
+    options = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if options.only in mutant.name]
+    if options.list:
+        print("\n".join(f"{mutant.killer:10} {mutant.name}" for mutant in chosen))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="ferrodp-mutants-") as folder:
+        tree = Path(folder) / "tree"
+        copy_sources(tree)
+        for killer in sorted({mutant.killer for mutant in chosen}):
+            if not passes_unchanged(killer, tree):
+                print(f"{killer} fails without any mutant; its log:\n{(Path(folder) / 'log.txt').read_text()[-4000:]}")
+                return 2
+        return report(chosen, tree)
+
+
+def passes_unchanged(killer: str, tree: Path) -> bool:
+    """Return whether a killer is at peace with the sources as they are."""
+    try:
+        return passes(killer, tree)
+    except BrokenError:
+        return False
+
+
+def report(chosen: list[Mutant], tree: Path) -> int:
+    """Run the mutants, print a line for each, and return the exit code."""
+    outcomes = []
+    for mutant in chosen:
+        begin = time.monotonic()
+        try:
+            outcome = "SURVIVED" if survives(mutant, tree) else "killed"
+        except BrokenError as reason:
+            outcome = f"BROKEN: {reason}"
+        outcomes.append(outcome)
+        print(f"{outcome:9} {time.monotonic() - begin:5.0f} s  {mutant.killer:10} {mutant.name}", flush=True)
+    killed = outcomes.count("killed")
+    print(f"{killed} of {len(chosen)} mutants killed")
+    if "SURVIVED" in outcomes:
+        return 1
+    return 0 if killed == len(chosen) else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
