@@ -38,6 +38,7 @@ def test_sums_products_and_squares_enclose_those_of_every_pair_of_ends(x, y):
     for a in x:
         assert inside(R.square(x), Fraction(a) ** 2)
         assert inside(R.half(x), Fraction(a) / 2)
+        assert inside(R.square(x), Fraction(0)) or x.lower > 0 or x.upper < 0
         for b in y:
             assert inside(R.add(x, y), Fraction(a) + Fraction(b))
             assert inside(R.sub(x, y), Fraction(a) - Fraction(b))

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ferrodp.accounting import (
+    _gaussian_curve,
     gaussian_delta,
     gaussian_delta_bounds,
     gaussian_epsilon,
@@ -65,6 +66,19 @@ def test_delta_lies_between_its_two_floats(point):
         assert bounds.lower <= truth <= bounds.upper or truth == 0 == bounds.lower
     assert 0.0 < bounds.upper <= 1.0
     assert next_up(bounds.lower) >= bounds.upper
+
+
+@pytest.mark.parametrize("z", [1.0000001e12, 3e12, 1e14, 1e20, 1e100])
+@pytest.mark.parametrize("a", [0.0, 0.1, 1.0, 5.0, 30.0])
+def test_the_enclosure_holds_to_its_last_digit_where_mu_is_tiny(z, a):
+    """There it comes from two quadrature rules, 10⁻²⁴ apart: too close for floats to show which is above."""
+    enclosed = _gaussian_curve.delta(Decimal(a / z), _gaussian_curve.squared_mu(z))
+    with mp.workdps(DIGITS):
+        truth = gaussian_dp.delta(a / z, (1, z), DIGITS)
+        lower, upper = (mp.mpf(str(end)) for end in enclosed)
+
+        assert lower < truth < upper
+        assert upper - lower < truth * mp.mpf("1e-20")
 
 
 @settings(deadline=None, max_examples=50)
