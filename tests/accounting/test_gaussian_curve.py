@@ -248,8 +248,11 @@ def test_numbers_that_are_no_floats_are_rounded_to_the_safe_side():
         assert gaussian_epsilon(delta=tenth, noise_multiplier=2.0) == gaussian_epsilon(
             delta=below, noise_multiplier=2.0
         )
-        assert gaussian_noise_multiplier(epsilon=tenth, delta=tenth) == gaussian_noise_multiplier(
-            epsilon=below, delta=below
+        assert gaussian_noise_multiplier(epsilon=tenth, delta=1e-9) == gaussian_noise_multiplier(
+            epsilon=below, delta=1e-9
+        )
+        assert gaussian_noise_multiplier(epsilon=1.0, delta=tenth) == gaussian_noise_multiplier(
+            epsilon=1.0, delta=below
         )
     assert gaussian_delta(epsilon=below, noise_multiplier=300.0) > gaussian_delta(epsilon=0.1, noise_multiplier=300.0)
     assert gaussian_noise_multiplier(epsilon=below, delta=1e-9) > gaussian_noise_multiplier(epsilon=0.1, delta=1e-9)
