@@ -168,17 +168,17 @@ MUTANTS = [
         "decisions",
     ),
     Mutant(
-        "the first stage knows no error",
+        "the first stage takes the bits of a short word for all there are",
         CHUNK,
         "0.5 - (ratio * quantile_error + rounding + noise.widening)",
         "0.5 - (ratio * quantile_error * 0.0 + rounding + noise.widening)",
         "reference",
     ),
     Mutant(
-        "the first stage's error bound for 64-bit words is 2^-53",
+        "the first stage trusts floating point",
         CHUNK,
-        "(Word::Long, Law::Gaussian) => ([limit(exp2(-48)); 16]",
-        "(Word::Long, Law::Gaussian) => ([limit(exp2(-53)); 16]",
+        "0.5 - (ratio * quantile_error + rounding + noise.widening)",
+        "0.5 - (rounding * 0.0 + quantile_error * 0.0 + noise.widening)",
         "widened",
     ),
     Mutant(

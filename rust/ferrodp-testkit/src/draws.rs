@@ -107,13 +107,15 @@ fn released<T: Element + Into<f64>>(noise: &Noise, isa: Isa, key: &Key, mut valu
     values.into_iter().map(|value| (value.into() * per_step) as i64).collect()
 }
 
-/// Returns the key of a repeatable test: its name, so that whoever wants another key must say so in the name.
+/// Returns the key of one call of a repeatable test: the test's name and the number of the call, so that whoever wants
+/// another key must say so in the name.
 ///
 /// # Panics
-/// If the name has more than 32 bytes.
+/// If the name has more than 24 bytes.
 #[must_use]
-pub fn key_of(name: &str) -> Key {
+pub fn key_of(name: &str, call: u64) -> Key {
     let mut bytes = [0; 32];
-    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes[..24][..name.len()].copy_from_slice(name.as_bytes());
+    bytes[24..].copy_from_slice(&call.to_le_bytes());
     Key::from_bytes(bytes)
 }

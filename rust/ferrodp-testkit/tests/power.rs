@@ -4,7 +4,8 @@
 //! far below what 2²⁰ draws can show; the samplers of the core are judged in `goodness.rs`.
 
 use ferrodp_core::isa::Isa;
-use ferrodp_core::random::{Key, Keystream};
+use ferrodp_core::random::Keystream;
+use ferrodp_testkit::draws::key_of;
 use ferrodp_testkit::law::Law;
 use ferrodp_testkit::tally::Tally;
 use ferrodp_testkit::verdict::holm;
@@ -16,16 +17,14 @@ const RATIO: f64 = 1.3 * (1 << 20) as f64;
 const FAMILY_WISE: f64 = 1e-6;
 
 fn uniforms(name: &str) -> impl Iterator<Item = f64> {
-    let mut key = [0; 32];
-    key[..name.len()].copy_from_slice(name.as_bytes());
     let mut bytes = vec![0; 16 * DRAWS];
-    Keystream::new(Isa::best(), &Key::from_bytes(key)).fill(0, 0, &mut bytes);
+    Keystream::new(Isa::best(), &key_of(name, 0)).fill(0, 0, &mut bytes);
     let words = bytes.as_chunks::<8>().0.to_vec();
     words.into_iter().map(|word| ((u64::from_le_bytes(word) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64)
 }
 
 fn sound(law: Law) -> Vec<i64> {
-    let uniform: Vec<f64> = uniforms(&format!("testkit power {law:?}")).collect();
+    let uniform: Vec<f64> = uniforms(&format!("power {law:?}")).collect();
     let z = uniform.as_chunks::<2>().0.iter().map(|&[a, b]| match law {
         Law::Gaussian => (-2.0 * a.ln()).sqrt() * (core::f64::consts::TAU * b).cos(),
         Law::Laplace if b < 0.5 => -a.ln(),
