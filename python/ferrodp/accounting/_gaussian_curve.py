@@ -57,6 +57,7 @@ class _Curve(NamedTuple):
     tail: Interval
 
 
+@functools.lru_cache(maxsize=1024)
 def squared_mu(noise_multiplier: float) -> Interval:
     """Return μ² = 1/z²."""
     r = arithmetic(DIGITS_OF_MU)
