@@ -1,7 +1,21 @@
 """Exact differential privacy at memory speed."""
 
-from ferrodp import errors, random, testing
+from ferrodp import clipping, errors, random, testing
 from ferrodp._native import __version__
+from ferrodp.clipping import clip_and_sum, clip_by_global_norm, clip_rows
 from ferrodp.random import NoiseSource
+from ferrodp.sums import ClippedSum, GridSum
 
-__all__ = ["NoiseSource", "__version__", "errors", "random", "testing"]
+__all__ = [
+    "ClippedSum",
+    "GridSum",
+    "NoiseSource",
+    "__version__",
+    "clip_and_sum",
+    "clip_by_global_norm",
+    "clip_rows",
+    "clipping",
+    "errors",
+    "random",
+    "testing",
+]

@@ -1,6 +1,22 @@
-from typing import Any
+from typing import Any, Self, final
 
+import numpy as np
 import numpy.typing as npt
+
+__all__ = [
+    "GridSum",
+    "__version__",
+    "add_noise",
+    "available_isas",
+    "bit_generator_capsule",
+    "check_clip_norm",
+    "clip_leaves",
+    "clip_rows",
+    "derive_key",
+    "isa",
+    "random_bytes",
+    "release_scalar",
+]
 
 __version__: str
 isa: str
@@ -19,3 +35,40 @@ def add_noise(
 def release_scalar(value: float, law: str, scale: float, exponent: int | None, key: bytes | None, /) -> float: ...
 def random_bytes(length: int, key: bytes | None, /) -> bytes: ...
 def derive_key(seed: bytes, call: int, /) -> bytes: ...
+def bit_generator_capsule() -> Any: ...
+
+@final
+class GridSum:
+    def __new__(cls, width: int, value: float, dtype: str, /) -> Self: ...
+    @staticmethod
+    def from_integers(integers: npt.NDArray[np.int64], value: float, dtype: str, count: int, /) -> GridSum: ...
+    def add(self, leaves: list[npt.NDArray[Any]], count: int, threads: int | None, /) -> None: ...
+    def merge(self, other: GridSum, /) -> None: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def granularity_exponent(self) -> int: ...
+    @property
+    def released(self) -> bool: ...
+    def snapshot(self, /) -> tuple[int, npt.NDArray[np.int64]]: ...
+    def release(
+        self,
+        out: npt.NDArray[Any],
+        noise_multiplier: float,
+        denominator: float | None,
+        key: bytes | None,
+        threads: int | None,
+        /,
+    ) -> None: ...
+
+def check_clip_norm(value: float, dtype: str, /) -> int: ...
+def clip_leaves(leaves: list[npt.NDArray[Any]], value: float, out: list[npt.NDArray[Any]], /) -> float: ...
+def clip_rows(
+    matrix: npt.NDArray[Any],
+    count: int,
+    value: float,
+    order_name: str,
+    out: npt.NDArray[Any],
+    threads: int | None,
+    /,
+) -> npt.NDArray[np.float64]: ...

@@ -79,8 +79,8 @@ def _is_finite(number: int | float | Decimal | Fraction) -> bool:
     return number.is_finite() if isinstance(number, Decimal) else True
 
 
-def _rounded(number: int | float | Decimal | Fraction, toward: Direction) -> float:
-    """Return the float next to a finite number on the given side; infinite if the number is out of range."""
+def rounded(number: int | float | Decimal | Fraction, toward: Direction) -> float:
+    """Return the float next to a finite number on the given side; infinite if there is none."""
     if isinstance(number, float):
         return number
     try:
@@ -153,7 +153,7 @@ def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Dir
 
 def _in_float_range(name: str, value: object, number: int | float | Decimal | Fraction, toward: Direction) -> float:
     """Return a number > 0 as a float > 0, or refuse it."""
-    result = _rounded(number, toward)
+    result = rounded(number, toward)
     if not 0.0 < result < math.inf:
         raise out_of_domain(name, f"finite and from {math.ulp(0.0):.3g} to {sys.float_info.max:.3g}", value)
     return result
@@ -183,7 +183,7 @@ def granularity(value: object) -> float | None:
     number = _number("granularity", value)
     low, high = GRANULARITY_EXPONENTS[0], GRANULARITY_EXPONENTS[-1]
     if _is_finite(number) and number > 0:
-        width = _rounded(number, "up")
+        width = rounded(number, "up")
         mantissa, exponent = math.frexp(width)
         if mantissa == 0.5 and low < exponent <= high + 1 and number == Fraction(width):
             return width

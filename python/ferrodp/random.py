@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import math
+import threading
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy.typing as npt
 from ferrodp import _arrays, _native, _validate
 from ferrodp.errors import InvalidArrayType
 
-__all__ = ["NoiseSource"]
+__all__ = ["BitGenerator", "NoiseSource"]
 
 
 class NoiseSource:
@@ -22,11 +24,11 @@ class NoiseSource:
 
     Notes
     -----
-    A value :math:`v` becomes :math:`g \cdot \mathrm{round}((v + \sigma Z)/g)`, where :math:`Z` is an ideal real Gaussian
-    or Laplace variable and :math:`g` a power of two, the *granularity*. The law is exact: floating point proposes,
-    but decides only where a proven error bound says that it cannot be wrong; tails are never cut off. As rounding is
-    post-processing, every analysis of the continuous mechanism holds to the letter; the variance grows by
-    :math:`g^2/12`. By default :math:`g` is the power of two in
+    A value :math:`v` becomes :math:`g \cdot \mathrm{round}((v + \sigma Z)/g)`, where :math:`Z` is an ideal real
+    Gaussian or Laplace variable and :math:`g` a power of two, the *granularity*. The law is exact: floating point
+    proposes, but decides only where a proven error bound says that it cannot be wrong; tails are never cut off. As
+    rounding is post-processing, every analysis of the continuous mechanism holds to the letter; the variance grows
+    by :math:`g^2/12`. By default :math:`g` is the power of two in
     :math:`(\sigma 2^{-21}, \sigma 2^{-20}]` for float32 and :math:`(\sigma 2^{-33}, \sigma 2^{-32}]` for float64.
 
     The bits are a keystream of AES-256 in counter mode (NIST SP 800-38A), in constant time, and the key is wiped after
@@ -152,12 +154,19 @@ class NoiseSource:
         _validate.fits_in_memory("n", n)
         return _native.random_bytes(n, self._key())
 
-    def _key(self) -> bytes | None:
+    def _key(self) -> builtins.bytes | None:
         """Return the key for one call; None stands for a fresh one."""
         return None
 
     def _filled(
-        self, law: str, size: object, name: str, scale: object, granularity: object, dtype: npt.DTypeLike, threads: object
+        self,
+        law: str,
+        size: object,
+        name: str,
+        scale: object,
+        granularity: object,
+        dtype: npt.DTypeLike,
+        threads: object,
     ) -> npt.NDArray[Any]:
         kind = _float_dtype(dtype)
         shape = _validate.size(size, itemsize=kind.itemsize)
@@ -170,6 +179,51 @@ class NoiseSource:
         target = _arrays.writable_target(array, "array")
         scale, exponent, threads = _checked(name, scale, granularity, threads, target.dtype)
         _native.add_noise(target, law, scale, exponent, self._key(), threads, False)
+
+
+class BitGenerator:
+    """A cryptographic bit generator for numpy: ``numpy.random.Generator(BitGenerator())``.
+
+    Shuffles, samples batches or drives any library that takes a numpy generator, with bits nobody can predict. For
+    noise that is released use `NoiseSource`: numpy's distributions are not exact, and this object has state, which
+    that one has not.
+
+    Attributes
+    ----------
+    capsule : PyCapsule
+        numpy's `bitgen_t` interface.
+    lock : threading.Lock
+        Held by numpy while it draws.
+
+    Notes
+    -----
+    AES-256 in counter mode under a key of the operating system, replaced after every 2 KB, so that numbers already
+    drawn cannot be recovered from memory. Key and buffer lie in memory that the kernel wipes in a child process: a
+    forked or cloned child draws from a key of its own. (Where the system cannot do that, each number is asked of the
+    operating system.) A virtual machine that is revived twice from one snapshot repeats at most the rest of a buffer.
+    Copies and pickles would repeat the stream and are refused. Should the operating system give no key, the process
+    ends: numpy's protocol has no way to report an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ferrodp as fd
+    >>> rng = np.random.Generator(fd.random.BitGenerator())
+    >>> sorted(rng.permutation(3).tolist())
+    [0, 1, 2]
+    """
+
+    __slots__ = ("capsule", "lock")
+
+    def __init__(self) -> None:
+        self.capsule = _native.bit_generator_capsule()
+        self.lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return "<ferrodp.random.BitGenerator>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy("a bit generator")
 
 
 DEFAULT_SOURCE = NoiseSource()
@@ -190,7 +244,12 @@ def _checked(
     """Return scale, exponent of the grid and threads, or raise before anything is drawn."""
     number = _validate.positive(name, scale, toward="up")
     width = _validate.granularity(granularity)
-    exponent = default_granularity(number, dtype) if width is None else math.frexp(width)[1] - 1
+    if width is not None:
+        return number, math.frexp(width)[1] - 1, _validate.threads(threads)
+    exponent = default_granularity(number, dtype)
+    if exponent not in _validate.GRANULARITY_EXPONENTS:
+        low, high = (_validate.GRANULARITY_EXPONENTS[end] + DEFAULT_BITS[dtype] for end in (0, -1))
+        raise _validate.out_of_domain(name, f"from 2^{low} to 2^{high + 1} for {dtype}", scale)
     return number, exponent, _validate.threads(threads)
 
 

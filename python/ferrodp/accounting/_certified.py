@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import struct
 from collections.abc import Callable
 from decimal import (
     MAX_EMAX,
@@ -133,9 +134,13 @@ class Arithmetic:
         return Interval(lower, self.up.multiply(ends[1], ends[1]))
 
     def sqrt(self, x: Interval) -> Interval:
-        """Return √x for x ≥ 0."""
-        lower = self.down.next_minus(self.down.sqrt(x.lower)) if x.lower else ZERO
-        return Interval(lower, self.up.next_plus(self.up.sqrt(x.upper)))
+        """Return √x for x ≥ 0; a root that is a decimal, without slack."""
+        lower, upper = self.down.sqrt(x.lower), self.up.sqrt(x.upper)
+        if self.up.multiply(lower, lower) > x.lower:
+            lower = self.down.next_minus(lower)
+        if self.down.multiply(upper, upper) < x.upper:
+            upper = self.up.next_plus(upper)
+        return Interval(lower, upper)
 
     def exp(self, x: Interval) -> Interval:
         """Return eˣ for x up to 10¹⁵."""
@@ -173,6 +178,39 @@ def tight(enclose: Callable[[Arithmetic], Interval], digits: tuple[int, ...]) ->
         if float_up(result.lower) == float_up(result.upper) and float_down(result.lower) == float_down(result.upper):
             break
     return result
+
+
+def first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int:
+    """Return the smallest integer from `low` to `high` where `holds` becomes true; it is not asked at `high`.
+
+    Two questions if the guess was right; never more than four times the number of binary digits of high − low.
+    """
+    guess, step = min(max(guess, low), high), 1
+    if guess == high or holds(guess):
+        false, true = guess - 1, guess
+        while false >= low and holds(false):
+            false, true, step = max(false - step, low - 1), false, 2 * step
+    else:
+        false, true = guess, guess + 1
+        while true < high and not holds(true):
+            false, true, step = true, min(true + step, high), 2 * step
+    while true - false > 1:
+        middle = (false + true) // 2
+        false, true = (false, middle) if holds(middle) else (middle, true)
+    return true
+
+
+def ordinal(value: float) -> int:
+    """Return how many floats lie between 0 and `value` ≥ 0."""
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def float_of(number: int) -> float:
+    """Return the float of that ordinal."""
+    return float(struct.unpack("<d", struct.pack("<q", number))[0])
+
+
+ORDINAL_OF_INFINITY = ordinal(math.inf)
 
 
 def abs_exact(value: Decimal) -> Decimal:

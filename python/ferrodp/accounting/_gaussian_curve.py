@@ -18,20 +18,23 @@ function (Prékopa, "On logarithmic concave measures and functions", 1973).
 
 from __future__ import annotations
 
-import math
+import functools
 from decimal import Decimal
 from typing import NamedTuple
 
 from ferrodp.accounting._certified import (
     ONE,
+    ORDINAL_OF_INFINITY,
     ZERO,
     Arithmetic,
     Bounds,
     Interval,
     arithmetic,
     exact,
-    float_down,
+    first,
+    float_of,
     float_up,
+    ordinal,
     point,
     tight,
 )
@@ -54,6 +57,7 @@ class _Curve(NamedTuple):
     tail: Interval
 
 
+@functools.lru_cache(maxsize=1024)
 def squared_mu(noise_multiplier: float) -> Interval:
     """Return μ² = 1/z²."""
     r = arithmetic(DIGITS_OF_MU)
@@ -150,13 +154,15 @@ def epsilon(target: Decimal, mu_squared: Interval) -> Bounds:
     """Return the floats around the smallest ε ≥ 0 with δ(ε; μ) ≤ target, for 0 < target < 1."""
     if not mu_squared.upper or delta(ZERO, mu_squared).upper <= target:
         return Bounds(0.0, 0.0)
-    root = _newton_for_epsilon(target, mu_squared)
-    upper, lower = float_up(root), float_down(root)
-    while upper < math.inf and not delta(exact(upper), mu_squared).upper <= target:
-        upper = math.nextafter(upper, math.inf)
-    while lower > 0.0 and not delta(exact(lower), mu_squared).lower >= target:
-        lower = math.nextafter(lower, 0.0)
-    return Bounds(lower, upper)
+
+    @functools.cache
+    def at(number: int) -> Interval:
+        return delta(exact(float_of(number)), mu_squared)
+
+    guess = ordinal(float_up(_newton_for_epsilon(target, mu_squared)))
+    upper = first(lambda number: at(number).upper <= target, guess, 0, ORDINAL_OF_INFINITY)
+    lower = first(lambda number: at(number).lower < target, upper, 0, upper) - 1
+    return Bounds(float_of(max(lower, 0)), float_of(upper))
 
 
 def _newton_for_epsilon(target: Decimal, mu_squared: Interval) -> Decimal:

@@ -8,6 +8,7 @@ release of this package is post-processing of it. `_gaussian_curve` has the form
 from __future__ import annotations
 
 import math
+import sys
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
@@ -15,7 +16,18 @@ from typing import Literal
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _gaussian_curve as curve
-from ferrodp.accounting._certified import Bounds, Interval, arithmetic, exact, float_up, point
+from ferrodp.accounting._certified import (
+    ORDINAL_OF_INFINITY,
+    Bounds,
+    Interval,
+    arithmetic,
+    exact,
+    first,
+    float_of,
+    float_up,
+    ordinal,
+    point,
+)
 from ferrodp.errors import CalibrationError, InvalidParameter
 
 __all__ = [
@@ -131,7 +143,8 @@ def gaussian_standard_deviation(
     Parameters
     ----------
     epsilon : float
-        Finite, > 0; at most 1 for the classical method. Rounded down if it is no float.
+        Finite, ≥ 0; for the classical method > 0 and at most 1. Rounded down if it is no float. With ε = 0, `delta`
+        bounds the total variation distance.
     delta : float
         In (0, 1). Rounded down if it is no float.
     l2_sensitivity : float
@@ -161,28 +174,27 @@ def gaussian_standard_deviation(
     >>> gaussian_standard_deviation(epsilon=1.0, delta=1e-5, l2_sensitivity=0.5, method="classical")
     2.422402631302695
     """
-    epsilon = _validate.positive("epsilon", epsilon, toward="down")
+    epsilon = _validate.non_negative("epsilon", epsilon, toward="down")
     delta = _validate.delta(delta)
     sensitivity = _validate.positive("l2_sensitivity", l2_sensitivity)
     if not isinstance(method, str) or method not in ("analytic", "classical"):
         raise _validate.out_of_domain("method", '"analytic" or "classical"', method)
-    if method == "analytic":
-        r = arithmetic(curve.DIGITS_OF_MU)
-        proposal = float_up(r.up.divide(exact(sensitivity), curve.largest_mu(exact(delta), exact(epsilon))))
-    else:
-        proposal = _classical(epsilon, delta, sensitivity)
-    return _certified(proposal, epsilon, delta, sensitivity)
-
-
-def _certified(proposal: float, epsilon: float, delta: float, sensitivity: float) -> float:
-    """Return `proposal`, or the next float above it, for which δ(ε) ≤ delta is proven."""
-    for sigma in (proposal, math.nextafter(proposal, math.inf)):
-        if 0.0 < sigma < math.inf and is_enough(sigma, epsilon, delta, sensitivity):
-            return sigma
-    raise CalibrationError(
-        f"no float is the standard deviation for epsilon={epsilon!r} and delta={delta!r}: "
-        f"the least one is about {proposal!r}, beyond what floats can hold"
+    if method == "classical":
+        return _classical(epsilon, delta, sensitivity)
+    r = arithmetic(curve.DIGITS_OF_MU)
+    proposal = float_up(r.up.divide(exact(sensitivity), curve.largest_mu(exact(delta), exact(epsilon))))
+    number = first(
+        lambda n: n > 0 and is_enough(float_of(n), epsilon, delta, sensitivity),
+        ordinal(proposal),
+        0,
+        ORDINAL_OF_INFINITY,
     )
+    if number == ORDINAL_OF_INFINITY:
+        raise CalibrationError(
+            f"no float is the standard deviation for epsilon={epsilon!r} and delta={delta!r}: "
+            f"the largest one, {sys.float_info.max!r}, is too little"
+        )
+    return float_of(number)
 
 
 def is_enough(sigma: float, epsilon: float, delta: float, sensitivity: float) -> bool:
@@ -193,6 +205,7 @@ def is_enough(sigma: float, epsilon: float, delta: float, sensitivity: float) ->
 
 
 def _classical(epsilon: float, delta: float, sensitivity: float) -> float:
+    _validate.positive("epsilon", epsilon)
     if epsilon > 1.0:
         raise InvalidParameter(
             f"epsilon must be at most 1 for the classical method, got {epsilon!r}: its proof needs that, "
@@ -201,7 +214,10 @@ def _classical(epsilon: float, delta: float, sensitivity: float) -> float:
     r = arithmetic(40)
     logarithm = r.ln(r.div(point(Decimal("1.25")), point(delta)))
     factor = r.sqrt(r.mul(point(2), logarithm))
-    return float_up(r.div(r.mul(point(sensitivity), factor), point(epsilon)).upper)
+    sigma = float_up(r.div(r.mul(point(sensitivity), factor), point(epsilon)).upper)
+    if not (sigma < math.inf and is_enough(sigma, epsilon, delta, sensitivity)):
+        raise CalibrationError(f"the classical formula gives {sigma!r}, which is not proven to be enough")
+    return sigma
 
 
 def real(name: str, value: Real) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _gaussian_curve as curve
-from ferrodp.accounting._certified import ZERO, Bounds, Interval, arithmetic, exact, point
+from ferrodp.accounting._certified import ZERO, Bounds, Interval, arithmetic, exact, first, point
 from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 
@@ -169,8 +169,10 @@ class GdpAccountant:
 
 def _cost(event: PrivacyEvent, count: int) -> tuple[Interval, bool]:
     """Return the Σ1/z² of an event, and whether it holds a release without protection."""
-    total, non_private = point(0), False
     r = arithmetic(curve.DIGITS_OF_MU)
+    if type(event) is GaussianEvent and count == 1:  # what a ledger adds a million times
+        return curve.squared_mu(event.noise_multiplier), False
+    total, non_private = point(0), False
     for part, times in simple_events(event, count):
         if isinstance(part, GaussianEvent):
             if times:
@@ -200,19 +202,15 @@ def _last_safe_count(spent: Interval, added: Interval, budget: tuple[Decimal, De
     """Return the largest n for which spent + n·added is proven to be within the budget: guess, then prove."""
     r = arithmetic(curve.DIGITS_OF_MU)
 
-    def safe(n: int) -> bool:
-        return _within(r.add(spent, r.mul(point(n), added)), budget)
+    def too_often(n: int) -> bool:
+        return not _within(r.add(spent, r.mul(point(n), added)), budget)
 
     epsilon, delta = budget
     mu = curve.largest_mu(delta, epsilon)
     left = r.down.subtract(r.down.multiply(mu, mu), spent.upper)
     guess = r.down.divide(max(left, ZERO), added.upper)
-    count = _validate.MAX_COUNT if guess > _validate.MAX_COUNT else int(guess)
-    while count > 0 and not safe(count):
-        count -= 1
-    while count < _validate.MAX_COUNT and safe(count + 1):
-        count += 1
-    return count
+    limit = _validate.MAX_COUNT + 1
+    return first(too_often, limit if guess > limit else int(guess) + 1, 1, limit) - 1
 
 
 def _read_squared_mu(ends: object) -> Interval:

@@ -115,6 +115,9 @@ def laplace_epsilon_bounds(*, delta: Real = 0.0, noise_multiplier: Real) -> Boun
 
 def epsilon_bounds(delta: float, sensitivity: float, scale: float) -> Bounds:
     """Return the floats around ε(δ) for ε₀ = sensitivity/scale, the ratio taken exactly."""
+    if not delta:  # rational, and perhaps a float itself, which no number of digits would show
+        pure_epsilon = Fraction(sensitivity) / Fraction(scale)
+        return Bounds(_validate.rounded(pure_epsilon, "down"), _validate.rounded(pure_epsilon, "up"))
 
     def enclose(r: Arithmetic) -> Interval:
         pure = r.div(point(sensitivity), point(scale))
@@ -160,7 +163,7 @@ def laplace_scale(*, epsilon: Real, delta: Real = 0.0, l1_sensitivity: Real) -> 
         allowed = r.add(r.ratio(target), r.mul(point(2), r.minus_log_one_minus(point(delta))))
         return r.div(r.ratio(sensitivity), allowed)
 
-    scale = tight(enclose, _DIGITS).floats().upper
+    scale = tight(enclose, _DIGITS).floats().upper if delta else _validate.rounded(sensitivity / target, "up")
     if not scale < math.inf:
         raise CalibrationError(f"no float is the scale for epsilon={epsilon!r}: it is beyond what floats can hold")
     return scale

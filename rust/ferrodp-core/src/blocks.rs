@@ -4,6 +4,7 @@
 //! outlives the call: a pool that survives a `fork` in the parent is a deadlock in the child.
 
 use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// Elements that are worth a thread of their own: below it, starting one costs more than it saves.
@@ -22,8 +23,6 @@ pub fn default_threads(elements: usize) -> NonZeroUsize {
 /// Calls `work(start, block)` for every block of `size` elements of `data`; `start` is the index of the block's first
 /// element. The last block may be shorter. Blocks run on up to `threads` threads, in no stated order.
 ///
-/// A thread that the system refuses to start is no error: its share runs on the calling thread.
-///
 /// # Panics
 /// If `size` is zero, or with whatever `work` panics with.
 pub fn for_each_block<T, F>(data: &mut [T], size: usize, threads: NonZeroUsize, work: F)
@@ -32,40 +31,23 @@ where
     F: Fn(usize, &mut [T]) + Sync,
 {
     assert!(size > 0, "blocks have at least one element");
-    let share = data.len().div_ceil(size).div_ceil(threads.get()) * size;
-    if threads.get() == 1 || share >= data.len() {
-        return run(data, 0, size, &work);
-    }
-    let work = &work;
+    let helpers = threads.get().min(data.len().div_ceil(size)).saturating_sub(1);
+    // Whoever is free takes the next block: a thread that starts late leaves its work to the others.
+    let queue = Mutex::new(data.chunks_mut(size).enumerate());
+    let run = || {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((index, block)) = next else { return };
+            work(index * size, block);
+        }
+    };
     thread::scope(|scope| {
-        let mut parts = data.chunks_mut(share).enumerate();
-        let first = parts.next();
-        for (index, part) in parts {
-            // The part travels in a cell so that it can be taken back should no thread start.
-            let cell = std::sync::Arc::new(std::sync::Mutex::new(Some(part)));
-            let theirs = std::sync::Arc::clone(&cell);
-            let job = move || {
-                if let Some(part) = theirs.lock().ok().and_then(|mut part| part.take()) {
-                    run(part, index * share, size, work);
-                }
-            };
-            if thread::Builder::new().spawn_scoped(scope, job).is_err()
-                && let Some(part) = cell.lock().ok().and_then(|mut part| part.take())
-            {
-                run(part, index * share, size, work);
-            }
+        for _ in 0..helpers {
+            // A thread that the system refuses to start is no error: the others do its share.
+            let _ = thread::Builder::new().spawn_scoped(scope, run);
         }
-        if let Some((_, part)) = first {
-            run(part, 0, size, work);
-        }
+        run();
     });
-}
-
-/// Runs one share, block by block.
-fn run<T>(part: &mut [T], start: usize, size: usize, work: &impl Fn(usize, &mut [T])) {
-    for (index, block) in part.chunks_mut(size).enumerate() {
-        work(start + index * size, block);
-    }
 }
 
 #[cfg(test)]

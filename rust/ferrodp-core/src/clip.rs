@@ -1,1 +1,39 @@
-//! Norms, scaling, quantised rows and integer sums.
+//! Norms, scaling, rows quantized toward zero, and their sums in integers.
+//!
+//! Sensitivity is read off this module, so its bound holds in exact arithmetic, not up to rounding.
+//!
+//! **Theorem.** Let `C` be a clip norm and `g = 2^e` its grid, `C·2⁻³⁰ < g ≤ C·2⁻²⁹`. [`GridSum::add`] adds to the sums,
+//! for every row `x`, integers `k` with `‖k‖₂ ≤ C/g`, which depend on `x` and `C` alone; `|kᵢ| < 2³⁰`. Hence adding or
+//! removing a row, or replacing it by zeros, moves `g · Σk` by at most `C` in L2 norm, and replacing a row by another by
+//! at most `2C`: no term grows with the dimension, and integer addition has no order.
+//!
+//! *Proof.* The row is kept or shrunk ([`decide`]). Kept, `‖x‖ ≤ C` holds exactly, and `k = trunc(x/g)`, the division by
+//! a power of two being exact wherever the quotient reaches 1. Shrunk, `k = trunc(v)`, where the computed products `v`
+//! have `‖v‖ ≤ C/g`: the factor is `C/‖x‖`, shrunk by more than all rounding errors together ([`error_budget`]). Truncation
+//! toward zero makes no magnitude larger. A row that is not finite gives zeros. Norms depend on the row alone because
+//! their order of summation is fixed ([`measure`]). ∎
+//!
+//! Nothing above is taken on trust: what was added carries a certificate of its norm ([`quantize`]), formed from the
+//! very numbers that were added. It cannot fail unless the row changed between the two readings; then the sum refuses
+//! all further use.
+//!
+//! Quantization costs at most `g` per row and element, always toward zero.
+
+mod clip_norm;
+mod decide;
+mod dispatch;
+mod element;
+mod error_budget;
+mod float_rows;
+mod grid_sum;
+mod measure;
+mod quantize;
+mod release;
+mod rows;
+
+pub use clip_norm::ClipNorm;
+pub use element::Element;
+pub use float_rows::{Order, clip_one, clip_rows};
+pub use grid_sum::GridSum;
+pub use release::divide;
+pub use rows::Rows;

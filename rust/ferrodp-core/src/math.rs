@@ -1,5 +1,6 @@
 //! Arithmetic that proofs can lean on.
 
+pub mod exact_sum;
 pub mod float_environment;
 pub(crate) mod interval;
 pub(crate) mod natural;

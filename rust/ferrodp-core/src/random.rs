@@ -21,6 +21,7 @@ use crate::isa::{Isa, Kind};
 
 #[cfg(target_arch = "x86_64")]
 mod aes_ni;
+pub mod generator;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod vaes;

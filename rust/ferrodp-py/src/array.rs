@@ -5,7 +5,8 @@
 //! Writing to it from another thread by other means is the caller's bug; the worst outcome is wrong numbers in that
 //! array, for kernels read each element once and trust none of them.
 
-use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArrayMethods};
+use ferrodp_core::clip::Rows;
+use numpy::{PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -29,6 +30,75 @@ impl<'py> FloatsMut<'py> {
         }
         Err(PyTypeError::new_err("array must have dtype float32 or float64"))
     }
+}
+
+/// Arrays of one float type, borrowed for reading.
+pub(crate) enum Floats<'py> {
+    Single(Vec<PyReadonlyArrayDyn<'py, f32>>),
+    Double(Vec<PyReadonlyArrayDyn<'py, f64>>),
+}
+
+impl<'py> Floats<'py> {
+    /// Borrows `arrays`.
+    ///
+    /// # Errors
+    /// If they are not all float32 or all float64, some is not C-contiguous, or borrowed for writing.
+    pub(crate) fn new(arrays: &[Bound<'py, PyAny>]) -> PyResult<Self> {
+        if arrays.first().is_none_or(|array| array.cast::<PyArrayDyn<f32>>().is_ok()) {
+            return borrow_all(arrays).map(Self::Single);
+        }
+        borrow_all(arrays).map(Self::Double)
+    }
+}
+
+/// Arrays of one float type, borrowed for writing.
+pub(crate) enum FloatsMutAll<'py> {
+    Single(Vec<PyReadwriteArrayDyn<'py, f32>>),
+    Double(Vec<PyReadwriteArrayDyn<'py, f64>>),
+}
+
+impl<'py> FloatsMutAll<'py> {
+    /// Borrows `arrays`; see [`Floats::new`].
+    pub(crate) fn new(arrays: &[Bound<'py, PyAny>]) -> PyResult<Self> {
+        if arrays.first().is_none_or(|array| array.cast::<PyArrayDyn<f32>>().is_ok()) {
+            return arrays.iter().map(borrow_as).collect::<PyResult<_>>().map(Self::Single);
+        }
+        arrays.iter().map(borrow_as).collect::<PyResult<_>>().map(Self::Double)
+    }
+}
+
+/// Returns arrays of shape `(count, …)` as rows in leaves.
+pub(crate) fn rows<'a, T>(arrays: &'a [PyReadonlyArrayDyn<'_, T>], count: usize) -> PyResult<Rows<'a, T>>
+where
+    T: numpy::Element + ferrodp_core::clip::Element,
+{
+    let leaves = slices(arrays)?;
+    Rows::new(leaves.into_iter().map(|leaf| (leaf, leaf.len().checked_div(count).unwrap_or(0))), count)
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Returns the elements of every array, in C order.
+pub(crate) fn slices<'a, T: numpy::Element>(arrays: &'a [PyReadonlyArrayDyn<'_, T>]) -> PyResult<Vec<&'a [T]>> {
+    Ok(arrays.iter().map(|array| array.as_slice()).collect::<Result<_, _>>()?)
+}
+
+/// Returns the elements of every array, in C order, for writing.
+pub(crate) fn slices_mut<'a, T: numpy::Element>(
+    arrays: &'a mut [PyReadwriteArrayDyn<'_, T>],
+) -> PyResult<Vec<&'a mut [T]>> {
+    Ok(arrays.iter_mut().map(|array| array.as_slice_mut()).collect::<Result<_, _>>()?)
+}
+
+fn borrow_all<'py, T: numpy::Element>(arrays: &[Bound<'py, PyAny>]) -> PyResult<Vec<PyReadonlyArrayDyn<'py, T>>> {
+    let borrow = |array: &Bound<'py, PyAny>| {
+        let array = array.cast::<PyArrayDyn<T>>()?;
+        array.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))
+    };
+    arrays.iter().map(borrow).collect()
+}
+
+fn borrow_as<'py, T: numpy::Element>(array: &Bound<'py, PyAny>) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
+    borrow(array.cast::<PyArrayDyn<T>>()?)
 }
 
 fn borrow<'py, T: numpy::Element>(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<PyReadwriteArrayDyn<'py, T>> {

@@ -1,5 +1,6 @@
 //! The only map from the core's errors to Python's.
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -15,6 +16,19 @@ impl From<PyErr> for Error {
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         error.0
+    }
+}
+
+impl Error {
+    /// A `FerroError`: the object is past the state in which this can be done.
+    pub(crate) fn state(message: &str) -> Self {
+        Self(Python::attach(|py| exception(py, "FerroError", message.to_owned())))
+    }
+}
+
+impl From<std::collections::TryReserveError> for Error {
+    fn from(error: std::collections::TryReserveError) -> Self {
+        Self(PyMemoryError::new_err(error.to_string()))
     }
 }
 

@@ -3,6 +3,8 @@
 use pyo3::prelude::*;
 
 mod array;
+mod bit_generator;
+mod clip;
 mod error;
 mod isa;
 mod noise;
@@ -18,6 +20,8 @@ mod _native {
         module.add("isa", isa::choose()?.name())?;
         let available: Vec<_> = ferrodp_core::Isa::available().iter().map(|isa| isa.name()).collect();
         module.add("available_isas", available)?;
+        bit_generator::register(module)?;
+        clip::register(module)?;
         noise::register(module)
     }
 }

@@ -13,6 +13,9 @@ use crate::math::natural::Natural;
 /// the 53 that it sees. `tables/verify.py` derives that they hold for every row, and fails if they do not.
 const QUANTILE_ERROR: [f64; 2] = [f64::EPSILON * 32.0, f64::EPSILON * 128.0]; // 2⁻⁴⁷ Gaussian, 2⁻⁴⁵ Laplace
 
+/// Digits from the leading one on that the second stage needs: then what is unknown is below 2⁻⁵⁵ of `p`.
+const SIGNIFICANT: u32 = 56;
+
 /// The bits of one sample, revealed as they are asked for.
 #[derive(Clone, Copy)]
 pub struct Lazy<F> {
@@ -122,12 +125,14 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
     i128::from(if order == Ordering::Greater { below + 1 } else { below })
 }
 
-/// Returns `z` for `p ≈ head · 2^−(bits + 1)`, within [`QUANTILE_ERROR`]; `None` below the tables.
+/// Returns `z` for `p ≈ head · 2^−(bits + 1)`, within [`QUANTILE_ERROR`]; `None` below the tables, or where so few digits
+/// follow the leading one that those not yet revealed matter.
 fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
-    if head == 0 {
+    let significant = 128 - head.leading_zeros();
+    if significant < SIGNIFICANT {
         return None;
     }
-    let octave = bits - (128 - head.leading_zeros());
+    let octave = bits - significant;
     // The 52 bits after the leading one, cut off: m ∈ [1, 2).
     let fraction = ((head << head.leading_zeros() << 1) >> 76) as u64;
     match law {

@@ -130,7 +130,7 @@ def quantile_file() -> str:
         [
             "//! Piecewise polynomials for quantiles. Written by `generate.py`, checked by `verify.py`.",
             "",
-            "#![allow(clippy::excessive_precision, clippy::unreadable_literal, reason = \"generated\")]",
+            '#![allow(clippy::excessive_precision, clippy::unreadable_literal, reason = "generated")]',
             "#![cfg_attr(rustfmt, rustfmt_skip)]",
             "",
             rows("PROBIT", "`z = Φ̄⁻¹(p)` by half octave: row `2k + h`, ascending powers of `t`.", all_octaves),
@@ -168,7 +168,7 @@ def mills_file() -> str:
     lines = [
         "//! Mills' ratio at the nodes `t_k = k/16`. Written by `generate.py`, checked by `verify.py`.",
         "",
-        "#![allow(clippy::unreadable_literal, reason = \"generated\")]",
+        '#![allow(clippy::unreadable_literal, reason = "generated")]',
         "#![cfg_attr(rustfmt, rustfmt_skip)]",
         "",
         "/// One node: `⌊2¹²⁶·M(t)⌋`, and `1/φ(t)` as `⌊mantissa⌋ · 2^(exponent − 127)`, `2¹²⁷ ≤ mantissa < 2¹²⁸`.",
@@ -190,9 +190,7 @@ def mills_file() -> str:
         mills = int(mp.floor(mp.erfc(t / mp.sqrt(2)) / 2 / density * mp.mpf(2) ** 126))
         exponent = int(mp.floor(mp.log(1 / density, 2)))
         mantissa = int(mp.floor(mp.mpf(2) ** (127 - exponent) / density))
-        lines.append(
-            f"    Node {{ mills: 0x{mills:032x}, inverse_density: 0x{mantissa:032x}, exponent: {exponent} }},"
-        )
+        lines.append(f"    Node {{ mills: 0x{mills:032x}, inverse_density: 0x{mantissa:032x}, exponent: {exponent} }},")
     ln2 = int(mp.floor(mp.log(2) * mp.mpf(2) ** 126))
     lines += ["];", "", "/// `⌊2¹²⁶·ln 2⌋`.", f"pub(crate) const LN_2: u128 = 0x{ln2:032x};", ""]
     return "\n".join(lines)

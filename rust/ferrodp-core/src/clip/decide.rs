@@ -1,0 +1,155 @@
+//! What becomes of a row: kept, scaled, or counted as zero.
+//!
+//! The sum of powers decides where it is certain; within rounding error of the bound an exact sum does, so that a row of
+//! norm at most `C` is always kept and a longer one never. Rows of `f64` whose squares leave the normal range are
+//! measured again, multiplied by a power of two that brings the largest magnitude near 1.
+
+use core::cmp::Ordering;
+
+use super::element::Element;
+use super::error_budget::ErrorBudget;
+use super::measure::{Power, add_powers, largest_magnitude};
+use crate::isa::Isa;
+use crate::math::exact_sum::ExactSum;
+use crate::params::{exp2, floor_log2};
+
+/// Sums of powers of `f64` are trusted between these: no square that matters underflows, no partial sum overflows.
+const TRUSTED: core::ops::RangeInclusive<f64> = 1.183e-271..=1.071e301; // inside 2^-900 … 2^1000
+
+/// What becomes of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fate {
+    /// Its norm is at most the bound: unchanged. `close` tells that it took exact arithmetic to see that.
+    Keep { close: bool },
+    /// Its norm is greater: every element is multiplied by `scale`, a power of two, and then by `factor`.
+    Shrink { scale: f64, factor: f64 },
+    /// Some element is not finite: the row counts as zero.
+    Zero,
+}
+
+/// What becomes of a row, and its norm: NaN if an element is not finite, infinite if beyond `f64`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Decision {
+    pub(super) norm: f64,
+    pub(super) fate: Fate,
+}
+
+/// The rule that rows are measured against.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    pub(super) isa: Isa,
+    pub(super) power: Power,
+    pub(super) bound: f64,
+    pub(super) budget: ErrorBudget,
+}
+
+impl Rule {
+    /// Returns what becomes of the row in `leaves`, whose sum of powers by [`add_powers`] is `total`.
+    ///
+    /// A kept row has norm ≤ `bound` exactly, and `close` is false only if its norm is below `bound` by the margin of
+    /// the error budget. For a shrunk one the products in `f64`, rounded to nearest, form a row of norm ≤ `bound` in
+    /// exact arithmetic.
+    pub(super) fn decide<'a, T: Element>(&self, total: f64, leaves: impl Iterator<Item = &'a [T]> + Clone) -> Decision {
+        if T::SQUARES_FIT && !total.is_finite() {
+            return Decision { norm: f64::NAN, fate: Fate::Zero };
+        }
+        if T::SQUARES_FIT || TRUSTED.contains(&total) {
+            return self.compare(total, 1.0, leaves);
+        }
+        let largest = largest_magnitude(self.isa, leaves.clone());
+        if largest.is_nan() {
+            return Decision { norm: f64::NAN, fate: Fate::Zero };
+        }
+        if largest == 0.0 {
+            return Decision { norm: 0.0, fate: Fate::Keep { close: false } };
+        }
+        let scale = exp2((-floor_log2(largest)).clamp(-1022, 1023));
+        let mut total = [0.0];
+        for leaf in leaves.clone() {
+            add_powers(self.isa, self.power, leaf, leaf.len(), scale, &mut total);
+        }
+        self.compare(total[0], scale, leaves)
+    }
+
+    /// Decides a row whose elements times `scale` have the finite sum of powers `total`.
+    ///
+    /// The bound times `scale` may underflow only for rows with a largest element of 1 or more, or overflow only for
+    /// rows with elements below 2; both comparisons come out right as they stand.
+    fn compare<'a, T: Element>(&self, total: f64, scale: f64, leaves: impl Iterator<Item = &'a [T]>) -> Decision {
+        let norm = self.power.root(total);
+        let bound = self.power.of(self.bound * scale);
+        let decision = |fate| Decision { norm: norm / scale, fate };
+        if total <= bound * self.budget.below() {
+            return decision(Fate::Keep { close: false });
+        }
+        if total < bound * self.budget.above() && self.exceeds(leaves) != Ordering::Greater {
+            return decision(Fate::Keep { close: true });
+        }
+        decision(Fate::Shrink { scale, factor: self.bound / norm * self.budget.shrink() })
+    }
+
+    /// Compares the norm of a row with the bound, exactly.
+    fn exceeds<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]>) -> Ordering {
+        let (mut row, mut bound) = (ExactSum::new(), ExactSum::new());
+        let add = match self.power {
+            Power::First => ExactSum::add_magnitude,
+            Power::Second => ExactSum::add_square,
+        };
+        leaves.flatten().for_each(|x| add(&mut row, x.widen()));
+        add(&mut bound, self.bound);
+        row.cmp(&bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide<T: Element>(row: &[T], bound: f64, power: Power) -> Decision {
+        let isa = Isa::best();
+        let budget = ErrorBudget::new([row.len()].into_iter());
+        let mut total = [0.0];
+        add_powers(isa, power, row, row.len(), 1.0, &mut total);
+        Rule { isa, power, bound, budget }.decide(total[0], [row].into_iter())
+    }
+
+    #[test]
+    fn rows_at_the_bound_are_kept_and_the_next_ones_are_not() {
+        for power in [Power::First, Power::Second] {
+            for bound in [1.0, 3.0_f64.next_up(), 1e-100, 1e100, 1e150, 1e-150] {
+                let fate = |x: f64| decide(&[0.0, x, 0.0], bound, power).fate;
+
+                assert_eq!(Fate::Keep { close: true }, fate(bound));
+                assert_eq!(Fate::Keep { close: true }, fate(-bound.next_down()));
+                assert!(matches!(fate(bound.next_up()), Fate::Shrink { factor, .. } if factor < 1.0));
+                assert_eq!(Fate::Keep { close: false }, fate(bound * (1.0 - 1e-12)));
+            }
+        }
+    }
+
+    #[test]
+    fn ties_are_broken_by_the_last_bit_of_any_element() {
+        let tiny = f64::from_bits(1);
+
+        assert_eq!(Fate::Keep { close: true }, decide(&[0.5; 4], 1.0, Power::Second).fate);
+        assert_eq!(Fate::Keep { close: true }, decide(&[0.25_f32; 4], 1.0, Power::First).fate);
+        assert!(matches!(decide(&[0.5, 0.5, 0.5, 0.5, tiny], 1.0, Power::Second).fate, Fate::Shrink { .. }));
+        assert!(matches!(decide(&[0.5, 0.5, tiny], 1.0, Power::First).fate, Fate::Shrink { .. }));
+        assert!(matches!(decide(&[0.5_f32, 0.5, 0.5, 0.5, 1e-45], 1.0, Power::Second).fate, Fate::Shrink { .. }));
+    }
+
+    #[test]
+    fn rows_whose_squares_leave_the_range_are_scaled_by_a_power_of_two() {
+        for (row, scale) in [([1e200, 0.0], exp2(-664)), ([1e308, f64::MAX], exp2(-1022)), ([2e160, 1.0], exp2(-532))] {
+            let Fate::Shrink { scale: found, factor } = decide(&row, 1.0, Power::Second).fate else {
+                panic!("a long row is shrunk");
+            };
+
+            assert_eq!(scale, found);
+            let norm = row.iter().map(|x| x * scale * factor).fold(0.0, f64::hypot);
+            assert!((norm - 1.0).abs() < 1e-12, "{norm}");
+        }
+        let tiny = decide(&[1e-200, -5e-324], 1.0, Power::Second);
+        assert_eq!(Decision { norm: 1e-200, fate: Fate::Keep { close: false } }, tiny);
+    }
+}

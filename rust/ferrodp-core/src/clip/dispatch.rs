@@ -1,0 +1,51 @@
+//! One body for every instruction set: kernels are plain loops over arrays, compiled under `#[target_feature]` shells.
+
+use crate::isa::{Isa, Kind};
+
+/// A computation whose `run` is inlined into a shell for each instruction set. All give the same bits.
+pub(super) trait Kernel {
+    /// What it computes.
+    type Output;
+
+    /// Computes it. `NATIVE` tells that fused multiply-add and truncation are single instructions here; a kernel may
+    /// use that only where the result is the same number.
+    fn run<const NATIVE: bool>(self) -> Self::Output;
+}
+
+/// Returns what `kernel` computes, on the instructions of `isa`.
+pub(super) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+    match isa.kind() {
+        Kind::Portable => kernel.run::<{ cfg!(target_arch = "aarch64") }>(),
+        // SAFETY: an `Isa` of this kind exists only where the CPU has reported AVX2 and FMA.
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2 => unsafe { avx2(kernel) },
+        // SAFETY: and of this kind only where it has reported AVX-512 F, BW, DQ and VL besides.
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512 => unsafe { avx512(kernel) },
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn avx2<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run::<true>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+fn avx512<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run::<true>()
+}
+
+/// Asks for the cache line that holds this address, if there is one; a hint without effect on any result.
+#[inline(always)]
+pub(super) fn prefetch<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program can see and never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}

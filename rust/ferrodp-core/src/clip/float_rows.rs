@@ -1,0 +1,154 @@
+//! Clipped rows as floating-point numbers.
+//!
+//! A row is copied to the output first and measured there, so every input element is read once and what was measured is
+//! what is scaled. Rows of norm ≤ `C` keep their bits. A longer row is multiplied by a factor that pays for all rounding
+//! ([`super::error_budget`]); `f32` elements are rounded toward zero, so that subnormal ones pay too. The output's norm
+//! is at most `C` in exact arithmetic.
+
+use core::num::NonZeroUsize;
+
+use super::clip_norm::ClipNorm;
+use super::decide::{Decision, Fate, Rule};
+use super::dispatch::{self, Kernel};
+use super::element::Element;
+use super::error_budget::ErrorBudget;
+use super::measure::{BLOCK, Power, add_powers, largest_magnitude};
+use crate::blocks::for_each_block;
+use crate::error::Error;
+use crate::isa::Isa;
+use crate::math::float_environment::in_default_environment;
+
+/// Bytes of output that a thread works on at a time, at least.
+const SHARE_BYTES: usize = 1 << 18;
+
+/// Which norm of a row is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `Σ|xᵢ|`; longer rows are scaled.
+    One,
+    /// `√Σxᵢ²`; longer rows are scaled.
+    Two,
+    /// `max |xᵢ|`; elements are clamped, which is the nearest row within the bound.
+    Infinity,
+}
+
+/// Writes the rows of `data`, clipped, to `out` and their norms to `norms`; `width` elements a row.
+///
+/// The norm of a row with an element that is not finite is NaN, and it becomes zeros; a finite norm beyond `f64` is
+/// infinite.
+///
+/// # Errors
+/// If `data`, `out` and `width` times the length of `norms` differ. Nothing is written then.
+#[allow(clippy::too_many_arguments, reason = "two inputs, two outputs, and how")]
+pub fn clip_rows<T: Element>(
+    isa: Isa,
+    data: &[T],
+    width: usize,
+    clip: ClipNorm,
+    order: Order,
+    out: &mut [T],
+    norms: &mut [f64],
+    threads: NonZeroUsize,
+) -> Result<(), Error> {
+    for (name, given) in [("data", data.len()), ("out", out.len())] {
+        let needed = width.saturating_mul(norms.len());
+        if given != needed {
+            return Err(Error::Length { name, given, needed });
+        }
+    }
+    if width == 0 {
+        norms.fill(0.0);
+        return Ok(());
+    }
+    let rows = (SHARE_BYTES / size_of::<T>()).div_ceil(width);
+    let parts = data.chunks(rows * width).zip(out.chunks_mut(rows * width)).zip(norms.chunks_mut(rows));
+    let mut parts: Vec<_> = parts.collect();
+    for_each_block(&mut parts, 1, threads, |_, parts| {
+        for ((data, out), norms) in parts {
+            let rows = data.chunks_exact(width).zip(out.chunks_exact_mut(width)).zip(norms.iter_mut());
+            rows.for_each(|((row, out), norm)| *norm = clip_one(isa, &mut [(row, out)], clip, order));
+        }
+    });
+    Ok(())
+}
+
+/// Writes one row, given in leaves `(row, out)` of equal lengths, clipped as a whole, and returns its norm.
+///
+/// # Panics
+/// If `row` and `out` of a leaf differ in length.
+pub fn clip_one<T: Element>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm, order: Order) -> f64 {
+    in_default_environment(|| {
+        let Decision { norm, fate } = match order {
+            Order::One => copy_and_decide(isa, Power::First, leaves, clip),
+            Order::Two => copy_and_decide(isa, Power::Second, leaves, clip),
+            Order::Infinity => copy_and_clamp(isa, leaves, clip),
+        };
+        for (_, out) in leaves {
+            match fate {
+                Fate::Keep { .. } => {}
+                Fate::Zero => out.fill(T::default()),
+                Fate::Shrink { scale, factor } => dispatch::run(isa, Scale { out, scale, factor }),
+            }
+        }
+        norm
+    })
+}
+
+fn copy_and_decide<T: Element>(isa: Isa, power: Power, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
+    let budget = ErrorBudget::new(leaves.iter().map(|(row, _)| row.len()));
+    let mut total = [0.0];
+    for (row, out) in &mut *leaves {
+        assert_eq!(row.len(), out.len(), "a leaf and its output have one length");
+        for (row, out) in row.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
+            out.copy_from_slice(row);
+            add_powers(isa, power, out, out.len(), 1.0, &mut total);
+        }
+    }
+    Rule { isa, power, bound: clip.value(), budget }.decide(total[0], leaves.iter().map(|(_, out)| &**out))
+}
+
+fn copy_and_clamp<T: Element>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
+    leaves.iter_mut().for_each(|(row, out)| out.copy_from_slice(row));
+    let norm = largest_magnitude(isa, leaves.iter().map(|(_, out)| &**out));
+    if norm.is_nan() {
+        return Decision { norm, fate: Fate::Zero };
+    }
+    let bound = T::narrow(clip.value()).widen();
+    leaves.iter_mut().for_each(|(_, out)| dispatch::run(isa, Clamp { out, bound }));
+    Decision { norm, fate: Fate::Keep { close: false } }
+}
+
+/// Multiplies by `scale` and `factor`, rounding toward zero where `T` is narrower than `f64`.
+struct Scale<'a, T> {
+    out: &'a mut [T],
+    scale: f64,
+    factor: f64,
+}
+
+impl<T: Element> Kernel for Scale<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        for x in self.out {
+            *x = T::narrow(x.widen() * self.scale * self.factor);
+        }
+    }
+}
+
+/// Moves elements beyond ± `bound`, a number of type `T`, there.
+struct Clamp<'a, T> {
+    out: &'a mut [T],
+    bound: f64,
+}
+
+impl<T: Element> Kernel for Clamp<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        for x in self.out {
+            *x = T::narrow(x.widen().clamp(-self.bound, self.bound));
+        }
+    }
+}

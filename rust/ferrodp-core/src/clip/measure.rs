@@ -1,0 +1,242 @@
+//! `Σ|x|` and `Σx²` in `f64`, in an order that is fixed: the same bits on every instruction set and at any number of
+//! threads.
+//!
+//! A row is cut into leaves, a leaf into blocks of 4096 elements, a block into chunks of 32. Element `i` of a chunk goes to
+//! lane `i`; a last chunk of fewer than 32 fills the last lanes. Lanes are folded in halves, and block sums are added in
+//! order. The square of an `f32` is exact in `f64`, so a fused multiply-add rounds once, as addition alone would: it may
+//! be used. Squares of `f64` are rounded before they are added, everywhere.
+
+use super::dispatch::{self, Kernel};
+use super::element::Element;
+use crate::isa::Isa;
+
+/// Elements in a block.
+pub(super) const BLOCK: usize = 4096;
+
+/// Independent sums within a block. Four of the widest vectors hide the latency of the additions.
+const LANES: usize = 32;
+
+/// Which powers are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Power {
+    /// Magnitudes, for the L1 norm.
+    First,
+    /// Squares, for the L2 norm.
+    Second,
+}
+
+impl Power {
+    /// Returns the norm whose power `sum` is.
+    pub(super) fn root(self, sum: f64) -> f64 {
+        if self == Self::First { sum } else { sum.sqrt() }
+    }
+
+    /// Returns the power of `norm`.
+    pub(super) fn of(self, norm: f64) -> f64 {
+        if self == Self::First { norm } else { norm * norm }
+    }
+}
+
+/// Adds to each total the sum of powers of one row of `data`, `width` elements a row, each multiplied by `scale`.
+///
+/// # Numerics
+/// `scale` is a power of two. A total that is not finite tells of an element that is not finite or, for `f64`, of an
+/// overflow.
+pub(super) fn add_powers<T: Element>(isa: Isa, power: Power, data: &[T], width: usize, scale: f64, totals: &mut [f64]) {
+    match power {
+        Power::First => dispatch::run(isa, AddPowers::<T, false> { data, width, scale, totals }),
+        Power::Second => dispatch::run(isa, AddPowers::<T, true> { data, width, scale, totals }),
+    }
+}
+
+struct AddPowers<'a, T, const SQUARES: bool> {
+    data: &'a [T],
+    width: usize,
+    scale: f64,
+    totals: &'a mut [f64],
+}
+
+impl<T: Element, const SQUARES: bool> Kernel for AddPowers<'_, T, SQUARES> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        if self.width == 0 {
+            return;
+        }
+        for (row, total) in self.data.chunks_exact(self.width).zip(self.totals) {
+            for block in row.chunks(BLOCK) {
+                *total += block_sum::<T, SQUARES, NATIVE>(block, self.scale);
+            }
+        }
+    }
+}
+
+/// Returns the largest magnitude of a row in leaves; NaN if an element is not finite.
+pub(super) fn largest_magnitude<'a, T: Element>(isa: Isa, leaves: impl Iterator<Item = &'a [T]>) -> f64 {
+    let magnitudes = leaves.map(|leaf| dispatch::run(isa, LargestMagnitude(leaf)));
+    magnitudes.fold(0.0, |largest: f64, x| if largest.is_nan() || !x.is_finite() { f64::NAN } else { largest.max(x) })
+}
+
+struct LargestMagnitude<'a, T>(&'a [T]);
+
+impl<T: Element> Kernel for LargestMagnitude<'_, T> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> f64 {
+        // Magnitudes are ordered as their bits are, with infinity and then NaN above all numbers.
+        let mut largest = [0_i64; LANES];
+        let (chunks, tail) = self.0.as_chunks::<LANES>();
+        for chunk in chunks {
+            for (largest, x) in largest.iter_mut().zip(chunk) {
+                *largest = (*largest).max(x.widen().abs().to_bits() as i64);
+            }
+        }
+        for (largest, x) in largest.iter_mut().zip(tail) {
+            *largest = (*largest).max(x.widen().abs().to_bits() as i64);
+        }
+        f64::from_bits(largest.into_iter().max().unwrap_or(0) as u64)
+    }
+}
+
+#[inline(always)]
+fn block_sum<T: Element, const SQUARES: bool, const NATIVE: bool>(block: &[T], scale: f64) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (chunks, tail) = block.as_chunks::<LANES>();
+    for chunk in chunks {
+        add_chunk::<T, SQUARES, NATIVE>(&mut sums, chunk, scale);
+    }
+    if !tail.is_empty() {
+        add_chunk::<T, SQUARES, NATIVE>(&mut sums, &last_lanes(block, tail.len()), scale);
+    }
+    fold_in_halves(sums)
+}
+
+#[inline(always)]
+fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool>(
+    sums: &mut [f64; LANES],
+    chunk: &[T; LANES],
+    scale: f64,
+) {
+    for (sum, x) in sums.iter_mut().zip(chunk) {
+        let x = if T::SQUARES_FIT { x.widen() } else { x.widen() * scale };
+        *sum = match (SQUARES, NATIVE && T::SQUARES_FIT) {
+            (false, _) => *sum + x.abs(),
+            (true, false) => *sum + x * x,
+            (true, true) => x.mul_add(x, *sum), // the square is exact: the same number
+        };
+    }
+}
+
+/// Returns the last `len` elements of `row` in the last lanes, and zeros before them.
+///
+/// Where the row is long enough this is one load and a mask, without the detour of short elements through memory.
+#[inline(always)]
+fn last_lanes<T: Element, const N: usize>(row: &[T], len: usize) -> [T; N] {
+    if let Some(last) = row.last_chunk::<N>() {
+        return core::array::from_fn(|i| if i >= N - len { last[i] } else { T::default() });
+    }
+    let mut lanes = [T::default(); N];
+    lanes[N - len..].copy_from_slice(&row[row.len() - len..]);
+    lanes
+}
+
+/// Returns the sum of all lanes, upper half onto lower half until one is left.
+#[inline(always)]
+pub(super) fn fold_in_halves<const N: usize>(mut sums: [f64; N]) -> f64 {
+    let mut half = N / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] += sums[i + half];
+        }
+        half /= 2;
+    }
+    sums[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, element by element.
+    fn in_order<T: Element>(power: Power, row: &[T], scale: f64) -> f64 {
+        let mut total = 0.0;
+        for block in row.chunks(BLOCK) {
+            let mut sums = [0.0; LANES];
+            for chunk in block.chunks(LANES) {
+                for (i, x) in chunk.iter().enumerate() {
+                    sums[LANES - chunk.len() + i] += power.of((x.widen() * scale).abs());
+                }
+            }
+            total += fold_in_halves(sums);
+        }
+        total
+    }
+
+    #[test]
+    fn every_isa_gives_the_bits_of_the_definition() {
+        for len in [0, 1, 15, 16, 31, 32, 33, 100, 4095, 4096, 4097, 8192, 12_345] {
+            let single: Vec<f32> = (0..len).map(|i| ((i * 7919) % 1013) as f32 * 1.1e-3 - 0.5).collect();
+            let double: Vec<f64> = (0..len).map(|i| ((i * 7919) % 1013) as f64 * 1.1e-3 - 0.5).collect();
+            for isa in Isa::available() {
+                for power in [Power::First, Power::Second] {
+                    let (mut one, mut two) = ([0.0], [0.0]);
+
+                    add_powers(isa, power, &single, len, 1.0, &mut one);
+                    add_powers(isa, power, &double, len, 0.25, &mut two);
+
+                    assert_eq!(in_order(power, &single, 1.0), one[0], "{isa:?}, {len} of f32");
+                    assert_eq!(in_order(power, &double, 0.25), two[0], "{isa:?}, {len} of f64");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_a_tile_and_leaves_of_a_row_are_added_in_order() {
+        let data: Vec<f32> = (0..30).map(|i| i as f32 + 0.1).collect();
+        let mut totals = [0.0; 3];
+        add_powers(Isa::best(), Power::Second, &data, 10, 1.0, &mut totals);
+        add_powers(Isa::best(), Power::Second, &data, 5, 1.0, &mut totals);
+
+        for (i, total) in totals.into_iter().enumerate() {
+            let leaves = [&data[10 * i..10 * i + 10], &data[5 * i..5 * i + 5]];
+            assert_eq!(leaves.iter().fold(0.0, |sum, leaf| sum + in_order(Power::Second, leaf, 1.0)), total);
+        }
+    }
+
+    #[test]
+    fn the_largest_magnitude_is_found_anywhere() {
+        for isa in Isa::available() {
+            let largest = |row: &[f64]| largest_magnitude(isa, row.chunks(40));
+            for position in 0..70 {
+                let mut row = [0.5; 70];
+                row[position] = -3.0;
+                assert_eq!(3.0, largest(&row));
+
+                for bad in [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                    row[position] = bad;
+                    assert!(largest(&row).is_nan());
+                }
+            }
+            assert_eq!(0.0, largest(&[]));
+        }
+    }
+
+    #[test]
+    fn whatever_is_not_finite_shows_in_the_sum() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for position in [0, 31, 32, 40] {
+                let mut row = [1.0_f32; 41];
+                row[position] = bad;
+                for power in [Power::First, Power::Second] {
+                    let mut total = [0.0];
+                    add_powers(Isa::best(), power, &row, 41, 1.0, &mut total);
+
+                    assert!(!total[0].is_finite());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Noise on integer sums: where they become public.
+
+use core::num::NonZeroUsize;
+
+use super::clip_norm::ClipNorm;
+use super::element::Element;
+use super::grid_sum::GridSum;
+use crate::error::Error;
+use crate::isa::Isa;
+use crate::params::positive;
+use crate::random::Key;
+use crate::sample::{self, Noise};
+
+impl ClipNorm {
+    /// Returns Gaussian noise on this grid whose standard deviation is at least `noise_multiplier` times the clip norm.
+    ///
+    /// The product is rounded up, so the noise is never smaller than what is accounted for.
+    ///
+    /// # Errors
+    /// If `noise_multiplier` is not finite and positive, or the noise is too small or too large for the grid.
+    pub fn noise(self, noise_multiplier: f64) -> Result<Noise, Error> {
+        let scale = product_up(positive("noise_multiplier", noise_multiplier)?, self.value());
+        Noise::gaussian(scale, self.granularity()).map_err(|error| match error {
+            Error::Parameter { accepted, .. } => {
+                let accepted = format!("such that its product with clip_norm {:e} is {accepted}", self.value());
+                Error::parameter("noise_multiplier", noise_multiplier, accepted)
+            }
+            other => other,
+        })
+    }
+}
+
+impl GridSum {
+    /// Writes `g · (Σk + N)` to `out`, rounded once to `T`: the sum with noise by [`ClipNorm::noise`].
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `out` has another length, [`Error::Mutated`] if this sum is unusable,
+    /// [`Error::Incompatible`] if `noise` is on another grid. Nothing is written then.
+    pub fn release<T: sample::Element>(
+        &self,
+        isa: Isa,
+        key: &Key,
+        noise: &Noise,
+        out: &mut [T],
+        threads: NonZeroUsize,
+    ) -> Result<(), Error> {
+        if noise.granularity() != self.clip().granularity() {
+            return Err(Error::Incompatible { what: "granularity" });
+        }
+        noise.add_to_sums(isa, key, self.integers()?, out, threads)
+    }
+}
+
+/// Divides every value by `denominator`: post-processing of a release.
+///
+/// Results beyond the range of `T` become its largest finite number.
+pub fn divide<T: Element>(values: &mut [T], denominator: f64) {
+    for value in values {
+        *value = T::nearest(value.widen() / denominator);
+    }
+}
+
+/// Returns a number next to `a · b` that is no smaller, for positive numbers whose product is far from subnormal.
+fn product_up(a: f64, b: f64) -> f64 {
+    let nearest = a * b;
+    if a.mul_add(b, -nearest) > 0.0 { nearest.next_up() } else { nearest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_standard_deviation_is_never_rounded_down() {
+        // Mantissas of 27 bits: their product has at most 54 bits, so it is exact in u128 arithmetic.
+        let mut state = 3_u64;
+        for _ in 0..1000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (a, b) = ((state >> 37) | 1, ((state >> 10) & 0x7FF_FFFF) | 1);
+            let product = u128::from(a) * u128::from(b);
+
+            let up = product_up(a as f64, b as f64);
+
+            assert!(up as u128 >= product && (up.next_down() as u128) < product, "{a} times {b}");
+        }
+    }
+
+    #[test]
+    fn a_noise_multiplier_that_the_grid_cannot_carry_is_refused_by_its_name() {
+        let clip = ClipNorm::new::<f32>(1.0).expect("in range");
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-12, 1e6, 1e308] {
+            let message = clip.noise(bad).expect_err("out of range").to_string();
+
+            assert!(message.starts_with("noise_multiplier must be "), "{message}");
+        }
+        assert!(clip.noise(1e-9).is_ok());
+        assert!(clip.noise(1e4).is_ok());
+    }
+
+    #[test]
+    fn division_stays_finite() {
+        let mut single = [1.0_f32, -3e38, 0.0];
+        divide(&mut single, 0.5);
+        assert_eq!([2.0, f32::MIN, 0.0], single);
+
+        let mut double = [1.0, -1.0, 0.0];
+        divide(&mut double, 5e-324);
+        assert_eq!([f64::MAX, f64::MIN, 0.0], double);
+    }
+}

@@ -1,0 +1,207 @@
+//! A generator with state, for libraries that want one: it rekeys in a forked child and after every buffer.
+//!
+//! Key and buffer live in memory that the kernel replaces by zeros in every copy of the address space (`fork`, bare
+//! `clone`), so a child finds no state instead of its parent's: a process id could be reused, this cannot be missed.
+//! Where the system has no such memory nothing is kept at all and every word is asked of the operating system.
+//!
+//! Each buffer begins with the key of the next one, and words are wiped as they are handed out (fast key erasure, D. J.
+//! Bernstein 2017): whoever reads the memory later learns nothing about numbers already drawn. A machine that is
+//! snapshotted and revived twice does repeat what was left of its buffer; `Noise` keeps no state and is the better
+//! choice for releases.
+
+use core::fmt;
+
+use zeroize::Zeroize;
+
+use super::{Key, Keystream};
+use crate::error::Error;
+use crate::isa::Isa;
+
+/// Bytes drawn at once, the next key included.
+const BUFFER: usize = 2048;
+
+/// What is in the wiped memory; all zeros is a valid value and means that there is no state.
+#[repr(C)]
+struct State {
+    /// Bytes of the buffer that are still unused, from its end; zero in a child.
+    left: usize,
+    key: [u8; 32],
+    buffer: [u8; BUFFER],
+}
+
+/// A stateful source of random words.
+pub struct Generator {
+    isa: Isa,
+    /// `None` where memory cannot be wiped on fork.
+    memory: Option<wiped::Memory>,
+}
+
+impl Generator {
+    /// Returns a generator; it draws its key with the first word.
+    #[must_use]
+    pub fn new(isa: Isa) -> Self {
+        Self { isa, memory: wiped::Memory::new() }
+    }
+
+    /// Returns the next 64 random bits.
+    ///
+    /// # Errors
+    /// If a key is due and the operating system gives none.
+    pub fn next_u64(&mut self) -> Result<u64, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(getrandom::u64()?);
+        };
+        let state = memory.state();
+        if state.left == 0 {
+            refill(self.isa, state)?;
+        }
+        let start = BUFFER - state.left;
+        let word: &mut [u8; 8] = (&mut state.buffer[start..start + 8]).try_into().expect("eight bytes");
+        let value = u64::from_le_bytes(*word);
+        word.zeroize();
+        state.left -= 8;
+        Ok(value)
+    }
+}
+
+impl fmt::Debug for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Generator(..)")
+    }
+}
+
+/// Draws the next buffer: under the key that the last one left, or a fresh one in a new or forked process.
+fn refill(isa: Isa, state: &mut State) -> Result<(), Error> {
+    let key = if state.key == [0; 32] { Key::fresh()? } else { Key::from_bytes(state.key) };
+    Keystream::new(isa, &key).fill(0, 0, &mut state.buffer);
+    state.key.copy_from_slice(&state.buffer[..32]);
+    state.buffer[..32].zeroize();
+    state.left = BUFFER - 32;
+    Ok(())
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod wiped {
+    use core::ptr::NonNull;
+
+    use zeroize::Zeroize;
+
+    use super::State;
+
+    /// Pages that are zeros in every child.
+    pub(super) struct Memory(NonNull<State>);
+
+    // SAFETY: the pages belong to this value alone, like a box.
+    unsafe impl Send for Memory {}
+
+    impl Memory {
+        /// Returns zeroed pages, or `None` if the kernel cannot wipe them (Linux before 4.14) or has none to give.
+        pub(super) fn new() -> Option<Self> {
+            let (length, protection) = (size_of::<State>(), libc::PROT_READ | libc::PROT_WRITE);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            // SAFETY: asks for fresh pages anywhere; no existing memory is touched.
+            let pages = unsafe { libc::mmap(core::ptr::null_mut(), length, protection, flags, -1, 0) };
+            if pages == libc::MAP_FAILED {
+                return None;
+            }
+            let memory = Self(NonNull::new(pages.cast())?);
+            // SAFETY: advises about pages that were just mapped. `memory` unmaps them if the answer is no.
+            let advised = unsafe { libc::madvise(pages, length, libc::MADV_WIPEONFORK) };
+            // Keep the key out of core dumps where possible; not having it wiped is what matters.
+            // SAFETY: as above.
+            let _ = unsafe { libc::madvise(pages, length, libc::MADV_DONTDUMP) };
+            (advised == 0).then_some(memory)
+        }
+
+        /// The state: the parent's own, or zeros in a child.
+        pub(super) fn state(&mut self) -> &mut State {
+            // SAFETY: the pages are mapped, aligned and exclusively borrowed; zeros and written states are both valid.
+            unsafe { self.0.as_mut() }
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            let state = self.state();
+            state.key.zeroize();
+            state.buffer.zeroize();
+            // SAFETY: unmaps what `new` mapped, which nobody can use any more.
+            unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<State>()) };
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod wiped {
+    use super::State;
+
+    /// Not to be had on this system.
+    pub(super) enum Memory {}
+
+    impl Memory {
+        pub(super) fn new() -> Option<Self> {
+            None
+        }
+
+        pub(super) fn state(&mut self) -> &mut State {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_do_not_repeat_across_buffers_and_generators() {
+        let mut seen = std::collections::HashSet::new();
+        for isa in Isa::available() {
+            let mut generator = Generator::new(isa);
+            for _ in 0..3 * BUFFER / 8 {
+                assert!(seen.insert(generator.next_u64().expect("entropy")));
+            }
+        }
+    }
+
+    #[test]
+    fn used_words_and_old_keys_are_gone() {
+        let mut generator = Generator::new(Isa::best());
+        let words: Vec<_> = (0..10).map(|_| generator.next_u64().expect("entropy")).collect();
+        let Some(memory) = &mut generator.memory else { return };
+
+        let state = memory.state();
+
+        assert!(state.buffer[..32 + 80].iter().all(|byte| *byte == 0));
+        assert!(words.iter().all(|word| *word != 0));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_forked_child_draws_other_words() {
+        let mut generator = Generator::new(Isa::best());
+        generator.next_u64().expect("entropy");
+        let mut pipe = [0; 2];
+        // SAFETY: `pipe` has room for both descriptors.
+        assert_eq!(0, unsafe { libc::pipe(pipe.as_mut_ptr()) });
+
+        // SAFETY: the child only computes, writes to the pipe and leaves without running destructors.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let word = generator.next_u64().unwrap_or(0);
+            // SAFETY: writes eight bytes of a live variable.
+            unsafe { libc::write(pipe[1], (&raw const word).cast(), 8) };
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(0) };
+        }
+        let mut theirs = 0_u64;
+        // SAFETY: reads eight bytes into a live variable, then collects the child.
+        let read = unsafe { libc::read(pipe[0], (&raw mut theirs).cast(), 8) };
+        // SAFETY: collects the child started above.
+        unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
+
+        assert_eq!(8, read);
+        assert_ne!(0, theirs);
+        assert_ne!(generator.next_u64().expect("entropy"), theirs);
+    }
+}

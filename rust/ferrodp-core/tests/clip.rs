@@ -1,0 +1,402 @@
+//! Clipping and integer sums through the public interface: the bound is exact, and nothing but the rows matters.
+
+use std::num::NonZeroUsize;
+
+use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, Rows, clip_one, clip_rows};
+use ferrodp_core::error::Error;
+use ferrodp_core::isa::Isa;
+use ferrodp_core::math::exact_sum::ExactSum;
+
+const ONE: NonZeroUsize = NonZeroUsize::MIN;
+
+/// SplitMix64: test data, not randomness.
+struct Draw(u64);
+
+impl Draw {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * 2.0_f64.powi(-52) - 1.0
+    }
+
+    /// Any finite pattern of bits: all exponents are equally likely, subnormal ones included.
+    fn any(&mut self) -> f64 {
+        loop {
+            let x = f64::from_bits(self.bits());
+            if x.is_finite() {
+                return x;
+            }
+        }
+    }
+}
+
+fn threads(count: usize) -> NonZeroUsize {
+    NonZeroUsize::new(count).expect("positive")
+}
+
+fn clip<T: Element>(value: f64) -> ClipNorm {
+    ClipNorm::new::<T>(value).expect("in range")
+}
+
+/// The integers of one row.
+fn quantized<T: Element>(isa: Isa, row: &[T], clip: ClipNorm) -> Vec<i64> {
+    let mut sum = GridSum::new(clip, row.len()).expect("memory");
+    sum.add(isa, &Rows::one(&[row]), ONE).expect("the row does not change");
+    sum.integers().expect("usable").to_vec()
+}
+
+fn assert_bound(integers: &[i64], clip: ClipNorm) {
+    let squares: u128 = integers.iter().map(|k| u128::from(k.unsigned_abs()).pow(2)).sum();
+    assert!(squares <= u128::from(clip.largest_sum_of_squares()));
+}
+
+fn norm_is_at_most<T: Element>(row: &[T], bound: f64, order: Order) -> bool {
+    let (mut sum, mut limit) = (ExactSum::new(), ExactSum::new());
+    match order {
+        Order::One => {
+            row.iter().for_each(|x| sum.add_magnitude(x.widen()));
+            limit.add_magnitude(bound);
+        }
+        Order::Two => {
+            row.iter().for_each(|x| sum.add_square(x.widen()));
+            limit.add_square(bound);
+        }
+        Order::Infinity => return row.iter().all(|x| x.widen().abs() <= bound),
+    }
+    sum <= limit
+}
+
+/// Rows that have broken clippers, of type `f64` and of norms far below, at and far beyond 1.
+fn hard_rows() -> Vec<Vec<f64>> {
+    let mut draw = Draw(1);
+    let tiny = f64::from_bits(1);
+    let mut rows = vec![
+        vec![],
+        vec![0.0],
+        vec![-0.0; 33],
+        vec![1.0],
+        vec![1.0_f64.next_up()],
+        vec![1.0_f64.next_down()],
+        vec![0.6, 0.8], // 0.6² + 0.8² is 1 + 4.4e-17 in exact arithmetic on these floats
+        vec![0.6, -0.8, tiny],
+        vec![0.5; 4],                   // norm 1 exactly
+        vec![0.5, 0.5, 0.5, 0.5, tiny], // above by 2^-2148
+        vec![1.0, tiny],
+        vec![f64::MAX],
+        vec![f64::MAX; 100],
+        vec![1e308, -1e308, tiny],
+        vec![1e200; 17],
+        vec![1e-200; 17],
+        vec![tiny; 40],
+        vec![1e-200, 1e200],
+        vec![f64::MIN_POSITIVE; 5],
+        vec![1e-155, 1e-160],
+        vec![2.0_f64.powi(500), 1.0],
+        vec![2.0_f64.powi(-450), 2.0_f64.powi(-460)],
+    ];
+    let mut one_hot = vec![0.0; 5000];
+    one_hot[4999] = -1.0;
+    rows.push(one_hot.clone());
+    one_hot[4096] = tiny;
+    rows.push(one_hot);
+    for len in [1, 2, 15, 16, 17, 31, 32, 33, 1023, 1024, 1025, 4095, 4096, 4097, 9000] {
+        rows.push((0..len).map(|_| draw.unit()).collect());
+        rows.push((0..len).map(|_| draw.any()).collect());
+        // Near the bound: a norm of 1 up to rounding.
+        let row: Vec<f64> = (0..len).map(|_| draw.unit()).collect();
+        let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
+        rows.push(row.iter().map(|x| x / norm).collect());
+        rows.push(row.iter().map(|x| (x / norm).next_up()).collect());
+    }
+    rows
+}
+
+#[test]
+fn no_row_of_integers_is_longer_than_the_clip_norm() {
+    for value in [1.0, 0.7, 1e-3, 1e100, 1.999_999_9, 2.0_f64.powi(-500), 1.3 * 2.0_f64.powi(499)] {
+        let clip = clip::<f64>(value);
+        for row in hard_rows() {
+            for row in [row.clone(), row.iter().map(|x| x * value).collect()] {
+                assert_bound(&quantized(Isa::best(), &row, clip), clip);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_row_of_single_precision_is_longer_either() {
+    for value in [1.0, 0.7, 2.0_f64.powi(-120), 1.9 * 2.0_f64.powi(127)] {
+        let clip = clip::<f32>(value);
+        for row in hard_rows() {
+            for row in [row.clone(), row.iter().map(|x| x * value).collect()] {
+                let row: Vec<f32> = row.iter().map(|x| (*x as f32).clamp(f32::MIN, f32::MAX)).collect();
+                assert_bound(&quantized(Isa::best(), &row, clip), clip);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_within_the_bound_is_truncated_and_no_more() {
+    let clip = clip::<f64>(1.0);
+    let steps = clip.granularity().reciprocal();
+    for row in hard_rows() {
+        let expected: Vec<i64> = row.iter().map(|x| (x * steps) as i64).collect();
+        let kept = expected == quantized(Isa::best(), &row, clip);
+
+        // A row of larger norm may be truncated to the same integers: only the first implication is strict.
+        assert!(kept || !norm_is_at_most(&row, 1.0, Order::Two), "{} elements", row.len());
+    }
+}
+
+#[test]
+fn a_longer_row_loses_no_more_than_rounding_takes() {
+    let mut draw = Draw(2);
+    for len in [1, 100, 5000] {
+        for value in [1.0, 1e-3, 1e10] {
+            let clip = clip::<f64>(value);
+            let row: Vec<f64> = (0..len).map(|_| draw.unit() * 1e3 * value).collect();
+            let integers = quantized(Isa::best(), &row, clip);
+
+            let norm = integers.iter().map(|k| (*k as f64).powi(2)).sum::<f64>().sqrt();
+            let exact = clip.in_grid_steps();
+            // Each element loses less than one step, and the factor 4·(148 + 5)·2^-53 < 2^-43, in 2^30 steps.
+            assert!(norm <= exact && norm >= exact - f64::from(len).sqrt() - 2.0_f64.powi(-13), "{norm} of {exact}");
+        }
+    }
+}
+
+#[test]
+fn sums_are_the_same_on_every_isa_and_thread_count_and_in_any_order() {
+    let mut draw = Draw(3);
+    for (rows, width) in [(1, 1), (7, 17), (40, 300), (3, 5000), (2, 100_000), (130, 33)] {
+        let data: Vec<f32> = (0..rows * width).map(|_| (draw.unit() * 10.0) as f32).collect();
+        let clip = clip::<f32>(1.0);
+        let expected = (0..rows).fold(vec![0; width], |sums, r| {
+            let row = quantized(Isa::PORTABLE, &data[r * width..(r + 1) * width], clip);
+            sums.iter().zip(row).map(|(sum, k)| sum + k).collect()
+        });
+        let backward: Vec<f32> = data.chunks(width).rev().flatten().copied().collect();
+        for isa in Isa::available() {
+            for count in [1, 2, 7] {
+                for data in [&data, &backward] {
+                    let mut sum = GridSum::new(clip, width).expect("memory");
+                    let batch = Rows::new([(&data[..], width)], rows).expect("lengths agree");
+
+                    sum.add(isa, &batch, threads(count)).expect("rows do not change");
+
+                    assert_eq!(rows as u64, sum.count());
+                    assert!(expected == sum.integers().expect("usable"), "{isa:?}, {count} threads, {rows} x {width}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wide_rows_are_shared_by_columns_with_the_same_sums() {
+    let width = (1 << 21) + 12_345;
+    let mut draw = Draw(4);
+    let data: Vec<f32> = (0..2 * width).map(|_| draw.unit() as f32).collect();
+    let first = 700_001;
+    let batch =
+        Rows::new([(&data[..2 * first], first), (&data[2 * first..], width - first)], 2).expect("lengths agree");
+    let sums = |count| {
+        let mut sum = GridSum::new(clip::<f32>(100.0), width).expect("memory");
+        sum.add(Isa::best(), &batch, threads(count)).expect("rows do not change");
+        sum.integers().expect("usable").to_vec()
+    };
+
+    assert!(sums(1) == sums(3));
+}
+
+#[test]
+fn a_row_in_leaves_is_one_vector() {
+    // A leaf of fewer than 32 elements changes the order of summation, not the sum: halves are exact.
+    let row = [0.5_f64; 4];
+    let clip = clip::<f64>(0.5);
+    let mut sum = GridSum::new(clip, 4).expect("memory");
+    sum.add(Isa::best(), &Rows::one(&[&row[..1], &[], &row[1..]]), ONE).expect("rows do not change");
+
+    assert_eq!(quantized(Isa::best(), &row, clip), sum.integers().expect("usable"));
+    assert_bound(sum.integers().expect("usable"), clip);
+}
+
+#[test]
+fn a_row_with_an_element_that_is_not_finite_counts_as_zero() {
+    for isa in Isa::available() {
+        for bad in [f64::NAN, f64::from_bits(0x7FF0_0000_0000_0001), f64::INFINITY, f64::NEG_INFINITY] {
+            for position in [0, 15, 16, 39] {
+                let mut row = [1e-3; 40];
+                row[position] = bad;
+                let mut sum = GridSum::new(clip::<f64>(1.0), 40).expect("memory");
+
+                sum.add(isa, &Rows::one(&[&row]), ONE).expect("data is never an error");
+
+                assert_eq!((1, &[0; 40][..]), (sum.count(), sum.integers().expect("usable")));
+                assert_eq!([0; 40][..], quantized(isa, &row.map(|x| x as f32), clip::<f32>(1.0)));
+            }
+        }
+    }
+}
+
+#[test]
+fn merged_parts_are_the_whole() {
+    let mut draw = Draw(5);
+    let rows: Vec<[f32; 9]> = (0..20).map(|_| core::array::from_fn(|_| draw.unit() as f32)).collect();
+    let sum_of = |rows: &[[f32; 9]]| {
+        let mut sum = GridSum::new(clip::<f32>(0.5), 9).expect("memory");
+        for row in rows {
+            sum.add(Isa::best(), &Rows::one(&[row]), ONE).expect("rows do not change");
+        }
+        sum
+    };
+    let whole = sum_of(&rows);
+    let mut parts = sum_of(&rows[13..]);
+    parts.merge(&sum_of(&rows[..5])).expect("alike");
+    parts.merge(&sum_of(&[])).expect("alike");
+    parts.merge(&sum_of(&rows[5..13])).expect("alike");
+
+    assert_eq!((whole.count(), whole.integers()), (parts.count(), parts.integers()));
+}
+
+#[test]
+fn sums_of_different_kinds_do_not_merge() {
+    let mut sum = GridSum::new(clip::<f32>(1.0), 3).expect("memory");
+    let other_norm = GridSum::new(clip::<f32>(1.5), 3).expect("memory");
+    let other_width = GridSum::new(clip::<f32>(1.0), 4).expect("memory");
+
+    assert_eq!(Err(Error::Incompatible { what: "clip_norm" }), sum.merge(&other_norm));
+    assert_eq!(Err(Error::Incompatible { what: "length" }), sum.merge(&other_width));
+}
+
+#[test]
+fn overflow_is_excluded_before_anything_is_added() {
+    let clip = clip::<f32>(1.0);
+    let full = GridSum::from_integers(clip, vec![5, -5], GridSum::MAX_COUNT).expect("plausible");
+    let mut sum = GridSum::from_integers(clip, vec![5, -5], GridSum::MAX_COUNT - 1).expect("plausible");
+    let refused = Err(Error::Capacity { rows: GridSum::MAX_COUNT + 1, limit: GridSum::MAX_COUNT });
+
+    let two = Rows::new([(&[1.0_f32; 4][..], 2)], 2).expect("lengths agree");
+    assert_eq!(refused, sum.add(Isa::best(), &two, ONE));
+    assert!(sum.merge(&full).is_err());
+    assert_eq!(Ok(&[5, -5][..]), sum.integers());
+    sum.add(Isa::best(), &Rows::one(&[&[0.0_f32; 2]]), ONE).expect("there is room for one");
+    assert!(sum.add(Isa::best(), &Rows::one(&[&[0.0_f32; 2]]), ONE).is_err());
+}
+
+#[test]
+fn integers_that_no_rows_can_have_are_refused() {
+    let clip = clip::<f32>(1.0); // C/g is 2^29
+
+    assert!(GridSum::from_integers(clip, vec![1 << 30, -(1 << 30)], 2).is_ok());
+    assert!(GridSum::from_integers(clip, vec![(1 << 30) + 1], 2).is_err());
+    assert!(GridSum::from_integers(clip, vec![i64::MIN], 2).is_err());
+    assert!(GridSum::from_integers(clip, vec![1], 0).is_err());
+    assert!(GridSum::from_integers(clip, vec![0], GridSum::MAX_COUNT + 1).is_err());
+}
+
+#[test]
+fn rows_of_another_width_are_refused() {
+    let mut sum = GridSum::new(clip::<f32>(1.0), 3).expect("memory");
+
+    assert!(sum.add(Isa::best(), &Rows::one(&[&[0.0_f32; 2]]), ONE).is_err());
+    assert!(Rows::new([(&[0.0_f32; 5][..], 2)], 2).is_err());
+    assert_eq!(0, sum.count());
+}
+
+fn check_float_rows<T: Element + PartialEq + core::fmt::Debug>(convert: fn(f64) -> T, value: f64) {
+    let clip = clip::<T>(value);
+    for row in hard_rows() {
+        for scaled in [row.clone(), row.iter().map(|x| x * value).collect()] {
+            let row: Vec<T> = scaled.iter().map(|x| convert(*x)).collect();
+            for order in [Order::One, Order::Two, Order::Infinity] {
+                let mut out = vec![T::default(); row.len()];
+                let norm = clip_one(Isa::best(), &mut [(&row, &mut out)], clip, order);
+
+                assert!(norm_is_at_most(&out, value, order), "{order:?} of {} elements", row.len());
+                assert!(!norm.is_nan());
+                if norm_is_at_most(&row, value, order) {
+                    assert_eq!(row, out, "a row within the bound keeps its bits");
+                }
+                for isa in Isa::available() {
+                    let mut again = vec![T::default(); row.len()];
+                    let same = clip_one(isa, &mut [(&row, &mut again)], clip, order);
+                    assert_eq!((norm.to_bits(), &out), (same.to_bits(), &again), "{isa:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn clipped_rows_are_within_the_bound_in_exact_arithmetic() {
+    for value in [1.0, 0.7, 2.0_f64.powi(-500), 1.3 * 2.0_f64.powi(499)] {
+        check_float_rows::<f64>(|x| x.clamp(f64::MIN, f64::MAX), value);
+    }
+}
+
+#[test]
+fn clipped_rows_of_single_precision_are_too() {
+    for value in [1.0, 0.7, 2.0_f64.powi(-120), 1.9 * 2.0_f64.powi(127)] {
+        check_float_rows::<f32>(|x| (x as f32).clamp(f32::MIN, f32::MAX), value);
+    }
+}
+
+#[test]
+fn norms_are_right_where_squares_leave_the_range() {
+    for (row, order, expected) in [
+        (vec![3e200, 4e200], Order::Two, 5e200),
+        (vec![3e-200, 4e-200], Order::Two, 5e-200),
+        (vec![3.0, 4.0], Order::Two, 5.0),
+        (vec![5e-324; 4], Order::Two, 1e-323),
+        (vec![1e308, 1e308], Order::One, f64::INFINITY),
+        (vec![1e308, -2.0], Order::Infinity, 1e308),
+        (vec![f64::MAX; 4], Order::Two, f64::INFINITY),
+        (vec![], Order::Two, 0.0),
+    ] {
+        let mut out = vec![0.0; row.len()];
+        let norm = clip_one(Isa::best(), &mut [(&row, &mut out)], clip::<f64>(1.0), order);
+
+        let close = norm == expected || (norm / expected - 1.0).abs() < 1e-15;
+        assert!(close, "{norm:e} for {expected:e}"); // three roundings of 2^-53 each
+    }
+}
+
+#[test]
+fn a_float_row_that_is_not_finite_becomes_zeros_of_norm_nan() {
+    for order in [Order::One, Order::Two, Order::Infinity] {
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let mut norms = [0.0; 3];
+            let mut out = [9.0; 6];
+            let data = [0.25, 0.5, 1.0, bad, 0.5, -0.0];
+
+            clip_rows(Isa::best(), &data, 2, clip::<f64>(1.0), order, &mut out, &mut norms, ONE)
+                .expect("lengths agree");
+
+            assert_eq!([0.25, 0.5, 0.0, 0.0, 0.5, -0.0].map(f64::to_bits), out.map(f64::to_bits));
+            assert!(norms[1].is_nan() && norms[0].is_finite() && norms[2] == 0.5);
+        }
+    }
+}
+
+#[test]
+fn threads_change_no_float_row() {
+    let mut draw = Draw(6);
+    for (rows, width) in [(1, 5), (1000, 700), (3, 100_000), (5, 0)] {
+        let data: Vec<f32> = (0..rows * width).map(|_| draw.unit() as f32).collect();
+        let run = |count| {
+            let (mut out, mut norms) = (vec![0.0; data.len()], vec![9.0; rows]);
+            let norm = clip::<f32>(1.0);
+            clip_rows(Isa::best(), &data, width, norm, Order::Two, &mut out, &mut norms, threads(count)).expect("ok");
+            (out, norms)
+        };
+        assert!(run(1) == run(2) && run(1) == run(7));
+    }
+}

@@ -1,0 +1,316 @@
+//! Clipping and sums; see `ferrodp.clipping`.
+
+use core::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ferrodp_core::blocks::default_threads;
+use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, clip_one, clip_rows, divide};
+use ferrodp_core::sample;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::array::{Floats, FloatsMut, FloatsMutAll, rows, slices, slices_mut};
+use crate::error::{Error, Result};
+use crate::isa;
+use crate::noise::key_or_fresh;
+
+/// Returns the clip norm for rows of that dtype.
+fn clip_norm(value: f64, dtype: &str) -> Result<ClipNorm> {
+    match dtype {
+        "float32" => Ok(ClipNorm::new::<f32>(value)?),
+        "float64" => Ok(ClipNorm::new::<f64>(value)?),
+        _ => Err(PyValueError::new_err("dtype must be 'float32' or 'float64'").into()),
+    }
+}
+
+/// Returns the norm of that order.
+fn order(name: &str) -> PyResult<Order> {
+    match name {
+        "1" => Ok(Order::One),
+        "2" => Ok(Order::Two),
+        "inf" => Ok(Order::Infinity),
+        _ => Err(PyValueError::new_err("order must be '1', '2' or 'inf'")),
+    }
+}
+
+/// Returns a sensible number of threads: an element costs a sixteenth of what noise does, and starting a thread as much.
+fn threads_or_default(threads: Option<NonZeroUsize>, elements: usize) -> NonZeroUsize {
+    threads.unwrap_or_else(|| default_threads(elements / 16))
+}
+
+/// A sum of clipped rows, and whether it was released. Never lock it with the interpreter's lock held.
+struct State {
+    sum: GridSum,
+    released: bool,
+}
+
+impl State {
+    /// Returns the sum if it still takes part in anything.
+    fn open(&mut self) -> Result<&mut GridSum> {
+        if self.released { Err(Error::state("this sum has been released; start a new one")) } else { Ok(&mut self.sum) }
+    }
+}
+
+/// The integers behind `ferrodp.GridSum` and `ferrodp.ClippedSum`.
+#[pyclass(frozen, name = "GridSum", module = "ferrodp._native")]
+struct PyGridSum(Mutex<State>);
+
+impl PyGridSum {
+    fn wrap(sum: GridSum) -> Self {
+        Self(Mutex::new(State { sum, released: false }))
+    }
+
+    /// Locks the state. A panic under the lock has marked the sum as unusable already.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_rows<T: Element>(
+        &self,
+        py: Python<'_>,
+        rows: &ferrodp_core::clip::Rows<'_, T>,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<()> {
+        let isa = isa::active()?;
+        let threads = threads_or_default(threads, rows.width().saturating_mul(rows.count()));
+        py.detach(|| Ok(self.lock().open()?.add(isa, rows, threads)?))
+    }
+
+    fn release_to<T: Element + sample::Element>(
+        &self,
+        py: Python<'_>,
+        out: &mut [T],
+        noise_multiplier: f64,
+        denominator: Option<f64>,
+        key: Option<[u8; 32]>,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<()> {
+        let isa = isa::active()?;
+        let threads = threads.unwrap_or_else(|| default_threads(out.len()));
+        py.detach(|| {
+            let mut state = self.lock();
+            let sum = state.open()?;
+            let noise = sum.clip().noise(noise_multiplier)?;
+            sum.integers()?;
+            let key = key_or_fresh(key)?;
+            state.released = true;
+            state.sum.release(isa, &key, &noise, out, threads)?;
+            if let Some(denominator) = denominator {
+                divide(out, denominator);
+            }
+            Ok(())
+        })
+    }
+}
+
+#[pymethods]
+impl PyGridSum {
+    /// Returns the sum of no rows.
+    #[new]
+    #[pyo3(signature = (width, value, dtype, /))]
+    fn new(width: usize, value: f64, dtype: &str) -> Result<Self> {
+        Ok(Self::wrap(GridSum::new(clip_norm(value, dtype)?, width)?))
+    }
+
+    /// Returns the sum of `count` rows with these integers.
+    #[staticmethod]
+    #[pyo3(signature = (integers, value, dtype, count, /))]
+    fn from_integers(integers: PyReadonlyArray1<'_, i64>, value: f64, dtype: &str, count: u64) -> Result<Self> {
+        let integers = integers.as_slice().map_err(PyErr::from)?;
+        let mut owned = Vec::new();
+        owned.try_reserve_exact(integers.len())?;
+        owned.extend_from_slice(integers);
+        Ok(Self::wrap(GridSum::from_integers(clip_norm(value, dtype)?, owned, count)?))
+    }
+
+    /// Adds `count` rows, given in leaves of shape `(count, …)`.
+    #[pyo3(signature = (leaves, count, threads, /))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        leaves: Vec<Bound<'_, PyAny>>,
+        count: usize,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<()> {
+        if count == 0 {
+            return py.detach(|| self.lock().open().map(drop));
+        }
+        match Floats::new(&leaves)? {
+            Floats::Single(leaves) => self.add_rows(py, &rows(&leaves, count)?, threads),
+            Floats::Double(leaves) => self.add_rows(py, &rows(&leaves, count)?, threads),
+        }
+    }
+
+    /// Adds what another sum holds.
+    #[pyo3(signature = (other, /))]
+    fn merge(&self, py: Python<'_>, other: &Self) -> Result<()> {
+        if core::ptr::eq(self, other) {
+            return Err(Error::state("a sum cannot be merged with itself: every row would count twice"));
+        }
+        py.detach(|| {
+            // Always the same one first, whichever side the call is made from: two threads cannot block each other.
+            let (mut mine, mut theirs);
+            if core::ptr::from_ref(self) < core::ptr::from_ref(other) {
+                mine = self.lock();
+                theirs = other.lock();
+            } else {
+                theirs = other.lock();
+                mine = self.lock();
+            }
+            Ok(mine.open()?.merge(theirs.open()?)?)
+        })
+    }
+
+    /// How many rows were added.
+    #[getter]
+    fn count(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.lock().sum.count())
+    }
+
+    /// The exponent of the grid.
+    #[getter]
+    fn granularity_exponent(&self, py: Python<'_>) -> i32 {
+        py.detach(|| self.lock().sum.clip().granularity().exponent())
+    }
+
+    /// Whether noise was drawn for it.
+    #[getter]
+    fn released(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.lock().released)
+    }
+
+    /// Returns the number of rows and a copy of the integers, both of one moment.
+    #[pyo3(signature = (/))]
+    fn snapshot<'py>(&self, py: Python<'py>) -> Result<(u64, Bound<'py, PyArray1<i64>>)> {
+        let (count, integers) = py.detach(|| {
+            let state = self.lock();
+            let integers = state.sum.integers()?;
+            let mut copy = Vec::new();
+            copy.try_reserve_exact(integers.len())?;
+            copy.extend_from_slice(integers);
+            Ok::<_, Error>((state.sum.count(), copy))
+        })?;
+        Ok((count, integers.into_pyarray(py)))
+    }
+
+    /// Writes the sum with noise to `out`, once.
+    #[pyo3(signature = (out, noise_multiplier, denominator, key, threads, /))]
+    fn release(
+        &self,
+        py: Python<'_>,
+        out: &Bound<'_, PyAny>,
+        noise_multiplier: f64,
+        denominator: Option<f64>,
+        key: Option<[u8; 32]>,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<()> {
+        match FloatsMut::new(out)? {
+            FloatsMut::Single(mut out) => {
+                let out = out.as_slice_mut().map_err(PyErr::from)?;
+                self.release_to(py, out, noise_multiplier, denominator, key, threads)
+            }
+            FloatsMut::Double(mut out) => {
+                let out = out.as_slice_mut().map_err(PyErr::from)?;
+                self.release_to(py, out, noise_multiplier, denominator, key, threads)
+            }
+        }
+    }
+}
+
+/// Writes the rows of `matrix`, clipped, to `out` and returns their norms.
+#[pyfunction(name = "clip_rows")]
+#[pyo3(signature = (matrix, count, value, order_name, out, threads, /))]
+fn clip_matrix<'py>(
+    py: Python<'py>,
+    matrix: Bound<'py, PyAny>,
+    count: usize,
+    value: f64,
+    order_name: &str,
+    out: Bound<'py, PyAny>,
+    threads: Option<NonZeroUsize>,
+) -> Result<Bound<'py, PyArray1<f64>>> {
+    let order = order(order_name)?;
+    let norms = match (Floats::new(&[matrix])?, FloatsMutAll::new(&[out])?) {
+        (Floats::Single(matrix), FloatsMutAll::Single(mut out)) => clip_slices(
+            py,
+            slices(&matrix)?[0],
+            count,
+            ClipNorm::new::<f32>(value)?,
+            order,
+            &mut slices_mut(&mut out)?,
+            threads,
+        ),
+        (Floats::Double(matrix), FloatsMutAll::Double(mut out)) => clip_slices(
+            py,
+            slices(&matrix)?[0],
+            count,
+            ClipNorm::new::<f64>(value)?,
+            order,
+            &mut slices_mut(&mut out)?,
+            threads,
+        ),
+        _ => Err(PyValueError::new_err("matrix and out must have one dtype").into()),
+    }?;
+    Ok(norms.into_pyarray(py))
+}
+
+fn clip_slices<T: Element>(
+    py: Python<'_>,
+    matrix: &[T],
+    count: usize,
+    clip: ClipNorm,
+    order: Order,
+    out: &mut [&mut [T]],
+    threads: Option<NonZeroUsize>,
+) -> Result<Vec<f64>> {
+    let isa = isa::active()?;
+    let threads = threads_or_default(threads, matrix.len());
+    let width = matrix.len().checked_div(count).unwrap_or(0);
+    py.detach(|| {
+        let mut norms = Vec::new();
+        norms.try_reserve_exact(count)?;
+        norms.resize(count, 0.0);
+        clip_rows(isa, matrix, width, clip, order, out[0], &mut norms, threads)?;
+        Ok(norms)
+    })
+}
+
+/// Writes the leaves of one vector, clipped as a whole, to the arrays in `out` and returns its norm.
+#[pyfunction]
+#[pyo3(signature = (leaves, value, out, /))]
+fn clip_leaves(py: Python<'_>, leaves: Vec<Bound<'_, PyAny>>, value: f64, out: Vec<Bound<'_, PyAny>>) -> Result<f64> {
+    match (Floats::new(&leaves)?, FloatsMutAll::new(&out)?) {
+        (Floats::Single(leaves), FloatsMutAll::Single(mut out)) => {
+            clip_pairs(py, slices(&leaves)?, slices_mut(&mut out)?, ClipNorm::new::<f32>(value)?)
+        }
+        (Floats::Double(leaves), FloatsMutAll::Double(mut out)) => {
+            clip_pairs(py, slices(&leaves)?, slices_mut(&mut out)?, ClipNorm::new::<f64>(value)?)
+        }
+        _ => Err(PyValueError::new_err("leaves and out must have one dtype").into()),
+    }
+}
+
+fn clip_pairs<T: Element>(py: Python<'_>, leaves: Vec<&[T]>, out: Vec<&mut [T]>, clip: ClipNorm) -> Result<f64> {
+    let isa = isa::active()?;
+    if leaves.len() != out.len() || leaves.iter().zip(&out).any(|(leaf, out)| leaf.len() != out.len()) {
+        return Err(PyValueError::new_err("leaves and out must have one shape").into());
+    }
+    let mut pairs: Vec<_> = leaves.into_iter().zip(out).collect();
+    Ok(py.detach(|| clip_one(isa, &mut pairs, clip, Order::Two)))
+}
+
+/// Returns the exponent of the grid for a clip norm, or refuses it.
+#[pyfunction]
+#[pyo3(signature = (value, dtype, /))]
+fn check_clip_norm(value: f64, dtype: &str) -> Result<i32> {
+    Ok(clip_norm(value, dtype)?.granularity().exponent())
+}
+
+/// Adds this file's functions to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyGridSum>()?;
+    module.add_function(wrap_pyfunction!(check_clip_norm, module)?)?;
+    module.add_function(wrap_pyfunction!(clip_leaves, module)?)?;
+    module.add_function(wrap_pyfunction!(clip_matrix, module)?)
+}

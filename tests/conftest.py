@@ -1,0 +1,13 @@
+"""Settings of the whole run. The place of this file puts its folder on the path, so that tests find `reference`.
+
+Properties are tried on the same examples every time, so that a run passes or fails for ever;
+``HYPOTHESIS_PROFILE=explore`` looks for new ones.
+"""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=1000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
