@@ -28,6 +28,8 @@ KILLERS = {
     "source": "pytest tests/test_random.py",
     "vectors": "pytest tests/test_vectors_samplers.py -k 'native_bytes or keys_its_calls'",
     "laws": "pytest tests/statistical/test_laws.py",
+    "sums": "pytest tests/statistical/test_sums.py",
+    "clip": "cargo test -p ferrodp-core --test clip",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
@@ -301,6 +303,41 @@ MUTANTS = [
         "mechanism = cls(scale=scale, l1_sensitivity=sensitivity)",
         "mechanism = cls(scale=0.8 * scale, l1_sensitivity=sensitivity)",
         "costs",
+    ),
+    Mutant(
+        "the noise multiplier of a sum is taken for its standard deviation",
+        "rust/ferrodp-core/src/clip/release.rs",
+        'product_up(positive("noise_multiplier", noise_multiplier)?, self.value())',
+        'product_up(positive("noise_multiplier", noise_multiplier)?, 1.0)',
+        "sums",
+    ),
+    Mutant(
+        "a batch is clipped after it was summed",
+        "python/ferrodp/sums.py",
+        'self._native.add(self._leaves(updates, "updates", (count,)), count, threads)',
+        'self._native.add([leaf.sum(axis=0) for leaf in self._leaves(updates, "updates", (count,))], 1, threads)',
+        "sums",
+    ),
+    Mutant(
+        "rows within a millionth of the bound are not clipped",
+        "rust/ferrodp-core/src/clip/decide.rs",
+        "if total <= bound * self.budget.below() {",
+        "if total <= bound * 1.000001 {",
+        "clip",
+    ),
+    Mutant(
+        "the clipping factor is not rounded down",
+        "rust/ferrodp-core/src/clip/decide.rs",
+        "factor: self.bound / norm * self.budget.shrink()",
+        "factor: self.bound / norm",
+        "clip",
+    ),
+    Mutant(
+        "rows are rounded to the nearest grid point, not toward zero",
+        "rust/ferrodp-core/src/clip/quantize.rs",
+        "        return v.trunc();",
+        "        return v.round_ties_even();",
+        "clip",
     ),
     Mutant(
         "the grid is derived from the data",

@@ -2,8 +2,8 @@
 
 For any event E, P[M(x) in E] ≤ e^ε P[M(x') in E] + δ. Counts on neighboring inputs give Clopper and Pearson's bounds on
 both sides; a lower bound above the upper one refutes the claim. For these mechanisms the worst events are half-lines,
-of which 200 are tried. Each bound fails with probability 1e-9, so that a test would raise a false alarm with probability
-4e-7, were its seed fresh; seeds are names, so it passes or fails for ever.
+of which 200 are tried. Each bound fails with probability 1e-9, so that a test would raise a false alarm in 4e-7 of all
+runs, were its seed fresh; seeds are names, so it passes or fails for ever.
 """
 
 import hashlib
