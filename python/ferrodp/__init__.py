@@ -1,6 +1,6 @@
 """Exact differential privacy at memory speed."""
 
-from ferrodp import clipping, errors, random, testing
+from ferrodp import clipping, errors, random, sums, testing
 from ferrodp._native import __version__
 from ferrodp.clipping import clip_and_sum, clip_by_global_norm, clip_rows
 from ferrodp.random import NoiseSource
@@ -17,5 +17,6 @@ __all__ = [
     "clipping",
     "errors",
     "random",
+    "sums",
     "testing",
 ]
