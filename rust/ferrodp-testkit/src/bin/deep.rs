@@ -8,7 +8,8 @@
 //! 10⁷ samples (or as many as `--compare` says) of each setting. Then each setting is drawn 10⁸ times (`--draws`) and
 //! tested. Holm's correction over
 //! all p-values keeps the chance of a false alarm below 10⁻⁶ a run. Exit code 1 if anything failed. A failure is a
-//! finding: repeat it once with four times the draws, and keep both results.
+//! finding: repeat it once with four times the draws, and keep both results. Runs are kept in
+//! `tests/statistical/deep_runs.csv`.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
