@@ -192,6 +192,13 @@ MUTANTS = [
         "decisions",
     ),
     Mutant(
+        "the second stage takes few digits for many",
+        DECIDE,
+        "if significant < SIGNIFICANT {",
+        "if significant == 0 {",
+        "decisions",
+    ),
+    Mutant(
         "the third stage takes the bits it knows for all there are",
         FIXED,
         "if left.checked_add(width)?.checked_add(margin)? < right {",
@@ -260,6 +267,13 @@ MUTANTS = [
         "        }\n"
         "        pool.1 += 1;\n"
         "        Self(pool.0).derive_into(Isa::PORTABLE, pool.1, &mut bytes);",
+        "copies",
+    ),
+    Mutant(
+        "a forked child keeps the state of a bit generator",
+        "rust/ferrodp-core/src/random/generator.rs",
+        "unsafe { libc::madvise(pages, length, libc::MADV_WIPEONFORK) };",
+        "0;",
         "copies",
     ),
     Mutant(
