@@ -1,22 +1,33 @@
-"""Exact differential privacy at memory speed."""
+"""Exact differential privacy at memory speed.
 
-from ferrodp import clipping, errors, random, sums, testing
+Clip, sum, noise and account numpy buffers. Every released number lies on a grid fixed before any data is seen, noise
+has exactly the stated law, and every reported ε or δ is an upper bound.
+
+Where to look: `ClippedSum` (a server's round), `GaussianMechanism` and `LaplaceMechanism` (values whose sensitivity you
+know), `NoiseSource` (noise alone), `accounting` (what it costs), `testing` (replays; NOT PRIVATE).
+"""
+
+from ferrodp import accounting, clipping, errors, mechanisms, random, testing
 from ferrodp._native import __version__
 from ferrodp.clipping import clip_and_sum, clip_by_global_norm, clip_rows
+from ferrodp.mechanisms import GaussianMechanism, LaplaceMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum, GridSum
 
 __all__ = [
     "ClippedSum",
+    "GaussianMechanism",
     "GridSum",
+    "LaplaceMechanism",
     "NoiseSource",
     "__version__",
+    "accounting",
     "clip_and_sum",
     "clip_by_global_norm",
     "clip_rows",
     "clipping",
     "errors",
+    "mechanisms",
     "random",
-    "sums",
     "testing",
 ]

@@ -57,6 +57,8 @@ def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...
 
 def base_array(value: object, name: str) -> npt.NDArray[Any]:
     """Return what `value` holds as a base-class ndarray of whatever dtype and layout, sharing memory where possible."""
+    if type(value) is np.ndarray:
+        return value
     kind = type(value)  # not isinstance: that asks the object's own `__class__`, which may raise or lie
     if issubclass(kind, (bool, np.bool_)) or value is None:
         raise _not_an_array(name, value)

@@ -38,6 +38,7 @@ def test_sums_products_and_squares_enclose_those_of_every_pair_of_ends(x, y):
     for a in x:
         assert inside(R.square(x), Fraction(a) ** 2)
         assert inside(R.half(x), Fraction(a) / 2)
+        assert inside(R.square(x), Fraction(0)) or x.lower > 0 or x.upper < 0
         for b in y:
             assert inside(R.add(x, y), Fraction(a) + Fraction(b))
             assert inside(R.sub(x, y), Fraction(a) - Fraction(b))
@@ -177,12 +178,12 @@ def test_ordinals_count_floats(value):
         assert number + 1 == certified.ordinal(math.nextafter(value, math.inf))
 
 
-@pytest.mark.parametrize("digits", [4, 40, 64, 110, 300])
-def test_pi_is_enclosed(digits):
-    around = _mills.pi(digits)
-    with mp.workdps(digits + 20):
-        assert mp.mpf(str(around.lower)) < mp.pi < mp.mpf(str(around.upper))
-        assert mp.mpf(str(around.upper)) - mp.mpf(str(around.lower)) < mp.mpf(10) ** (2 - digits)
+def test_pi_is_enclosed_to_any_number_of_digits():
+    for digits in range(4, 400):
+        around = _mills.pi(digits)
+        with mp.workdps(digits + 20):
+            assert mp.mpf(str(around.lower)) < mp.pi < mp.mpf(str(around.upper))
+            assert mp.mpf(str(around.upper)) - mp.mpf(str(around.lower)) < mp.mpf(10) ** (2 - digits)
 
 
 @given(st.floats(min_value=-30.0, max_value=1e8), st.sampled_from([40, 64, 110]))
@@ -195,13 +196,30 @@ def test_the_mills_ratio_is_enclosed_and_narrow(x, digits):
         assert mp.mpf(str(around.upper)) - mp.mpf(str(around.lower)) <= truth * mp.mpf(10) ** (7 - digits)
 
 
+@pytest.mark.parametrize("x", [4.0, 5.5, 10.0, 1000.0])
+@pytest.mark.parametrize("num_terms", [0, 1, 2, 7])
+def test_the_fraction_may_be_cut_anywhere(monkeypatch, x, num_terms):
+    monkeypatch.setattr(_mills, "_num_terms", lambda *_: num_terms)
+
+    assert_encloses_mills(_mills.mills(R, point(x)), x)
+
+
+@pytest.mark.parametrize("x", [1e-9, 0.1, 0.9, 1.1, 2.0, 3.9])
+@pytest.mark.parametrize("last_term", ["1e9", "1e-3", "1e-9"])
+def test_the_series_may_be_cut_anywhere(monkeypatch, x, last_term):
+    monkeypatch.setattr(_mills, "_last_term", lambda *_: Decimal(last_term))
+
+    assert_encloses_mills(_mills.mills(R, point(x)), x)
+
+
+def assert_encloses_mills(around, x):
+    with mp.workdps(60):
+        assert mp.mpf(str(around.lower)) <= gaussian_dp.mills(x) <= mp.mpf(str(around.upper))
+
+
 @pytest.mark.parametrize("x", [0.0, 3.9999999999999996, 4.0, 4.000000000000001])
 def test_the_mills_ratio_holds_at_the_seams(x):
-    around = _mills.mills(R, point(x))
-    truth = gaussian_dp.mills(x)
-
-    with mp.workdps(60):
-        assert mp.mpf(str(around.lower)) <= truth <= mp.mpf(str(around.upper))
+    assert_encloses_mills(_mills.mills(R, point(x)), x)
 
 
 def test_the_mills_ratio_of_an_interval_around_zero_is_that_of_its_ends():

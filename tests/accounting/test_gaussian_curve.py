@@ -11,6 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ferrodp.accounting import (
+    GaussianEvent,
+    GdpAccountant,
+    _gaussian_curve,
     gaussian_delta,
     gaussian_delta_bounds,
     gaussian_epsilon,
@@ -19,6 +22,7 @@ from ferrodp.accounting import (
     gaussian_noise_multiplier,
     gaussian_standard_deviation,
 )
+from ferrodp.accounting._certified import Interval
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType
 from reference import gaussian_dp
 
@@ -65,6 +69,19 @@ def test_delta_lies_between_its_two_floats(point):
         assert bounds.lower <= truth <= bounds.upper or truth == 0 == bounds.lower
     assert 0.0 < bounds.upper <= 1.0
     assert next_up(bounds.lower) >= bounds.upper
+
+
+@pytest.mark.parametrize("z", [1.0000001e12, 3e12, 1e14, 1e20, 1e100])
+@pytest.mark.parametrize("a", [0.0, 0.1, 1.0, 5.0, 30.0])
+def test_the_enclosure_holds_to_its_last_digit_where_mu_is_tiny(z, a):
+    """There it comes from two quadrature rules, 10⁻²⁴ apart: too close for floats to show which is above."""
+    enclosed = _gaussian_curve.delta(Decimal(a / z), _gaussian_curve.squared_mu(z))
+    with mp.workdps(DIGITS):
+        truth = gaussian_dp.delta(a / z, (1, z), DIGITS)
+        lower, upper = (mp.mpf(str(end)) for end in enclosed)
+
+        assert lower < truth < upper
+        assert upper - lower < truth * mp.mpf("1e-20")
 
 
 @settings(deadline=None, max_examples=50)
@@ -217,19 +234,57 @@ def test_unknown_methods_are_refused(method):
 
 
 def test_numbers_that_are_no_floats_are_rounded_to_the_safe_side():
-    # float(1/10) lies above 1/10, so the largest float below it is asked for
-    below = next_down(0.1)
-    for tenth in (Decimal("0.1"), Fraction(1, 10)):
-        assert gaussian_delta(epsilon=below, noise_multiplier=below) == gaussian_delta(
-            epsilon=tenth, noise_multiplier=tenth
-        )
-        assert gaussian_epsilon(delta=below, noise_multiplier=2.0) == gaussian_epsilon(
-            delta=tenth, noise_multiplier=2.0
-        )
-    third = Fraction(-1, 3)  # float(-1/3) lies above it
-    assert gaussian_delta(epsilon=next_down(-1 / 3), noise_multiplier=1.0) == gaussian_delta(
-        epsilon=third, noise_multiplier=1.0
+    """Down, all of them: less ε, δ or noise. At a = 30 one float more or less shows in the 14th digit of δ."""
+    number = Decimal("10.3")  # its float lies above it
+    assert gaussian_delta(epsilon=3.0, noise_multiplier=number) == gaussian_delta(
+        epsilon=3.0, noise_multiplier=next_down(10.3)
     )
+    assert gaussian_delta(epsilon=3.0, noise_multiplier=number) > gaussian_delta(epsilon=3.0, noise_multiplier=10.3)
+    for tenth in (Decimal("0.1"), Fraction(1, 10)):  # and so does the float 0.1
+        below = next_down(0.1)
+        assert gaussian_delta(epsilon=tenth, noise_multiplier=300.0) == gaussian_delta(
+            epsilon=below, noise_multiplier=300.0
+        )
+        assert gaussian_epsilon(delta=tenth, noise_multiplier=2.0) == gaussian_epsilon(
+            delta=below, noise_multiplier=2.0
+        )
+        assert gaussian_noise_multiplier(epsilon=tenth, delta=1e-9) == gaussian_noise_multiplier(
+            epsilon=below, delta=1e-9
+        )
+        assert gaussian_noise_multiplier(epsilon=1.0, delta=tenth) == gaussian_noise_multiplier(
+            epsilon=1.0, delta=below
+        )
+    assert gaussian_delta(epsilon=below, noise_multiplier=300.0) > gaussian_delta(epsilon=0.1, noise_multiplier=300.0)
+    assert gaussian_noise_multiplier(epsilon=below, delta=1e-9) > gaussian_noise_multiplier(epsilon=0.1, delta=1e-9)
+    third = Fraction(-1, 3)  # float(-1/3) lies above it
+    assert gaussian_delta(epsilon=third, noise_multiplier=1.0) == gaussian_delta(
+        epsilon=next_down(-1 / 3), noise_multiplier=1.0
+    )
+    assert gaussian_standard_deviation(epsilon=1.0, delta=1e-5, l2_sensitivity=Fraction(1, 3)) == (
+        gaussian_standard_deviation(epsilon=1.0, delta=1e-5, l2_sensitivity=next_up(1 / 3))
+    )
+
+
+def test_answers_keep_to_the_safe_end_of_wide_enclosures(monkeypatch):
+    """Enclosures are so narrow that floats do not show which end was used; here they are a factor of 4 wide."""
+    narrow = _gaussian_curve.delta
+
+    def wide(epsilon, mu_squared):
+        lower, upper = narrow(epsilon, mu_squared)
+        return Interval(lower / 2, upper * 2)
+
+    monkeypatch.setattr(_gaussian_curve, "delta", wide)
+    bounds = gaussian_epsilon_bounds(delta=1e-5, noise_multiplier=1.0)
+    multiplier = gaussian_noise_multiplier(epsilon=1.0, delta=1e-5)
+    accountant = GdpAccountant()
+    count = accountant.remaining_count(GaussianEvent(noise_multiplier=50.0), epsilon=1.0, delta=1e-5)
+    monkeypatch.undo()
+
+    # the floats nearest to δ = 0.5e-5 and 2e-5
+    assert bounds.upper == gaussian_epsilon(delta=0.5e-5, noise_multiplier=1.0)
+    assert bounds.lower == gaussian_epsilon_bounds(delta=2e-5, noise_multiplier=1.0).lower
+    assert multiplier == gaussian_noise_multiplier(epsilon=1.0, delta=0.5e-5)
+    assert count == accountant.remaining_count(GaussianEvent(noise_multiplier=50.0), epsilon=1.0, delta=0.5e-5)
 
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, 1.5, -1e-300, 0])

@@ -173,6 +173,13 @@ def test_the_budget_may_be_met_exactly():
     assert accountant_of(2.0).remaining_count(gaussian(2.0), epsilon=less, delta=1e-6) == 1
 
 
+def test_nothing_is_left_of_a_budget_that_is_exceeded_not_even_for_nothing():
+    accountant = accountant_of(0.1)
+
+    assert accountant.remaining_count(ComposedEvent(events=()), epsilon=1.0, delta=1e-5) == 0
+    assert accountant.would_exceed(ComposedEvent(events=()), epsilon=1.0, delta=1e-5)
+
+
 def test_counts_of_10_to_the_12_and_more_work():
     accountant = GdpAccountant()
     accountant.compose(gaussian(1e6), count=10**12)

@@ -1,4 +1,4 @@
-"""The Gaussian privacy curve δ(ε; μ), enclosed, and its three inverses.
+"""The Gaussian privacy curve δ(ε; μ), enclosed, and its inverses in ε and μ.
 
 For a Gaussian release with noise multiplier z, and for any composition of such releases, neighboring datasets are as
 hard to tell apart as N(0, 1) and N(μ, 1): μ = 1/z, and μ² adds up (Dong, Roth, Su, "Gaussian differential privacy",
@@ -57,6 +57,7 @@ class _Curve(NamedTuple):
     tail: Interval
 
 
+@functools.lru_cache(maxsize=1024)
 def squared_mu(noise_multiplier: float) -> Interval:
     """Return μ² = 1/z²."""
     r = arithmetic(DIGITS_OF_MU)

@@ -64,7 +64,7 @@ def _by_series(r: Arithmetic, x: Interval) -> Interval:
     square = r.square(x)
     lower, upper = term_lower, term_upper = x
     odd = 1
-    enough, twice_square = r.up.scaleb(x.upper, -r.digits), r.up.multiply(2, square.upper)
+    enough, twice_square = _last_term(r, x), r.up.multiply(2, square.upper)
     while term_upper > enough or twice_square > odd:  # after this, ratios are < 1/2: what is left is < the last term
         odd += 2
         term_lower = divide_down(multiply_down(term_lower, square.lower), odd)
@@ -72,6 +72,11 @@ def _by_series(r: Arithmetic, x: Interval) -> Interval:
         lower, upper = add_down(lower, term_lower), add_up(upper, term_upper)
     series = Interval(lower, add_up(upper, term_upper))
     return r.sub(r.mul(r.half(sqrt_two_pi(r)), r.exp(r.half(square))), series)
+
+
+def _last_term(r: Arithmetic, x: Interval) -> Decimal:
+    """Return how small a term of the series has to be for the rest not to matter; any number would be right."""
+    return r.up.scaleb(x.upper, -r.digits)
 
 
 def sqrt_two_pi(r: Arithmetic) -> Interval:

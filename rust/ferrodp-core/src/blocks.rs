@@ -16,8 +16,13 @@ const DEFAULT_LIMIT: usize = 8;
 /// Returns a sensible number of threads for `elements` elements: one for small work, at most 8.
 #[must_use]
 pub fn default_threads(elements: usize) -> NonZeroUsize {
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(DEFAULT_LIMIT);
-    NonZeroUsize::new(cores.min(elements / ELEMENTS_PER_THREAD)).unwrap_or(NonZeroUsize::MIN)
+    let worth = elements / ELEMENTS_PER_THREAD;
+    if worth <= 1 {
+        // Asking for the number of cores reads files: ten times the price of a small call.
+        return NonZeroUsize::MIN;
+    }
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new(cores.min(DEFAULT_LIMIT).min(worth)).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Calls `work(start, block)` for every block of `size` elements of `data`; `start` is the index of the block's first
