@@ -19,7 +19,7 @@ use eight::{
     upper_halves,
 };
 
-use super::chunk::{GROUP, Open, PADDING, Plan};
+use super::chunk::{GROUP, Open, PADDING, Plan, paired};
 use super::lanes::BELOW_2_63;
 use super::tables::quantile::{LOG_BY_EIGHTH, PROBIT_BY_OCTAVE, PROBIT_FAST_BY_OCTAVE};
 use super::{Law, Word};
@@ -235,13 +235,6 @@ fn noised(plan: &Plan, group: &Group, largest: f64) -> (Eight, u8) {
     }
     let mask = _mm256_movemask_ps(_mm256_castsi256_ps(upper_halves(undecided)));
     (out, mask as u8)
-}
-
-/// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
-#[inline]
-fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut [T], &'a [U]) {
-    let len = values.len().min(words.len());
-    (&mut values[..len], &words[..len])
 }
 
 /// Returns, by octave, the upper half of the smaller of its limits: below it by 2⁻²⁰ of itself at most.

@@ -114,6 +114,14 @@ pub struct Open {
     pub(super) groups: [u8; CHUNK / GROUP],
 }
 
+/// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut [T], &'a [U]) {
+    let len = values.len().min(words.len());
+    (&mut values[..len], &words[..len])
+}
+
 /// A chunk's words.
 #[repr(align(64))]
 struct Words([u8; CHUNK * 8]);
