@@ -189,6 +189,36 @@ def test_restarted_processes_draw_their_own_noise():
     assert_all_differ([bytes.fromhex(run) for run in runs])
 
 
+def test_a_bit_generator_diverges_in_forked_children_and_grandchildren():
+    """It has state, in the middle of a buffer here, which the kernel wipes in every child."""
+    rng = np.random.Generator(fd.random.BitGenerator())
+
+    def words() -> bytes:
+        return rng.integers(0, 2**64, DRAW // 8, dtype=np.uint64).tobytes()
+
+    before = words()
+    family = [in_fork(words) for _ in range(3)]
+    family.append(in_fork(lambda: in_fork(words)))
+    family.append(in_fork(lambda: words() + in_fork(words))[DRAW:])
+
+    assert_all_differ([before, *family, words()])
+
+
+def test_two_releases_of_one_restored_sum_draw_their_own_noise():
+    """That is a second release, which the caller has to account for; the noise is not the first one's again."""
+    accumulator = fd.ClippedSum((DRAW // 8,), clip_norm=1.0)
+    state = accumulator.state()
+    sums = [accumulator, fd.ClippedSum.from_state(state), fd.ClippedSum.from_state(state)]
+
+    assert_all_differ([one.release(noise_multiplier=1.0).tobytes() for one in sums])
+
+
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_sum_refuses_to_be_copied(copier):
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        copier(fd.ClippedSum((3,), clip_norm=1.0))
+
+
 @pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_seeded_source_refuses_to_be_copied(copier):
     """A copy would replay what the original draws next, and nobody would have asked for it."""

@@ -7,7 +7,7 @@ Where to look: `ClippedSum` (a server's round), `GaussianMechanism` and `Laplace
 know), `NoiseSource` (noise alone), `accounting` (what it costs), `testing` (replays; NOT PRIVATE).
 """
 
-from ferrodp import accounting, clipping, errors, mechanisms, random, testing
+from ferrodp import accounting, clipping, errors, mechanisms, random, sums, testing
 from ferrodp._native import __version__
 from ferrodp.clipping import clip_and_sum, clip_by_global_norm, clip_rows
 from ferrodp.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -29,5 +29,6 @@ __all__ = [
     "errors",
     "mechanisms",
     "random",
+    "sums",
     "testing",
 ]

@@ -28,6 +28,9 @@ KILLERS = {
     "source": "pytest tests/test_random.py",
     "vectors": "pytest tests/test_vectors_samplers.py -k 'native_bytes or keys_its_calls'",
     "laws": "pytest tests/statistical/test_laws.py",
+    "sums": "pytest tests/statistical/test_sums.py",
+    "clip": "cargo test -p ferrodp-core --test clip",
+    "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
 
@@ -81,10 +84,10 @@ MUTANTS = [
         "goodness",
     ),
     Mutant(
-        "64-bit words carry 36 bits",
+        "64-bit words carry 32 bits",
         CHUNK,
         USE,
-        words("if word_bytes == 8 { used.chunks_exact_mut(8).for_each(|word| word[..3].fill(0)); }"),
+        words("if word_bytes == 8 { used.chunks_exact_mut(8).for_each(|word| word[..4].fill(0)); }"),
         "goodness",
     ),
     Mutant(
@@ -189,6 +192,13 @@ MUTANTS = [
         "decisions",
     ),
     Mutant(
+        "the second stage takes few digits for many",
+        DECIDE,
+        "if significant < SIGNIFICANT {",
+        "if significant == 0 {",
+        "decisions",
+    ),
+    Mutant(
         "the third stage takes the bits it knows for all there are",
         FIXED,
         "if left.checked_add(width)?.checked_add(margin)? < right {",
@@ -196,8 +206,8 @@ MUTANTS = [
         "decisions",
     ),
     Mutant(
-        "the third stage's unknown is taken for less",
-        FIXED,
+        "what the third stage leaves open is taken for less",
+        DECIDE,
         ".unwrap_or_else(|| exact::compare(noise, sample, i128::from(below), offset))",
         ".unwrap_or(Ordering::Less)",
         "decisions",
@@ -260,6 +270,13 @@ MUTANTS = [
         "copies",
     ),
     Mutant(
+        "a forked child keeps the state of a bit generator",
+        "rust/ferrodp-core/src/random/generator.rs",
+        "unsafe { libc::madvise(pages, length, libc::MADV_WIPEONFORK) };",
+        "0;",
+        "copies",
+    ),
+    Mutant(
         "every call of a seeded source uses the key of the first",
         "python/ferrodp/testing.py",
         "self._calls += 1",
@@ -279,6 +296,62 @@ MUTANTS = [
         "_native.add_noise(target, law, scale, exponent, self._key(), threads, False)",
         "_native.add_noise(target, law, scale**0.5, exponent, self._key(), threads, False)",
         "laws",
+    ),
+    Mutant(
+        "the noise covers half the sensitivity, as if replacing were adding",
+        "python/ferrodp/mechanisms/gaussian.py",
+        "deviation = _release.product_up(multiplier, sensitivity)",
+        "deviation = _release.product_up(multiplier, sensitivity / 2)",
+        "costs",
+    ),
+    Mutant(
+        "the noise is divided by the sensitivity",
+        "python/ferrodp/mechanisms/gaussian.py",
+        "deviation = _release.product_up(multiplier, sensitivity)",
+        "deviation = multiplier / sensitivity",
+        "costs",
+    ),
+    Mutant(
+        "Laplace noise is calibrated to 80 % of what is due",
+        "python/ferrodp/mechanisms/laplace.py",
+        "mechanism = cls(scale=scale, l1_sensitivity=sensitivity)",
+        "mechanism = cls(scale=0.8 * scale, l1_sensitivity=sensitivity)",
+        "costs",
+    ),
+    Mutant(
+        "the noise multiplier of a sum is taken for its standard deviation",
+        "rust/ferrodp-core/src/clip/release.rs",
+        'product_up(positive("noise_multiplier", noise_multiplier)?, self.value())',
+        'product_up(positive("noise_multiplier", noise_multiplier)?, 1.0)',
+        "sums",
+    ),
+    Mutant(
+        "a batch is clipped after it was summed",
+        "python/ferrodp/sums.py",
+        'self._native.add(self._leaves(updates, "updates", (count,)), count, threads)',
+        'self._native.add([leaf.sum(axis=0) for leaf in self._leaves(updates, "updates", (count,))], 1, threads)',
+        "sums",
+    ),
+    Mutant(
+        "rows within a millionth of the bound are not clipped",
+        "rust/ferrodp-core/src/clip/decide.rs",
+        "if total <= bound * self.budget.below() {",
+        "if total <= bound * 1.000001 {",
+        "clip",
+    ),
+    Mutant(
+        "the clipping factor is not rounded down",
+        "rust/ferrodp-core/src/clip/decide.rs",
+        "factor: self.bound / norm * self.budget.shrink()",
+        "factor: self.bound / norm",
+        "clip",
+    ),
+    Mutant(
+        "rows are rounded to the nearest grid point, not toward zero",
+        "rust/ferrodp-core/src/clip/quantize.rs",
+        "        return v.trunc();",
+        "        return v.round_ties_even();",
+        "clip",
     ),
     Mutant(
         "the grid is derived from the data",

@@ -37,6 +37,10 @@ pub trait Cell: Copy + Default + Send + Sync + 'static {
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
     fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
+    /// The same on AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[doc(hidden)]
+    fn first_stage_avx2(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
 }
 
 macro_rules! cell {
@@ -58,6 +62,11 @@ macro_rules! cell {
             #[cfg(target_arch = "x86_64")]
             fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
                 super::avx512::$kernels::first_stage(isa, plan, words, values, open);
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            fn first_stage_avx2(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
+                super::avx2::$kernels::first_stage(isa, plan, words, values, open);
             }
         }
     };
@@ -215,9 +224,8 @@ impl<'a> Sampler<'a> {
     fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
         match self.isa.kind() {
             Kind::Portable => lanes::first_stage(plan, words, values, open),
-            // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { lanes::first_stage_avx2(plan, words, values, open) },
+            Kind::Avx2 => T::first_stage_avx2(self.isa, plan, words, values, open),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => T::first_stage_avx512(self.isa, plan, words, values, open),
         }

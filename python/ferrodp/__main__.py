@@ -1,0 +1,7 @@
+"""`python -m ferrodp`: the command line."""
+
+import sys
+
+from ferrodp.cli import main
+
+sys.exit(main())

@@ -1,0 +1,150 @@
+"""Parsing, dispatch, and what every command has in common when something goes wrong.
+
+A command is a module with `register(commands)`, which declares its arguments; `run(args, console)`, which does the
+work and returns a report of plain JSON data; and `show(report, console)`, which prints that report for people. So
+`--json` and the printed form cannot differ, and nothing is printed before the work is done.
+
+Exit codes: 0 done; 1 refused or failed, with one line on standard error; 2 a command line that cannot be understood;
+130 interrupted; 141 nobody reads the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import ferrodp
+from ferrodp.cli import bench, demo, release
+from ferrodp.cli._console import Console, one_line
+from ferrodp.errors import FerroError
+from ferrodp.files import FileRefused
+
+COMMANDS = (release, demo, bench)
+TRACEBACK = "FERRODP_TRACEBACK"
+"""Environment variable: anything but empty lets unexpected exceptions through, for a report of the defect."""
+
+FAILED, MISUSED, INTERRUPTED, UNREAD = 1, 2, 130, 141
+
+_DESCRIPTION = """\
+Exact differential privacy at memory speed: clip, sum and noise model updates,
+and know what it costs."""
+_EPILOG = """examples:
+  ferrodp release u*.npz --clip-norm 1.0 --noise-multiplier 1.1 -o sum.npz
+  ferrodp demo
+  ferrodp bench --quick
+
+'ferrodp COMMAND --help' explains a command."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (without the program's name; by default that of the process) and return its exit code."""
+    try:
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:
+        print("ferrodp: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+        return UNREAD
+
+
+def _run(argv: list[str]) -> int:
+    """Parse, run, print. Whatever a user can cause ends in one line."""
+    name = "ferrodp"
+    try:
+        args = build_parser().parse_args(argv)
+        name = f"ferrodp {args.command}"
+        console = Console(json=args.json)
+        report = args.module.run(args, console)
+        _print(lambda: console.report(report, args.module.show), "; the work itself is done")
+    except SystemExit:  # --help and --version
+        return 0
+    except _Misused as error:
+        return _failed(error.program, str(error), MISUSED)
+    except BrokenPipeError:
+        raise
+    except (FerroError, MemoryError, OSError) as error:
+        return _failed(name, _told(error), FAILED)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        # Neither message nor trace: an exception that nobody foresaw could quote data.
+        return _failed(name, f"internal error ({type(error).__name__}); {TRACEBACK}=1 shows where", FAILED)
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for all commands."""
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(
+        prog="ferrodp", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=layout, allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"ferrodp {ferrodp.__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        command = module.register(commands)
+        command.add_argument("--json", action="store_true", help="print exactly one JSON object instead of text")
+        command.set_defaults(module=module)
+    return parser
+
+
+class _Misused(Exception):  # noqa: N818  # what the user did
+    """The command line does not parse."""
+
+    def __init__(self, program: str, message: str) -> None:
+        super().__init__(message)
+        self.program = program
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the usage in front."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _Misused(self.prog, f"{message} (see {self.prog} --help)")
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        _print(lambda: sys.stdout.write(message))  # the original ignores a full disk
+
+
+def _told(error: BaseException) -> str:
+    """Return the message of an exception that a user can do something about."""
+    if isinstance(error, FerroError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return str(error) or "not enough memory"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}" if error.filename else error.strerror
+    return type(error).__name__
+
+
+def _failed(program: str, message: str, code: int) -> int:
+    print(one_line(f"{program}: error: {message}"), file=sys.stderr)
+    return code
+
+
+def _print(write: Callable[[], object], note: str = "") -> None:
+    """Let `write` print, and bring it to its reader now, while a failure can still be told; `note` is told with it."""
+    if sys.stdout is None:
+        raise FileRefused("standard output", "is closed" + note)
+    try:
+        write()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _close_stdout()
+        raise FileRefused("standard output", (error.strerror or "cannot be written") + note) from None
+
+
+def _close_stdout() -> None:
+    """Send what is left in the buffer nowhere, so that the interpreter does not try again at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # not a real file
+        pass
+    finally:
+        os.close(nowhere)

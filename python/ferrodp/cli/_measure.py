@@ -1,0 +1,111 @@
+"""Clocks for comparisons that are fair: contenders take turns, in one process, several times over."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+OURS = "ferrodp"
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to do a piece of work.
+
+    Parameters
+    ----------
+    name : str
+        The tool, and what about it a reader has to know.
+    work : callable
+        Does the work.
+    times : float
+        How often one call does it: above 1 for work too short to be timed alone, below 1 for a tool so slow that it is
+        given a part of it.
+    """
+
+    name: str
+    work: Callable[[], object]
+    times: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A piece of work and the ways to do it, FerroDP's first.
+
+    Parameters
+    ----------
+    title : str
+        What is done, with size and dtype.
+    contenders : sequence of Contender
+        The first is the one that the others are compared with.
+    items : int
+        How many values the work handles: for rates.
+    wall : bool
+        Whether elapsed time counts, not the processor's: for work on several threads.
+    more : int
+        By how much to multiply the repetitions: for short work that other programs disturb.
+    """
+
+    title: str
+    contenders: Sequence[Contender]
+    items: int
+    wall: bool = False
+    more: int = 1
+
+
+def compare(case: Case, repetitions: int) -> dict[str, Any]:
+    """Return the time of each contender, and how many times longer than the first it takes.
+
+    That is the median of processor times, and the least of elapsed times, to which other programs only ever add.
+
+    Every repetition runs all contenders once, in order, so that a slow spell of the machine meets all of them. One
+    round before that is not counted.
+    """
+    clock = time.perf_counter if case.wall else time.process_time
+    repetitions *= case.more
+    seconds: dict[str, list[float]] = {contender.name: [] for contender in case.contenders}
+    for repetition in range(repetitions + 1):
+        for contender in case.contenders:
+            start = clock()
+            contender.work()
+            if repetition:
+                seconds[contender.name].append((clock() - start) / contender.times)
+    typical = {name: min(times) if case.wall else statistics.median(times) for name, times in seconds.items()}
+    first = typical[case.contenders[0].name]
+    return {
+        "title": case.title,
+        "items": case.items,
+        "clock": "wall" if case.wall else "cpu",
+        "results": [
+            {"name": name, "seconds": value, "items_per_second": case.items / value, "ratio": value / first}
+            for name, value in typical.items()
+        ],
+    }
+
+
+def peak_growth(work: Callable[[], object]) -> int | None:
+    """Return by how many bytes `work` raises the resident memory of the process at its peak; None where unknown.
+
+    Linux keeps the peak (VmHWM) and lets a process reset its own (`proc(5)`, clear_refs, 5). Allocations of native code
+    are in it, which Python's own tracing does not see.
+    """
+    try:
+        _CLEAR.write_text("5")
+        before = _peak()
+        work()
+        return _peak() - before
+    except (OSError, AttributeError):
+        return None
+
+
+def _peak() -> int:
+    found = re.search(r"^VmHWM:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    if found is None:
+        raise OSError("no VmHWM")
+    return 1024 * int(found[1])

@@ -1,0 +1,184 @@
+"""`ferrodp release`: clip many update files, sum them, noise the sum, write one file."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _validate, files
+from ferrodp.accounting import GdpAccountant
+from ferrodp.cli import _inputs
+from ferrodp.cli._console import Console, Report, counted, rounded_up
+from ferrodp.clipping import ClippedSum
+from ferrodp.files import Layout
+
+_DESCRIPTION = """\
+Clip every input as one vector to an L2 norm, sum them, add exact Gaussian
+noise once, and write the result.
+
+The result is (epsilon, delta)-differentially private for one input file as the
+unit of privacy: whether a file was there, or was all zeros, cannot be told
+beyond that. So put all that one person or client contributes into one file.
+The number of input files is not protected; the denominator of a mean must be a
+number you are free to publish."""
+
+_EPILOG = """\
+inputs:
+  All files hold arrays of the same names, shapes and dtypes (float32 or
+  float64) as the first one. Names may be patterns ('round-7/*.npz') or lists
+  of paths (@paths.txt, one a line). An update that holds NaN or infinities
+  counts as zeros, and the report does not tell. All headers are checked before
+  noise is drawn; memory stays at one sum and one update.
+
+example:
+  ferrodp release round-7/*.npz --clip-norm 1.0 --noise-multiplier 1.1 \\
+      --mean 100 -o round-7.npz"""
+
+WEAK_EPSILON = 20.0
+_MARGIN = 1 << 12  # bytes reserved per array beside its elements: headers, twice the name, an entry of the directory
+
+
+def register(commands: Any) -> argparse.ArgumentParser:
+    """Declare the command and its arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "release",
+        help="clip, sum and noise update files",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    formats = ", ".join(files.EXTENSIONS)
+    add = parser.add_argument
+    add("inputs", nargs="+", metavar="IN", help=f"update files ({formats}), patterns, or @LIST")
+    add("-o", "--output", required=True, metavar="OUT", help=f"the file to write ({formats}), whole or not at all")
+    add("--clip-norm", type=float, required=True, metavar="C", help="L2 norm that every update is scaled down to")
+    add(
+        "--noise-multiplier",
+        type=float,
+        required=True,
+        metavar="Z",
+        help="standard deviation of the noise, divided by C",
+    )
+    add(
+        "--mean",
+        "--denominator",
+        dest="denominator",
+        type=float,
+        metavar="N",
+        help="divide the noised sum by this public number",
+    )
+    add("--delta", type=float, default=1e-5, help="the delta for which epsilon is reported (default: %(default)s)")
+    add("--dtype", choices=("float32", "float64"), help="of the output (default: that of the first input)")
+    add(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="default: as many as the work is worth",
+    )
+    add("--force", action="store_true", help="replace OUT if it exists")
+    return parser
+
+
+def run(args: argparse.Namespace, console: Console) -> Report:
+    """Check everything, sum, noise, write; return what happened."""
+    clip_norm = _validate.positive("--clip-norm", args.clip_norm, toward="down")
+    noise_multiplier = _validate.positive("--noise-multiplier", args.noise_multiplier)
+    delta = _validate.delta(args.delta, name="--delta")
+    denominator = None if args.denominator is None else _validate.positive("--mean", args.denominator)
+    noise = {"noise_multiplier": noise_multiplier, "denominator": denominator, "threads": args.threads}
+    suffix = files.extension(args.output)
+    paths = _inputs.expand(args.inputs)
+    _inputs.check_distinct(paths, args.output)
+    template = _common_layout(paths, console)
+    files.check_writable(args.output, tuple(template))
+    outputs = {name: np.dtype(args.dtype or entry.dtype) for name, entry in template.items()}
+    summed = np.result_type(*(entry.dtype for entry in template.values()), *outputs.values())
+    # The same release of no values at all: what it refuses is refused before any update is read.
+    ClippedSum((0,), clip_norm=clip_norm, dtype=summed).release(**noise)
+
+    with files.Destination(args.output, force=args.force) as destination:
+        destination.reserve(sum(entry.size * outputs[entry.name].itemsize + _MARGIN for entry in template.values()))
+        total = _clipped_sum(paths, template, summed, clip_norm, args.threads, console)
+        noised = {name: _narrowed(array, outputs[name]) for name, array in total.release(**noise).items()}
+        destination.commit(lambda stream: files.write(stream, suffix, noised))
+
+    accountant = GdpAccountant()
+    accountant.compose(total.event)
+    return {
+        "command": "release",
+        "output": args.output,
+        "inputs": len(paths),
+        "inputs_protected": False,
+        "arrays": {name: {"shape": list(entry.shape), "dtype": str(outputs[name])} for name, entry in template.items()},
+        "clip_norm": clip_norm,
+        "noise_multiplier": noise_multiplier,
+        "standard_deviation": noise_multiplier * clip_norm,
+        "denominator": denominator,
+        "event": total.event.to_dict(),
+        "epsilon": accountant.epsilon(delta),
+        "delta": delta,
+        "unit": "one input file",
+        "neighboring_relations": ["add_or_remove_one", "replace_special"],
+    }
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the report for people."""
+    arrays, divided = report["arrays"], ""
+    if report["denominator"] is not None:
+        divided = f", then all divided by {report['denominator']:g}"
+    values = sum(math.prod(array["shape"]) for array in arrays.values())
+    weak = " (weak: an epsilon above 20 promises next to nothing)" if report["epsilon"] > WEAK_EPSILON else ""
+    console.fields(
+        {
+            "written": f"{report['output']} ({counted(len(arrays), 'array')}, {counted(values, 'value')})",
+            "inputs": f"{report['inputs']} (the count is not protected)",
+            "clipped": f"each to L2 norm {report['clip_norm']:g}, all arrays as one vector",
+            "noise": f"exact Gaussian of standard deviation {report['standard_deviation']:g} on the sum{divided}",
+            "event": f"GaussianEvent(noise_multiplier={report['event']['noise_multiplier']!r})",
+            "epsilon": f"{rounded_up(report['epsilon'])} at delta {report['delta']:g}{weak}",
+            "unit": f"{report['unit']}, added, removed or replaced by zeros",
+        }
+    )
+
+
+def _common_layout(paths: list[str], console: Console) -> Layout:
+    """Return the layout that all files share, from their headers alone."""
+    template = files.describe(paths[0])
+    with console.progress("checking", len(paths)) as advance:
+        for path in paths:
+            files.check_alike(path, files.describe(path), template)
+            advance()
+    return template
+
+
+def _clipped_sum(
+    paths: list[str], template: Layout, dtype: np.dtype[Any], clip_norm: float, threads: int | None, console: Console
+) -> ClippedSum:
+    """Return the sum of the clipped updates in `dtype`, which holds each of theirs; one is in memory at a time."""
+    stored = {name: np.zeros(entry.shape, entry.dtype) for name, entry in template.items()}
+    update = {name: array if array.dtype == dtype else np.zeros(array.shape, dtype) for name, array in stored.items()}
+    total = ClippedSum({name: array.shape for name, array in stored.items()}, clip_norm=clip_norm, dtype=dtype)
+    with console.progress("adding", len(paths)) as advance:
+        for path in paths:
+            files.read_into(path, stored)
+            for name, array in stored.items():
+                if update[name] is not array:
+                    np.copyto(update[name], array)  # float32 into float64: exact
+            total.add(update, threads=threads)
+            advance()
+    return total
+
+
+def _narrowed(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return a released array in `dtype`; what leaves its range becomes its largest number. Post-processing."""
+    if array.dtype == dtype:
+        return array
+    largest = np.finfo(dtype).max
+    narrowed: npt.NDArray[Any] = np.clip(array, -largest, largest).astype(dtype)
+    return narrowed

@@ -1,0 +1,87 @@
+"""The picture of a training: accuracy above, what it cost below."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from ferrodp.demo._training import Settings, Training
+
+_PRIVATE, _OPEN, _INK, _LIMIT = "#0b6e4f", "#8a8f98", "#22262b", "#b3261e"
+
+
+def draw(training: Training, without_privacy: Sequence[float], settings: Settings) -> bytes:
+    """Return a PNG.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Without matplotlib.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # heavy, and not needed by the rest of the package
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    rounds = range(1, len(training.rounds) + 1)
+    accuracies = [100 * each.accuracy for each in training.rounds]
+    epsilons = [each.epsilon for each in training.rounds]
+    baseline = [100 * each for each in without_privacy]
+
+    figure = Figure(figsize=(8, 6), dpi=150, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08))
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    figure.suptitle(
+        f"Handwritten digits, 100 clients: {accuracies[-1]:.1f} % private, {baseline[-1]:.1f} % without privacy",
+        fontsize=13,
+        color=_INK,
+        x=0.01,
+        ha="left",
+    )
+
+    marker = {"marker": "o", "markersize": 3.5}
+    above.plot(rounds, baseline, color=_OPEN, lw=1.8, label="without privacy", **marker)
+    above.plot(rounds, accuracies, color=_PRIVATE, lw=2.2, label="private for every client", **marker)
+    above.set_ylabel("test accuracy (%)")
+    above.set_ylim(min(50.0, *accuracies, *baseline) - 2, 101)
+    above.legend(loc="lower right", frameon=False)
+
+    below.plot(rounds, epsilons, color=_PRIVATE, lw=2.2, **marker)
+    below.axhline(settings.epsilon, color=_LIMIT, lw=1.2, ls=(0, (5, 3)))
+    below.annotate(
+        f"budget: ε = {settings.epsilon:g} at δ = {settings.delta:g}",
+        (0.01, settings.epsilon),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 4),
+        textcoords="offset points",
+        color=_LIMIT,
+        va="bottom",
+    )
+    if training.next_epsilon > settings.epsilon:
+        refused = len(epsilons) + 1
+        below.plot([refused], [training.next_epsilon], "x", color=_LIMIT, ms=7, mew=1.8)
+        below.annotate(
+            f"round {refused} would reach ε = {training.next_epsilon:.3f}: refused",
+            (refused, training.next_epsilon),
+            xytext=(4, 7),
+            textcoords="offset points",
+            color=_LIMIT,
+            ha="right",
+        )
+    below.set_ylabel("ε spent")
+    below.set_xlabel("round")
+    below.set_ylim(0, 1.22 * max(settings.epsilon, training.next_epsilon))
+    below.set_xlim(0.5, len(epsilons) + 1.5)
+    below.xaxis.get_major_locator().set_params(integer=True)
+
+    for axes in (above, below):
+        axes.grid(axis="y", color="#e3e5e8", lw=0.8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=_INK)
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def check_installed() -> None:
+    """Raise ModuleNotFoundError without matplotlib, before anything was trained."""
+    import matplotlib  # noqa: F401  # asked for, not used

@@ -1,0 +1,117 @@
+"""`ferrodp bench`: numbers of the right form, measured the way it says."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ferrodp.cli import _cases, _measure, _peers, bench
+
+
+def test_a_quick_bench_measures_every_case(ferrodp: Callable[..., Any]) -> None:
+    found = ferrodp("bench", "--quick", "--json").json
+
+    assert (found["quick"], found["threads"]) == (True, 1)
+    assert len(found["cases"]) == bench.NUM_CASES
+    assert {"cpu", "cores", "isa", "system", "versions"} == set(found["machine"])
+    for case in found["cases"]:
+        names = [result["name"] for result in case["results"]]
+        assert names[0].startswith("ferrodp")
+        assert any("numpy" in name or "1 thread" in name for name in names)
+        for result in case["results"]:
+            assert result["seconds"] > 0
+            assert result["ratio"] == pytest.approx(result["seconds"] / case["results"][0]["seconds"])
+            assert result["items_per_second"] == pytest.approx(case["items"] / result["seconds"])
+    extra = found["extra_bytes_while_noising"]
+    assert extra is None or extra <= 1 << 20  # what in-place noising promises
+
+
+def test_the_table_names_the_tools_and_the_machine(
+    ferrodp: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = {"name": "ferrodp", "seconds": 0.002, "items_per_second": 5e8, "ratio": 1.0}
+    other = {"name": "numpy", "seconds": 2.5, "items_per_second": 4e5, "ratio": 1250.0}
+    case = {"title": "noise", "items": 10**6, "clock": "cpu", "results": [result, other]}
+    monkeypatch.setattr(bench, "_measured", lambda *_: iter([{"extra_bytes": 4096}, case]))
+
+    found = ferrodp("bench")
+    assert (found.code, found.err) == (0, "")
+    assert ["noise", "(cpu", "time)", "time", "values/s", "relative"] in [
+        line.split() for line in found.out.splitlines()
+    ]
+    assert ["ferrodp", "2", "ms", "500", "M", "1"] in [line.split() for line in found.out.splitlines()]
+    assert ["numpy", "2.5", "s", "0.4", "M", "1,250"] in [line.split() for line in found.out.splitlines()]
+    assert "Extra memory while noising in place: 4 KiB." in found.out
+
+
+def test_a_measuring_process_that_dies_is_one_line(
+    ferrodp: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert ferrodp("bench").error == "ferrodp bench: error: the measuring process ended with code 1\n"
+
+
+@pytest.mark.skipif(not os.path.exists(f"/proc/self/task/{os.getpid()}/children"), reason="no list of children")
+def test_ctrl_c_ends_both_processes_without_a_trace(start: Callable[..., Any]) -> None:
+    with start("bench", start_new_session=True) as process:
+        children, ignores_interrupts = Path(f"/proc/{process.pid}/task/{process.pid}/children"), False
+        while not ignores_interrupts:  # the measuring process has started to measure
+            time.sleep(0.01)
+            for child in children.read_text().split():
+                status = Path(f"/proc/{child}/status").read_text()
+                ignores_interrupts = bool(int(status.partition("SigIgn:")[2].split()[0], 16) >> signal.SIGINT - 1 & 1)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)  # returns when no process holds the other ends
+
+    assert (process.returncode, out, err) == (130, "", "ferrodp: interrupted\n")
+
+
+def test_bad_numbers_of_threads_are_refused(ferrodp: Callable[..., Any]) -> None:
+    for threads in (0, -1, 257):
+        assert f"--threads must be an int from 1 to 256, got {threads}" in ferrodp("bench", "--threads", threads).error
+
+
+def test_repetitions_alternate_and_the_median_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    durations = {"a": iter([100.0, 1.0, 9.0, 2.0]), "b": iter([100.0, 4.0, 40.0, 8.0])}
+    now = [0.0]
+
+    def work(name: str) -> None:
+        order.append(name)
+        now[0] += next(durations[name])
+
+    monkeypatch.setattr(_measure.time, "process_time", lambda: now[0])
+    contenders = [_measure.Contender("a", lambda: work("a")), _measure.Contender("b", lambda: work("b"), times=4)]
+    found = _measure.compare(_measure.Case("title", contenders, items=6), repetitions=3)
+
+    assert order == ["a", "b"] * 4  # the first round is not counted
+    assert [(each["seconds"], each["ratio"]) for each in found["results"]] == [(2.0, 1.0), (2.0, 1.0)]
+    assert found["results"][0]["items_per_second"] == 3.0
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="no resettable peak of memory")
+def test_the_peak_of_memory_is_seen_and_reset() -> None:
+    def fill(mebibytes: int) -> None:
+        np.ones(mebibytes << 17)
+
+    fill(64)
+    for mebibytes in (32, 8):
+        growth = _measure.peak_growth(lambda size=mebibytes: fill(size))
+        assert growth is not None
+        # The kernel counts pages in batches of a few dozen a thread.
+        assert abs(growth - (mebibytes << 20)) < 1 << 20
+
+
+def test_peers_that_are_missing_or_broken_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_peers.importlib, "import_module", lambda name: 1 / 0)
+
+    assert _peers.peer("torch") is None
+    assert _peers.opendp_release("make_gaussian", 1.0) is None
+    sizes = _cases.Sizes(quick=True)
+    assert len(_cases.gaussian64(sizes, 1).contenders) == 3
