@@ -55,7 +55,7 @@ MUTANTS = [
     ),
     (
         "rows at the bound are certified by products alone",
-        CLIP + "grid_sum.rs",
+        CLIP + "adding.rs",
         "&& certificate.integers <= self.clip.largest_sum_of_squares()",
         "",
         "clip units",
@@ -83,7 +83,7 @@ MUTANTS = [
     ),
     (
         "a thread's rows are added twice",
-        CLIP + "grid_sum.rs",
+        CLIP + "adding.rs",
         "self.add_tiles(*start..count.min(*start + share), part)",
         "self.add_tiles(*start..count.min(*start + share + 1), part)",
         "clip",
@@ -118,7 +118,7 @@ MUTANTS = [
     ),
     (
         "rows beyond the bound lose the power of two",
-        CLIP + "grid_sum.rs",
+        CLIP + "adding.rs",
         "Step::Add { scale, factor: factor * steps_per_unit }",
         "Step::Add { scale: 1.0, factor: factor * steps_per_unit }",
         "clip",
