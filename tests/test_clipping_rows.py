@@ -78,7 +78,7 @@ def test_scaling_loses_no_more_than_rounding_takes():
     for order in (1, 2):
         clipped = fd.clip_rows(matrix, clip_norm=1.0, ord=order)[0]
 
-        # The factor is short by 4·(148 + 1)·2⁻⁵³ = 7e-14; numpy's sums are off by at most 1000·2⁻⁵³ = 1.2e-13.
+        # The factor is short by 4·(148 + 2)·2⁻⁵³ = 7e-14; numpy's sums are off by at most 1000·2⁻⁵³ = 1.2e-13.
         assert (np.linalg.norm(clipped, axis=1, ord=order) > 1 - 2e-13).all()
 
 

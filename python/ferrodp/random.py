@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
-from ferrodp.errors import InvalidArrayType
+from ferrodp.errors import InvalidArrayType, InvalidType
 
 __all__ = ["BitGenerator", "NoiseSource"]
 
@@ -228,6 +228,16 @@ class BitGenerator:
 
 DEFAULT_SOURCE = NoiseSource()
 """What `source=None` means: it has no state, so one serves all."""
+
+
+def source_or_default(source: object) -> NoiseSource:
+    """Return the source that a `source=` argument names."""
+    if source is None:
+        return DEFAULT_SOURCE
+    if not isinstance(source, NoiseSource):
+        raise InvalidType(f"source must be a NoiseSource or None, got {type(source).__name__}")
+    return source
+
 
 DEFAULT_BITS = {np.dtype(np.float32): 20, np.dtype(np.float64): 32}
 """By dtype, how many binary digits of the scale the default grid keeps."""

@@ -14,7 +14,7 @@ from ferrodp._trees import Node
 from ferrodp._validate import Real
 from ferrodp.accounting.events import GaussianEvent, NonPrivateEvent, PrivacyEvent
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidType
-from ferrodp.random import DEFAULT_SOURCE, NoiseSource, _float_dtype
+from ferrodp.random import NoiseSource, _float_dtype, source_or_default
 
 __all__ = ["ClippedSum", "GridSum"]
 
@@ -143,7 +143,7 @@ class GridSum:
         multiplier = _validate.positive("noise_multiplier", noise_multiplier)
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
         threads = _validate.threads(threads)
-        drawn_from = _checked_source(source)
+        drawn_from = source_or_default(source)
         out = np.empty(self._size, self._dtype)
         self._native.release(out, multiplier, divisor, drawn_from._key(), threads)
         self._event = GaussianEvent(noise_multiplier=multiplier) if drawn_from.is_private else NonPrivateEvent()
@@ -362,11 +362,3 @@ def _from_template(template: object, dtype: npt.DTypeLike | None) -> tuple[Node,
 def _is_shape(value: object) -> bool:
     """Whether `value` is a shape: a plain tuple of ints."""
     return type(value) is tuple and all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value)
-
-
-def _checked_source(source: object) -> NoiseSource:
-    if source is None:
-        return DEFAULT_SOURCE
-    if not isinstance(source, NoiseSource):
-        raise InvalidType(f"source must be a NoiseSource or None, got {type(source).__name__}")
-    return source

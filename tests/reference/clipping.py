@@ -59,7 +59,7 @@ def within(row, bound: float, order) -> bool:
 
 def shrink(leaves) -> float:
     """Return what factors are multiplied by so that no rounding can make a row too long."""
-    return 1.0 - 4.0 * (148 + sum(-(-len(leaf) // 1024) for leaf in leaves)) * UNIT
+    return 1.0 - 4.0 * (148 + sum(-(-len(leaf) // 1024) + 1 for leaf in leaves)) * UNIT
 
 
 def plan(leaves, bound: float, order):

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
-from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType, WeakPrivacyWarning
-from ferrodp.random import DEFAULT_BITS, DEFAULT_SOURCE, NoiseSource, default_granularity
+from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
+from ferrodp.random import DEFAULT_BITS, NoiseSource, default_granularity, source_or_default
 
 Law = Literal["gaussian", "laplace"]
 Nonfinite = Literal["zero", "raise"]
@@ -71,7 +71,7 @@ def release(
     threads: int | None,
 ) -> Any:
     """Return `value` with noise of the given law and scale; see `GaussianMechanism.release`."""
-    drawn_from = _source(source)
+    drawn_from = source_or_default(source)
     if not isinstance(nonfinite, str) or nonfinite not in ("zero", "raise"):
         raise _validate.out_of_domain("nonfinite", '"zero" or "raise"', nonfinite)
     threads = _validate.threads(threads)
@@ -91,14 +91,6 @@ def release(
         np.copyto(target, noised)
         return out
     return float(noised) if scalar else noised
-
-
-def _source(source: object) -> NoiseSource:
-    if source is None:
-        return DEFAULT_SOURCE
-    if not isinstance(source, NoiseSource):
-        raise InvalidType(f"source must be a NoiseSource or None, got {type(source).__name__}")
-    return source
 
 
 def _add(source: NoiseSource, law: Law, target: npt.NDArray[Any], scale: float, threads: int | None) -> None:

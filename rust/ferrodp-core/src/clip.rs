@@ -3,22 +3,24 @@
 //! Sensitivity is read off this module, so its bound holds in exact arithmetic, not up to rounding.
 //!
 //! **Theorem.** Let `C` be a clip norm and `g = 2^e` its grid, `C·2⁻³⁰ < g ≤ C·2⁻²⁹`. [`GridSum::add`] adds to the sums,
-//! for every row `x`, integers `k` with `‖k‖₂ ≤ C/g`, which depend on `x` and `C` alone; `|kᵢ| < 2³⁰`. Hence adding or
-//! removing a row, or replacing it by zeros, moves `g · Σk` by at most `C` in L2 norm, and replacing a row by another by
-//! at most `2C`: no term grows with the dimension, and integer addition has no order.
+//! for every row `x`, integers `k` with `‖k‖₂ ≤ C/g` and `|kᵢ| < 2³⁰`, which depend on nothing but `C`, `x` and its
+//! division into leaves. Hence adding or removing a row, or replacing it by zeros, moves `g · Σk` by at most `C` in L2
+//! norm, and replacing a row by another by at most `2C`: no term grows with the dimension, and integer addition has no
+//! order.
 //!
-//! *Proof.* The row is kept or shrunk ([`decide`]). Kept, `‖x‖ ≤ C` holds exactly, and `k = trunc(x/g)`, the division by
+//! *Proof.* The row is kept or shrunk (`decide`). Kept, `‖x‖ ≤ C` holds exactly, and `k = trunc(x/g)`, the division by
 //! a power of two being exact wherever the quotient reaches 1. Shrunk, `k = trunc(v)`, where the computed products `v`
-//! have `‖v‖ ≤ C/g`: the factor is `C/‖x‖`, shrunk by more than all rounding errors together ([`error_budget`]). Truncation
+//! have `‖v‖ ≤ C/g`: the factor is `C/‖x‖`, shrunk by more than all rounding errors together (`error_budget`). Truncation
 //! toward zero makes no magnitude larger. A row that is not finite gives zeros. Norms depend on the row alone because
-//! their order of summation is fixed ([`measure`]). ∎
+//! their order of summation is fixed (`measure`). ∎
 //!
-//! Nothing above is taken on trust: what was added carries a certificate of its norm ([`quantize`]), formed from the
+//! Nothing above is taken on trust: what was added carries a certificate of its norm (`quantize`), formed from the
 //! very numbers that were added. It cannot fail unless the row changed between the two readings; then the sum refuses
 //! all further use.
 //!
 //! Quantization costs at most `g` per row and element, always toward zero.
 
+mod adding;
 mod clip_norm;
 mod decide;
 mod dispatch;

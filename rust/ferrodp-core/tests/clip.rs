@@ -166,7 +166,7 @@ fn a_longer_row_loses_no_more_than_rounding_takes() {
 
             let norm = integers.iter().map(|k| (*k as f64).powi(2)).sum::<f64>().sqrt();
             let exact = clip.in_grid_steps();
-            // Each element loses less than one step, and the factor 4·(148 + 5)·2^-53 < 2^-43, in 2^30 steps.
+            // Each element loses less than one step, and the factor 4·(148 + 6)·2^-53 < 2^-43, in 2^30 steps.
             assert!(norm <= exact && norm >= exact - f64::from(len).sqrt() - 2.0_f64.powi(-13), "{norm} of {exact}");
         }
     }
@@ -226,6 +226,23 @@ fn a_row_in_leaves_is_one_vector() {
 
     assert_eq!(quantized(Isa::best(), &row, clip), sum.integers().expect("usable"));
     assert_bound(sum.integers().expect("usable"), clip);
+}
+
+#[test]
+fn hundreds_of_small_leaves_are_certified_like_one() {
+    let mut draw = Draw(7);
+    for width in [1, 15, 17, 31] {
+        let row: Vec<f32> = (0..700 * width).map(|_| draw.unit() as f32).collect();
+        let leaves: Vec<&[f32]> = row.chunks(width).collect();
+        for value in [0.1, 1e6] {
+            let clip = clip::<f32>(value);
+            let mut sum = GridSum::new(clip, row.len()).expect("memory");
+
+            sum.add(Isa::best(), &Rows::one(&leaves), ONE).expect("rows do not change");
+
+            assert_bound(sum.integers().expect("usable"), clip);
+        }
+    }
 }
 
 #[test]

@@ -6,9 +6,11 @@
 //! `d` elements in leaves of `dᵢ`: powers in blocks of 4096 and 32 lanes ([`super::measure`]), and certificates in blocks
 //! of 1024 and 16 lanes ([`super::quantize`]). Both pass through at most
 //!
-//! > n = 140 + Σᵢ ⌈dᵢ/1024⌉
+//! > n = 140 + Σᵢ (⌈dᵢ/1024⌉ + 1)
 //!
-//! additions: 128 in a lane of the first kind, 5 to fold the lanes, and one for every block. `r = 1`: the square itself.
+//! additions: of the first kind 128 in a lane, 5 to fold the lanes, and one for every block; of the second 64, 4, one for
+//! every block and one for every leaf's last few elements, which have a sum of their own. (Threads that share a row take
+//! 2¹⁵ columns at a time, which makes the paths shorter.) `r = 1`: the square itself.
 //! With `e = (n + 8)u`, which is at most 2⁻¹⁵ for any row that fits into 2⁴⁸ bytes, `γ ≤ 1.01 e` for both. The slacks:
 //!
 //! | slack | where | why it suffices |
@@ -24,7 +26,7 @@ pub(super) struct ErrorBudget(f64);
 impl ErrorBudget {
     /// Returns the budget for rows with leaves of these widths.
     pub(super) fn new(widths: impl Iterator<Item = usize>) -> Self {
-        let blocks: usize = widths.map(|width| width.div_ceil(1024)).sum();
+        let blocks: usize = widths.map(|width| width.div_ceil(1024) + 1).sum();
         Self((148 + blocks) as f64 * (f64::EPSILON / 2.0))
     }
 

@@ -145,12 +145,12 @@ fn add_one_by_one<T: Element, const CLOSE: bool, const NATIVE: bool>(
     sums: &mut [i64],
     certificate: &mut Certificate,
 ) {
-    let (mut products, mut integers) = ([certificate.products], [certificate.integers]);
+    let (mut products, mut integers) = ([0.0], [certificate.integers]);
     for (x, sum) in row.iter().zip(sums) {
         let sum = core::array::from_mut(sum);
         add_chunk::<T, CLOSE, NATIVE, 1>(&[*x], factors, sum, &mut products, &mut integers);
     }
-    [certificate.products] = products;
+    certificate.products += products[0];
     [certificate.integers] = integers;
 }
 

@@ -7,6 +7,7 @@ use super::element::Element;
 use super::grid_sum::GridSum;
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::math::float_environment::in_default_environment;
 use crate::params::positive;
 use crate::random::Key;
 use crate::sample::{self, Noise};
@@ -19,7 +20,8 @@ impl ClipNorm {
     /// # Errors
     /// If `noise_multiplier` is not finite and positive, or the noise is too small or too large for the grid.
     pub fn noise(self, noise_multiplier: f64) -> Result<Noise, Error> {
-        let scale = product_up(positive("noise_multiplier", noise_multiplier)?, self.value());
+        let multiplier = positive("noise_multiplier", noise_multiplier)?;
+        let scale = in_default_environment(|| product_up(multiplier, self.value()));
         Noise::gaussian(scale, self.granularity()).map_err(|error| match error {
             Error::Parameter { accepted, .. } => {
                 let accepted = format!("such that its product with clip_norm {:e} is {accepted}", self.value());
@@ -55,9 +57,11 @@ impl GridSum {
 ///
 /// Results beyond the range of `T` become its largest finite number.
 pub fn divide<T: Element>(values: &mut [T], denominator: f64) {
-    for value in values {
-        *value = T::nearest(value.widen() / denominator);
-    }
+    in_default_environment(|| {
+        for value in values {
+            *value = T::nearest(value.widen() / denominator);
+        }
+    });
 }
 
 /// Returns a number next to `a · b` that is no smaller, for positive numbers whose product is far from subnormal.

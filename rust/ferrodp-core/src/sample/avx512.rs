@@ -6,7 +6,7 @@
 
 use core::arch::x86_64::*;
 
-use super::chunk::{GROUP, Open, PADDING, Plan};
+use super::chunk::{GROUP, Open, PADDING, Plan, paired};
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
 use super::{Law, Word};
 use crate::isa::{Isa, Kind};
@@ -153,13 +153,6 @@ fn noised(plan: &Plan, vector: &Vector, largest: f64) -> (__m512d, u8) {
     let sum = _mm512_fmadd_pd(_mm512_add_pd(whole, n), _mm512_set1_pd(plan.width), _mm512_setzero_pd());
     let cut = _mm512_min_pd(_mm512_max_pd(sum, _mm512_set1_pd(-largest)), _mm512_set1_pd(largest));
     (cut, unclear | tail)
-}
-
-/// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
-#[inline]
-fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut [T], &'a [U]) {
-    let len = values.len().min(words.len());
-    (&mut values[..len], &words[..len])
 }
 
 macro_rules! kernels {

@@ -37,6 +37,10 @@ pub trait Cell: Copy + Default + Send + Sync + 'static {
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
     fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
+    /// The same on AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[doc(hidden)]
+    fn first_stage_avx2(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
 }
 
 macro_rules! cell {
@@ -58,6 +62,11 @@ macro_rules! cell {
             #[cfg(target_arch = "x86_64")]
             fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
                 super::avx512::$kernels::first_stage(isa, plan, words, values, open);
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            fn first_stage_avx2(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
+                super::avx2::$kernels::first_stage(isa, plan, words, values, open);
             }
         }
     };
@@ -103,6 +112,14 @@ impl Plan {
 /// Which samples of a chunk the first stage left open: a bit each, a byte a group. Their values are still there.
 pub struct Open {
     pub(super) groups: [u8; CHUNK / GROUP],
+}
+
+/// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut [T], &'a [U]) {
+    let len = values.len().min(words.len());
+    (&mut values[..len], &words[..len])
 }
 
 /// A chunk's words.
@@ -215,9 +232,8 @@ impl<'a> Sampler<'a> {
     fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
         match self.isa.kind() {
             Kind::Portable => lanes::first_stage(plan, words, values, open),
-            // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { lanes::first_stage_avx2(plan, words, values, open) },
+            Kind::Avx2 => T::first_stage_avx2(self.isa, plan, words, values, open),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => T::first_stage_avx512(self.isa, plan, words, values, open),
         }

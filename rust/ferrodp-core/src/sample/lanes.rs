@@ -8,89 +8,31 @@ use super::{Law, Word};
 const ONE: u64 = 1023 << 52;
 
 /// The largest `f64` below 2⁶³: words are not to round up into an octave that does not exist.
-const BELOW_2_63: f64 = 9_223_372_036_854_774_784.0;
+pub(super) const BELOW_2_63: f64 = 9_223_372_036_854_774_784.0;
 
 /// The middle of the first sixteenth of an octave, and of every other once its bits are cut off.
 const LOG_CENTER: f64 = 1.0 + 1.0 / 32.0;
 
 type Floats = [f64; LANES];
 
-/// What instruction sets do differently; the error budget covers every way.
-trait Machine {
-    /// Returns the nearest integer, and whether it certainly is one.
-    fn round(x: f64) -> (f64, bool);
-    /// Returns `a·b + c`, rounded once or twice.
-    fn multiply_add(a: f64, b: f64, c: f64) -> f64;
-}
-
-/// Any CPU.
-struct Plain;
-
-impl Machine for Plain {
-    /// Between 2⁵¹ and 2⁵² [`rounded`] does not hold; from there on there are no fractions.
-    #[inline(always)]
-    fn round(x: f64) -> (f64, bool) {
-        let size = x.abs();
-        let (small, large) = (size < 2_251_799_813_685_248.0, size >= 4_503_599_627_370_496.0);
-        (if small { rounded(x) } else { x }, small | large)
-    }
-
-    #[inline(always)]
-    fn multiply_add(a: f64, b: f64, c: f64) -> f64 {
-        a * b + c
-    }
-}
-
-/// A CPU that rounds, and multiplies and adds, in one instruction.
-#[cfg(target_arch = "x86_64")]
-struct Fused;
-
-#[cfg(target_arch = "x86_64")]
-impl Machine for Fused {
-    #[inline(always)]
-    fn round(x: f64) -> (f64, bool) {
-        (x.round_ties_even(), true)
-    }
-
-    #[inline(always)]
-    fn multiply_add(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-}
-
 /// Adds noise to `values`, a multiple of eight of them with a word each, leaving alone, and noting, what it cannot decide.
 pub(super) fn first_stage<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
-    body::<T, Plain>(plan, words, values, open);
-}
-
-/// The same body, compiled for AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,bmi2,lzcnt")]
-pub(super) fn first_stage_avx2<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
-    body::<T, Fused>(plan, words, values, open);
-}
-
-#[inline(always)]
-fn body<T: Cell, M: Machine>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
     match (plan.word, plan.law) {
         (Word::Short, _) => {
-            let quantile = |x| probit::<M, _>(x, &PROBIT_FAST_BY_POWER);
-            groups::<T, M, 4>(plan, words, values, open, short_word, quantile);
+            let quantile = |x| probit(x, &PROBIT_FAST_BY_POWER);
+            groups::<T, 4>(plan, words, values, open, short_word, quantile);
         }
         (Word::Long, Law::Gaussian) => {
-            let quantile = |x| probit::<M, _>(x, &PROBIT_BY_POWER);
-            groups::<T, M, 8>(plan, words, values, open, long_word, quantile);
+            let quantile = |x| probit(x, &PROBIT_BY_POWER);
+            groups::<T, 8>(plan, words, values, open, long_word, quantile);
         }
-        (Word::Long, Law::Laplace) => {
-            let quantile = |x| negative_log::<M>(x);
-            groups::<T, M, 8>(plan, words, values, open, long_word, quantile);
-        }
+        (Word::Long, Law::Laplace) => groups::<T, 8>(plan, words, values, open, long_word, negative_log),
     }
 }
 
 /// Applies the stage to all groups of eight: `split` gives a word's magnitude and sign, `quantile` that of a magnitude.
 #[inline(always)]
-fn groups<T: Cell, M: Machine, const WORD: usize>(
+fn groups<T: Cell, const WORD: usize>(
     plan: &Plan,
     words: &[u8],
     values: &mut [T],
@@ -110,10 +52,10 @@ fn groups<T: Cell, M: Machine, const WORD: usize>(
         let mut undecided = 0;
         for lane in 0..LANES {
             let steps = before[lane].widen() * plan.reciprocal;
-            let (whole, is_whole) = M::round(steps);
+            let (whole, is_whole) = nearest(steps);
             let signed = f64::from_bits(z[lane].to_bits() ^ sign[lane]);
-            let y = M::multiply_add(signed, plan.ratio, steps - whole);
-            let (n, _) = M::round(y);
+            let y = signed * plan.ratio + (steps - whole);
+            let (n, _) = nearest(y);
             let limit = plan.limits[(x[lane].to_bits() >> 51) as usize & 15];
             // Written so that what is not a number is undecided.
             let decided = (y - n).abs() < limit && x[lane] >= plan.least && is_whole;
@@ -140,7 +82,7 @@ fn long_word(word: &[u8; 8]) -> (f64, u64) {
 
 /// Returns `Φ̄⁻¹` of the words with magnitudes `x`.
 #[inline(always)]
-fn probit<M: Machine, const POWERS: usize>(x: Floats, table: &[[f64; 16]; POWERS]) -> Floats {
+fn probit<const POWERS: usize>(x: Floats, table: &[[f64; 16]; POWERS]) -> Floats {
     let mut segment = [0; LANES];
     let mut t = [0.0; LANES];
     for lane in 0..LANES {
@@ -150,7 +92,7 @@ fn probit<M: Machine, const POWERS: usize>(x: Floats, table: &[[f64; 16]; POWERS
     let mut z = [0.0; LANES];
     for coefficients in table.iter().rev() {
         for lane in 0..LANES {
-            z[lane] = M::multiply_add(z[lane], t[lane], coefficients[segment[lane]]);
+            z[lane] = z[lane] * t[lane] + coefficients[segment[lane]];
         }
     }
     z
@@ -158,8 +100,7 @@ fn probit<M: Machine, const POWERS: usize>(x: Floats, table: &[[f64; 16]; POWERS
 
 /// Returns `−ln(x/2⁶³)`.
 #[inline(always)]
-fn negative_log<M: Machine>(x: Floats) -> Floats {
-    // Loops and no closures: those would be compiled without the instruction set of the caller.
+fn negative_log(x: Floats) -> Floats {
     let mut part = [0; LANES];
     let mut t = [0.0; LANES];
     for lane in 0..LANES {
@@ -169,12 +110,12 @@ fn negative_log<M: Machine>(x: Floats) -> Floats {
     let mut z = [0.0; LANES];
     for coefficients in LOG_BY_POWER.iter().rev() {
         for lane in 0..LANES {
-            z[lane] = M::multiply_add(z[lane], t[lane], coefficients[part[lane]]);
+            z[lane] = z[lane] * t[lane] + coefficients[part[lane]];
         }
     }
     for lane in 0..LANES {
         let octave = f64::from(62 + 1023 - (x[lane].to_bits() >> 52) as i32);
-        z[lane] = M::multiply_add(octave, core::f64::consts::LN_2, z[lane]);
+        z[lane] += octave * core::f64::consts::LN_2;
     }
     z
 }
@@ -184,6 +125,15 @@ pub(super) fn log_part(m: f64) -> f64 {
     let part = (m.to_bits() >> 48) as usize & 15;
     let t = f64::from_bits((m.to_bits() & ((1 << 48) - 1)) | ONE) - LOG_CENTER;
     LOG_BY_POWER.iter().rev().fold(0.0, |sum, coefficients| sum * t + coefficients[part])
+}
+
+/// Returns the nearest integer, and whether it certainly is one: between 2⁵¹ and 2⁵² [`rounded`] does not hold; from
+/// there on there are no fractions.
+#[inline(always)]
+fn nearest(x: f64) -> (f64, bool) {
+    let size = x.abs();
+    let (small, large) = (size < 2_251_799_813_685_248.0, size >= 4_503_599_627_370_496.0);
+    (if small { rounded(x) } else { x }, small | large)
 }
 
 /// Returns the nearest integer, ties to even, of a number below 2⁵¹ in size: beside 1.5·2⁵² there is no room for a

@@ -9,6 +9,9 @@ t = m - h/2 - 1.25, which runs over [-1/4, 1/4). The polynomial interpolates z(t
 and is then written in powers of t. Laplace needs -ln(2p) = k ln 2 + (ln 2 - ln m): one octave, cut in 16 parts, local
 variable t = m - 1 - i/16 - 1/32 in [-1/32, 1/32).
 
+AVX2 looks coefficients up in tables of eight: whole octaves, t = m - 3/2 in [-1/2, 1/2), and eighths of an octave for
+the logarithm, t = m - 1 - i/8 - 1/16 in [-1/16, 1/16). Fewer and wider segments take higher degrees.
+
 Mills nodes. For t_k = k/16 the ratio M(t_k) = Phibar(t_k)/phi(t_k) and 1/phi(t_k), as integers: see `mills.rs`.
 """
 
@@ -28,6 +31,9 @@ FAST_OCTAVES = 8
 FAST_DEGREE = 9
 LOG_DEGREE = 10
 LOG_PARTS = 16
+OCTAVE_DEGREE = 17
+FAST_OCTAVE_DEGREE = 12
+LOG_EIGHTH_DEGREE = 9
 MILLS_NODES = 149  # t up to 9.25, where Phibar is below 2^-65
 
 
@@ -67,17 +73,21 @@ def interpolate(f, half_width: mp.mpf, degree: int) -> list[mp.mpf]:
     return [c / half_width**power for power, c in enumerate(total)]
 
 
-def gaussian_segment(octave: int, half: int, degree: int) -> list[mp.mpf]:
-    """Return the coefficients of z on one half octave."""
+def gaussian_segment(octave: int, center: mp.mpf, half_width: mp.mpf, degree: int) -> list[mp.mpf]:
+    """Return the coefficients of z where m is within half_width of center."""
     scale = mp.mpf(2) ** -(octave + 2)
-    center = mp.mpf(5) / 4 + mp.mpf(half) / 2
-    return interpolate(lambda t: probit_upper((center + t) * scale), mp.mpf(1) / 4, degree)
+    return interpolate(lambda t: probit_upper((center + t) * scale), half_width, degree)
 
 
-def log_segment(part: int) -> list[mp.mpf]:
-    """Return the coefficients of ln 2 - ln m on one sixteenth of an octave."""
-    center = 1 + mp.mpf(2 * part + 1) / 32
-    return interpolate(lambda t: mp.log(2) - mp.log(center + t), mp.mpf(1) / 32, LOG_DEGREE)
+def half_octave(octave: int, half: int, degree: int) -> list[mp.mpf]:
+    """Return the coefficients of z on one half octave."""
+    return gaussian_segment(octave, mp.mpf(5) / 4 + mp.mpf(half) / 2, mp.mpf(1) / 4, degree)
+
+
+def log_segment(part: int, parts: int, degree: int) -> list[mp.mpf]:
+    """Return the coefficients of ln 2 - ln m on one part of an octave."""
+    center = 1 + mp.mpf(2 * part + 1) / (2 * parts)
+    return interpolate(lambda t: mp.log(2) - mp.log(center + t), mp.mpf(1) / (2 * parts), degree)
 
 
 def literal(x: mp.mpf) -> str:
@@ -86,9 +96,10 @@ def literal(x: mp.mpf) -> str:
     return text if any(c in text for c in ".en") else text + ".0"
 
 
-def rows(name: str, doc: str, table: list[list[mp.mpf]]) -> str:
-    """Return a Rust static of rows of doubles."""
-    lines = [f"/// {doc}", f"pub(crate) static {name}: [[f64; {len(table[0])}]; {len(table)}] = ["]
+def rows(name: str, doc: str, table: list[list[mp.mpf]], only: str | None = None) -> str:
+    """Return a Rust static of rows of doubles, compiled for one architecture or all."""
+    lines = [f"/// {doc}"] + ([f'#[cfg(target_arch = "{only}")]'] if only else [])
+    lines += [f"pub(crate) static {name}: [[f64; {len(table[0])}]; {len(table)}] = ["]
     lines += ["    [" + ", ".join(literal(c) for c in row) + "]," for row in table]
     return "\n".join([*lines, "];"])
 
@@ -107,7 +118,15 @@ def permuted(degree: int) -> list[list[mp.mpf]]:
     segments: list[list[mp.mpf]] = [[]] * 16
     for octave in range(FAST_OCTAVES):
         for half in range(2):
-            segments[((1085 - octave) % 8) * 2 + half] = gaussian_segment(octave, half, degree)
+            segments[((1085 - octave) % 8) * 2 + half] = half_octave(octave, half, degree)
+    return by_power(segments)
+
+
+def permuted_octaves(degree: int) -> list[list[mp.mpf]]:
+    """Return, by power, the coefficients of the first 8 whole octaves, by the exponent's low three bits."""
+    segments: list[list[mp.mpf]] = [[]] * 8
+    for octave in range(FAST_OCTAVES):
+        segments[(1085 - octave) % 8] = gaussian_segment(octave, mp.mpf(3) / 2, mp.mpf(1) / 2, degree)
     return by_power(segments)
 
 
@@ -125,7 +144,7 @@ def largest_inverse_density() -> list[list[mp.mpf]]:
 
 def quantile_file() -> str:
     """Return the text of quantile.rs."""
-    all_octaves = [gaussian_segment(k, h, DEGREE) for k in range(OCTAVES) for h in range(2)]
+    all_octaves = [half_octave(k, h, DEGREE) for k in range(OCTAVES) for h in range(2)]
     return "\n".join(
         [
             "//! Piecewise polynomials for quantiles. Written by `generate.py`, checked by `verify.py`.",
@@ -156,7 +175,28 @@ def quantile_file() -> str:
             rows(
                 "LOG_BY_POWER",
                 "`ln 2 − ln m` by sixteenth of an octave, transposed.",
-                by_power([log_segment(i) for i in range(LOG_PARTS)]),
+                by_power([log_segment(i, LOG_PARTS, LOG_DEGREE) for i in range(LOG_PARTS)]),
+            ),
+            "",
+            rows(
+                "PROBIT_BY_OCTAVE",
+                "`z` by whole octave, for AVX2: one for each value of the exponent's low three bits, transposed.",
+                permuted_octaves(OCTAVE_DEGREE),
+                only="x86_64",
+            ),
+            "",
+            rows(
+                "PROBIT_FAST_BY_OCTAVE",
+                "The same at a lower degree, for 31-bit words.",
+                permuted_octaves(FAST_OCTAVE_DEGREE),
+                only="x86_64",
+            ),
+            "",
+            rows(
+                "LOG_BY_EIGHTH",
+                "`ln 2 − ln m` by eighth of an octave, for AVX2, transposed.",
+                by_power([log_segment(i, 8, LOG_EIGHTH_DEGREE) for i in range(8)]),
+                only="x86_64",
             ),
             "",
         ]

@@ -3,11 +3,15 @@
 Nothing here shares code or method with `generate.py`: special functions are series over Python integers (fixed point
 with `BITS` fraction bits, a few units wrong in the last place), and quantiles are checked through their inverse.
 
-Sup norm from finitely many points. On a segment the error E = polynomial - quantile is a polynomial of degree
-N = 24 plus what the Chebyshev series of the quantile has beyond degree 24. That rest is below 1e-20: the quantile is
-analytic inside the ellipse that reaches p = 0, so its coefficients fall by at least 5 + sqrt(24) > 9.8 a degree
-(7 + sqrt(48) on upper halves) from less than 10. A polynomial of degree N that is at most s at the M = 64 Chebyshev
-points is at most s / cos(pi N / 2M) < 1.21 s between them (Ehlich and Zeller, Math. Z. 86, 1964).
+Sup norm from finitely many points. On a segment the error E = polynomial - quantile is a polynomial of degree N plus
+what the Chebyshev series of the quantile has beyond degree N. That rest is below 1e-20: the quantile is analytic inside
+the ellipse that reaches p = 0, so its coefficients fall by at least
+- 5 + sqrt(24) > 9.8 a degree on half octaves (7 + sqrt(48) on upper halves): N = 24;
+- 3 + sqrt(8) > 5.8 a degree on whole octaves: N = 36;
+- 17 + sqrt(288) > 33 a degree on eighths of an octave, for the logarithm, and more on sixteenths: N = 24
+from less than 10. The other singularity, p = 1, lies farther away. A polynomial of degree N that is at most s at the M
+Chebyshev points is at most s / cos(pi N / 2M) between them (Ehlich and Zeller, Math. Z. 86, 1964): below 1.21 s for
+N = 24 with M = 64 and for N = 36 with M = 96.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ BITS = 480
 ONE = 1 << BITS
 U = 2.0**-53
 POINTS = 64
-INFLATION = 1 / cos(pi * 24 / (2 * POINTS))
+OCTAVE_POINTS = 96
+INFLATION = 1 / cos(pi * 24 / (2 * POINTS))  # the same for 36 and OCTAVE_POINTS
 REST = 1e-20
 MAX_MILLS = 1.2534  # Phibar(z)/phi(z) falls from sqrt(pi/2) at z = 0
 
@@ -102,36 +107,39 @@ def polynomial(row: list[float], t: Fraction) -> Fraction:
     return total
 
 
-def evaluation_bound(row: list[float], radius: float) -> float:
+def evaluation_bound(row: list[float], radius: float, *, fused: bool = False) -> float:
     """Return a bound on the rounding errors of evaluating the polynomial for |t| <= radius.
 
     In Horner's scheme c_i meets at most 2i + 1 roundings, with even and odd powers apart 3i/2 + 3: 2i + 4 covers both,
-    fused or not.
+    fused or not. Horner's scheme with fused operations alone, as on AVX2, rounds c_i i + 1 times.
     """
-    return 1.001 * U * sum((2 * i + 4) * abs(c) * radius**i for i, c in enumerate(row))
+    roundings = [i + 1 if fused else 2 * i + 4 for i in range(len(row))]
+    return 1.001 * U * sum(n * abs(c) * radius**i for i, (n, c) in enumerate(zip(roundings, row, strict=True)))
 
 
-def sample_points(radius: Fraction) -> list[Fraction]:
+def sample_points(radius: Fraction, points: int = POINTS) -> list[Fraction]:
     """Return the Chebyshev points of [-radius, radius], as doubles."""
-    return [radius * Fraction(cos((2 * j + 1) * pi / (2 * POINTS))) for j in range(POINTS)]
+    return [radius * Fraction(cos((2 * j + 1) * pi / (2 * points))) for j in range(points)]
 
 
-def gaussian_error(row: list[float], octave: int, half: int) -> float:
-    """Return a bound on |polynomial - quantile| over a half octave."""
+def gaussian_error(row: list[float], octave: int, half: int | None) -> float:
+    """Return a bound on |polynomial - quantile| over a half octave, or a whole one."""
+    center = Fraction(3, 2) if half is None else Fraction(5, 4) + Fraction(half, 2)
+    points = sample_points(Fraction(1, 2), OCTAVE_POINTS) if half is None else sample_points(Fraction(1, 4))
     worst = 0.0
-    for t in sample_points(Fraction(1, 4)):
-        p = (Fraction(5, 4) + Fraction(half, 2) + t) / 2 ** (octave + 2)
+    for t in points:
+        p = (center + t) / 2 ** (octave + 2)
         z = fixed(polynomial(row, t))
         # First order is enough: the second is the square of the error.
         worst = max(worst, abs((upper_tail(z) - fixed(p)) / density(z)))
     return worst * INFLATION + REST
 
 
-def log_error(row: list[float], part: int) -> float:
-    """Return a bound on |polynomial - (ln 2 - ln m)| over a sixteenth of an octave."""
+def log_error(row: list[float], part: int, parts: int) -> float:
+    """Return a bound on |polynomial - (ln 2 - ln m)| over one of the parts of an octave."""
     worst = 0.0
-    for t in sample_points(Fraction(1, 32)):
-        m = 1 + Fraction(2 * part + 1, 32) + t
+    for t in sample_points(Fraction(1, 2 * parts)):
+        m = 1 + Fraction(2 * part + 1, 2 * parts) + t
         worst = max(worst, abs(fixed(polynomial(row, t)) - (LN_2 - log_of(m))) / ONE)
     return worst * INFLATION + REST
 
@@ -169,19 +177,38 @@ def check_quantiles() -> None:
     report("first stage, Gaussian, 31-bit words, without the word", short, FIRST_STAGE_SHORT_POLYNOMIAL)
     report("second stage, Gaussian", second, SECOND_STAGE["gaussian"])
 
-    logs = parse("LOG_BY_POWER", text)
-    part_error = 0.0
-    for part in range(16):
-        row = [c[part] for c in logs]
-        part_error = max(part_error, log_error(row, part) + evaluation_bound(row, 1 / 32))
+    check_octaves(text)
+    sixteenths, eighths = log_bound(parse("LOG_BY_POWER", text)), log_bound(parse("LOG_BY_EIGHTH", text))
     constant = abs(fixed(0.6931471805599453) - LN_2) / ONE
-    for label, octaves, allowed in [
-        ("first stage, Laplace", 10, FIRST_STAGE_LONG),
-        ("second stage, Laplace", 127, SECOND_STAGE["laplace"]),
+    for label, part_error, octaves, allowed in [
+        ("first stage, Laplace", sixteenths, 10, FIRST_STAGE_LONG),
+        ("first stage, Laplace, AVX2", eighths, 10, FIRST_STAGE_LONG),
+        ("second stage, Laplace", sixteenths, 127, SECOND_STAGE["laplace"]),
     ]:
         # octave times ln 2 rounds once and carries the constant's error, the sum rounds once; the word as above.
         bound = part_error + octaves * constant + 2 * U * 0.7 * (octaves + 1) + 2 * U + U
         report(label, bound, allowed)
+
+
+def check_octaves(text: str) -> None:
+    """Check the tables of AVX2: whole octaves, by the low three bits of a word's biased exponent."""
+    full, fast = parse("PROBIT_BY_OCTAVE", text), parse("PROBIT_FAST_BY_OCTAVE", text)
+    first = short = 0.0
+    for octave in range(8):
+        place = (1085 - octave) % 8
+        row, quick = [c[place] for c in full], [c[place] for c in fast]
+        bound = gaussian_error(row, octave, None) + evaluation_bound(row, 0.5, fused=True) + MAX_MILLS * (2 * U + U / 4)
+        first = max(first, bound)
+        short = max(short, gaussian_error(quick, octave, None) + evaluation_bound(quick, 0.5, fused=True))
+    report("first stage, Gaussian, 63-bit words, AVX2", first, FIRST_STAGE_LONG)
+    report("first stage, Gaussian, 31-bit words, AVX2, without the word", short, FIRST_STAGE_SHORT_POLYNOMIAL)
+
+
+def log_bound(table: list[list[float]]) -> float:
+    """Return a bound on the error of a logarithm's table, evaluation included."""
+    parts = len(table[0])
+    rows = [[c[part] for c in table] for part in range(parts)]
+    return max(log_error(row, i, parts) + evaluation_bound(row, 1 / (2 * parts)) for i, row in enumerate(rows))
 
 
 def log2_bound(inverse_density: float) -> Fraction:

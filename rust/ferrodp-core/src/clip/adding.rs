@@ -1,0 +1,196 @@
+//! How rows get into sums: tile by tile on one thread, shared by rows or by columns among several.
+//!
+//! Whatever the way, a row's norm is that of [`super::measure`] and its integers are those of [`super::quantize`], so the
+//! sums are the same.
+
+use core::num::NonZeroUsize;
+use core::ops::Range;
+use std::sync::Mutex;
+
+use super::clip_norm::ClipNorm;
+use super::decide::{Fate, Rule};
+use super::element::Element;
+use super::error_budget::ErrorBudget;
+use super::measure::{self, Power};
+use super::quantize::{self, Certificate, Step, Tile};
+use super::rows::Rows;
+use crate::blocks::for_each_block;
+use crate::isa::Isa;
+use crate::math::float_environment::in_default_environment;
+
+/// Rows that are measured before the first of them is added, in bytes: they and the next tile stay in cache.
+const TILE_BYTES: usize = 1 << 18;
+
+/// Up to this many bytes, two rows make a tile anyway: they share one pass over the sums.
+const PAIR_BYTES: usize = 1 << 20;
+
+/// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
+const AHEAD_BYTES: usize = 1 << 21;
+
+/// The most rows in a tile.
+const TILE_ROWS: usize = 64;
+
+/// Columns from which on threads share the columns of one row, and not the rows: sums of their own would cost them more.
+const WIDE: usize = 1 << 21;
+
+/// Columns that a thread adds at a time.
+const SHARE: usize = 1 << 15;
+
+/// Rows on their way into sums. Methods return whether every row was certified. They run in the default floating-point
+/// environment, which threads do not share.
+pub(super) struct Adding<'a, T> {
+    rule: Rule,
+    clip: ClipNorm,
+    readings: [&'a Rows<'a, T>; 2],
+}
+
+impl<'a, T: Element> Adding<'a, T> {
+    /// Rows to be added: measured as in the first reading, summed as in the second.
+    pub(super) fn new(isa: Isa, clip: ClipNorm, readings: [&'a Rows<'a, T>; 2]) -> Self {
+        let budget = ErrorBudget::new(readings[0].leaves().iter().map(|leaf| leaf.width));
+        Self { rule: Rule { isa, power: Power::Second, bound: clip.value(), budget }, clip, readings }
+    }
+
+    /// Adds all rows to `sums`, on up to `threads` threads.
+    pub(super) fn add(&self, sums: &mut [i64], threads: NonZeroUsize) -> bool {
+        let rows = self.readings[0];
+        let count = rows.count();
+        if threads.get() == 1 || count == 0 {
+            return self.add_tiles(0..count, sums);
+        }
+        if sums.len() >= WIDE || count < 2 * threads.get() {
+            return (0..count).all(|row| self.add_row(row, sums, threads));
+        }
+        self.add_by_rows(sums, threads)
+    }
+
+    /// Adds rows on one thread, tile by tile.
+    fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> bool {
+        let bytes = (self.readings[0].width() * size_of::<T>()).max(1);
+        let size = (TILE_BYTES / bytes).max((PAIR_BYTES / bytes).min(2)).clamp(1, TILE_ROWS);
+        let ahead = if bytes <= AHEAD_BYTES { size } else { 0 };
+        let mut totals = Vec::new();
+        let mut steps = Vec::new();
+        let mut certificates = Vec::new();
+        for start in rows.clone().step_by(size) {
+            let tile = start..rows.end.min(start + size);
+            let next = tile.end..rows.end.min(tile.end + ahead);
+            totals.clear();
+            totals.resize(tile.len(), 0.0);
+            for leaf in self.readings[0].leaves() {
+                measure::add_powers(
+                    self.rule.isa,
+                    Power::Second,
+                    leaf.rows(tile.clone()),
+                    leaf.width,
+                    1.0,
+                    &mut totals,
+                );
+            }
+            steps.clear();
+            steps.extend(tile.clone().zip(&totals).map(|(row, total)| self.step(row, *total)));
+            certificates.clear();
+            certificates.resize(tile.len(), Certificate::default());
+            for leaf in self.readings[1].leaves() {
+                let columns = 0..leaf.width;
+                let sums = &mut sums[leaf.offset..leaf.offset + leaf.width];
+                let (data, ahead) = (leaf.rows(tile.clone()), leaf.rows(next.clone()));
+                let tile = Tile { data, width: leaf.width, columns, steps: &steps, ahead };
+                quantize::add(self.rule.isa, tile, sums, &mut certificates);
+            }
+            if !steps.iter().zip(&certificates).all(|(step, certificate)| self.certified(*step, *certificate)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Adds rows on several threads, each with sums of its own.
+    fn add_by_rows(&self, sums: &mut [i64], threads: NonZeroUsize) -> bool {
+        let count = self.readings[0].count();
+        let share = count.div_ceil(threads.get());
+        let mut parts: Vec<_> = (0..count).step_by(share).map(|start| (Vec::new(), start, false)).collect();
+        for_each_block(&mut parts, 1, threads, |_, part| {
+            for (part, start, certified) in part {
+                part.resize(sums.len(), 0);
+                *certified = in_default_environment(|| self.add_tiles(*start..count.min(*start + share), part));
+            }
+        });
+        for (part, _, _) in &parts {
+            for (sum, more) in sums.iter_mut().zip(part) {
+                *sum = sum.wrapping_add(*more); // cannot wrap: the count bounds it
+            }
+        }
+        parts.iter().all(|(_, _, certified)| *certified)
+    }
+
+    /// Adds one row, its columns shared among threads.
+    fn add_row(&self, row: usize, sums: &mut [i64], threads: NonZeroUsize) -> bool {
+        let total = self.measure(row, threads);
+        let step = self.step(row, total);
+        let certificate = Mutex::new(Certificate::default());
+        for_each_block(sums, SHARE, threads, |start, sums| {
+            let part = in_default_environment(|| self.add_columns(row, step, start, sums));
+            let mut whole = certificate.lock().expect("nothing panics while it holds this lock");
+            whole.products += part.products;
+            whole.integers = whole.integers.wrapping_add(part.integers);
+        });
+        self.certified(step, certificate.into_inner().expect("nothing panics while it holds this lock"))
+    }
+
+    /// Returns the sum of squares of a row: the bits of [`Adding::add_tiles`], by blocks shared among threads.
+    fn measure(&self, row: usize, threads: NonZeroUsize) -> f64 {
+        let blocks: Vec<&[T]> = self.readings[0].row(row).flat_map(|leaf| leaf.chunks(measure::BLOCK)).collect();
+        let mut totals = vec![0.0; blocks.len()];
+        for_each_block(&mut totals, SHARE / measure::BLOCK, threads, |start, totals| {
+            in_default_environment(|| {
+                for (block, total) in blocks[start..].iter().zip(totals) {
+                    let total = core::slice::from_mut(total);
+                    measure::add_powers(self.rule.isa, Power::Second, block, block.len(), 1.0, total);
+                }
+            });
+        });
+        totals.iter().fold(0.0, |sum, block| sum + block)
+    }
+
+    /// Adds columns `start..` of one row, as many as there are sums.
+    fn add_columns(&self, row: usize, step: Step, start: usize, sums: &mut [i64]) -> Certificate {
+        let end = start + sums.len();
+        let mut certificate = [Certificate::default()];
+        for leaf in self.readings[1].leaves() {
+            let (first, last) = (leaf.offset.max(start), (leaf.offset + leaf.width).min(end));
+            if first < last {
+                let columns = first - leaf.offset..last - leaf.offset;
+                let data = leaf.rows(row..row + 1);
+                let tile = Tile { data, width: leaf.width, columns, steps: &[step], ahead: &[] };
+                quantize::add(self.rule.isa, tile, &mut sums[first - start..last - start], &mut certificate);
+            }
+        }
+        certificate[0]
+    }
+
+    /// Returns how a row is added, given its sum of squares.
+    fn step(&self, row: usize, total: f64) -> Step {
+        let steps_per_unit = self.clip.granularity().reciprocal();
+        match self.rule.decide(total, self.readings[0].row(row)).fate {
+            Fate::Zero => Step::Skip,
+            Fate::Keep { close: false } => Step::Add { scale: 1.0, factor: steps_per_unit },
+            Fate::Keep { close: true } => Step::AddClose { factor: steps_per_unit },
+            // A power of two: the product is exact.
+            Fate::Shrink { scale, factor } => Step::Add { scale, factor: factor * steps_per_unit },
+        }
+    }
+
+    /// Returns whether the integers that were added certainly have norm at most `C/g`.
+    fn certified(&self, step: Step, certificate: Certificate) -> bool {
+        match step {
+            Step::Skip => true,
+            Step::Add { .. } => certificate.products <= self.rule.budget.certified(self.clip.in_grid_steps()),
+            // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
+            Step::AddClose { .. } => {
+                certificate.products <= 2_305_843_009_213_693_952.0
+                    && certificate.integers <= self.clip.largest_sum_of_squares()
+            }
+        }
+    }
+}
