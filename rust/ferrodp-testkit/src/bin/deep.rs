@@ -6,10 +6,9 @@
 //!
 //! First every instruction set, 1, 2 and 7 threads, and filters with margins widened to 2⁻⁸ are compared bit by bit on
 //! 10⁷ samples (or as many as `--compare` says) of each setting. Then each setting is drawn 10⁸ times (`--draws`) and
-//! tested. Holm's correction over
-//! all p-values keeps the chance of a false alarm below 10⁻⁶ a run. Exit code 1 if anything failed. A failure is a
-//! finding: repeat it once with four times the draws, and keep both results. Runs are kept in
-//! `tests/statistical/deep_runs.csv`.
+//! tested. Holm's correction over all p-values keeps the chance of a false alarm below 10⁻⁶ a run. Exit code 1 if
+//! anything failed. A failure is a finding: repeat it once with four times the draws, and keep both results. Runs are
+//! kept in `tests/statistical/deep_runs.csv`.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
