@@ -321,8 +321,8 @@ MUTANTS = [
     Mutant(
         "the noise multiplier of a sum is taken for its standard deviation",
         "rust/ferrodp-core/src/clip/release.rs",
-        'product_up(positive("noise_multiplier", noise_multiplier)?, self.value())',
-        'product_up(positive("noise_multiplier", noise_multiplier)?, 1.0)',
+        "product_up(multiplier, self.value())",
+        "product_up(multiplier, 1.0)",
         "sums",
     ),
     Mutant(
