@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import clipping
+
 CHUNK = "rust/ferrodp-core/src/sample/chunk.rs"
 DECIDE = "rust/ferrodp-core/src/sample/decide.rs"
 EXACT = "rust/ferrodp-core/src/sample/exact.rs"
@@ -340,20 +342,6 @@ MUTANTS = [
         "clip",
     ),
     Mutant(
-        "the clipping factor is not rounded down",
-        "rust/ferrodp-core/src/clip/decide.rs",
-        "factor: self.bound / norm * self.budget.shrink()",
-        "factor: self.bound / norm",
-        "clip",
-    ),
-    Mutant(
-        "rows are rounded to the nearest grid point, not toward zero",
-        "rust/ferrodp-core/src/clip/quantize.rs",
-        "        return v.trunc();",
-        "        return v.round_ties_even();",
-        "clip",
-    ),
-    Mutant(
         "the grid is derived from the data",
         "python/ferrodp/random.py",
         "        _native.add_noise(target, law, scale, exponent, self._key(), threads, False)",
@@ -362,3 +350,6 @@ MUTANTS = [
         "reference",
     ),
 ]
+
+KILLERS |= clipping.KILLERS
+MUTANTS += [Mutant(*fields) for fields in clipping.MUTANTS]

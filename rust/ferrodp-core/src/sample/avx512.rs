@@ -160,7 +160,7 @@ macro_rules! kernels {
         pub(super) mod $module {
             use super::*;
 
-            /// Adds noise to `values`, a multiple of 32 of them with a word each; leaves alone, and notes, what it
+            /// Adds noise to `values`, a multiple of [`PADDING`] of them with a word each; leaves alone, and notes, what it
             /// cannot decide.
             ///
             /// # Panics
