@@ -1,7 +1,6 @@
 """Trees of arrays, and arrays of every kind, on their way into clipping."""
 
 import collections
-import doctest
 import math
 import types
 
@@ -273,8 +272,3 @@ def test_the_input_is_never_written():
     acc.add(tree)
 
     assert all(np.array_equal(tree[key], before[key], equal_nan=True) for key in tree)
-
-
-@pytest.mark.parametrize(("module", "examples"), [(fd.clipping, 11), (fd.sums, 6)], ids=["clipping", "sums"])
-def test_examples_in_docstrings_are_true(module, examples):
-    assert doctest.testmod(module) == (0, examples)
