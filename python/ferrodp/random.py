@@ -168,7 +168,7 @@ class NoiseSource:
         dtype: npt.DTypeLike,
         threads: object,
     ) -> npt.NDArray[Any]:
-        kind = _float_dtype(dtype)
+        kind = float_dtype(dtype)
         shape = _validate.size(size, itemsize=kind.itemsize)
         scale, exponent, threads = _checked(name, scale, granularity, threads, kind)
         out = np.empty(shape, kind)
@@ -263,7 +263,7 @@ def _checked(
     return number, exponent, _validate.threads(threads)
 
 
-def _float_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def float_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Return float32 or float64."""
     try:
         kind = np.dtype(dtype)

@@ -14,7 +14,7 @@ from ferrodp._trees import Node
 from ferrodp._validate import Real
 from ferrodp.accounting.events import GaussianEvent, NonPrivateEvent, PrivacyEvent
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidType
-from ferrodp.random import NoiseSource, _float_dtype, source_or_default
+from ferrodp.random import NoiseSource, float_dtype, source_or_default
 
 __all__ = ["ClippedSum", "GridSum"]
 
@@ -346,7 +346,7 @@ def _from_template(template: object, dtype: npt.DTypeLike | None) -> tuple[Node,
     """Return the structure of one update and its dtype."""
     leaves, structure = _trees.take_apart(template, "template", _is_shape)
     if leaves and all(_is_shape(value) for _, value in leaves):
-        kind = _float_dtype(np.float64 if dtype is None else dtype)
+        kind = float_dtype(np.float64 if dtype is None else dtype)
         sizes = [_validate.size(value, name=_trees.where(path), itemsize=8) for path, value in leaves]
         return _trees.with_shapes(structure, sizes), kind
     if dtype is not None:

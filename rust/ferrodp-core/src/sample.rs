@@ -11,7 +11,7 @@
 //! many of them.
 //!
 //! **Stages.** Floating point proposes; it decides only where a proven bound says that it cannot be wrong.
-//! 1. vectors of `f64` and piecewise polynomials ([`lanes`], [`avx2`], [`avx512`]): decide all but 10⁻⁴ … 10⁻² of the samples;
+//! 1. vectors of `f64` and piecewise polynomials ([`lanes`], [`avx2`], [`avx512`]): decide all but 0.1 to 0.8 % of the samples;
 //! 2. scalar `f64` with 64 more bits of `p` ([`decide`]): the tails, and what short words left open;
 //! 3. 128-bit fixed point, error below 2⁻⁸⁰ of a grid step ([`fixed`]);
 //! 4. intervals of big integers at growing precision ([`exact`]), until disjoint. Thresholds are single points, so

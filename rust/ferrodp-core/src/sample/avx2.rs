@@ -1,9 +1,9 @@
 //! First stage with AVX2: tables of eight segments, looked up by permutation of their halves.
 //!
 //! Plain arrays compiled for AVX2 fetch every coefficient of every lane from memory by itself; hence the intrinsics. On
-//! Zen 5, one thread, keystream and later stages included, they raised the rate from 0.24 to 0.43 (Gaussian, short
-//! words), from 0.17 to 0.33 (Gaussian, long words) and from 0.18 to 0.36 · 10⁹ samples a second (Laplace). What is
-//! computed is what [`super::lanes`] computes, with other polynomials; the error budget covers both.
+//! Zen 5, one thread, keystream and later stages included, they raised the rate from 0.22 to 0.40 (Gaussian, short
+//! words), from 0.16 to 0.30 (Gaussian, long words) and from 0.17 to 0.34 · 10⁹ samples a second (Laplace): medians of
+//! `cargo bench`. What is computed is what [`super::lanes`] computes, with other polynomials; the error budget covers both.
 //!
 //! The instruction set has no permutation of doubles across a table of more than four, but one of 32-bit words across
 //! eight. So a segment is a whole octave (of `−ln`: an eighth of one), the eight coefficients of a power are stored as
