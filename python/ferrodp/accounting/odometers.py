@@ -38,7 +38,7 @@ class Odometer:
     Notes
     -----
     ε = V + √((2V + γ)·(2 ln(1/δ) + ln(1 + 2V/γ))), V = Σρᵢ of zCDP and γ > 0 fixed in advance: Whitehouse, Ramdas,
-    Rogers, Wu, "Fully-adaptive composition in differential privacy", ICML 2023, the mixture odometer of section 5. Why:
+    Rogers, Wu, "Fully-adaptive composition in differential privacy", ICML 2023, the mixture odometer of Theorem 3. Why:
     for λ > 0, exp(λ(L − V) − λ²V) is a supermartingale in the loss L, as D_{1+λ} ≤ (1 + λ)ρ; so is its mean over a
     half-normal λ with density 2√(γ/2π)·e^{−γλ²/2}, which is at least √(γ/(γ + 2V))·exp((L − V)²/2(γ + 2V)) where L ≥ V;
     and it ever reaches 1/δ with probability δ at most (Ville). If all releases had a pure ε, Σε is read where that is

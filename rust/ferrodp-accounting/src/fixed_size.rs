@@ -3,7 +3,7 @@
 //! # The pair
 //! A sample without replacement of a share `q` of the records turns a release whose neighbors obey `δ(ε)` into one with
 //! `δ′(ln(1 + q(e^ε − 1))) = q·δ(ε)` for `ε ≥ 0`, in both directions (Balle, Barthe, Gaboardi, "Privacy amplification by
-//! subsampling", NeurIPS 2018, Theorem 11). A pair of laws with that curve dominates (Zhu, Dong, Wang, AISTATS 2022, Theorem 10);
+//! subsampling", NeurIPS 2018, Theorem 9). A pair of laws with that curve dominates (Zhu, Dong, Wang, AISTATS 2022, Theorem 10);
 //! Rényi divergences of what it dominates are no larger, being mixtures of values of the curve.
 //!
 //! With `r` the likelihood ratio of the release without sampling, `δ(ln γ) = E_Q[(r − γ)₊]`. So beyond 1 the pair's ratio has, under
