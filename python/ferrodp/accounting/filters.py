@@ -38,8 +38,6 @@ from ferrodp.errors import InvalidParameter
 
 __all__ = ["GdpFilter", "PrivacyFilter", "PureDpFilter", "RdpFilter", "ZcdpFilter", "privacy_filter"]
 
-_LARGEST_EPSILON = 1e100
-"""A larger budget is taken as this one: 2ε and μ² would agree in all digits there."""
 Measure = Literal["pure", "zcdp", "rdp", "gdp"]
 
 
@@ -174,7 +172,7 @@ class GdpFilter(PrivacyFilter):
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> GdpFilter:
         """Return the filter whose budget is one Gaussian release that is exactly (`epsilon`, `delta`)-private."""
-        target = min(_validate.non_negative("epsilon", epsilon, toward="down"), _LARGEST_EPSILON)
+        target = _validate.non_negative("epsilon", epsilon, toward="down")
         multiplier = gaussian_noise_multiplier(epsilon=target, delta=delta)
         result = cls(mu=0.0, neighboring_relation=neighboring_relation)
         result._meter.set_caps([1 / Fraction(multiplier) ** 2])
