@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _costs
-from ferrodp.accounting._filter import PrivacyFilter
+from ferrodp.accounting._filter import PrivacyFilter, no_settings
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.gaussian import gaussian_noise_multiplier
 from ferrodp.accounting.rdp_filter import RdpFilter
@@ -76,6 +76,11 @@ class PureDpFilter(PrivacyFilter):
     ) -> None:
         budget = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=True)
         super().__init__([Fraction(each) for each in budget], neighboring_relation)
+
+    @classmethod
+    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
+        no_settings(settings)
+        return cls(epsilon=0.0, neighboring_relation=relation)
 
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         cost = _costs.pure(event, self._relation)
@@ -131,6 +136,11 @@ class ZcdpFilter(PrivacyFilter):
         """Return the filter with the ρ that implies (`epsilon`, `delta`): `zcdp_rho`. It takes no stated δ."""
         return cls(rho=zcdp_rho(epsilon=epsilon, delta=delta), neighboring_relation=neighboring_relation)
 
+    @classmethod
+    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
+        no_settings(settings)
+        return cls(rho=0.0, neighboring_relation=relation)
+
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         cost = _costs.zcdp(event)
         return cost if isinstance(cost, str) else tuple(cost)
@@ -177,6 +187,11 @@ class GdpFilter(PrivacyFilter):
         result = cls(mu=0.0, neighboring_relation=neighboring_relation)
         result._meter.set_caps([1 / Fraction(multiplier) ** 2])
         return result
+
+    @classmethod
+    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
+        no_settings(settings)
+        return cls(mu=0.0, neighboring_relation=relation)
 
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         cost = _costs.squared_mu(event)
