@@ -63,7 +63,7 @@ class BudgetExceeded(FerroError):  # noqa: N818
 
 
 class LedgerError(FerroError, OSError):
-    """A ledger cannot be opened, read or written. What was not acknowledged may have been charged: it counts as spent."""
+    """A ledger cannot be opened, read or written. What was not acknowledged counts as spent."""
 
 
 class TicketError(FerroError):
