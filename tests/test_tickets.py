@@ -102,8 +102,9 @@ def test_only_a_held_ticket_can_be_cancelled(state):
     assert book.calls == []
 
 
-@pytest.mark.parametrize("state", [TicketState.SPENT, TicketState.CANCELLED])
-def test_a_ticket_that_is_spent_or_cancelled_pays_for_nothing(state):
+@pytest.mark.parametrize("state", [TicketState.ARMED, TicketState.SPENT, TicketState.CANCELLED])
+def test_a_ticket_that_comes_armed_spent_or_cancelled_pays_for_nothing(state):
+    """Armed by a process that died, say: whether it drew anything is unknown."""
     ticket = ticket_for(GAUSSIAN, state=state)
     with pytest.raises(TicketError):
         ticket.permit(GAUSSIAN)
