@@ -17,7 +17,6 @@ from ferrodp.accounting import (
     FixedSizeSampledEvent,
     GaussianEvent,
     LaplaceEvent,
-    NeighboringRelation,
     PoissonSampledEvent,
     RandomAllocationEvent,
     SelfComposedEvent,
@@ -25,32 +24,11 @@ from ferrodp.accounting import (
     TruncatedPoissonSampledEvent,
 )
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError, TicketError
-from ferrodp.tickets import Ticket, TicketState, source_for
+from ferrodp.tickets import TicketState, source_for
+from ticket_cases import Book, ticket_for
 
 GAUSSIAN = GaussianEvent(noise_multiplier=1.0)
 LAPLACE = LaplaceEvent(noise_multiplier=2.0)
-
-
-class Book:
-    """Writes down what it is told, and does what a test asks for."""
-
-    def __init__(self, on_arm=lambda ticket: None):
-        self.calls = []
-        self.on_arm = on_arm
-
-    def arm(self, ticket):
-        self.calls.append("arm")
-        self.on_arm(ticket)
-
-    def cancel(self, ticket):
-        self.calls.append("cancel")
-
-    def finish(self, ticket):
-        self.calls.append("finish")
-
-
-def ticket_for(event, book=None, relation=NeighboringRelation.ADD_OR_REMOVE_ONE, **fields):
-    return Ticket(event, id="t-1", key="round-7", scopes=("a/b",), neighboring_relation=relation, book=book, **fields)
 
 
 def draw(permit):
