@@ -152,6 +152,37 @@ def test_a_permit_lets_nobody_draw_while_it_is_being_armed():
     assert refused == [True]
 
 
+UTILITIES = np.array([0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda permit: _native.add_noise(np.zeros(2), "normal", 1.0, None, permit, None, False),
+        lambda permit: _native.add_noise(np.zeros(2), "laplace", -1.0, None, permit, None, False),
+        lambda permit: _native.add_noise(np.zeros((2, 2)).T[:1], "laplace", 1.0, None, permit, None, False),
+        lambda permit: _native.release_scalar(0.0, "gaussian", 1.0, 60, permit),
+        lambda permit: _native.add_discrete_noise(np.zeros(2, np.int64), "gaussian", 0, 1, permit, None),
+        lambda permit: _native.add_discrete_noise(np.zeros(2, np.int8), "gaussian", 1, 1, permit, None),
+        lambda permit: _native.add_discrete_noise_in_fixed_time(np.zeros(2, np.int64), "gaussian", 65, 1, permit, None),
+        lambda permit: _native.choose_candidate(UTILITIES[:0], "gumbel", 1.0, 1.0, 1, permit),
+        lambda permit: _native.choose_candidate(UTILITIES, "gumbel", 0.0, 1.0, 1, permit),
+        lambda permit: _native.NoisyThreshold(np.nan, 1.0, 1.0, permit),
+        lambda permit: _native.NoisyThreshold(1.0, 1.0, 1e301, permit),
+        lambda permit: _native.randomize_responses(np.zeros(2, np.int64), 0.0, 2, permit, None),
+        lambda permit: _native.randomize_responses(np.zeros(2, np.int16), 0.5, 2, permit, None),
+        lambda permit: _native.GridSum(2, 1.0, "float64").release(np.zeros(3), 1.0, None, permit, None),
+        lambda permit: _native.GridSum(2, 1.0, "float64").release(np.zeros(2), 1e-30, None, permit, None),
+        lambda permit: _native.GridSum(2, 1.0, "float64").release(np.zeros(2, int), 1.0, None, permit, None),
+    ],
+)
+def test_the_native_code_asks_for_the_ticket_after_every_check_of_its_own(call):
+    asked = []
+    with pytest.raises((ValueError, TypeError)):
+        call(_native.Permit(lambda: asked.append(True)))
+    assert asked == []
+
+
 def test_of_many_threads_one_wins():
     book = Book()
     ticket = ticket_for(SelfComposedEvent(event=GAUSSIAN, count=3), book)
