@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -53,7 +52,7 @@ class Questions(Handle):
             self._run(lambda _: None)
         with self._read() as transaction:
             row = _book.existing(transaction, name)
-            states = Counter(ticket.state for ticket in transaction.tickets() if name in ticket.charges)
+            states = transaction.states(name)
         return ScopeReport(
             scope=name,
             measure=row.terms.measure,
