@@ -263,4 +263,5 @@ def _abandon_all() -> None:
         store.abandon()
 
 
-os.register_at_fork(after_in_child=_abandon_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
