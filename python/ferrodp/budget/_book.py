@@ -19,7 +19,7 @@ from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, Pr
 from ferrodp.accounting.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _records
 from ferrodp.budget._measures import Terms
-from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_to_plain, charges_to_plain, event_text
+from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_to_plain, charges_text, event_text
 from ferrodp.budget._store import Transaction
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, TicketError
 from ferrodp.tickets import TicketState
@@ -106,8 +106,8 @@ def reserve(
         "lease" if lease else "reserve",
         ticket=identity,
         scopes=list(names),
-        event=event.to_dict(),
-        charges=charges_to_plain(charges),
+        event=event_text(event),
+        charges=charges_text(charges),
         count=count,
         state=state.value,
         fingerprint=fingerprint,
@@ -208,6 +208,7 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
     return rows
 
 
+@functools.lru_cache(maxsize=1024)
 def _fingerprint(names: tuple[str, ...], event: PrivacyEvent, count: int, plan_delta: float | None) -> str:
     text = _records.plain([list(names), event_text(event), count, plan_delta])
     return hashlib.sha256(text.encode()).hexdigest()

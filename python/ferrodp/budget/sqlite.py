@@ -13,6 +13,7 @@ import os
 import secrets
 import sqlite3
 import urllib.parse
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _APPEND_ONLY = (
 )
 _ABANDONED: list[sqlite3.Connection] = []
 """Connections of a parent process: to use or even to close them in a forked child would break the parent's."""
+
+_OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
 def mode_for(version: tuple[int, ...]) -> tuple[str, int]:
@@ -66,7 +69,7 @@ class SqliteStore(Store):
             self._connection = _connected(self._path, timeout)
         except sqlite3.Error as error:
             raise self._failed(error) from error
-        os.register_at_fork(after_in_child=_abandoning(self))
+        _OPEN.add(self)
 
     @property
     def name(self) -> str:
@@ -255,14 +258,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _abandoning(store: SqliteStore) -> Any:
-    import weakref
+def _abandon_all() -> None:
+    for store in list(_OPEN):
+        store.abandon()
 
-    reference = weakref.ref(store)
 
-    def abandon() -> None:
-        found = reference()
-        if found is not None:
-            found.abandon()
-
-    return abandon
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
