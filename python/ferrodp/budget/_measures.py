@@ -38,8 +38,8 @@ class Terms:
     """The promise of a scope, and in which measure it is kept."""
 
     measure: Measure
-    epsilon: float
-    delta: float
+    epsilon: float | Fraction
+    delta: float | Fraction
     neighboring_relation: NeighboringRelation
     orders: tuple[float, ...] = ()
 
@@ -47,8 +47,8 @@ class Terms:
         """Return plain JSON data."""
         plain: dict[str, Any] = {
             "measure": self.measure,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
+            "epsilon": _plain(self.epsilon),
+            "delta": _plain(self.delta),
             "neighboring_relation": self.neighboring_relation.value,
         }
         return plain | {"orders": list(self.orders)} if self.orders else plain
@@ -60,8 +60,8 @@ class Terms:
             relation = NeighboringRelation(plain["neighboring_relation"])
             return checked_terms(
                 measure=plain["measure"],
-                epsilon=plain["epsilon"],
-                delta=plain["delta"],
+                epsilon=_validate.ratio_of_text("epsilon", plain["epsilon"]),
+                delta=_validate.ratio_of_text("delta", plain["delta"]),
                 neighboring_relation=relation,
                 orders=tuple(plain["orders"]) if "orders" in plain else None,
             )
@@ -125,7 +125,11 @@ class Terms:
         """Return the δ that goes with `epsilon_of`."""
         if self.measure == "pure":
             return _validate.rounded(Fraction(spent[1], UNITS["pure"]), "up")
-        return self.delta if any(spent) else 0.0
+        return _validate.rounded(self.delta, "up") if any(spent) else 0.0
+
+
+def _plain(value: float | Fraction) -> float | str:
+    return str(value) if isinstance(value, Fraction) else value
 
 
 def checked_terms(
@@ -145,8 +149,8 @@ def checked_terms(
     found = privacy_filter(measure, epsilon=epsilon, delta=delta, **settings)  # type: ignore[arg-type]  # checks them
     return Terms(
         measure=measure,  # type: ignore[arg-type]
-        epsilon=_validate.non_negative("epsilon", epsilon, toward="down"),
-        delta=_validate.delta(delta, zero=measure == "pure"),
+        epsilon=_validate.short_ratio(epsilon, _validate.non_negative("epsilon", epsilon, toward="down")),
+        delta=_validate.short_ratio(delta, _validate.delta(delta, zero=measure == "pure")),
         neighboring_relation=neighboring_relation,
         orders=found.orders if isinstance(found, RdpFilter) else (),
     )

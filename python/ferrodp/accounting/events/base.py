@@ -10,10 +10,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
@@ -24,8 +22,6 @@ FORMAT_VERSION = 1
 MAX_DEPTH = 100
 """How deeply events may be nested in what `PrivacyEvent.from_dict` reads."""
 _INFINITY = "inf"  # JSON has no number for it
-_RATIO = re.compile("(0|[1-9][0-9]{0,19})/[1-9][0-9]{0,19}")
-_RATIO_BITS = 64
 
 
 class NeighboringRelation(enum.Enum):
@@ -117,17 +113,6 @@ def exact_float(name: str, value: object, accepted: str) -> float:
     return nearest
 
 
-def short_ratio(value: object, bound: float) -> float | Fraction:
-    """Return the number that a checked value denotes, or `bound` if that is the same or the ratio is a long one."""
-    if isinstance(value, Decimal) and abs(value.as_tuple().exponent) > 2 * _RATIO_BITS:  # type: ignore[arg-type]  # finite
-        return bound
-    if not isinstance(value, (Decimal, Fraction)):
-        return bound
-    ratio = Fraction(value)
-    long = max(ratio.numerator, ratio.denominator).bit_length() > _RATIO_BITS
-    return bound if long or ratio == bound else ratio
-
-
 def _to_plain(event: PrivacyEvent) -> dict[str, Any]:
     plain: dict[str, Any] = {"type": event.kind}
     for field in dataclasses.fields(event):
@@ -163,15 +148,5 @@ def _from_plain(plain: object, depth: int) -> PrivacyEvent:
             raise InvalidType(f"events must be a list, got {type(fields['events']).__name__}")
         fields["events"] = tuple(_from_plain(part, depth - 1) for part in fields["events"])
     for name in event_class.ratios:
-        fields[name] = _from_ratio(name, fields[name])
+        fields[name] = _validate.ratio_of_text(name, fields[name])
     return event_class(**fields)
-
-
-def _from_ratio(name: str, value: object) -> object:
-    """Return the ratio that a text denotes; only the one text that `to_dict` writes is taken."""
-    if not isinstance(value, str):
-        return value
-    ratio = Fraction(value) if _RATIO.fullmatch(value) else None
-    if ratio is None or str(ratio) != value or type(short_ratio(ratio, _validate.rounded(ratio, "up"))) is float:
-        raise _validate.out_of_domain(name, "a number or a ratio in lowest terms like '1/10', and no float", value)
-    return ratio

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ferrodp import _validate
-from ferrodp.accounting.events.base import PrivacyEvent, register, settle, short_ratio
+from ferrodp.accounting.events.base import PrivacyEvent, register, settle
 
 __all__ = [
     "EpsilonDeltaEvent",
@@ -65,7 +65,9 @@ class EpsilonDeltaEvent(PrivacyEvent):
         delta = _validate.probability("delta", self.delta, toward="up")
         if delta == 1.0:
             raise _validate.out_of_domain("delta", "finite and in [0, 1); use NonPrivateEvent for 1", self.delta)
-        settle(self, epsilon=short_ratio(self.epsilon, epsilon), delta=short_ratio(self.delta, delta))
+        settle(
+            self, epsilon=_validate.short_ratio(self.epsilon, epsilon), delta=_validate.short_ratio(self.delta, delta)
+        )
 
 
 @register
