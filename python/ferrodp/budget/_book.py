@@ -222,7 +222,7 @@ def _certified(event: PrivacyEvent, delta: float, relation: NeighboringRelation)
 
 def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[str, Any]) -> str:
     terms, left = row.terms, row.terms.remaining(row.spent, row.caps, charges[row.name])
-    spent, epsilon, delta = (float(value) for value in (terms.epsilon_of(row.spent), terms.epsilon, terms.delta))
+    spent, epsilon, delta = terms.epsilon_of(row.spent, row.caps), float(terms.epsilon), float(terms.delta)
     return (
         f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon {spent!r} of {epsilon!r} at "
         f"delta {delta!r} is spent ({terms.measure}), and there is room for {left} more"

@@ -26,8 +26,8 @@ from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 Amounts: TypeAlias = tuple[int, ...]
 
 _FINE = math.lcm(*range(1, 101)) * 10**20 * 2**64
-UNITS: dict[str, int] = {"pure": _FINE, "zcdp": _FINE, "gdp": _FINE, "rdp": 2**64}
-"""How many units make 1, by measure. Divergences at Rényi orders are floats rounded up, so 2⁻⁶⁴ loses nothing there."""
+UNITS: dict[str, int] = {"pure": _FINE, "zcdp": _FINE, "gdp": _FINE, "rdp": 2**96}
+"""How many units make 1, by measure. Divergences at Rényi orders are floats, rounded up, and many: short numbers do."""
 _MAX_KNOWN = 4096
 _IMPOSSIBLE = -1
 """The cap of an order that leaves no budget: nothing fits."""
@@ -35,7 +35,7 @@ _IMPOSSIBLE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The promise of a scope, and in which measure it is kept."""
+    """The promise of a scope, and in which measure it is kept. Ratios only where ε adds up by itself, in "pure"."""
 
     measure: Measure
     epsilon: float | Fraction
@@ -105,10 +105,17 @@ class Terms:
         ]
         return min(max(counts) if self.measure == "rdp" else min(counts), _validate.MAX_COUNT)
 
-    def epsilon_of(self, spent: Amounts) -> float:
-        """Return the ε, at the scope's δ, that a filter with so much budget would promise; rounded up."""
+    def epsilon_of(self, spent: Amounts, caps: Amounts) -> float:
+        """Return the ε, at the scope's δ, that a filter with so much budget would promise; rounded up.
+
+        Sums within the caps keep the scope's own ε, whatever the rounding on the way back says.
+        """
         if not any(spent):
             return 0.0
+        found = self._epsilon_of(spent)
+        return min(found, _validate.rounded(self.epsilon, "up")) if self.fits(spent, caps) else found
+
+    def _epsilon_of(self, spent: Amounts) -> float:
         amounts = [Fraction(amount, UNITS[self.measure]) for amount in spent]
         if self.measure == "rdp":
             divergences = [_validate.rounded(amount, "up") for amount in amounts]
@@ -121,11 +128,15 @@ class Terms:
             return gaussian_epsilon(delta=self.delta, noise_multiplier=multiplier)
         return _validate.rounded(amounts[0], "up")
 
+    def exact_epsilon_of(self, spent: Amounts) -> Fraction | None:
+        """Return the sum of all ε, where they add up by themselves."""
+        return Fraction(spent[0], UNITS["pure"]) if self.measure == "pure" else None
+
     def delta_of(self, spent: Amounts) -> float:
         """Return the δ that goes with `epsilon_of`."""
         if self.measure == "pure":
             return _validate.rounded(Fraction(spent[1], UNITS["pure"]), "up")
-        return _validate.rounded(self.delta, "up") if any(spent) else 0.0
+        return float(self.delta) if any(spent) else 0.0
 
 
 def _plain(value: float | Fraction) -> float | str:
@@ -147,10 +158,12 @@ def checked_terms(
             raise InvalidParameter(f'orders must be left out unless measure is "rdp", got {_validate.shown(orders)}')
         settings["orders"] = orders
     found = privacy_filter(measure, epsilon=epsilon, delta=delta, **settings)  # type: ignore[arg-type]  # checks them
+    is_pure = measure == "pure"
+    stated = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=is_pure)
     return Terms(
         measure=measure,  # type: ignore[arg-type]
-        epsilon=_validate.short_ratio(epsilon, _validate.non_negative("epsilon", epsilon, toward="down")),
-        delta=_validate.short_ratio(delta, _validate.delta(delta, zero=measure == "pure")),
+        epsilon=_validate.short_ratio(epsilon, stated[0]) if is_pure else stated[0],
+        delta=_validate.short_ratio(delta, stated[1]) if is_pure else stated[1],
         neighboring_relation=neighboring_relation,
         orders=found.orders if isinstance(found, RdpFilter) else (),
     )

@@ -41,6 +41,8 @@ class ScopeReport:
         The budget.
     epsilon_spent, delta_spent : float
         What was charged so far: see `Reading`.
+    exact_epsilon_spent : Fraction or None
+        For "pure": the sum of all ε, of which `epsilon_spent` is the next float.
     held, armed, spent, cancelled : int
         How many tickets are in which state. Armed ones are spent, too: their release began.
     frozen : bool
@@ -54,6 +56,7 @@ class ScopeReport:
     delta: float | Fraction
     epsilon_spent: float
     delta_spent: float
+    exact_epsilon_spent: Fraction | None
     held: int
     armed: int
     spent: int

@@ -13,7 +13,7 @@ from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.cli import _events, _ledgers
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli._ledgers import Action, bound
-from ferrodp.errors import InvalidParameter
+from ferrodp.errors import InvalidParameter, UnsupportedEventError
 
 if TYPE_CHECKING:
     from ferrodp.budget import PrivacyLedger
@@ -32,13 +32,17 @@ def _status(args: argparse.Namespace, where: str) -> Report:
         names = ledger.scopes if args.scope is None else (args.scope,)
         return {
             "event": None if event is None else event.to_dict(),
-            "scopes": [_standing(ledger, name, event) for name in names],
+            "scopes": [_standing(ledger, name, event, alone=args.scope is not None) for name in names],
             "head": str(ledger.head),
         }
 
 
-def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None) -> Report:
+def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, alone: bool) -> Report:
     report = ledger.report(name)
+    exact = report.exact_epsilon_spent
+    left = report.epsilon_remaining
+    if exact is not None:
+        left = max(0.0, _validate.rounded(Fraction(report.epsilon) - exact, "down"))
     return {
         "scope": report.scope,
         "measure": report.measure,
@@ -47,27 +51,40 @@ def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None) -> R
         "delta": float(report.delta),
         "epsilon_spent": report.epsilon_spent,
         "delta_spent": report.delta_spent,
-        "epsilon_remaining": report.epsilon_remaining,
+        "epsilon_spent_exact": None if exact is None else str(exact),
+        "epsilon_remaining": left,
         **{state: getattr(report, state) for state in _STATES},
         "frozen": report.frozen,
-        "remaining_count": None if event is None else ledger.remaining_count(name, event),
+        "remaining_count": None if event is None else _room(ledger, name, event, alone=alone),
     }
+
+
+def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool) -> int | None:
+    """Return how often an event fits, or None where it has no price; that is an error if one scope was asked for."""
+    try:
+        return ledger.remaining_count(name, event)
+    except UnsupportedEventError:
+        if alone:
+            raise
+        return None
 
 
 def _show_status(report: Report, console: Console) -> None:
     rows = []
     for each in report["scopes"]:
-        numbers = [bound(each["epsilon"], up=False), bound(each["epsilon_spent"], up=True)]
+        spent = each["epsilon_spent"] if each["epsilon_spent_exact"] is None else Fraction(each["epsilon_spent_exact"])
+        numbers = [bound(each["epsilon"], up=False), bound(spent, up=True)]
         left = [bound(each["epsilon_remaining"], up=False), f"{each['delta']:g}"]
         name = each["scope"] + (" (frozen)" if each["frozen"] else "")
         row = [name, each["measure"], *numbers, *left, *(str(each[state]) for state in _STATES)]
-        rows.append(row if each["remaining_count"] is None else [*row, str(each["remaining_count"])])
+        count = each["remaining_count"]
+        rows.append(row if report["event"] is None else [*row, "unknown" if count is None else str(count)])
     header = ["scope", "measure", "epsilon", "spent", "left", "delta", *_STATES[:2], "used", "cancelled"]
     console.table(header if report["event"] is None else [*header, "room for"], rows, left=2)
     console.line()
     if report["event"] is not None:
-        console.line(f"room for: how often it fits: {_events.told(PrivacyEvent.from_dict(report['event']))}")
-    console.line(f"head  {report['head']}")
+        console.line(f"room for  how often this still fits: {_events.told(PrivacyEvent.from_dict(report['event']))}")
+    console.line(f"head      {report['head']}")
 
 
 def _add_history(add: Callable[..., Any]) -> None:

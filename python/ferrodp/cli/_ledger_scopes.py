@@ -19,7 +19,7 @@ def _add_create(add: Callable[..., Any]) -> None:
     add(
         "--scope", required=True, metavar="NAME", help="a path like hospital/images; lies in 'hospital' if there is one"
     )
-    add("--epsilon", type=number, required=True, metavar="E", help="of the budget, taken exactly")
+    add("--epsilon", type=number, required=True, metavar="E", help="of the budget; taken exactly in --measure pure")
     add("--delta", type=number, required=True, metavar="D", help="of the budget; 0 is for --measure pure")
     add(
         "--measure",
@@ -41,12 +41,17 @@ def _create(args: argparse.Namespace, where: str) -> Report:
     with _ledgers.opened(where, create=True) as ledger:
         ledger.create(
             args.scope,
-            epsilon=args.epsilon,
-            delta=args.delta,
+            **_budget(args, args.measure),
             measure=args.measure,
             neighboring_relation=NeighboringRelation(args.neighboring_relation),
         )
         return _state(ledger, args.scope)
+
+
+def _budget(args: argparse.Namespace, measure: str) -> dict[str, Any]:
+    """Return the budget that was written: exactly where ε adds up, else as the floats that Python reads there."""
+    given = {name: getattr(args, name) for name in ("epsilon", "delta") if getattr(args, name) is not None}
+    return given if measure == "pure" else {name: float(value) for name, value in given.items()}
 
 
 def _add_reason(add: Callable[..., Any]) -> None:
@@ -56,14 +61,15 @@ def _add_reason(add: Callable[..., Any]) -> None:
 
 def _add_cap(add: Callable[..., Any]) -> None:
     _add_reason(add)
-    add("--epsilon", type=number, required=True, metavar="E", help="the new budget, taken exactly")
+    add("--epsilon", type=number, required=True, metavar="E", help="of the new budget")
     add("--delta", type=number, metavar="D", help="the new one (default: as it is)")
 
 
 def _setting_caps(method: str) -> Callable[[argparse.Namespace, str], Report]:
     def run(args: argparse.Namespace, where: str) -> Report:
         with _ledgers.opened(where) as ledger:
-            getattr(ledger, method)(args.scope, epsilon=args.epsilon, delta=args.delta, reason=args.reason)
+            budget = _budget(args, ledger.report(args.scope).measure)
+            getattr(ledger, method)(args.scope, **budget, reason=args.reason)
             return _state(ledger, args.scope)
 
     return run
@@ -107,8 +113,8 @@ def _show(report: Report, console: Console) -> None:
 ACTIONS = {
     "create": Action(
         "begin a scope with a budget",
-        "Begin a scope with a budget, and the ledger if there is none. Budgets are\n"
-        "decimals, taken exactly: ten times 0.1 fits into 1.0.",
+        "Begin a scope with a budget, and the ledger if there is none. In --measure pure\n"
+        "decimals are added up as they are written: ten times 0.1 fits into 1.0.",
         "  ferrodp ledger create budget.db --scope hospital/images \\\n      --epsilon 4 --delta 1e-6",
         _add_create,
         _create,
