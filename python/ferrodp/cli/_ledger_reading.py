@@ -39,10 +39,12 @@ def _status(args: argparse.Namespace, where: str) -> Report:
 
 def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, alone: bool) -> Report:
     report = ledger.report(name)
-    exact = report.exact_epsilon_spent
-    left = report.epsilon_remaining
-    if exact is not None:
-        left = max(0.0, _validate.rounded(Fraction(report.epsilon) - exact, "down"))
+    left, exact = report.epsilon_remaining, None
+    if report.exact_epsilon_spent is not None:
+        budget, spent = Fraction(report.epsilon), report.exact_epsilon_spent
+        rest = max(budget - spent, Fraction(0))
+        left = _validate.rounded(rest, "down")
+        exact = {"epsilon": str(budget), "epsilon_spent": str(spent), "epsilon_remaining": str(rest)}
     return {
         "scope": report.scope,
         "measure": report.measure,
@@ -51,8 +53,8 @@ def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, a
         "delta": float(report.delta),
         "epsilon_spent": report.epsilon_spent,
         "delta_spent": report.delta_spent,
-        "epsilon_spent_exact": None if exact is None else str(exact),
         "epsilon_remaining": left,
+        "exact": exact,
         **{state: getattr(report, state) for state in _STATES},
         "frozen": report.frozen,
         "remaining_count": None if event is None else _room(ledger, name, event, alone=alone),
@@ -72,11 +74,9 @@ def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool)
 def _show_status(report: Report, console: Console) -> None:
     rows = []
     for each in report["scopes"]:
-        spent = each["epsilon_spent"] if each["epsilon_spent_exact"] is None else Fraction(each["epsilon_spent_exact"])
-        numbers = [bound(each["epsilon"], up=False), bound(spent, up=True)]
-        left = [bound(each["epsilon_remaining"], up=False), f"{each['delta']:g}"]
+        numbers = _numbers(each)
         name = each["scope"] + (" (frozen)" if each["frozen"] else "")
-        row = [name, each["measure"], *numbers, *left, *(str(each[state]) for state in _STATES)]
+        row = [name, each["measure"], *numbers, f"{each['delta']:g}", *(str(each[state]) for state in _STATES)]
         count = each["remaining_count"]
         rows.append(row if report["event"] is None else [*row, "unknown" if count is None else str(count)])
     header = ["scope", "measure", "epsilon", "spent", "left", "delta", *_STATES[:2], "used", "cancelled"]
@@ -85,6 +85,14 @@ def _show_status(report: Report, console: Console) -> None:
     if report["event"] is not None:
         console.line(f"room for  how often this still fits: {_events.told(PrivacyEvent.from_dict(report['event']))}")
     console.line(f"head      {report['head']}")
+
+
+def _numbers(standing: Report) -> list[str]:
+    """Write budget, what was spent and what is left; exactly where ε adds up, so that sums of decimals are short."""
+    names = ("epsilon", "epsilon_spent", "epsilon_remaining")
+    exact = standing["exact"]
+    values = [standing[name] if exact is None else Fraction(exact[name]) for name in names]
+    return [bound(value, up=name == "epsilon_spent") for name, value in zip(names, values, strict=True)]
 
 
 def _add_history(add: Callable[..., Any]) -> None:
