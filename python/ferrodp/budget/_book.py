@@ -14,7 +14,6 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from ferrodp import _validate
 from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _records
@@ -222,10 +221,11 @@ def _certified(event: PrivacyEvent, delta: float, relation: NeighboringRelation)
 
 
 def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[str, Any]) -> str:
-    left = row.terms.remaining(row.spent, row.caps, charges[row.name])
     terms = row.terms
+    left = terms.remaining(row.spent, row.caps, charges[row.name])
+    spent = terms.epsilon_of(row.spent, row.caps)
     return (
         f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon "
-        f"{_validate.shown(row.terms.epsilon_of(row.spent))} of {terms.epsilon!r} at delta {terms.delta!r} is spent "
-        f"({terms.measure}), and there is room for {left} more"
+        f"{spent!r} of {terms.epsilon!r} at delta {terms.delta!r} is spent ({terms.measure}), and there is room for "
+        f"{left} more"
     )
