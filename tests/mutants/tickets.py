@@ -1,4 +1,4 @@
-"""Defects of tickets and of replays that must not pass, as fields of `mutants.Mutant`, and the commands that have to notice them."""
+"""Defects of tickets and replays that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 BINDING = "rust/ferrodp-py/src/"
 PERMIT = BINDING + "permit.rs"
