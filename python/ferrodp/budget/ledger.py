@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, Self, TypeVar
+from collections.abc import Sequence
+from typing import Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
-from ferrodp.accounting.events.base import check_event
 from ferrodp.accounting.filters import Measure
-from ferrodp.budget import _book, _measures, _names, _points, _records
-from ferrodp.budget._commit import GroupCommit
+from ferrodp.budget import _book, _measures, _names, _points
+from ferrodp.budget._questions import Questions
 from ferrodp.budget._records import Head
-from ferrodp.budget._replay import replayed
 from ferrodp.budget._rows import TicketRow
 from ferrodp.budget._store import Store, Transaction
 from ferrodp.budget.lease import Lease
-from ferrodp.budget.report import Reading, ScopeReport
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
-from ferrodp.random import refuse_copy
 from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["PrivacyLedger"]
 
-_Result = TypeVar("_Result")
 _SERVERS = ("postgresql://", "postgres://")
 
 
-class PrivacyLedger:
+class PrivacyLedger(Questions):
     """Privacy budgets that outlive the process and are shared by any number of processes.
 
     What is acknowledged is on the disk. What is charged to a scope never exceeds its (ε, δ), under full adaptivity:
@@ -76,14 +68,6 @@ class PrivacyLedger:
     >>> ledger.close()
     >>> folder.cleanup()
     """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._commits = GroupCommit(store)
-        self._process = os.getpid()
-        self._finished: list[str] = []
-        self._warm: set[tuple[Any, ...]] = set()
-        self._relations: dict[str, NeighboringRelation] = {}
 
     @classmethod
     def open(
@@ -195,12 +179,6 @@ class PrivacyLedger:
         )
         self._run(lambda transaction: _book.create(transaction, name, terms))
 
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """The names of all scopes."""
-        with self._read() as transaction:
-            return tuple(row.name for row in transaction.scopes())
-
     def raise_cap(self, name: str, *, reason: str, epsilon: Real, delta: Real | None = None) -> None:
         """Allow more in a scope: a weaker promise about everything, also about what was released before.
 
@@ -299,117 +277,6 @@ class PrivacyLedger:
             end=self._end_lease,
         )
 
-    def would_exceed(self, scopes: str | Sequence[str], event: PrivacyEvent, count: int = 1) -> bool:
-        """Return whether `reserve` would be refused now; charges nothing."""
-        return self.remaining_count(scopes, event) < _validate.count("count", count, minimum=0)
-
-    def remaining_count(self, scopes: str | Sequence[str], event: PrivacyEvent) -> int:
-        """Return how often an event can still be charged; 2⁶³ − 1 stands for no limit, too."""
-        names, _ = self._checked(scopes, event, None)
-        with self._read() as transaction:
-            rows = _book.charged_scopes(transaction, names)
-            charges = _book.priced(rows, event, None)
-            left = [0 if row.frozen else row.terms.remaining(row.spent, row.caps, charges[row.name]) for row in rows]
-        return min(left)
-
-    # reading
-
-    def odometer(self, scope: str) -> Reading:
-        """Return a bound on the privacy loss of all that was charged to a scope so far."""
-        name = _names.scope(scope)
-        with self._read() as transaction:
-            row = _book.existing(transaction, name)
-        return Reading(epsilon=row.terms.epsilon_of(row.spent), delta=row.terms.delta_of(row.spent))
-
-    def report(self, scope: str) -> ScopeReport:
-        """Return all about a scope."""
-        name = _names.scope(scope)
-        if self._finished:
-            self._run(lambda _: None)
-        with self._read() as transaction:
-            row = _book.existing(transaction, name)
-            states = Counter(ticket.state for ticket in transaction.tickets() if name in ticket.charges)
-        return ScopeReport(
-            scope=name,
-            measure=row.terms.measure,
-            neighboring_relation=row.terms.neighboring_relation,
-            epsilon=row.terms.epsilon,
-            delta=row.terms.delta,
-            epsilon_spent=row.terms.epsilon_of(row.spent),
-            delta_spent=row.terms.delta_of(row.spent),
-            held=states[TicketState.HELD],
-            armed=states[TicketState.ARMED],
-            spent=states[TicketState.SPENT],
-            cancelled=states[TicketState.CANCELLED],
-            frozen=row.frozen,
-        )
-
-    @property
-    def head(self) -> Head:
-        """The last record of the log: keep it elsewhere, and pass it as `witness` the next time."""
-        with self._read() as transaction:
-            return transaction.read_head
-
-    def history(self, scope: str | None = None) -> list[dict[str, Any]]:
-        """Return the records of the log, of one scope or of all, oldest first."""
-        name = None if scope is None else _names.scope(scope)
-        found, tickets = [], set()
-        with self._read() as transaction:
-            for _, text, _ in transaction.log():
-                body = _records.parsed(text)
-                if name is not None:
-                    if name in body.get("charges", ()):
-                        tickets.add(body["ticket"])
-                    if body.get("scope") != name and body.get("ticket") not in tickets:
-                        continue
-                found.append(body)
-        return found
-
-    def export(self) -> Iterator[str]:
-        """Go through the log as JSON lines: each has a record's text, as it was hashed, and its hash."""
-        with self._read() as transaction:
-            lines = list(transaction.log())
-        for _, text, digest in lines:
-            yield json.dumps({"record": text, "hash": digest}, ensure_ascii=True)
-
-    def verify(self) -> Head:
-        """Check the whole log, and all tables against it; return the head.
-
-        Raises
-        ------
-        LedgerError
-            If anything was changed, removed, added or moved, or the file is damaged.
-        """
-        check = getattr(self._store, "check", None)
-        self._check_process()
-        if check is not None:
-            with self._commits.excluded():
-                check()
-        with self._read() as transaction:
-            return replayed(transaction).head
-
-    def close(self) -> None:
-        """Write down which releases are done, and give the connection back. Held tickets stay reserved."""
-        if self._process != os.getpid():
-            return
-        with contextlib.suppress(LedgerError):
-            if self._finished:
-                self._run(lambda _: None)
-        with self._commits.excluded():
-            self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<PrivacyLedger {self._store.name}>"
-
-    def __reduce__(self) -> NoReturn:
-        refuse_copy("an open ledger")
-
     # what tickets ask for
 
     def arm(self, ticket: Ticket) -> None:
@@ -428,53 +295,6 @@ class PrivacyLedger:
 
     def _end_lease(self, identity: str, unused: int) -> None:
         self._run(lambda transaction: _book.give_back(transaction, identity, unused))
-
-    # the way to the store
-
-    def _run(self, work: Callable[[Transaction], _Result]) -> _Result:
-        self._check_process()
-
-        def with_notes(transaction: Transaction) -> _Result:
-            result = work(transaction)
-            while self._finished:
-                _book.finish(transaction, self._finished.pop())
-            return result
-
-        return self._commits.run(with_notes)
-
-    @contextlib.contextmanager
-    def _read(self) -> Iterator[Transaction]:
-        self._check_process()
-        with self._commits.excluded(), self._store.reading() as transaction:
-            yield transaction
-
-    def _check_process(self) -> None:
-        if self._process != os.getpid():
-            raise LedgerError(f"{self._store.name} was opened by the parent of this process; open it again here")
-
-    def _checked(self, scopes: object, event: object, plan_delta: object) -> tuple[tuple[str, ...], float | None]:
-        """Check the arguments of a charge, and compute its price before anyone has to wait for it."""
-        names = _names.scopes(scopes)
-        check_event("event must be", event)
-        planned = None if plan_delta is None else _validate.delta(plan_delta, name="plan_delta")
-        mark = (names, event, planned)
-        if mark not in self._warm:
-            with self._read() as transaction:
-                rows = _book.charged_scopes(transaction, names)
-            _book.priced(rows, event, planned)  # type: ignore[arg-type]  # checked above
-            if len(self._warm) >= 4096:
-                self._warm.clear()
-            self._warm.add(mark)
-        return names, planned
-
-    def _relation(self, names: tuple[str, ...]) -> NeighboringRelation:
-        """Return the relation of a scope, which never changes."""
-        found = self._relations.get(names[0])
-        if found is None:
-            with self._read() as transaction:
-                found = _book.existing(transaction, names[0]).terms.neighboring_relation
-            self._relations[names[0]] = found
-        return found
 
     def _ticket(self, names: tuple[str, ...], row: TicketRow) -> Ticket:
         return Ticket(
