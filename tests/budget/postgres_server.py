@@ -48,7 +48,15 @@ class Server:
             self._as_user += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
         self._data = self.folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
-        command = ["initdb", "--no-sync", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--wal-segsize=1"]
+        command = [
+            "initdb",
+            "--no-sync",
+            "--username=postgres",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--wal-segsize=1",
+        ]
         self._run(*command, "-D", str(self._data))
         (self._data / "pg_hba.conf").write_text(_ROLES)
 
