@@ -17,7 +17,6 @@ from ferrodp.accounting import (
     FixedSizeSampledEvent,
     GaussianEvent,
     LaplaceEvent,
-    NeighboringRelation,
     PoissonSampledEvent,
     RandomAllocationEvent,
     SelfComposedEvent,
@@ -25,32 +24,11 @@ from ferrodp.accounting import (
     TruncatedPoissonSampledEvent,
 )
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError, TicketError
-from ferrodp.tickets import Ticket, TicketState, source_for
+from ferrodp.tickets import TicketState, source_for
+from ticket_cases import Book, ticket_for
 
 GAUSSIAN = GaussianEvent(noise_multiplier=1.0)
 LAPLACE = LaplaceEvent(noise_multiplier=2.0)
-
-
-class Book:
-    """Writes down what it is told, and does what a test asks for."""
-
-    def __init__(self, on_arm=lambda ticket: None):
-        self.calls = []
-        self.on_arm = on_arm
-
-    def arm(self, ticket):
-        self.calls.append("arm")
-        self.on_arm(ticket)
-
-    def cancel(self, ticket):
-        self.calls.append("cancel")
-
-    def finish(self, ticket):
-        self.calls.append("finish")
-
-
-def ticket_for(event, book=None, relation=NeighboringRelation.ADD_OR_REMOVE_ONE, **fields):
-    return Ticket(event, id="t-1", key="round-7", scopes=("a/b",), neighboring_relation=relation, book=book, **fields)
 
 
 def draw(permit):
@@ -102,8 +80,9 @@ def test_only_a_held_ticket_can_be_cancelled(state):
     assert book.calls == []
 
 
-@pytest.mark.parametrize("state", [TicketState.SPENT, TicketState.CANCELLED])
-def test_a_ticket_that_is_spent_or_cancelled_pays_for_nothing(state):
+@pytest.mark.parametrize("state", [TicketState.ARMED, TicketState.SPENT, TicketState.CANCELLED])
+def test_a_ticket_that_comes_armed_spent_or_cancelled_pays_for_nothing(state):
+    """Armed by a process that died, say: whether it drew anything is unknown."""
     ticket = ticket_for(GAUSSIAN, state=state)
     with pytest.raises(TicketError):
         ticket.permit(GAUSSIAN)
@@ -171,6 +150,37 @@ def test_a_permit_lets_nobody_draw_while_it_is_being_armed():
     permit = _native.Permit(arm)
     draw(permit)
     assert refused == [True]
+
+
+UTILITIES = np.array([0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda permit: _native.add_noise(np.zeros(2), "normal", 1.0, None, permit, None, False),
+        lambda permit: _native.add_noise(np.zeros(2), "laplace", -1.0, None, permit, None, False),
+        lambda permit: _native.add_noise(np.zeros((2, 2)).T[:1], "laplace", 1.0, None, permit, None, False),
+        lambda permit: _native.release_scalar(0.0, "gaussian", 1.0, 60, permit),
+        lambda permit: _native.add_discrete_noise(np.zeros(2, np.int64), "gaussian", 0, 1, permit, None),
+        lambda permit: _native.add_discrete_noise(np.zeros(2, np.int8), "gaussian", 1, 1, permit, None),
+        lambda permit: _native.add_discrete_noise_in_fixed_time(np.zeros(2, np.int64), "gaussian", 65, 1, permit, None),
+        lambda permit: _native.choose_candidate(UTILITIES[:0], "gumbel", 1.0, 1.0, 1, permit),
+        lambda permit: _native.choose_candidate(UTILITIES, "gumbel", 0.0, 1.0, 1, permit),
+        lambda permit: _native.NoisyThreshold(np.nan, 1.0, 1.0, permit),
+        lambda permit: _native.NoisyThreshold(1.0, 1.0, 1e301, permit),
+        lambda permit: _native.randomize_responses(np.zeros(2, np.int64), 0.0, 2, permit, None),
+        lambda permit: _native.randomize_responses(np.zeros(2, np.int16), 0.5, 2, permit, None),
+        lambda permit: _native.GridSum(2, 1.0, "float64").release(np.zeros(3), 1.0, None, permit, None),
+        lambda permit: _native.GridSum(2, 1.0, "float64").release(np.zeros(2), 1e-30, None, permit, None),
+        lambda permit: _native.GridSum(2, 1.0, "float64").release(np.zeros(2, int), 1.0, None, permit, None),
+    ],
+)
+def test_the_native_code_asks_for_the_ticket_after_every_check_of_its_own(call):
+    asked = []
+    with pytest.raises((ValueError, TypeError)):
+        call(_native.Permit(lambda: asked.append(True)))
+    assert asked == []
 
 
 def test_of_many_threads_one_wins():

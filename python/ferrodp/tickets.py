@@ -50,8 +50,10 @@ class Ticket:
 
     What a release costs has to be what the ticket was paid for: the same event, or one inside it (the noise of a
     composed or sampled event), or the same noise with a larger multiplier. Anything else is refused before a bit is
-    drawn. That the sample of a sampled event was drawn as it says is the caller's promise. As a context manager, a
-    ticket that nothing was released with is cancelled at the end of the block.
+    drawn. That a sample was drawn as a sampled event says, and that a mechanism's sensitivity was stated for the
+    ticket's neighboring relation, is the caller's promise.
+
+    As a context manager, a ticket that nothing was released with is cancelled at the end of the block.
 
     A ticket is good for the process that got it, and safe in any number of threads: one of them wins. It cannot be
     copied or pickled.
@@ -140,8 +142,7 @@ class Ticket:
         """Return permits for several releases, only if the ticket has them all to give; see `permit`."""
         self._check_process()
         with self._lock:
-            if self._state is not TicketState.HELD and self._state is not TicketState.ARMED:
-                self._refuse()
+            self._check_usable(whole=False)
             left = dict(self._counted())
             parts = []
             for event in events:
@@ -193,13 +194,11 @@ class Ticket:
         """Take one part of the ticket, or all of it."""
         self._check_process()
         with self._lock:
-            whole = self._state is TicketState.HELD
-            if not whole and (part is None or self._state is not TicketState.ARMED):
-                self._refuse()
+            self._check_usable(whole=part is None)
             left = self._counted()
             if part is not None and left[part] < 1:
                 self._refuse()
-            if whole:
+            if self._state is TicketState.HELD:
                 self._state = TicketState.SPENT  # if the record fails or is interrupted, nobody may try again
                 if self._book is not None:
                     self._book.arm(self)
@@ -225,6 +224,17 @@ class Ticket:
         if not covering:
             self._refuse()
         return functools.reduce(lambda best, part: part if covers(best, part) else best, covering)
+
+    def _check_usable(self, *, whole: bool) -> None:
+        """Refuse a ticket that is neither held nor, where part of it will do, armed *by this object*.
+
+        One that a ledger handed out as armed began its release elsewhere, perhaps in a process that died: what was
+        drawn there is unknown, so nothing is left of it. Armed here, it has been counted.
+        """
+        if self._state is TicketState.HELD:
+            return
+        if whole or self._state is not TicketState.ARMED or self._left is None:
+            self._refuse()
 
     def _check_process(self) -> None:
         if self._process != os.getpid():

@@ -13,6 +13,7 @@ import discrete
 import events
 import releases
 import sparse_vector
+import tickets
 
 CHUNK = "rust/ferrodp-core/src/sample/chunk.rs"
 DECIDE = "rust/ferrodp-core/src/sample/decide.rs"
@@ -365,3 +366,5 @@ KILLERS |= releases.KILLERS
 MUTANTS += [Mutant(*fields) for fields in releases.MUTANTS]
 KILLERS |= sparse_vector.KILLERS
 MUTANTS += [Mutant(*fields) for fields in sparse_vector.MUTANTS]
+KILLERS |= tickets.KILLERS
+MUTANTS += [Mutant(*fields) for fields in tickets.MUTANTS]

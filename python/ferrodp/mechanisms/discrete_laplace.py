@@ -29,6 +29,7 @@ from ferrodp.accounting.events import DiscreteLaplaceEvent
 from ferrodp.accounting.single import SMALLEST_DELTA
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource, Scale
+from ferrodp.tickets import Ticket
 
 __all__ = ["DiscreteLaplaceMechanism"]
 
@@ -155,7 +156,13 @@ class DiscreteLaplaceMechanism:
 
     @overload
     def release(
-        self, value: int, *, out: None = ..., source: NoiseSource | None = ..., threads: int | None = ...
+        self,
+        value: int,
+        *,
+        out: None = ...,
+        source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
+        threads: int | None = ...,
     ) -> int: ...
     @overload
     def release(
@@ -164,6 +171,7 @@ class DiscreteLaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
     def release(
@@ -172,6 +180,7 @@ class DiscreteLaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
         threads: int | None = None,
     ) -> Any:
         """Return `value` with discrete Laplace noise in every coordinate.
@@ -181,5 +190,11 @@ class DiscreteLaplaceMechanism:
         `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm.
         """
         return _release.release_integers(
-            "laplace", self.scale, value, dimension=None, out=out, source=source, threads=threads
+            "laplace",
+            self.scale,
+            value,
+            dimension=None,
+            out=out,
+            source=_release.source_of(self, source, ticket),
+            threads=threads,
         )
