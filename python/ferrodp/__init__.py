@@ -4,8 +4,8 @@ Clip, sum, noise and account numpy buffers. Every released number lies on a grid
 has exactly the stated law, and every reported ε or δ is an upper bound.
 
 Where to look: `ClippedSum` (a server's round), `mechanisms` (values whose sensitivity you know, choices, answers),
-`NoiseSource` (noise alone), `accounting` (what it costs), `PrivacyLedger` (what may be spent), `engine` (a training from
-one configuration), `testing` (replays; NOT PRIVATE).
+`NoiseSource` (noise alone), `accounting` (what it costs), `PrivacyLedger` (what may be spent), `engine` (a training
+from one configuration), `testing` (replays; NOT PRIVATE).
 """
 
 from ferrodp import accounting, budget, clipping, engine, errors, mechanisms, random, statistics, sums, testing

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ferrodp.engine import DPConfig, DifferentialPrivacyEngine, poisson_sample, sampling, uniform_sample
+from ferrodp.engine import DifferentialPrivacyEngine, DPConfig, poisson_sample, sampling, uniform_sample
 from ferrodp.errors import InvalidParameter, InvalidType
 
 

@@ -149,7 +149,7 @@ def batch_size(updates: object, structure: _trees.Node, name: str) -> int:
     shape = _trees.float_array(path, first).shape
     if not shape:
         raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
-    return shape[0]
+    return int(shape[0])
 
 
 def rows_of(leaves: list[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:
@@ -174,11 +174,12 @@ def _noised_on_grid(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket |
     return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
 
 
-def _as(values: npt.NDArray[np.float64], denominator: float | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _as(values: npt.NDArray[Any], denominator: float | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return noised values, perhaps divided, in a dtype, cut to its range: post-processing."""
     if denominator is not None:
         with np.errstate(over="ignore", under="ignore"):
             values = values / denominator
     limit = float(np.finfo(dtype).max)
     with np.errstate(under="ignore"):
-        return np.clip(values, -limit, limit).astype(dtype)
+        cut: npt.NDArray[Any] = np.clip(values, -limit, limit).astype(dtype)
+    return cut

@@ -94,7 +94,7 @@ def uniform_sample(population_size: int, sample_size: int) -> Indices:
     _validate.fits_in_memory("population_size", 8 * size)
     if chosen == size:
         return np.arange(size, dtype=np.int64)
-    rng = np.random.Generator(BitGenerator())
+    rng = np.random.Generator(BitGenerator())  # type: ignore[arg-type]  # numpy asks for its capsule alone
     return np.sort(rng.choice(size, chosen, replace=False, shuffle=False)).astype(np.int64)
 
 
