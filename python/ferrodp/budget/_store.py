@@ -11,7 +11,10 @@ from __future__ import annotations
 import abc
 import contextlib
 import datetime
+import functools
 import json
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -24,12 +27,13 @@ from ferrodp.budget._rows import (
     amounts_from_plain,
     amounts_to_plain,
     charges_from_plain,
-    charges_to_plain,
+    charges_text,
     event_from_text,
     event_text,
     state_of,
 )
 from ferrodp.errors import LedgerError
+from ferrodp.tickets import TicketState
 
 TABLES = (
     "CREATE TABLE head (single INTEGER PRIMARY KEY CHECK (single = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)",
@@ -68,6 +72,11 @@ class Store(abc.ABC):
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each row."""
 
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """Run a query of any number of rows, and go through them before the transaction ends."""
+        rows: Rows = self.execute(sql, parameters)
+        return rows
+
     @abc.abstractmethod
     def close(self) -> None:
         """Give the connection back."""
@@ -81,7 +90,7 @@ class Store(abc.ABC):
 class Transaction:
     """One moment of a ledger, and what shall be changed in it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, head: Head | None = None) -> None:
         self._store = store
         self._scopes: dict[str, ScopeRow | None] = {}
         self._tickets: dict[str, TicketRow | None] = {}
@@ -91,10 +100,12 @@ class Transaction:
         self._old_tickets: dict[str, TicketRow] = {}
         self._new_tickets: dict[str, TicketRow] = {}
         self._records: list[tuple[int, str, str]] = []
-        row = store.execute("SELECT sequence, hash FROM head WHERE single = 1").fetchone()
-        if row is None:
-            raise LedgerError(f"{store.name} has no head: its log was cut")
-        self.read_head = self.head = Head(int(row[0]), str(row[1]))
+        if head is None:
+            row = store.execute("SELECT sequence, hash FROM head WHERE single = 1").fetchone()
+            if row is None:
+                raise LedgerError(f"{store.name} has no head: its log was cut")
+            head = Head(int(row[0]), str(row[1]))
+        self.read_head = self.head = head
 
     # what there is
 
@@ -127,21 +138,22 @@ class Transaction:
         identity = self._keys[key]
         return None if identity is None else self.ticket(identity)
 
-    def tickets(self) -> Iterator[TicketRow]:
-        """Go through all tickets, in order of their records."""
-        return map(ticket_row, self.ticket_rows())
+    def states(self, name: str) -> Counter[TicketState]:
+        """Return how many tickets that were charged to a scope are in which state."""
+        found: Counter[TicketState] = Counter()
+        sql = "SELECT state, charges, COUNT(*) FROM tickets GROUP BY state, charges"
+        for state, charges, count in self._store.execute(sql):
+            if name in _loaded(charges):
+                found[state_of(state)] += int(count)
+        return found
 
     def ticket_rows(self) -> Rows:
         """Go through all tickets as the table has them."""
-        rows: Rows = self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets ORDER BY sequence")
-        return rows
+        return self._store.stream(f"SELECT {_TICKET_FIELDS} FROM tickets ORDER BY sequence")
 
     def log(self, after: int = 0) -> Rows:
         """Go through the records after a number, in order: number, text, hash."""
-        rows: Rows = self._store.execute(
-            "SELECT sequence, body, hash FROM log WHERE sequence > ? ORDER BY sequence", (after,)
-        )
-        return rows
+        return self._store.stream("SELECT sequence, body, hash FROM log WHERE sequence > ? ORDER BY sequence", (after,))
 
     def hash_of(self, sequence: int) -> str | None:
         """Return the hash of a record, or None."""
@@ -155,8 +167,7 @@ class Transaction:
     def record(self, kind: str, **fields: Any) -> int:
         """Append to the log, and return the number of the record."""
         sequence = self.head.sequence + 1
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        text = _records.plain({"kind": kind, "sequence": sequence, "time": now, **fields})
+        text = _records.plain_object({"kind": kind, "sequence": sequence, "time": _now(int(time.time())), **fields})
         self.head = Head(sequence, _records.chained(self.head.hash, text))
         self._records.append((sequence, text, self.head.hash))
         return sequence
@@ -246,12 +257,17 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
 
 def _scope_values(row: ScopeRow) -> tuple[Any, ...]:
     terms, caps, spent = row.terms.to_dict(), amounts_to_plain(row.caps), amounts_to_plain(row.spent)
-    return (row.name, *(_records.plain(part) for part in (terms, caps, spent)), int(row.frozen), row.version)
+    return (row.name, *(str(_records.plain(part)) for part in (terms, caps, spent)), int(row.frozen), row.version)
 
 
 def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
-    charges = _records.plain(charges_to_plain(row.charges))
-    return (row.id, row.key, row.fingerprint, row.state.value, event_text(row.event), charges, row.count, row.sequence)
+    texts = str(event_text(row.event)), str(charges_text(row.charges))
+    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.count, row.sequence)
+
+
+@functools.lru_cache(maxsize=8)
+def _now(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
 
 
 def _loaded(text: Any) -> Any:
