@@ -59,6 +59,7 @@ class SpendingMethods:
 
         Examples
         --------
+        >>> from ferrodp.engine import DifferentialPrivacyEngine
         >>> engine = DifferentialPrivacyEngine()
         >>> report = engine.compute_privacy_spent(DPConfig(), 1000)
         >>> round(report.epsilon_spent, 4), report.estimated_rounds_left
@@ -104,6 +105,7 @@ class SpendingMethods:
 
         Examples
         --------
+        >>> from ferrodp.engine import DifferentialPrivacyEngine
         >>> engine = DifferentialPrivacyEngine(DPConfig(accounting="pld"))
         >>> round(engine.get_noise_multiplier(8, 1e-5, 0.01, 1000), 4)
         0.5863
@@ -133,6 +135,7 @@ class SpendingMethods:
 
         Examples
         --------
+        >>> from ferrodp.engine import DifferentialPrivacyEngine
         >>> DifferentialPrivacyEngine().renyi_divergence(2, 1)
         1.0
         """

@@ -74,6 +74,7 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
 
     Examples
     --------
+    >>> import numpy as np
     >>> engine = DifferentialPrivacyEngine(DPConfig(noise_multiplier=1.0, sampling_rate=0.5), population_size=20)
     >>> model = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32)}
     >>> def train(clients):  # what each sampled client sends
