@@ -14,12 +14,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from ferrodp import _validate
 from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _records
 from ferrodp.budget._measures import Terms
-from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_to_plain, charges_to_plain, event_text
+from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_to_plain, charges_text, event_text
 from ferrodp.budget._store import Transaction
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, TicketError
 from ferrodp.tickets import TicketState
@@ -106,8 +105,8 @@ def reserve(
         "lease" if lease else "reserve",
         ticket=identity,
         scopes=list(names),
-        event=event.to_dict(),
-        charges=charges_to_plain(charges),
+        event=event_text(event),
+        charges=charges_text(charges),
         count=count,
         state=state.value,
         fingerprint=fingerprint,
@@ -216,6 +215,7 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
     return rows
 
 
+@functools.lru_cache(maxsize=1024)
 def _fingerprint(names: tuple[str, ...], event: PrivacyEvent, count: int, plan_delta: float | None) -> str:
     text = _records.plain([list(names), event_text(event), count, plan_delta])
     return hashlib.sha256(text.encode()).hexdigest()
@@ -229,10 +229,11 @@ def _certified(event: PrivacyEvent, delta: float, relation: NeighboringRelation)
 
 
 def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[str, Any]) -> str:
-    left = row.terms.remaining(row.spent, row.caps, charges[row.name])
     terms = row.terms
+    left = terms.remaining(row.spent, row.caps, charges[row.name])
+    spent = terms.epsilon_of(row.spent, row.caps)
     return (
         f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon "
-        f"{_validate.shown(row.terms.epsilon_of(row.spent))} of {terms.epsilon!r} at delta {terms.delta!r} is spent "
-        f"({terms.measure}), and there is room for {left} more"
+        f"{spent!r} of {terms.epsilon!r} at delta {terms.delta!r} is spent ({terms.measure}), and there is room for "
+        f"{left} more"
     )

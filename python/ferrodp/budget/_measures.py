@@ -27,8 +27,8 @@ from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 Amounts: TypeAlias = tuple[int, ...]
 
 _FINE = math.lcm(*range(1, 101)) * 10**20 * 2**64
-UNITS: dict[str, int] = {"pure": _FINE, "zcdp": _FINE, "gdp": _FINE, "rdp": 2**64}
-"""How many units make 1, by measure. Divergences at Rényi orders are floats rounded up, so 2⁻⁶⁴ loses nothing there."""
+UNITS: dict[str, int] = {"pure": _FINE, "zcdp": _FINE, "gdp": _FINE, "rdp": 2**96}
+"""How many units make 1, by measure. Divergences at Rényi orders are floats, rounded up, and many: short numbers do."""
 _MAX_KNOWN = 4096
 _IMPOSSIBLE = -1
 """The cap of an order that leaves no budget: nothing fits."""
@@ -108,10 +108,17 @@ class Terms:
         ]
         return min(max(counts) if self.measure == "rdp" else min(counts), _validate.MAX_COUNT)
 
-    def epsilon_of(self, spent: Amounts) -> float:
-        """Return the ε, at the scope's δ, that a filter with so much budget would promise; rounded up."""
+    def epsilon_of(self, spent: Amounts, caps: Amounts) -> float:
+        """Return the ε, at the scope's δ, that a filter with so much budget would promise; rounded up.
+
+        Sums within the caps keep the scope's own ε, whatever the rounding on the way back says.
+        """
         if not any(spent):
             return 0.0
+        found = self._epsilon_of(spent)
+        return min(found, self.epsilon) if self.fits(spent, caps) else found
+
+    def _epsilon_of(self, spent: Amounts) -> float:
         amounts = [Fraction(amount, UNITS[self.measure]) for amount in spent]
         if self.measure == "rdp":
             divergences = [_validate.rounded(amount, "up") for amount in amounts]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -44,7 +43,7 @@ class Questions(Handle):
         name = _names.scope(scope)
         with self._read() as transaction:
             row = _book.existing(transaction, name)
-        return Reading(epsilon=row.terms.epsilon_of(row.spent), delta=row.terms.delta_of(row.spent))
+        return Reading(epsilon=row.terms.epsilon_of(row.spent, row.caps), delta=row.terms.delta_of(row.spent))
 
     def report(self, scope: str) -> ScopeReport:
         """Return all about a scope."""
@@ -53,14 +52,14 @@ class Questions(Handle):
             self._run(lambda _: None)
         with self._read() as transaction:
             row = _book.existing(transaction, name)
-            states = Counter(ticket.state for ticket in transaction.tickets() if name in ticket.charges)
+            states = transaction.states(name)
         return ScopeReport(
             scope=name,
             measure=row.terms.measure,
             neighboring_relation=row.terms.neighboring_relation,
             epsilon=row.terms.epsilon,
             delta=row.terms.delta,
-            epsilon_spent=row.terms.epsilon_of(row.spent),
+            epsilon_spent=row.terms.epsilon_of(row.spent, row.caps),
             delta_spent=row.terms.delta_of(row.spent),
             held=states[TicketState.HELD],
             armed=states[TicketState.ARMED],

@@ -47,9 +47,27 @@ class Head(NamedTuple):
         return cls(int(number), digest)
 
 
-def plain(body: Any) -> str:
-    """Return the one text that a record has."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+class Encoded(str):
+    """A text that is JSON already, as `plain` writes it."""
+
+    __slots__ = ()
+
+
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def plain(body: Any) -> Encoded:
+    """Return the one text that JSON data has in a ledger."""
+    return Encoded(_encoder.encode(body))
+
+
+def plain_object(fields: dict[str, Any]) -> str:
+    """Return the text of an object, some of whose values may be `Encoded`."""
+    parts = []
+    for name in sorted(fields):
+        value = fields[name]
+        parts.append(f'"{name}":{value if type(value) is Encoded else _encoder.encode(value)}')
+    return "{" + ",".join(parts) + "}"
 
 
 def chained(before: str, text: str) -> str:

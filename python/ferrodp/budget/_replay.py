@@ -6,12 +6,11 @@ rule that can be checked without prices is (states, sums, caps), and each row ha
 
 from __future__ import annotations
 
-import dataclasses
 import marshal
 from typing import Any
 
 from ferrodp.budget import _measures, _records
-from ferrodp.budget._measures import Terms
+from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget._records import Head
 from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_plain, event_from_plain, state_of
 from ferrodp.budget._store import Transaction
@@ -42,12 +41,26 @@ class _Entry:
         )
 
 
+class _Scope:
+    """A scope while its records are read."""
+
+    __slots__ = ("caps", "frozen", "spent", "terms", "version")
+
+    def __init__(self, terms: Terms, caps: Amounts) -> None:
+        self.terms, self.caps, self.spent, self.frozen, self.version = terms, caps, (0,) * len(caps), False, 0
+
+    def row(self, name: str) -> ScopeRow:
+        return ScopeRow(
+            name=name, terms=self.terms, caps=self.caps, spent=self.spent, frozen=self.frozen, version=self.version
+        )
+
+
 class Replay:
     """What follows from the records that were read so far."""
 
     def __init__(self) -> None:
         self.head = Head(0, _records.START)
-        self.scopes: dict[str, ScopeRow] = {}
+        self._scopes: dict[str, _Scope] = {}
         self._tickets: dict[str, _Entry] = {}
         self._keys: set[str] = set()
         self._events: dict[bytes, str] = {}
@@ -80,15 +93,13 @@ class Replay:
             self._refund(entry, body["count"])
             entry.state, entry.count = TicketState.SPENT, entry.count - body["count"]
         elif kind == "create":
-            name, caps = body["scope"], amounts_from_plain(body["caps"])
-            self._require(name not in self.scopes, "creates a scope that there is")
-            terms = Terms.from_dict(body["terms"])
-            self.scopes[name] = ScopeRow(name=name, terms=terms, caps=caps, spent=(0,) * len(caps))
+            self._require(body["scope"] not in self._scopes, "creates a scope that there is")
+            self._scopes[body["scope"]] = _Scope(Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"]))
         elif kind == "cap":
-            terms, caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
-            self._change(body["scope"], terms=terms, caps=caps)
+            scope = self._changed(body["scope"])
+            scope.terms, scope.caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
         elif kind in ("freeze", "thaw"):
-            self._change(body["scope"], frozen=kind == "freeze")
+            self._changed(body["scope"]).frozen = kind == "freeze"
         else:
             raise LedgerError(f"record {self.head.sequence} of the log is of no known kind")
 
@@ -98,11 +109,10 @@ class Replay:
         entry = _Entry(body, event_text, charges_text, charges)
         self._require(type(entry.count) is int and entry.count >= 1, "charges nothing")
         for name, costs in charges.items():
-            row = self.scopes[name]
-            spent = _measures.added(row.spent, _measures.scaled(costs, entry.count))
-            self._require(min(costs) >= 0 and len(spent) == len(row.caps), "charges less than nothing")
-            self._require(row.terms.fits(spent, row.caps) and not row.frozen, f"overspends scope {name!r}")
-            self._change(name, spent=spent)
+            scope = self._changed(name)
+            scope.spent = _measures.added(scope.spent, _measures.scaled(costs, entry.count))
+            if min(costs) < 0 or scope.frozen or not scope.terms.fits(scope.spent, scope.caps):
+                self._require(False, f"overspends scope {name!r}")
         self._require(body["ticket"] not in self._tickets and entry.key not in self._keys, "reserves the same twice")
         self._tickets[body["ticket"]] = entry
         if entry.key is not None:
@@ -111,7 +121,7 @@ class Replay:
     def _move(self, kind: str, entry: _Entry) -> None:
         self._require(entry.state is _FROM[kind], f"has a ticket {kind} that is {entry.state.value}")
         if kind == "arm":
-            self._require(not any(self.scopes[name].frozen for name in entry.charges), "arms in a frozen scope")
+            self._require(not any(self._scopes[name].frozen for name in entry.charges), "arms in a frozen scope")
         if kind == "cancel":
             self._refund(entry, entry.count)
             if entry.key is not None:
@@ -121,11 +131,13 @@ class Replay:
 
     def _refund(self, entry: _Entry, count: int) -> None:
         for name, costs in entry.charges.items():
-            self._change(name, spent=_measures.taken(self.scopes[name].spent, _measures.scaled(costs, count)))
+            scope = self._changed(name)
+            scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, count))
 
-    def _change(self, name: str, **changes: Any) -> None:
-        row = self.scopes[name]
-        self.scopes[name] = dataclasses.replace(row, version=row.version + 1, **changes)
+    def _changed(self, name: str) -> _Scope:
+        scope = self._scopes[name]
+        scope.version += 1
+        return scope
 
     def _event_text(self, plain: Any) -> str:
         """Return the text of an event, checked once; most records are about few different ones."""
@@ -150,7 +162,7 @@ class Replay:
         head = transaction.read_head
         if self.head != head:
             raise LedgerError(f"the log ends at record {self.head.sequence}, the head says {head.sequence}")
-        if {row.name: row for row in transaction.scopes()} != self.scopes:
+        if {row.name: row for row in transaction.scopes()} != {name: s.row(name) for name, s in self._scopes.items()}:
             raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
         found = 0
         for row in transaction.ticket_rows():

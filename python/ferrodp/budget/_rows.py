@@ -9,7 +9,7 @@ from typing import Any
 
 from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.budget._measures import Amounts, Terms
-from ferrodp.budget._records import plain
+from ferrodp.budget._records import Encoded, plain
 from ferrodp.errors import FerroError, LedgerError
 from ferrodp.tickets import TicketState
 
@@ -55,6 +55,16 @@ def charges_from_plain(data: object) -> Charges:
     return {name: amounts_from_plain(amounts) for name, amounts in data.items()}
 
 
+def charges_text(charges: Charges) -> Encoded:
+    """Return the JSON text of charges."""
+    return _charges_text(tuple(charges.items()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _charges_text(charges: tuple[tuple[str, Amounts], ...]) -> Encoded:
+    return plain(charges_to_plain(dict(charges)))
+
+
 def amounts_to_plain(amounts: Amounts) -> list[str]:
     """Return amounts as JSON data."""
     return [str(amount) for amount in amounts]
@@ -77,7 +87,7 @@ def state_of(text: object) -> TicketState:
 
 
 @functools.lru_cache(maxsize=1024)
-def event_text(event: PrivacyEvent) -> str:
+def event_text(event: PrivacyEvent) -> Encoded:
     """Return the JSON text of an event."""
     return plain(event.to_dict())
 

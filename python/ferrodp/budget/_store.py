@@ -11,7 +11,10 @@ from __future__ import annotations
 import abc
 import contextlib
 import datetime
+import functools
 import json
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -24,12 +27,13 @@ from ferrodp.budget._rows import (
     amounts_from_plain,
     amounts_to_plain,
     charges_from_plain,
-    charges_to_plain,
+    charges_text,
     event_from_text,
     event_text,
     state_of,
 )
 from ferrodp.errors import LedgerError
+from ferrodp.tickets import TicketState
 
 TABLES = (
     "CREATE TABLE head (single INTEGER PRIMARY KEY CHECK (single = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)",
@@ -127,9 +131,14 @@ class Transaction:
         identity = self._keys[key]
         return None if identity is None else self.ticket(identity)
 
-    def tickets(self) -> Iterator[TicketRow]:
-        """Go through all tickets, in order of their records."""
-        return map(ticket_row, self.ticket_rows())
+    def states(self, name: str) -> Counter[TicketState]:
+        """Return how many tickets that were charged to a scope are in which state."""
+        found: Counter[TicketState] = Counter()
+        sql = "SELECT state, charges, COUNT(*) FROM tickets GROUP BY state, charges"
+        for state, charges, count in self._store.execute(sql):
+            if name in _loaded(charges):
+                found[state_of(state)] += int(count)
+        return found
 
     def ticket_rows(self) -> Rows:
         """Go through all tickets as the table has them."""
@@ -155,8 +164,7 @@ class Transaction:
     def record(self, kind: str, **fields: Any) -> int:
         """Append to the log, and return the number of the record."""
         sequence = self.head.sequence + 1
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        text = _records.plain({"kind": kind, "sequence": sequence, "time": now, **fields})
+        text = _records.plain_object({"kind": kind, "sequence": sequence, "time": _now(int(time.time())), **fields})
         self.head = Head(sequence, _records.chained(self.head.hash, text))
         self._records.append((sequence, text, self.head.hash))
         return sequence
@@ -246,12 +254,17 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
 
 def _scope_values(row: ScopeRow) -> tuple[Any, ...]:
     terms, caps, spent = row.terms.to_dict(), amounts_to_plain(row.caps), amounts_to_plain(row.spent)
-    return (row.name, *(_records.plain(part) for part in (terms, caps, spent)), int(row.frozen), row.version)
+    return (row.name, *(str(_records.plain(part)) for part in (terms, caps, spent)), int(row.frozen), row.version)
 
 
 def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
-    charges = _records.plain(charges_to_plain(row.charges))
-    return (row.id, row.key, row.fingerprint, row.state.value, event_text(row.event), charges, row.count, row.sequence)
+    texts = str(event_text(row.event)), str(charges_text(row.charges))
+    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.count, row.sequence)
+
+
+@functools.lru_cache(maxsize=8)
+def _now(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
 
 
 def _loaded(text: Any) -> Any:
