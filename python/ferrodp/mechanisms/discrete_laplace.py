@@ -190,11 +190,14 @@ class DiscreteLaplaceMechanism:
         `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm.
         """
         return _release.release_integers(
+            self,
             "laplace",
             self.scale,
             value,
+            sensitivity=self.l1_sensitivity,
             dimension=None,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
             threads=threads,
         )
