@@ -337,3 +337,25 @@ def test_orders_without_budget_are_kept_when_a_cap_is_lowered(path):
         ledger.raise_cap("study", epsilon=8.0, reason="approved again")
         assert ledger.remaining_count("study", event) == before - 1
         ledger.verify()
+
+
+def test_decimals_are_added_up_as_they_are_written(path):
+    tenth = EpsilonDeltaEvent(epsilon=Decimal("0.1"), delta=Decimal("1e-7"))
+    with PrivacyLedger.open(path) as ledger:
+        ledger.create("study", epsilon=Decimal("0.3"), delta=Decimal("3e-7"), measure="pure")
+        for _ in range(3):
+            ledger.spend("study", tenth)
+        with pytest.raises(
+            BudgetExceeded, match=r"of 0\.3 at delta 3e-07 is spent \(pure\), and there is room for 0 more"
+        ):
+            ledger.spend("study", EpsilonDeltaEvent(epsilon=5e-324))
+        ledger.raise_cap("study", epsilon=Decimal("0.4"), delta=Decimal("4e-7"), reason="one more")
+    with PrivacyLedger.open(path) as ledger:
+        assert ledger.report("study").epsilon == Fraction(2, 5)
+        assert ledger.remaining_count("study", tenth) == 1
+
+
+def test_the_float_above_one_tenth_fits_twice_into_three_tenths(ledger):
+    ledger.create("study", epsilon=Decimal("0.3"), delta=0, measure="pure")
+
+    assert ledger.remaining_count("study", EpsilonDeltaEvent(epsilon=0.1)) == 2

@@ -229,11 +229,9 @@ def _certified(event: PrivacyEvent, delta: float, relation: NeighboringRelation)
 
 
 def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[str, Any]) -> str:
-    terms = row.terms
-    left = terms.remaining(row.spent, row.caps, charges[row.name])
-    spent = terms.epsilon_of(row.spent, row.caps)
+    terms, left = row.terms, row.terms.remaining(row.spent, row.caps, charges[row.name])
+    spent, epsilon, delta = terms.epsilon_of(row.spent, row.caps), float(terms.epsilon), float(terms.delta)
     return (
-        f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon "
-        f"{spent!r} of {terms.epsilon!r} at delta {terms.delta!r} is spent ({terms.measure}), and there is room for "
-        f"{left} more"
+        f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon {spent!r} of {epsilon!r} at "
+        f"delta {delta!r} is spent ({terms.measure}), and there is room for {left} more"
     )

@@ -324,9 +324,9 @@ class PrivacyLedger(Questions):
             steps = [(terms.epsilon, old.epsilon), (terms.delta, old.delta)]
             if any(new < now if more else new > now for new, now in steps):
                 word = "at least" if more else "at most"
-                accepted = f"{word} what they are, {old.epsilon!r} and {old.delta!r}"
+                accepted = f"{word} what they are, {float(old.epsilon)!r} and {float(old.delta)!r}"
                 raise InvalidParameter(
-                    f"epsilon and delta must be {accepted}, got {terms.epsilon!r} and {terms.delta!r}"
+                    f"epsilon and delta must be {accepted}, got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
                 )
             _book.set_budget(transaction, name, terms, reason)
 
