@@ -159,6 +159,9 @@ def test_pandas_and_polars_columns_are_taken_by_dtype_alone(monkeypatch):
         def fill_null(self, value):
             return self
 
+        def null_count(self):
+            return 0
+
     for package, dtype in (("pandas", np.dtype(np.float64)), ("polars", "Float64")):
         kind = type("Series", (Series,), {"__module__": f"{package}.core"})
         monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
@@ -166,10 +169,42 @@ def test_pandas_and_polars_columns_are_taken_by_dtype_alone(monkeypatch):
         assert column(kind(values, dtype)) is values
     nullable = type("Series", (Series,), {"__module__": "pandas.core"})
     with pytest.raises(InvalidArrayType, match="Int64"):
-        column(nullable(np.array([1.0]), "Int64"))
+        column(nullable(np.array([1.0]), types.SimpleNamespace(name="Int64")))
     words = type("Series", (Series,), {"__module__": "polars.series"})
     with pytest.raises(InvalidArrayType, match="String"):
         column(words(np.array(["a"]), "String"))
+
+
+def test_what_becomes_of_a_row_of_a_list_does_not_depend_on_the_others():
+    """Else one row could change the dtype of all, and with it the bin of every integer that no float denotes."""
+    large = 2**53 + 1
+    for others in ([], [0.5], [2**63], [-(2**70)], [np.float32(1.0)]):
+        array = column([large, 3, *others])
+        assert array.dtype == np.float64
+        assert array[:2].tolist() == [2.0**53, 3.0]
+    assert column([True, np.False_]).dtype == np.bool_
+    assert column([]).dtype == np.float64
+    for mixed in ([True, 1], [1.0, None], [1, "2"], [[1.0], 2.0], [np.ma.masked, 1.0]):
+        with pytest.raises(InvalidArrayType):
+            column(mixed)
+
+
+def test_any_byte_that_is_not_zero_is_one_truth():
+    """Whoever wrote a file may have put anything into it."""
+    source, truths = seeded(9), np.full(1000, 255, np.uint8).view(bool)
+    noise = int(fd.private_count([], epsilon=1.0, source=seeded(9)))
+    for values in (truths, truths[::-1]):
+        assert int(fd.private_count(values, epsilon=1.0, source=seeded(9))) == 1000 + noise
+    assert abs(float(fd.private_sum(truths, bounds=(0, 5), epsilon=1.0, source=source)) - 1000.0) < 200.0
+
+
+def test_other_things_of_those_libraries_are_refused_by_name():
+    frame = type("DataFrame", (), {"__module__": "pandas.core.frame", "dtype": [2**40 + 1]})
+    unnamed = type("Series", (), {"__module__": 5})
+    for values in (frame(), unnamed()):
+        with pytest.raises(InvalidArrayType) as caught:
+            column(values)
+        assert str(2**40 + 1) not in str(caught.value)
 
 
 @pytest.mark.parametrize(
