@@ -135,6 +135,13 @@ MUTANTS = [
         "discrete releases",
     ),
     (
+        "releases forget that their time was to be fixed",
+        RELEASE,
+        "    add(noised, scale=scale, fixed_time=fixed_time, threads=threads)\n",
+        "    add(noised, scale=scale, threads=threads)\n",
+        "discrete releases",
+    ),
+    (
         "the scale of two-sided geometric noise is rounded down",
         LAPLACE,
         'scale = max(_validate.rounded(sensitivity / target, "up"), 0.01)',

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
+from ferrodp._integer_noise import checked_scale
 from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
 from ferrodp.random import DEFAULT_BITS, NoiseSource, default_granularity, source_or_default
 
@@ -108,23 +109,26 @@ def release_integers(
     dimension: int | None,
     out: object,
     source: object,
+    fixed_time: bool,
     threads: int | None,
 ) -> Any:
     """Return `value` with discrete noise of the given law and scale; see `DiscreteGaussianMechanism.release`."""
     drawn_from = source_or_default(source)
     threads = _validate.threads(threads)
+    if fixed_time is not False:
+        checked_scale(law, scale, fixed_time)
     values = _arrays.as_integer_array(value, "value")
     if dimension is not None and values.size != dimension:
         raise InvalidArray(f"value must have as many elements as dimension={dimension}, got {values.size}")
     target = None if out is None else _arrays.out_target(out, values, source=value, dtypes=_arrays.INTEGERS)
     add = drawn_from.add_discrete_gaussian_ if law == "gaussian" else drawn_from.add_discrete_laplace_
     if target is values:
-        add(target, scale=scale, threads=threads)
+        add(target, scale=scale, fixed_time=fixed_time, threads=threads)
         return out
     _validate.fits_in_memory("value", values.nbytes)
     # noised apart, so that no error can leave `out` holding the bare value
     noised = np.array(values, order="C", copy=True)
-    add(noised, scale=scale, threads=threads)
+    add(noised, scale=scale, fixed_time=fixed_time, threads=threads)
     if target is not None:
         np.copyto(target, noised)
         return out

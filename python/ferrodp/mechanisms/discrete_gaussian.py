@@ -208,7 +208,13 @@ class DiscreteGaussianMechanism:
 
     @overload
     def release(
-        self, value: int, *, out: None = ..., source: NoiseSource | None = ..., threads: int | None = ...
+        self,
+        value: int,
+        *,
+        out: None = ...,
+        source: NoiseSource | None = ...,
+        fixed_time: bool = ...,
+        threads: int | None = ...,
     ) -> int: ...
     @overload
     def release(
@@ -217,6 +223,7 @@ class DiscreteGaussianMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
     def release(
@@ -225,6 +232,7 @@ class DiscreteGaussianMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        fixed_time: bool = False,
         threads: int | None = None,
     ) -> Any:
         """Return `value` with discrete Gaussian noise in every coordinate.
@@ -242,6 +250,9 @@ class DiscreteGaussianMechanism:
             which is then noised in place without further memory, or else must not overlap it.
         source : NoiseSource, optional
             None, or a seeded source for tests.
+        fixed_time : bool
+            Whether drawing the noise must take a time that does not depend on it; only for σ ≤ 64. What is released is
+            distributed in the same way, so that nothing else about the guarantee changes.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -268,5 +279,12 @@ class DiscreteGaussianMechanism:
         =================================  =============================================================
         """
         return _release.release_integers(
-            "gaussian", self.scale, value, dimension=self.dimension, out=out, source=source, threads=threads
+            "gaussian",
+            self.scale,
+            value,
+            dimension=self.dimension,
+            out=out,
+            source=source,
+            fixed_time=fixed_time,
+            threads=threads,
         )

@@ -155,7 +155,13 @@ class DiscreteLaplaceMechanism:
 
     @overload
     def release(
-        self, value: int, *, out: None = ..., source: NoiseSource | None = ..., threads: int | None = ...
+        self,
+        value: int,
+        *,
+        out: None = ...,
+        source: NoiseSource | None = ...,
+        fixed_time: bool = ...,
+        threads: int | None = ...,
     ) -> int: ...
     @overload
     def release(
@@ -164,6 +170,7 @@ class DiscreteLaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
     def release(
@@ -172,14 +179,22 @@ class DiscreteLaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        fixed_time: bool = False,
         threads: int | None = None,
     ) -> Any:
         """Return `value` with discrete Laplace noise in every coordinate.
 
         The guarantee is spent by the first random bit, also if the result is thrown away. An array is one vector of any
         size: its coordinates share the sensitivity. Parameters, results, errors and edge cases are otherwise those of
-        `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm.
+        `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm; `fixed_time=True` is for b ≤ 2⁵⁰.
         """
         return _release.release_integers(
-            "laplace", self.scale, value, dimension=None, out=out, source=source, threads=threads
+            "laplace",
+            self.scale,
+            value,
+            dimension=None,
+            out=out,
+            source=source,
+            fixed_time=fixed_time,
+            threads=threads,
         )
