@@ -198,6 +198,40 @@ def test_any_byte_that_is_not_zero_is_one_truth():
     assert abs(float(fd.private_sum(truths, bounds=(0, 5), epsilon=1.0, source=source)) - 1000.0) < 200.0
 
 
+def test_nulls_are_in_no_bin_whatever_fills_them():
+    """A stand-in for a column of polars, of which two rows are null."""
+
+    class Series:
+        __module__ = "polars.series"
+        dtype = "Int64"
+
+        def __init__(self, array):
+            self._array = np.asarray(array)
+
+        def is_null(self):
+            return Series(self._array < 0)
+
+        def null_count(self):
+            return int((self._array < 0).sum())
+
+        def fill_null(self, value):
+            return Series(np.where(self._array < 0, value, self._array))
+
+        def to_numpy(self):
+            return self._array
+
+    rows = Series([3, -1, 0, 3, -1])
+    for keywords in ({"categories": [0, 3]}, {"bins": [-1, 1, 4]}):
+        found = fd.private_histogram(rows, epsilon=1.0, source=seeded(6), **keywords).value
+        without = fd.private_histogram([3, 0, 3], epsilon=1.0, source=seeded(6), **keywords).value
+        assert found.tolist() == without.tolist()
+    five, three = (fd.private_count(values, epsilon=1.0, source=seeded(6)) for values in (rows, [3, 0, 3]))
+    assert int(five) - int(three) == 2
+    assert float(fd.private_sum(rows, bounds=(0, 9), epsilon=1.0, source=seeded(6))) == float(
+        fd.private_sum([3, 0, 0, 3, 0], bounds=(0, 9), epsilon=1.0, source=seeded(6))
+    )
+
+
 def test_other_things_of_those_libraries_are_refused_by_name():
     frame = type("DataFrame", (), {"__module__": "pandas.core.frame", "dtype": [2**40 + 1]})
     unnamed = type("Series", (), {"__module__": 5})

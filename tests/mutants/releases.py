@@ -135,6 +135,30 @@ MUTANTS = [
         "discrete releases",
     ),
     (
+        "zeros are released without integer noise",
+        RELEASE,
+        "    add(noised, scale=scale, fixed_time=fixed_time, threads=threads)\n",
+        "    add(noised, scale=scale, fixed_time=fixed_time, threads=threads)\n"
+        "    noised = np.where(values == 0, values, noised)\n",
+        "discrete releases",
+    ),
+    (
+        "integer noise is drawn once per row",
+        RELEASE,
+        "    add(noised, scale=scale, fixed_time=fixed_time, threads=threads)\n",
+        "    add(noised, scale=scale, fixed_time=fixed_time, threads=threads)\n"
+        "    if noised.ndim > 1:\n"
+        "        noised = values + (noised - values)[..., :1]\n",
+        "discrete releases",
+    ),
+    (
+        "epsilon and delta of integers are swapped in a calibration",
+        GAUSSIAN,
+        "        allowed = _validate.delta(delta)\n        least",
+        "        allowed = _validate.delta(delta)\n        target, allowed = allowed, min(target, 0.5)\n        least",
+        "discrete mechanisms",
+    ),
+    (
         "releases forget that their time was to be fixed",
         RELEASE,
         "    add(noised, scale=scale, fixed_time=fixed_time, threads=threads)\n",

@@ -16,6 +16,10 @@ from ferrodp import _arrays
 from ferrodp.errors import InvalidArray, InvalidArrayType
 
 _KINDS = "biuf"
+_FILLS: dict[str, float] = {"Boolean": False}
+"""What stands for null in a column of polars, by dtype."""
+_FILLS |= {f"{sign}Int{bits}": 0 for sign in ("", "U") for bits in (8, 16, 32, 64)}
+_FILLS |= {f"Float{bits}": float("nan") for bits in (16, 32, 64)}
 
 
 class Column(NamedTuple):
@@ -86,16 +90,10 @@ def _of_pandas(values: Any, name: str) -> Column:
 def _of_polars(values: Any, name: str) -> Column:
     """Every column of polars may hold nulls: its dtype does not tell, and whether there are some must not show."""
     kind = str(values.dtype).partition("(")[0]  # the categories of an Enum may be data
-    if kind == "Boolean":
-        fill: object = False
-    elif kind.startswith("Float"):
-        fill = float("nan")
-    elif kind.startswith(("Int", "UInt")):
-        fill = 0
-    else:
+    if kind not in _FILLS:
         raise InvalidArrayType(f"{name} must be a column of truth values, integers or floats, got {kind}")
     missing = np.asarray(values.is_null().to_numpy(), dtype=np.bool_) if values.null_count() else None
-    return Column(np.asarray(values.fill_null(fill).to_numpy()), missing)
+    return Column(np.asarray(values.fill_null(_FILLS[kind]).to_numpy()), missing)
 
 
 def finite_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
