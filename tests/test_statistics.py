@@ -129,6 +129,22 @@ def test_means_stay_within_the_bounds_and_use_the_public_size():
     assert abs(float(empty) - 5.0) < 5.0
 
 
+def test_the_number_of_rows_of_a_mean_has_noise_of_its_own():
+    """By its two releases under the same seed: first the number of rows, then the sum."""
+    rows, grid = np.full(5, 9.0), sums._grid(-5.0, 5.0)
+    source = seeded(22)
+    number = fd.DiscreteLaplaceMechanism.calibrated(epsilon=0.05, l1_sensitivity=2).release(5, source=source)
+    moved = grid.moved_by(2, replaced=False)
+    noised = fd.DiscreteLaplaceMechanism.calibrated(epsilon=0.05, l1_sensitivity=moved)
+    total = noised.release(grid.total(rows - 5.0), source=source) * grid.width
+    assert 0.0 < 5.0 + total / number < 10.0  # not cut off, so it shows which number it was divided by
+
+    mean = fd.private_mean(rows, bounds=(0.0, 10.0), epsilon=0.1, max_contributions=2, source=seeded(22))
+
+    assert float(mean) == min(max(5.0 + total / number, 0.0), 10.0)
+    assert mean.standard_error == noised.standard_deviation * grid.width / number
+
+
 def test_histograms_add_noise_to_empty_bins_too():
     estimate = fd.private_histogram([], bins=np.arange(1001), epsilon=0.1, source=seeded(3))
 

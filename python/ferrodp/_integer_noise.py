@@ -25,8 +25,8 @@ class IntegerNoise:
 
     __slots__ = ()
 
-    def _key(self) -> builtins.bytes | None:
-        """Return the key for one call; None stands for a fresh one."""
+    def _key(self) -> builtins.bytes | _native.Permit | None:
+        """Return the key for one call; None stands for a fresh one, a permit for one that a ticket pays for."""
         return None
 
     def discrete_gaussian(

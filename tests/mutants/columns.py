@@ -65,10 +65,10 @@ MUTANTS = [
         "statistics",
     ),
     (
-        "a mean whose rows are replaced divides by a number with noise",
+        "a mean is divided by the true number of rows",
         SUMS,
-        "    if not spent.replaces:\n        moved = spent.max_contributions\n",
-        "    if True:\n        moved = spent.max_contributions\n",
+        "        rows = counter.release(rows, source=of_rows)\n",
+        "        counter.release(rows, source=of_rows)\n",
         "statistics",
     ),
     (
@@ -117,8 +117,8 @@ MUTANTS = [
     (
         "empty bins get no noise",
         COUNTS,
-        "    mechanism.release(counts, out=counts, source=spent.source)\n",
-        "    counts = np.where(counts == 0, 0, mechanism.release(counts, source=spent.source))\n",
+        "    mechanism.release(counts, out=counts, source=source)\n",
+        "    counts = np.where(counts == 0, 0, mechanism.release(counts, source=source))\n",
         "statistics",
     ),
     (

@@ -250,7 +250,7 @@ MUTANTS = [
         EXACT,
         "    right.is_below(&left).then_some(false)\n",
         "    Some(!right.is_below(&left))\n",
-        "discrete reference",
+        "discrete tapes",
     ),
     (
         "samples of one call share a block of further words",

@@ -15,6 +15,7 @@ import events
 import fixed_time
 import releases
 import sparse_vector
+import tickets
 
 CHUNK = "rust/ferrodp-core/src/sample/chunk.rs"
 DECIDE = "rust/ferrodp-core/src/sample/decide.rs"
@@ -381,6 +382,6 @@ MUTANTS = [
     ),
 ]
 
-for others in (clipping, columns, discrete, events, fixed_time, releases, sparse_vector):
+for others in (clipping, columns, discrete, events, fixed_time, releases, sparse_vector, tickets):
     KILLERS |= others.KILLERS
     MUTANTS += [Mutant(*fields) for fields in others.MUTANTS]

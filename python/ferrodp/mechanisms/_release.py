@@ -6,15 +6,17 @@ import math
 import sys
 import warnings
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
 from ferrodp._integer_noise import checked_scale
+from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
 from ferrodp.random import DEFAULT_BITS, NoiseSource, default_granularity, source_or_default
+from ferrodp.tickets import source_for
 
 Law = Literal["gaussian", "laplace"]
 Nonfinite = Literal["zero", "raise"]
@@ -59,6 +61,16 @@ def warn_if_weak(epsilon: object, *, stacklevel: int) -> None:
             WeakPrivacyWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+class _Mechanism(Protocol):
+    @property
+    def event(self) -> PrivacyEvent: ...
+
+
+def source_of(mechanism: _Mechanism, source: object, ticket: object) -> NoiseSource:
+    """Return what one release draws from. The event is worked out only where a ticket has to pay for it."""
+    return source_or_default(source) if ticket is None else source_for(source, ticket, mechanism.event)
 
 
 def release(

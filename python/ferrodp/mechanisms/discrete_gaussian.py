@@ -23,6 +23,7 @@ from ferrodp.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.errors import CalibrationError
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource, Scale
+from ferrodp.tickets import Ticket
 
 __all__ = ["DiscreteGaussianMechanism"]
 
@@ -213,6 +214,7 @@ class DiscreteGaussianMechanism:
         *,
         out: None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> int: ...
@@ -223,6 +225,7 @@ class DiscreteGaussianMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
@@ -232,6 +235,7 @@ class DiscreteGaussianMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
         fixed_time: bool = False,
         threads: int | None = None,
     ) -> Any:
@@ -250,6 +254,9 @@ class DiscreteGaussianMechanism:
             which is then noised in place without further memory, or else must not overlap it.
         source : NoiseSource, optional
             None, or a seeded source for tests.
+        ticket : Ticket, optional
+            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
+            random bit, and spent from then on, whatever happens.
         fixed_time : bool
             Whether drawing the noise must take a time that does not depend on it; only for σ ≤ 64. What is released is
             distributed in the same way, so that nothing else about the guarantee changes.
@@ -266,6 +273,8 @@ class DiscreteGaussianMechanism:
         ------
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
             Before anything is drawn or written, by type, dtype, shape and layout alone.
+        TicketError
+            If `ticket` was used or cancelled before: before anything is drawn or written.
         EntropyError
             If the operating system gives no key; `out` is as it was.
 
@@ -284,7 +293,7 @@ class DiscreteGaussianMechanism:
             value,
             dimension=self.dimension,
             out=out,
-            source=source,
+            source=_release.source_of(self, source, ticket),
             fixed_time=fixed_time,
             threads=threads,
         )

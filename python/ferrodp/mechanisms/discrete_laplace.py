@@ -29,6 +29,7 @@ from ferrodp.accounting.events import DiscreteLaplaceEvent
 from ferrodp.accounting.single import SMALLEST_DELTA
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource, Scale
+from ferrodp.tickets import Ticket
 
 __all__ = ["DiscreteLaplaceMechanism"]
 
@@ -160,6 +161,7 @@ class DiscreteLaplaceMechanism:
         *,
         out: None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> int: ...
@@ -170,6 +172,7 @@ class DiscreteLaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
@@ -179,6 +182,7 @@ class DiscreteLaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
         fixed_time: bool = False,
         threads: int | None = None,
     ) -> Any:
@@ -194,7 +198,7 @@ class DiscreteLaplaceMechanism:
             value,
             dimension=None,
             out=out,
-            source=source,
+            source=_release.source_of(self, source, ticket),
             fixed_time=fixed_time,
             threads=threads,
         )

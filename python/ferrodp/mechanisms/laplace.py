@@ -15,6 +15,7 @@ from ferrodp.accounting.events import LaplaceEvent
 from ferrodp.mechanisms import _release
 from ferrodp.mechanisms._release import Nonfinite
 from ferrodp.random import NoiseSource
+from ferrodp.tickets import Ticket
 
 __all__ = ["LaplaceMechanism"]
 
@@ -130,6 +131,7 @@ class LaplaceMechanism:
         *,
         out: None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         nonfinite: Nonfinite = ...,
         threads: int | None = ...,
     ) -> float: ...
@@ -140,6 +142,7 @@ class LaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         nonfinite: Nonfinite = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
@@ -149,6 +152,7 @@ class LaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
         nonfinite: Nonfinite = "zero",
         threads: int | None = None,
     ) -> Any:
@@ -158,14 +162,15 @@ class LaplaceMechanism:
         coordinates share the sensitivity. Parameters, results, errors and edge cases are those of
         `GaussianMechanism.release`, with the L1 norm in place of the L2 norm.
         """
-        if type(value) is float and out is None and source is None and nonfinite == "zero" and threads is None:
+        plain = out is None and source is None and ticket is None and threads is None
+        if type(value) is float and plain and nonfinite == "zero":
             return _release.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)
         return _release.release(
             "laplace",
             self.scale,
             value,
             out=out,
-            source=source,
+            source=_release.source_of(self, source, ticket),
             nonfinite=nonfinite,
             threads=threads,
         )

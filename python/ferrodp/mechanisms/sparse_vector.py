@@ -17,6 +17,7 @@ from ferrodp.accounting.events import EpsilonDeltaEvent
 from ferrodp.errors import EntropyError, FerroError, InvalidType
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource, refuse_copy, source_or_default
+from ferrodp.tickets import Ticket
 
 __all__ = ["SparseVector"]
 
@@ -48,6 +49,9 @@ class SparseVector:
         of queries.
     source : NoiseSource, optional
         None, or a seeded source for tests.
+    ticket : Ticket, optional
+        What pays for the run: see `ferrodp.tickets`. It is armed after every check, right before the noise of the
+        threshold is drawn, and spent from then on; queries need no other.
 
     Attributes
     ----------
@@ -64,6 +68,8 @@ class SparseVector:
     ------
     InvalidParameter, InvalidType
         If a parameter is out of its domain, or a scale outside 1e-300 to 1e300.
+    TicketError
+        If `ticket` was used or cancelled before: before anything is drawn.
     EntropyError
         If the operating system gives no key.
 
@@ -121,6 +127,7 @@ class SparseVector:
         max_answers: int = 1,
         monotonic: bool = False,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
     ) -> None:
         drawn_from = source_or_default(source)
         level = _validate.rounded(_validate.exact("threshold", threshold), "up")
@@ -141,7 +148,8 @@ class SparseVector:
         self._max_answers, self._monotonic = answers, monotonic
         self._threshold_scale, self._query_scale = scales
         self._source, self._remaining, self._lock = drawn_from, answers, threading.Lock()
-        self._noisy: _native.NoisyThreshold | None = _native.NoisyThreshold(level, *scales, drawn_from._key())
+        key = _release.source_of(self, drawn_from, ticket)._key()
+        self._noisy: _native.NoisyThreshold | None = _native.NoisyThreshold(level, *scales, key)
 
     @property
     def threshold(self) -> float:
