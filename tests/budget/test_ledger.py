@@ -1,4 +1,4 @@
-"""The ledger in a file: scopes, charges, tickets, leases, and what each refuses."""
+"""The ledger, in a file and on a server: scopes, charges, tickets, leases, and what each refuses."""
 
 import threading
 from decimal import Decimal
@@ -32,8 +32,13 @@ TENTH = LaplaceEvent(noise_multiplier=10.0)
 
 
 @pytest.fixture
-def path(tmp_path):
+def file(tmp_path):
     return tmp_path / "budget.db"
+
+
+@pytest.fixture(params=["file", "url"], ids=["sqlite", "postgresql"])
+def path(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
@@ -269,17 +274,18 @@ def test_scopes_of_different_relations_are_not_charged_together(ledger):
         ledger.reserve(["hospital", "swap"], TENTH)
 
 
-def test_a_witness_refuses_an_earlier_state(ledger, path):
-    kept = path.read_bytes()
-    ledger.spend("hospital", TENTH)
-    witness = ledger.head
-    ledger.close()
+def test_a_witness_refuses_an_earlier_state(file):
+    with PrivacyLedger.open(file) as ledger:
+        ledger.create("hospital", epsilon=1.0, delta=0.0, measure="pure")
+        kept = file.read_bytes()
+        ledger.spend("hospital", TENTH)
+        witness = ledger.head
 
-    with PrivacyLedger.open(path, witness=str(witness)) as again:
+    with PrivacyLedger.open(file, witness=str(witness)) as again:
         assert again.head == witness
-    path.write_bytes(kept)
+    file.write_bytes(kept)
     with pytest.raises(LedgerError, match="witness"):
-        PrivacyLedger.open(path, witness=witness)
+        PrivacyLedger.open(file, witness=witness)
 
 
 def test_a_witness_is_a_number_and_a_hash():

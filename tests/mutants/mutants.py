@@ -258,10 +258,10 @@ MUTANTS = [
     Mutant(
         "noise is drawn once per row",
         "python/ferrodp/mechanisms/_release.py",
-        "    _add(drawn_from, law, noised, scale, threads)\n",
-        "    _add(drawn_from, law, noised, scale, threads)\n"
+        "    return float(noised) if scalar else noised\n",
         "    if noised.ndim > 1:\n"
-        "        noised = values + (noised - values)[..., :1]\n",
+        "        noised = values + (noised - values)[..., :1]\n"
+        "    return float(noised) if scalar else noised\n",
         "float releases",
     ),
     Mutant(

@@ -72,6 +72,11 @@ class Store(abc.ABC):
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each row."""
 
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """Run a query of any number of rows, and go through them before the transaction ends."""
+        rows: Rows = self.execute(sql, parameters)
+        return rows
+
     @abc.abstractmethod
     def close(self) -> None:
         """Give the connection back."""
@@ -85,7 +90,7 @@ class Store(abc.ABC):
 class Transaction:
     """One moment of a ledger, and what shall be changed in it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, head: Head | None = None) -> None:
         self._store = store
         self._scopes: dict[str, ScopeRow | None] = {}
         self._tickets: dict[str, TicketRow | None] = {}
@@ -95,10 +100,12 @@ class Transaction:
         self._old_tickets: dict[str, TicketRow] = {}
         self._new_tickets: dict[str, TicketRow] = {}
         self._records: list[tuple[int, str, str]] = []
-        row = store.execute("SELECT sequence, hash FROM head WHERE single = 1").fetchone()
-        if row is None:
-            raise LedgerError(f"{store.name} has no head: its log was cut")
-        self.read_head = self.head = Head(int(row[0]), str(row[1]))
+        if head is None:
+            row = store.execute("SELECT sequence, hash FROM head WHERE single = 1").fetchone()
+            if row is None:
+                raise LedgerError(f"{store.name} has no head: its log was cut")
+            head = Head(int(row[0]), str(row[1]))
+        self.read_head = self.head = head
 
     # what there is
 
@@ -142,15 +149,11 @@ class Transaction:
 
     def ticket_rows(self) -> Rows:
         """Go through all tickets as the table has them."""
-        rows: Rows = self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets ORDER BY sequence")
-        return rows
+        return self._store.stream(f"SELECT {_TICKET_FIELDS} FROM tickets ORDER BY sequence")
 
     def log(self, after: int = 0) -> Rows:
         """Go through the records after a number, in order: number, text, hash."""
-        rows: Rows = self._store.execute(
-            "SELECT sequence, body, hash FROM log WHERE sequence > ? ORDER BY sequence", (after,)
-        )
-        return rows
+        return self._store.stream("SELECT sequence, body, hash FROM log WHERE sequence > ? ORDER BY sequence", (after,))
 
     def hash_of(self, sequence: int) -> str | None:
         """Return the hash of a record, or None."""

@@ -288,12 +288,15 @@ class DiscreteGaussianMechanism:
         =================================  =============================================================
         """
         return _release.release_integers(
+            self,
             "gaussian",
             self.scale,
             value,
+            sensitivity=self.l2_sensitivity,
             dimension=self.dimension,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
             fixed_time=fixed_time,
             threads=threads,
         )

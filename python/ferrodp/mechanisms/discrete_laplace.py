@@ -193,12 +193,15 @@ class DiscreteLaplaceMechanism:
         `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm; `fixed_time=True` is for b ≤ 2⁵⁰.
         """
         return _release.release_integers(
+            self,
             "laplace",
             self.scale,
             value,
+            sensitivity=self.l1_sensitivity,
             dimension=None,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
             fixed_time=fixed_time,
             threads=threads,
         )

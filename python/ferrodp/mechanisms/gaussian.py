@@ -220,14 +220,17 @@ class GaussianMechanism:
         =================================  =============================================================
         """
         plain = out is None and source is None and ticket is None and threads is None
-        if type(value) is float and plain and nonfinite == "zero":
+        if type(value) is float and plain and nonfinite == "zero" and not _release.is_observed():
             return _release.release_scalar(value, "gaussian", self.standard_deviation, self._scalar_grid, None)
         return _release.release(
+            self,
             "gaussian",
             self.standard_deviation,
             value,
+            sensitivity=self.l2_sensitivity,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
             nonfinite=nonfinite,
             threads=threads,
         )

@@ -163,14 +163,17 @@ class LaplaceMechanism:
         `GaussianMechanism.release`, with the L1 norm in place of the L2 norm.
         """
         plain = out is None and source is None and ticket is None and threads is None
-        if type(value) is float and plain and nonfinite == "zero":
+        if type(value) is float and plain and nonfinite == "zero" and not _release.is_observed():
             return _release.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)
         return _release.release(
+            self,
             "laplace",
             self.scale,
             value,
+            sensitivity=self.l1_sensitivity,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
             nonfinite=nonfinite,
             threads=threads,
         )

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from ferrodp import _native, _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
-from ferrodp.accounting.events import EpsilonDeltaEvent
+from ferrodp.accounting.events import ComposedEvent, EpsilonDeltaEvent
 from ferrodp.errors import EntropyError, FerroError, InvalidType
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource, refuse_copy, source_or_default
@@ -23,6 +24,7 @@ __all__ = ["SparseVector"]
 
 _LARGEST_INTEGER = 2**53
 _SCALES = (1e-300, 1e300)
+_NOTHING_FURTHER = ComposedEvent(events=())
 
 
 class SparseVector:
@@ -150,6 +152,9 @@ class SparseVector:
         self._source, self._remaining, self._lock = drawn_from, answers, threading.Lock()
         key = _release.source_of(self, drawn_from, ticket)._key()
         self._noisy: _native.NoisyThreshold | None = _native.NoisyThreshold(level, *scales, key)
+        observer = OBSERVER.get()
+        if observer is not None:
+            observer.saw(self, np.empty(0), np.empty(0), event=self.event, **self._declared())
 
     @property
     def threshold(self) -> float:
@@ -247,11 +252,17 @@ class SparseVector:
             except EntropyError:
                 self._remaining += 1
                 raise
+            observer = OBSERVER.get()
+            if observer is not None:
+                above = bool(observer.saw(self, np.array(number), above, event=_NOTHING_FURTHER, **self._declared()))
             if not above:
                 self._remaining += 1
             elif not self._remaining:
                 self._noisy = None
             return above
+
+    def _declared(self) -> dict[str, Any]:
+        return {"norm": "Linf", "sensitivity": self._sensitivity, "public": (f"threshold={self._threshold!r}",)}
 
     def _refuse(self) -> NoReturn:
         raise FerroError(
