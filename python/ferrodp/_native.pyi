@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any, Self, TypeAlias, final
 
 import numpy as np
@@ -7,6 +8,7 @@ __all__ = [
     "AllocationLaw",
     "GridSum",
     "NoisyThreshold",
+    "Permit",
     "RdpCurve",
     "__version__",
     "add_discrete_noise",
@@ -65,26 +67,28 @@ def add_noise(
     law: str,
     scale: float,
     exponent: int | None,
-    key: bytes | None,
+    key: bytes | Permit | None,
     threads: int | None,
     overwrite: bool,
     /,
 ) -> None: ...
-def release_scalar(value: float, law: str, scale: float, exponent: int | None, key: bytes | None, /) -> float: ...
-def random_bytes(length: int, key: bytes | None, /) -> bytes: ...
+def release_scalar(
+    value: float, law: str, scale: float, exponent: int | None, key: bytes | Permit | None, /
+) -> float: ...
+def random_bytes(length: int, key: bytes | Permit | None, /) -> bytes: ...
 def add_discrete_noise_in_fixed_time(
     array: npt.NDArray[Any],
     law: str,
     numerator: int,
     denominator: int,
-    key: bytes | None,
+    key: bytes | Permit | None,
     threads: int | None,
     /,
 ) -> None: ...
 def toss_coins(
-    coins: npt.NDArray[np.uint8], numerator: int, denominator: int, key: bytes | None, threads: int | None, /
+    coins: npt.NDArray[np.uint8], numerator: int, denominator: int, key: bytes | Permit | None, threads: int | None, /
 ) -> None: ...
-def toss_each_coin(gammas: npt.NDArray[np.float64], key: bytes | None, threads: int | None, /) -> None: ...
+def toss_each_coin(gammas: npt.NDArray[np.float64], key: bytes | Permit | None, threads: int | None, /) -> None: ...
 def derive_key(seed: bytes, call: int, /) -> bytes: ...
 def bit_generator_capsule() -> Any: ...
 def contour_bounds(
@@ -124,11 +128,17 @@ class AllocationLaw:
     def masses(self, /) -> tuple[int, npt.NDArray[np.float64], float, float]: ...
 
 @final
+class Permit:
+    def __new__(cls, arm: Callable[[], object], /) -> Self: ...
+
+@final
 class NoisyThreshold:
-    def __new__(cls, threshold: float, threshold_scale: float, query_scale: float, key: bytes | None, /) -> Self: ...
+    def __new__(
+        cls, threshold: float, threshold_scale: float, query_scale: float, key: bytes | Permit | None, /
+    ) -> Self: ...
     @property
     def is_own(self) -> bool: ...
-    def is_reached(self, value: float, key: bytes | None, /) -> bool: ...
+    def is_reached(self, value: float, key: bytes | Permit | None, /) -> bool: ...
 
 @final
 class GridSum:
@@ -149,7 +159,7 @@ class GridSum:
         out: npt.NDArray[Any],
         noise_multiplier: float,
         denominator: float | None,
-        key: bytes | None,
+        key: bytes | Permit | None,
         threads: int | None,
         /,
     ) -> None: ...
@@ -170,7 +180,7 @@ def add_discrete_noise(
     law: str,
     numerator: int,
     denominator: int,
-    key: bytes | None,
+    key: bytes | Permit | None,
     threads: int | None,
     /,
 ) -> None: ...
@@ -181,14 +191,14 @@ def choose_candidate(
     epsilon: float,
     sensitivity: float,
     factor: int,
-    key: bytes | None,
+    key: bytes | Permit | None,
     /,
 ) -> int: ...
 def randomize_responses(
     array: npt.NDArray[Any],
     noise_parameter: float,
     categories: int,
-    key: bytes | None,
+    key: bytes | Permit | None,
     threads: int | None,
     /,
 ) -> None: ...

@@ -14,7 +14,9 @@ __all__ = [
     "InvalidArrayType",
     "InvalidParameter",
     "InvalidType",
+    "LedgerError",
     "MissingPackage",
+    "TicketError",
     "UnsupportedEventError",
     "WeakPrivacyWarning",
 ]
@@ -58,6 +60,14 @@ class MissingPackage(FerroError, ImportError):  # noqa: N818
 
 class BudgetExceeded(FerroError):  # noqa: N818
     """The privacy budget does not allow this release, so it did not happen."""
+
+
+class LedgerError(FerroError, OSError):
+    """A ledger cannot be opened, read or written. What was not acknowledged counts as spent."""
+
+
+class TicketError(FerroError):
+    """A ticket cannot be used: it was used or cancelled before, or belongs to another process. Nothing was drawn."""
 
 
 class WeakPrivacyWarning(UserWarning):

@@ -156,8 +156,8 @@ class NoiseSource(IntegerNoise):
         _validate.fits_in_memory("n", n)
         return _native.random_bytes(n, self._key())
 
-    def _key(self) -> builtins.bytes | None:
-        """Return the key for one call; None stands for a fresh one."""
+    def _key(self) -> builtins.bytes | _native.Permit | None:
+        """Return the key for one call; None stands for a fresh one, a permit for one that a ticket pays for."""
         return None
 
     def _filled(

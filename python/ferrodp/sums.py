@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _native, _sum_state, _trees, _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._sum_state import SumState
 from ferrodp._trees import Node
 from ferrodp._validate import Real
-from ferrodp.accounting.events import GaussianEvent, NonPrivateEvent, PrivacyEvent
+from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidType
 from ferrodp.random import NoiseSource, float_dtype, source_or_default
+from ferrodp.tickets import Ticket, checked, source_for
 
 __all__ = ["ClippedSum", "GridSum"]
 
@@ -97,6 +99,7 @@ class GridSum:
         noise_multiplier: Real,
         denominator: Real | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
         threads: int | None = None,
     ) -> Any:
         r"""Return the sum with exactly rounded Gaussian noise: the one thing here that may be published.
@@ -117,6 +120,10 @@ class GridSum:
             Divides the result: a *public* number, such as the expected number of rows, for a mean. Post-processing.
         source : NoiseSource, optional
             None, or a seeded source for tests.
+        ticket : Ticket, optional
+            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
+            random bit, and spent from then on, whatever happens. It must have been paid for a Gaussian event of this
+            noise multiplier; of half of it where the ticket speaks of replaced rows, which move the sum twice as far.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -131,6 +138,8 @@ class GridSum:
             Before anything is drawn.
         FerroError
             If the sum was released before.
+        TicketError
+            If `ticket` was used or cancelled before.
         InvalidArray
             If an array changed while it was being added: the sum's sensitivity is not certain any more.
         EntropyError
@@ -144,9 +153,27 @@ class GridSum:
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
         threads = _validate.threads(threads)
         drawn_from = source_or_default(source)
+        if ticket is not None:
+            replaced = checked(drawn_from, ticket).neighboring_relation is NeighboringRelation.REPLACE_ONE
+            paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
+            drawn_from = source_for(drawn_from, ticket, GaussianEvent(noise_multiplier=paid))
         out = np.empty(self._size, self._dtype)
+        observer = OBSERVER.get()
+        integers = None if observer is None else self._native.snapshot()[1]
         self._native.release(out, multiplier, divisor, drawn_from._key(), threads)
-        self._event = GaussianEvent(noise_multiplier=multiplier) if drawn_from.is_private else NonPrivateEvent()
+        event = GaussianEvent(noise_multiplier=multiplier)
+        self._event = event if drawn_from.is_private else NonPrivateEvent()
+        if observer is not None and integers is not None:
+            out = observer.saw(
+                self,
+                integers,
+                out,
+                event=event,
+                norm="L2",
+                sensitivity=self._clip_norm,
+                unit=self.granularity,
+                public=(f"denominator={divisor!r}",),
+            )
         return _trees.split(out, self._structure)
 
     @property

@@ -23,6 +23,7 @@ from ferrodp.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.errors import CalibrationError
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource, Scale
+from ferrodp.tickets import Ticket
 
 __all__ = ["DiscreteGaussianMechanism"]
 
@@ -208,7 +209,14 @@ class DiscreteGaussianMechanism:
 
     @overload
     def release(
-        self, value: int, *, out: None = ..., source: NoiseSource | None = ..., threads: int | None = ...
+        self,
+        value: int,
+        *,
+        out: None = ...,
+        source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
+        fixed_time: bool = ...,
+        threads: int | None = ...,
     ) -> int: ...
     @overload
     def release(
@@ -217,6 +225,8 @@ class DiscreteGaussianMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
+        fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
     def release(
@@ -225,6 +235,8 @@ class DiscreteGaussianMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+        fixed_time: bool = False,
         threads: int | None = None,
     ) -> Any:
         """Return `value` with discrete Gaussian noise in every coordinate.
@@ -242,6 +254,12 @@ class DiscreteGaussianMechanism:
             which is then noised in place without further memory, or else must not overlap it.
         source : NoiseSource, optional
             None, or a seeded source for tests.
+        ticket : Ticket, optional
+            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
+            random bit, and spent from then on, whatever happens.
+        fixed_time : bool
+            Whether drawing the noise must take a time that does not depend on it; only for σ ≤ 64. What is released is
+            distributed in the same way, so that nothing else about the guarantee changes.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -255,6 +273,8 @@ class DiscreteGaussianMechanism:
         ------
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
             Before anything is drawn or written, by type, dtype, shape and layout alone.
+        TicketError
+            If `ticket` was used or cancelled before: before anything is drawn or written.
         EntropyError
             If the operating system gives no key; `out` is as it was.
 
@@ -268,5 +288,15 @@ class DiscreteGaussianMechanism:
         =================================  =============================================================
         """
         return _release.release_integers(
-            "gaussian", self.scale, value, dimension=self.dimension, out=out, source=source, threads=threads
+            self,
+            "gaussian",
+            self.scale,
+            value,
+            sensitivity=self.l2_sensitivity,
+            dimension=self.dimension,
+            out=out,
+            source=source,
+            ticket=ticket,
+            fixed_time=fixed_time,
+            threads=threads,
         )

@@ -29,6 +29,7 @@ from ferrodp.accounting.events import DiscreteLaplaceEvent
 from ferrodp.accounting.single import SMALLEST_DELTA
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource, Scale
+from ferrodp.tickets import Ticket
 
 __all__ = ["DiscreteLaplaceMechanism"]
 
@@ -155,7 +156,14 @@ class DiscreteLaplaceMechanism:
 
     @overload
     def release(
-        self, value: int, *, out: None = ..., source: NoiseSource | None = ..., threads: int | None = ...
+        self,
+        value: int,
+        *,
+        out: None = ...,
+        source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
+        fixed_time: bool = ...,
+        threads: int | None = ...,
     ) -> int: ...
     @overload
     def release(
@@ -164,6 +172,8 @@ class DiscreteLaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
+        fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
     def release(
@@ -172,14 +182,26 @@ class DiscreteLaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+        fixed_time: bool = False,
         threads: int | None = None,
     ) -> Any:
         """Return `value` with discrete Laplace noise in every coordinate.
 
         The guarantee is spent by the first random bit, also if the result is thrown away. An array is one vector of any
         size: its coordinates share the sensitivity. Parameters, results, errors and edge cases are otherwise those of
-        `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm.
+        `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm; `fixed_time=True` is for b ≤ 2⁵⁰.
         """
         return _release.release_integers(
-            "laplace", self.scale, value, dimension=None, out=out, source=source, threads=threads
+            self,
+            "laplace",
+            self.scale,
+            value,
+            sensitivity=self.l1_sensitivity,
+            dimension=None,
+            out=out,
+            source=source,
+            ticket=ticket,
+            fixed_time=fixed_time,
+            threads=threads,
         )

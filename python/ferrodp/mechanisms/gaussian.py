@@ -8,6 +8,7 @@ from typing import Any, ClassVar, overload
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.events import GaussianEvent
 from ferrodp.accounting.gaussian import (
@@ -19,6 +20,7 @@ from ferrodp.accounting.gaussian import (
 from ferrodp.mechanisms import _release
 from ferrodp.mechanisms._release import Nonfinite
 from ferrodp.random import NoiseSource
+from ferrodp.tickets import Ticket
 
 __all__ = ["GaussianMechanism"]
 
@@ -143,6 +145,7 @@ class GaussianMechanism:
         *,
         out: None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         nonfinite: Nonfinite = ...,
         threads: int | None = ...,
     ) -> float: ...
@@ -153,6 +156,7 @@ class GaussianMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         nonfinite: Nonfinite = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
@@ -162,6 +166,7 @@ class GaussianMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
         nonfinite: Nonfinite = "zero",
         threads: int | None = None,
     ) -> Any:
@@ -182,6 +187,9 @@ class GaussianMechanism:
             which is then noised in place without further memory, or else must not overlap it.
         source : NoiseSource, optional
             None, or a seeded source for tests.
+        ticket : Ticket, optional
+            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
+            random bit, and spent from then on, whatever happens.
         nonfinite : {"zero", "raise"}
             "raise" refuses values that are not finite. *The error is itself a release about the data that nothing
             accounts for:* for debugging on data that is not private.
@@ -198,6 +206,8 @@ class GaussianMechanism:
         ------
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
             Before anything is drawn or written, by type, dtype, shape and layout alone.
+        TicketError
+            If `ticket` was used or cancelled before: before anything is drawn or written.
         EntropyError
             If the operating system gives no key; `out` is as it was.
 
@@ -210,14 +220,18 @@ class GaussianMechanism:
         array of size 0                    an array of size 0; the release counts all the same
         =================================  =============================================================
         """
-        if type(value) is float and out is None and source is None and nonfinite == "zero" and threads is None:
+        plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
+        if type(value) is float and plain and nonfinite == "zero":
             return _release.release_scalar(value, "gaussian", self.standard_deviation, self._scalar_grid, None)
         return _release.release(
+            self,
             "gaussian",
             self.standard_deviation,
             value,
+            sensitivity=self.l2_sensitivity,
             out=out,
             source=source,
+            ticket=ticket,
             nonfinite=nonfinite,
             threads=threads,
         )

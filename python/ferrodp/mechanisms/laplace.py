@@ -9,12 +9,14 @@ from typing import Any, ClassVar, overload
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting import laplace as curve
 from ferrodp.accounting.events import LaplaceEvent
 from ferrodp.mechanisms import _release
 from ferrodp.mechanisms._release import Nonfinite
 from ferrodp.random import NoiseSource
+from ferrodp.tickets import Ticket
 
 __all__ = ["LaplaceMechanism"]
 
@@ -130,6 +132,7 @@ class LaplaceMechanism:
         *,
         out: None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         nonfinite: Nonfinite = ...,
         threads: int | None = ...,
     ) -> float: ...
@@ -140,6 +143,7 @@ class LaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
         nonfinite: Nonfinite = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
@@ -149,6 +153,7 @@ class LaplaceMechanism:
         *,
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
         nonfinite: Nonfinite = "zero",
         threads: int | None = None,
     ) -> Any:
@@ -158,14 +163,18 @@ class LaplaceMechanism:
         coordinates share the sensitivity. Parameters, results, errors and edge cases are those of
         `GaussianMechanism.release`, with the L1 norm in place of the L2 norm.
         """
-        if type(value) is float and out is None and source is None and nonfinite == "zero" and threads is None:
+        plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
+        if type(value) is float and plain and nonfinite == "zero":
             return _release.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)
         return _release.release(
+            self,
             "laplace",
             self.scale,
             value,
+            sensitivity=self.l1_sensitivity,
             out=out,
             source=source,
+            ticket=ticket,
             nonfinite=nonfinite,
             threads=threads,
         )

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
+from ferrodp._observer import drawn_in_place
 from ferrodp._validate import Real
 from ferrodp.accounting._certified import Arithmetic, Interval, float_up, point, tight
 from ferrodp.accounting.events import RandomizedResponseEvent
 from ferrodp.errors import CalibrationError, InvalidArray, InvalidArrayType
 from ferrodp.mechanisms import _release
-from ferrodp.random import NoiseSource, source_or_default
+from ferrodp.random import NoiseSource
+from ferrodp.tickets import Ticket
 
 __all__ = ["RandomizedResponse"]
 
@@ -154,7 +156,12 @@ class RandomizedResponse:
         return max(float_up(tight(enclose, _DIGITS).upper), 0.0)
 
     def release(
-        self, answers: Any, *, source: NoiseSource | None = None, threads: int | None = None
+        self,
+        answers: Any,
+        *,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+        threads: int | None = None,
     ) -> npt.NDArray[Any] | int | bool:
         """Return the answers, each randomized independently.
 
@@ -165,6 +172,9 @@ class RandomizedResponse:
             0: whether an answer is valid is data.
         source : NoiseSource, optional
             None, or a seeded source for tests.
+        ticket : Ticket, optional
+            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
+            random bit, and spent from then on, whatever happens. One pays for one answer of each unit.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -177,6 +187,8 @@ class RandomizedResponse:
         ------
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
             Before anything is drawn, by type, dtype and shape alone.
+        TicketError
+            If `ticket` was used or cancelled before: before anything is drawn or written.
         EntropyError
             If the operating system gives no key.
 
@@ -188,7 +200,7 @@ class RandomizedResponse:
         array of size 0                    an array of size 0
         =================================  =============================================================
         """
-        drawn_from = source_or_default(source)
+        drawn_from = _release.source_of(self, source, ticket)
         threads = _validate.threads(threads)
         scalar = isinstance(answers, (bool, int, np.bool_, np.integer))
         array = np.array(answers) if isinstance(answers, (bool, np.bool_)) else answers
@@ -200,7 +212,11 @@ class RandomizedResponse:
             raise InvalidArray(f"answers must have a dtype that holds {self.num_categories} categories, got uint8")
         _validate.fits_in_memory("answers", array.nbytes)
         out = np.array(array, order="C", copy=True)
-        _native.randomize_responses(out, self.noise_parameter, self.num_categories, drawn_from._key(), threads)
+
+        def draw(into: npt.NDArray[Any]) -> None:
+            _native.randomize_responses(into, self.noise_parameter, self.num_categories, drawn_from._key(), threads)
+
+        drawn_in_place(out, draw, self, "L0", 1)  # one unit, one answer
         if scalar:
             return bool(out) if boolean else int(out)
         return out.view(np.bool_) if boolean else out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
-from ferrodp.accounting.events import EpsilonDeltaEvent, ExponentialMechanismEvent
+from ferrodp.accounting.events import EpsilonDeltaEvent, ExponentialMechanismEvent, PrivacyEvent
 from ferrodp.errors import InvalidArray, InvalidType
 from ferrodp.mechanisms import _pure, _release
-from ferrodp.random import NoiseSource, source_or_default
+from ferrodp.random import NoiseSource
+from ferrodp.tickets import Ticket
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "ReportNoisyMax"]
 
@@ -25,7 +28,7 @@ _FLOAT64 = (np.dtype(np.float64),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Selection:
+class _Selection(ABC):
     """The largest of the utilities plus noise, in real numbers; the subclasses say which noise."""
 
     guarantee: ClassVar[str] = "exact"
@@ -74,6 +77,11 @@ class _Selection:
         return mechanism
 
     @property
+    @abstractmethod
+    def event(self) -> PrivacyEvent:
+        """What an accountant needs to know about one choice."""
+
+    @property
     def _pure_epsilon(self) -> Fraction:
         return (1 if self.monotonic else 2) * Fraction(self.sensitivity) / Fraction(self.scale)
 
@@ -86,10 +94,22 @@ class _Selection:
         return _pure.delta(self._pure_epsilon, _validate.non_negative("epsilon", epsilon, toward="down"))
 
     @overload
-    def release(self, utilities: npt.ArrayLike, *, candidates: None = ..., source: NoiseSource | None = ...) -> int: ...
+    def release(
+        self,
+        utilities: npt.ArrayLike,
+        *,
+        candidates: None = ...,
+        source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
+    ) -> int: ...
     @overload
     def release(
-        self, utilities: npt.ArrayLike, *, candidates: Sequence[Candidate], source: NoiseSource | None = ...
+        self,
+        utilities: npt.ArrayLike,
+        *,
+        candidates: Sequence[Candidate],
+        source: NoiseSource | None = ...,
+        ticket: Ticket | None = ...,
     ) -> Candidate: ...
     def release(
         self,
@@ -97,6 +117,7 @@ class _Selection:
         *,
         candidates: Sequence[Any] | None = None,
         source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
     ) -> Any:
         """Return the index of the chosen candidate, or the candidate itself.
 
@@ -109,6 +130,9 @@ class _Selection:
             What is chosen from: public, of the same length.
         source : NoiseSource, optional
             None, or a seeded source for tests.
+        ticket : Ticket, optional
+            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
+            random bit, and spent from then on, whatever happens.
 
         Returns
         -------
@@ -119,6 +143,8 @@ class _Selection:
         ------
         InvalidArray, InvalidArrayType, InvalidType
             Before anything is drawn, by type, dtype, shape and length alone.
+        TicketError
+            If `ticket` was used or cancelled before: before anything is drawn or written.
         EntropyError
             If the operating system gives no key.
 
@@ -134,13 +160,25 @@ class _Selection:
 
         A million candidates take some milliseconds.
         """
-        drawn_from = source_or_default(source)
+        drawn_from = _release.source_of(self, source, ticket)
         values = _utilities(utilities)
         if candidates is not None and not isinstance(candidates, (Sequence, np.ndarray)):
             raise InvalidType(f"candidates must be a sequence, got {type(candidates).__name__}")
         if candidates is not None and len(candidates) != values.size:
             raise InvalidArray(f"candidates must be as many as utilities, got {len(candidates)} and {values.size}")
         chosen = _native.choose_candidate(values, self._noise, 1.0, self.scale, 1, drawn_from._key())
+        observer = OBSERVER.get()
+        if observer is not None:
+            seen = observer.saw(
+                self,
+                values,
+                chosen,
+                event=self.event,
+                norm="Linf",
+                sensitivity=self.sensitivity,
+                public=(f"candidates={candidates!r}",),
+            )
+            chosen = int(seen)
         return chosen if candidates is None else candidates[chosen]
 
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.events import NeighboringRelation
-from ferrodp.errors import InvalidType
+from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource, source_or_default
+from ferrodp.tickets import Ticket, checked, source_for, sources_for
 
 Mechanism = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
 
@@ -26,6 +27,7 @@ class Budget(NamedTuple):
     max_contributions: int
     relation: NeighboringRelation
     source: NoiseSource
+    ticket: Ticket | None
 
     @property
     def unit(self) -> str:
@@ -41,6 +43,22 @@ class Budget(NamedTuple):
     def half(self) -> Budget:
         """Return the same with half the ε and half the δ: exact, for both are floats."""
         return self._replace(epsilon=self.epsilon / 2.0, delta=self.delta / 2.0)
+
+    def sources(self, *events: PrivacyEvent) -> list[NoiseSource]:
+        """Return what each of the releases draws from that together are the statistic, and have the (ε, δ) asked for.
+
+        A ticket pays for their events, or for that (ε, δ): then it is one payment for all of them.
+        """
+        if self.ticket is None:
+            return [self.source] * len(events)
+        relation = checked(self.source, self.ticket).neighboring_relation
+        if relation is not self.relation:
+            rule = f"neighboring_relation must be that of the ticket, {relation.name}, got {self.relation.name}"
+            raise InvalidParameter(rule)
+        asked = EpsilonDeltaEvent(epsilon=self.epsilon, delta=self.delta)
+        if self.ticket.pays_for(asked):
+            return [source_for(self.source, self.ticket, asked)] * len(events)
+        return sources_for(self.source, self.ticket, events)
 
     def mechanism(self, *, l1_sensitivity: int, squared_l2_sensitivity: int, dimension: int) -> Mechanism:
         """Return the mechanism for an integer statistic: discrete Laplace for δ = 0, discrete Gaussian otherwise."""
@@ -69,6 +87,7 @@ def budget(
     max_contributions: int,
     neighboring_relation: NeighboringRelation,
     source: NoiseSource | None,
+    ticket: Ticket | None,
 ) -> Budget:
     """Check the parameters."""
     if not isinstance(neighboring_relation, NeighboringRelation):
@@ -80,6 +99,7 @@ def budget(
         _validate.count("max_contributions", max_contributions, maximum=2**20),
         neighboring_relation,
         source_or_default(source),
+        ticket,
     )
 
 

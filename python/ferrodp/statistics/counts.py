@@ -13,8 +13,9 @@ from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics._column import column
+from ferrodp.statistics._column import column, nullable_column
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.tickets import Ticket
 
 __all__ = ["private_count", "private_histogram"]
 
@@ -30,6 +31,7 @@ def private_count(
     max_contributions: int = 1,
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
 ) -> Estimate:
     """Return how many rows a column has, or how many are true in a column of truth values, with integer noise.
 
@@ -49,6 +51,10 @@ def private_count(
         `REPLACE_ONE` makes the number of rows public, so that only truth values can be counted.
     source : NoiseSource, optional
         None, or a seeded source for tests.
+    ticket : Ticket, optional
+        What pays for the release: see `ferrodp.tickets`. It must have been paid for the `event` of the result, or for
+        an `EpsilonDeltaEvent` of this ε and δ, under the same neighboring relation. It is armed after every check,
+        right before the first random bit, and spent from then on, whatever happens.
 
     Returns
     -------
@@ -59,12 +65,14 @@ def private_count(
     ------
     InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
         Before anything is drawn, by type, dtype and shape alone.
+    TicketError
+        If `ticket` was used or cancelled before: before anything is drawn.
 
     Notes
     -----
     Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009, for the discrete
     Laplace law; Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020. Sensitivity:
-    `max_contributions`, exactly. Missing truth values count as false.
+    `max_contributions`, exactly. Missing truth values count as false, missing numbers as rows.
 
     Examples
     --------
@@ -74,19 +82,21 @@ def private_count(
     >>> type(estimate.value), round(estimate.standard_error, 2)
     (<class 'int'>, 1.36)
     """
-    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source)
+    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     array = column(values)
     if spent.replaces and array.dtype != np.bool_:
         raise InvalidParameter("values must be truth values under REPLACE_ONE, where the number of rows is public")
     moved = spent.max_contributions
     mechanism = spent.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
     exact = int(np.count_nonzero(array)) if array.dtype == np.bool_ else array.size
+    event = mechanism.event
+    (source,) = spent.sources(event)
     return Estimate(
-        value=mechanism.release(exact, source=spent.source),
+        value=mechanism.release(exact, source=source),
         standard_error=mechanism.standard_deviation,
         epsilon=spent.epsilon,
         delta=spent.delta,
-        event=mechanism.event,
+        event=event,
         unit=spent.unit,
         neighboring_relation=spent.relation,
     )
@@ -102,6 +112,7 @@ def private_histogram(
     max_contributions: int = 1,
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
 ) -> Estimate:
     """Return how many rows fall into each public bin or category, with integer noise on every count.
 
@@ -111,7 +122,7 @@ def private_histogram(
     ----------
     values : array, Series or list, one-dimensional
         Truth values, integers or floats.
-    epsilon, delta, max_contributions, neighboring_relation, source
+    epsilon, delta, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
     bins : sequence of float
         Public edges in ascending order; bin i holds edges[i] ≤ x < edges[i + 1], the last one its upper edge too.
@@ -131,8 +142,9 @@ def private_histogram(
 
     Notes
     -----
-    Rows outside all bins, NaN among them, are not counted, and nobody learns how many there were. Sensitivities for k =
-    `max_contributions` rows: L1 k and L2 k if a unit is added or removed; 2k and √2·k if it is replaced.
+    Rows outside all bins, NaN and nulls among them, are not counted, and nobody learns how many there were.
+    Sensitivities for k = `max_contributions` rows: L1 k and L2 k if a unit is added or removed; 2k and √2·k if it is
+    replaced.
     Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006, Section 3.
 
     Examples
@@ -142,8 +154,8 @@ def private_histogram(
     >>> estimate.value.shape, estimate.value.dtype
     ((3,), dtype('int64'))
     """
-    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source)
-    array = column(values)
+    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
+    array = nullable_column(values).present
     if (bins is None) == (categories is None):
         raise InvalidParameter("exactly one of bins and categories must be given")
     edges = None if bins is None else _ascending(bins)
@@ -156,13 +168,15 @@ def private_histogram(
         dimension=max(size, 2) if spent.replaces else size,
     )
     counts = _binned(array, edges) if edges is not None else _counted(array, known)
-    mechanism.release(counts, out=counts, source=spent.source)
+    event = mechanism.event
+    (source,) = spent.sources(event)
+    mechanism.release(counts, out=counts, source=source)
     return Estimate(
         value=counts,
         standard_error=mechanism.standard_deviation,
         epsilon=spent.epsilon,
         delta=spent.delta,
-        event=mechanism.event,
+        event=event,
         unit=spent.unit,
         neighboring_relation=spent.relation,
     )

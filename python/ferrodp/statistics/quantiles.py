@@ -17,6 +17,7 @@ from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import bounds, budget
 from ferrodp.statistics._column import column, finite_floats
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.tickets import Ticket
 
 __all__ = ["private_quantile"]
 
@@ -36,6 +37,7 @@ def private_quantile(
     max_contributions: int = 1,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
 ) -> Estimate:
     """Return one of many public candidates, most likely one near the quantile.
 
@@ -51,7 +53,7 @@ def private_quantile(
         The candidates are `num_candidates` evenly spaced numbers from one to the other.
     candidates : array of float
         Or these: public, finite, not taken from the data.
-    epsilon, max_contributions, neighboring_relation, source
+    epsilon, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
 
     Returns
@@ -69,7 +71,7 @@ def private_quantile(
     With q = a/b, a candidate c has utility −|(b − a)·#{x < c} − a·#{x > c}|, an integer that is 0 at the quantile. A
     row that comes or goes moves it by at most max(a, b − a), one that is replaced by at most b: exact in machine
     arithmetic. Smith, "Privacy-preserving statistical estimation with optimal convergence rates", STOC 2011,
-    Algorithm 2, over a grid. Values that are not finite count as 0.
+    Algorithm 2, over a grid. Values that are missing or not finite count as 0.
 
     Examples
     --------
@@ -78,7 +80,7 @@ def private_quantile(
     >>> abs(float(estimate) - 5_000.0) < 100.0
     True
     """
-    spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source)
+    spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
     _validate.probability("quantile", quantile)
     ratio = Fraction(_validate.exact("quantile", quantile)).limit_denominator(_DENOMINATOR)
     points = _points(bounds, candidates, num_candidates)
@@ -92,12 +94,14 @@ def private_quantile(
     less = np.searchsorted(ordered, points, side="left")
     more = array.size - np.searchsorted(ordered, points, side="right")
     utilities = -np.abs(below * less - above * more).astype(np.float64)
+    event = mechanism.event
+    (source,) = spent.sources(event)
     return Estimate(
-        value=float(points[mechanism.release(utilities, source=spent.source)]),
+        value=float(points[mechanism.release(utilities, source=source)]),
         standard_error=None,
         epsilon=spent.epsilon,
         delta=0.0,
-        event=mechanism.event,
+        event=event,
         unit=spent.unit,
         neighboring_relation=spent.relation,
     )

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp._validate import Real
-from ferrodp.accounting.events import ComposedEvent, NeighboringRelation
+from ferrodp.accounting.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.errors import InvalidParameter
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget, Mechanism, bounds, budget
 from ferrodp.statistics._column import column, finite_floats
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.tickets import Ticket
 
 __all__ = ["private_mean", "private_sum"]
 
@@ -58,6 +59,7 @@ def private_sum(
     max_contributions: int = 1,
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
 ) -> Estimate:
     """Return the sum of a column whose values are clamped to public bounds, with noise on an integer grid.
 
@@ -69,7 +71,7 @@ def private_sum(
         Truth values, integers or floats; numpy, pandas or polars.
     bounds : (float, float)
         Smallest and largest value a row may add: public, not taken from the data; 0 or from 1e-250 to 1e300 in size.
-    epsilon, delta, max_contributions, neighboring_relation, source
+    epsilon, delta, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
 
     Returns
@@ -90,7 +92,7 @@ def private_sum(
     it. Cutting biases the sum by less than one step a row.
 
     =========================  ==============================================
-    value NaN or infinite      counts as 0, clamped to the bounds
+    value NaN, infinite, null  counts as 0, clamped to the bounds
     value beyond the bounds    counts as the bound
     empty column               noise alone
     =========================  ==============================================
@@ -103,17 +105,20 @@ def private_sum(
     (<class 'float'>, 141)
     """
     lower, upper = _bounds(bounds)
-    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source)
+    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     array = _summable(values)
     grid = _grid(lower, upper)
     mechanism = _mechanism(spent, grid)
-    total = mechanism.release(grid.total(array), source=spent.source)
+    exact = grid.total(array)
+    event = mechanism.event
+    (source,) = spent.sources(event)
+    total = mechanism.release(exact, source=source)
     return Estimate(
         value=float(total * grid.width),
         standard_error=mechanism.standard_deviation * grid.width,
         epsilon=spent.epsilon,
         delta=spent.delta,
-        event=mechanism.event,
+        event=event,
         unit=spent.unit,
         neighboring_relation=spent.relation,
     )
@@ -128,6 +133,7 @@ def private_mean(
     max_contributions: int = 1,
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
 ) -> Estimate:
     """Return the mean of a column whose values are clamped to public bounds.
 
@@ -137,7 +143,7 @@ def private_mean(
 
     Parameters
     ----------
-    values, bounds, epsilon, delta, max_contributions, neighboring_relation, source
+    values, bounds, epsilon, delta, max_contributions, neighboring_relation, source, ticket
         As for `private_sum`.
 
     Returns
@@ -155,8 +161,8 @@ def private_mean(
     -----
     What is summed is the distance from the middle of the bounds, which halves the sensitivity; the ratio, and
     clamping it to the bounds, are post-processing. Li, Lyu, Su, Yang, "Differential privacy: from theory to
-    practice", 2016, Section 2. Values that are not finite count as the number within the bounds nearest to 0; an
-    empty column gives the middle, noise apart.
+    practice", 2016, Section 2. Values that are missing or not finite count as the number within the bounds nearest
+    to 0; an empty column gives the middle, noise apart.
 
     Examples
     --------
@@ -166,7 +172,7 @@ def private_mean(
     True
     """
     lower, upper = _bounds(bounds)
-    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source)
+    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     array = _summable(values)
     middle = 0.5 * lower + 0.5 * upper
     reach = max(upper - middle, middle - lower)
@@ -176,14 +182,18 @@ def private_mean(
     centered = np.clip(finite_floats(array), lower, upper) - middle  # clamped again below: rounding cannot matter
     part = spent if spent.replaces else spent.half()
     mechanism = _mechanism(part, grid)
-    event: Any = mechanism.event
+    exact = grid.total(centered)
+    event: PrivacyEvent = mechanism.event
     rows = array.size
-    if not spent.replaces:
+    if spent.replaces:
+        (source,) = spent.sources(event)
+    else:
         moved = spent.max_contributions
         counter = part.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
         event = ComposedEvent(events=(counter.event, mechanism.event))
-        rows = counter.release(rows, source=spent.source)
-    total = mechanism.release(grid.total(centered), source=spent.source)
+        of_rows, source = spent.sources(*event.events)
+        rows = counter.release(rows, source=of_rows)
+    total = mechanism.release(exact, source=source)
     ratio = total * grid.width / max(rows, 1)
     return Estimate(
         value=min(max(middle + ratio, lower), upper),

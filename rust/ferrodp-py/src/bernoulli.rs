@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error::Result;
 use crate::isa;
-use crate::noise::key_or_fresh;
+use crate::permit::KeyArg;
 
 /// Fills a C-contiguous array of bytes with coins of one γ, a ratio.
 #[pyfunction]
@@ -20,12 +20,12 @@ fn toss_coins(
     coins: &Bound<'_, PyArrayDyn<u8>>,
     numerator: u64,
     denominator: u64,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let mut coins = coins.try_readwrite().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let coins = coins.as_slice_mut().map_err(PyErr::from)?;
-    let (isa, key) = (isa::active()?, key_or_fresh(key)?);
+    let (isa, key) = (isa::active()?, key.draw(py)?);
     let threads = threads.unwrap_or_else(|| default_threads(coins.len()));
     Ok(py.detach(|| toss(isa, &key, (numerator, denominator), coins, threads))?)
 }
@@ -36,12 +36,12 @@ fn toss_coins(
 fn toss_each_coin(
     py: Python<'_>,
     gammas: &Bound<'_, PyArrayDyn<f64>>,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let mut gammas = gammas.try_readwrite().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let gammas = gammas.as_slice_mut().map_err(PyErr::from)?;
-    let (isa, key) = (isa::active()?, key_or_fresh(key)?);
+    let (isa, key) = (isa::active()?, key.draw(py)?);
     let threads = threads.unwrap_or_else(|| default_threads(gammas.len()));
     Ok(py.detach(|| toss_each(isa, &key, gammas, threads))?)
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, clip_one, clip_rows, divide};
-use ferrodp_core::sample;
+use ferrodp_core::sample::{self, Noise};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::array::{Floats, FloatsMut, FloatsMutAll, rows, slices, slices_mut};
 use crate::error::{Error, Result};
 use crate::isa;
-use crate::noise::key_or_fresh;
+use crate::permit::KeyArg;
 
 /// Returns the clip norm for rows of that dtype.
 fn clip_norm(value: f64, dtype: &str) -> Result<ClipNorm> {
@@ -50,6 +50,16 @@ impl State {
     fn open(&mut self) -> Result<&mut GridSum> {
         if self.released { Err(Error::state("this sum has been released; start a new one")) } else { Ok(&mut self.sum) }
     }
+
+    /// Returns the noise of a release to `length` values, after everything that could refuse it.
+    fn check(&mut self, noise_multiplier: f64, length: usize) -> Result<Noise> {
+        let sum = self.open()?;
+        let needed = sum.integers()?.len();
+        if needed != length {
+            return Err(ferrodp_core::Error::Length { name: "out", given: length, needed }.into());
+        }
+        Ok(sum.clip().noise(noise_multiplier)?)
+    }
 }
 
 /// The integers behind `ferrodp.GridSum` and `ferrodp.ClippedSum`.
@@ -83,17 +93,17 @@ impl PyGridSum {
         out: &mut [T],
         noise_multiplier: f64,
         denominator: Option<f64>,
-        key: Option<[u8; 32]>,
+        key: KeyArg<'_>,
         threads: Option<NonZeroUsize>,
     ) -> Result<()> {
         let isa = isa::active()?;
         let threads = threads.unwrap_or_else(|| default_threads(out.len()));
+        py.detach(|| self.lock().check(noise_multiplier, out.len()))?;
+        // A ticket's Python code runs here, so not under the lock; another thread may release the sum meanwhile.
+        let key = key.draw(py)?;
         py.detach(|| {
             let mut state = self.lock();
-            let sum = state.open()?;
-            let noise = sum.clip().noise(noise_multiplier)?;
-            sum.integers()?;
-            let key = key_or_fresh(key)?;
+            let noise = state.check(noise_multiplier, out.len())?;
             state.released = true;
             state.sum.release(isa, &key, &noise, out, threads)?;
             if let Some(denominator) = denominator {
@@ -202,7 +212,7 @@ impl PyGridSum {
         out: &Bound<'_, PyAny>,
         noise_multiplier: f64,
         denominator: Option<f64>,
-        key: Option<[u8; 32]>,
+        key: KeyArg<'_>,
         threads: Option<NonZeroUsize>,
     ) -> Result<()> {
         match FloatsMut::new(out)? {

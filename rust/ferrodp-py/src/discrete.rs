@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::array::WholesMut;
 use crate::error::Result;
 use crate::isa;
-use crate::noise::key_or_fresh;
+use crate::permit::KeyArg;
 
 /// Laws that were used lately, the last one in front. Setting one up costs as much as some thousand samples.
 static RECENT: Mutex<VecDeque<Kept>> = Mutex::new(VecDeque::new());
@@ -63,7 +63,7 @@ fn add_discrete_noise_in_fixed_time(
     law: &str,
     numerator: u64,
     denominator: u64,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let law = fixed_time(law_of(law)?, Scale::from_ratio(numerator, denominator)?)?;
@@ -77,11 +77,11 @@ fn add_discrete_noise_in_fixed_time(
 fn steady<T: Whole>(
     py: Python<'_>,
     law: &FixedTime,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
     values: &mut [T],
 ) -> Result<()> {
-    let (isa, key) = (isa::active()?, key_or_fresh(key)?);
+    let (isa, key) = (isa::active()?, key.draw(py)?);
     let threads = threads.unwrap_or_else(|| default_threads(values.len()));
     py.detach(|| law.add(isa, &key, values, threads));
     Ok(())
@@ -104,7 +104,7 @@ fn add_discrete_noise(
     law: &str,
     numerator: u64,
     denominator: u64,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let (law, scale) = (law_of(law)?, Scale::from_ratio(numerator, denominator)?);
@@ -119,12 +119,12 @@ fn draw<T: Whole>(
     py: Python<'_>,
     law: Law,
     scale: Scale,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
     values: &mut [T],
 ) -> Result<()> {
     let isa = isa::active()?;
-    let key = key_or_fresh(key)?;
+    let key = key.draw(py)?;
     let threads = threads.unwrap_or_else(|| default_threads(values.len()));
     py.detach(|| discrete(law, scale).add(isa, &key, values, threads));
     Ok(())

@@ -24,6 +24,11 @@ impl Error {
     pub(crate) fn state(message: &str) -> Self {
         Self(Python::attach(|py| exception(py, "FerroError", message.to_owned())))
     }
+
+    /// A `TicketError`: a release is not paid for.
+    pub(crate) fn ticket(message: &str) -> Self {
+        Self(Python::attach(|py| exception(py, "TicketError", message.to_owned())))
+    }
 }
 
 impl From<std::collections::TryReserveError> for Error {

@@ -11,6 +11,7 @@ mod discrete;
 mod error;
 mod isa;
 mod noise;
+mod permit;
 mod respond;
 mod select;
 
@@ -31,6 +32,7 @@ mod _native {
         clip::register(module)?;
         discrete::register(module)?;
         noise::register(module)?;
+        permit::register(module)?;
         respond::register(module)?;
         select::register(module)
     }

@@ -13,6 +13,7 @@ use pyo3::types::PyBytes;
 use crate::array::FloatsMut;
 use crate::error::Result;
 use crate::isa;
+use crate::permit::KeyArg;
 
 /// Returns the law of that name.
 fn law(name: &str) -> PyResult<Law> {
@@ -21,11 +22,6 @@ fn law(name: &str) -> PyResult<Law> {
         "laplace" => Ok(Law::Laplace),
         _ => Err(PyValueError::new_err("law must be 'gaussian' or 'laplace'")),
     }
-}
-
-/// Returns the key of a seeded source, or a fresh one.
-pub(crate) fn key_or_fresh(key: Option<[u8; 32]>) -> core::result::Result<Key, ferrodp_core::Error> {
-    key.map_or_else(Key::fresh, |bytes| Ok(Key::from_bytes(bytes)))
 }
 
 /// Returns noise for values of type `T`.
@@ -47,7 +43,7 @@ fn add_noise(
     #[pyo3(from_py_with = law_of)] law: Law,
     scale: f64,
     exponent: Option<i32>,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
     overwrite: bool,
 ) -> Result<()> {
@@ -71,13 +67,13 @@ fn law_of(name: &Bound<'_, PyAny>) -> PyResult<Law> {
 fn draw<T: Element>(
     py: Python<'_>,
     noise: &Noise,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
     overwrite: bool,
     values: &mut [T],
 ) -> Result<()> {
     let isa = isa::active()?;
-    let key = key_or_fresh(key)?;
+    let key = key.draw(py)?;
     let threads = threads.unwrap_or_else(|| default_threads(values.len()));
     py.detach(
         || if overwrite { noise.fill(isa, &key, values, threads) } else { noise.add(isa, &key, values, threads) },
@@ -88,10 +84,17 @@ fn draw<T: Element>(
 /// Returns `value` with noise: one float64 sample.
 #[pyfunction]
 #[pyo3(signature = (value, law, scale, exponent, key, /))]
-fn release_scalar(value: f64, law: &str, scale: f64, exponent: Option<i32>, key: Option<[u8; 32]>) -> Result<f64> {
+fn release_scalar(
+    py: Python<'_>,
+    value: f64,
+    law: &str,
+    scale: f64,
+    exponent: Option<i32>,
+    key: KeyArg<'_>,
+) -> Result<f64> {
     let noise = noise::<f64>(self::law(law)?, scale, exponent)?;
     let isa = isa::active()?;
-    let key = key_or_fresh(key)?;
+    let key = key.draw(py)?;
     let mut values = [value];
     noise.add(isa, &key, &mut values, NonZeroUsize::MIN);
     Ok(values[0])
@@ -100,10 +103,10 @@ fn release_scalar(value: f64, law: &str, scale: f64, exponent: Option<i32>, key:
 /// Returns `length` bytes of a fresh keystream, or of a given key's.
 #[pyfunction]
 #[pyo3(signature = (length, key, /))]
-fn random_bytes(py: Python<'_>, length: usize, key: Option<[u8; 32]>) -> Result<Bound<'_, PyBytes>> {
+fn random_bytes<'py>(py: Python<'py>, length: usize, key: KeyArg<'py>) -> Result<Bound<'py, PyBytes>> {
     let isa = isa::active()?;
-    let key = key_or_fresh(key)?;
     let bytes = PyBytes::new_with(py, length, |out| {
+        let key = key.draw(py)?;
         py.detach(|| Keystream::new(isa, &key).fill(0, 0, out));
         Ok(())
     })?;

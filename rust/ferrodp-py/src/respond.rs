@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error::Result;
 use crate::isa;
-use crate::noise::key_or_fresh;
+use crate::permit::KeyArg;
 
 /// Randomizes a C-contiguous array of categories (uint8, int32 or int64), in place.
 #[pyfunction]
@@ -20,7 +20,7 @@ fn randomize_responses(
     array: &Bound<'_, PyAny>,
     noise_parameter: f64,
     categories: u64,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let response = Response::new(noise_parameter, categories)?;
@@ -40,13 +40,13 @@ fn apply<T: Category + numpy::Element>(
     py: Python<'_>,
     response: Response,
     array: &Bound<'_, PyArrayDyn<T>>,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let mut array = array.try_readwrite().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let answers = array.as_slice_mut().map_err(PyErr::from)?;
     let isa = isa::active()?;
-    let key = key_or_fresh(key)?;
+    let key = key.draw(py)?;
     let threads = threads.unwrap_or_else(|| default_threads(answers.len()));
     py.detach(|| response.apply(isa, &key, answers, threads));
     Ok(())

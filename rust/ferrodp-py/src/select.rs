@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::isa;
-use crate::noise::key_or_fresh;
+use crate::permit::KeyArg;
 
 /// Returns the index of the chosen candidate.
 #[pyfunction]
@@ -19,7 +19,7 @@ fn choose_candidate(
     epsilon: f64,
     sensitivity: f64,
     factor: u8,
-    key: Option<[u8; 32]>,
+    key: KeyArg<'_>,
 ) -> Result<usize> {
     let noise = match noise {
         "gumbel" => Noise::Gumbel,
@@ -29,9 +29,12 @@ fn choose_candidate(
     };
     let rate = Rate::new(epsilon, sensitivity, factor)?;
     let isa = isa::active()?;
-    let key = key_or_fresh(key)?;
     let utilities = utilities.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let slice = utilities.as_slice().map_err(PyErr::from)?;
+    if slice.is_empty() {
+        return Err(PyValueError::new_err("utilities must not be empty").into());
+    }
+    let key = key.draw(py)?;
     Ok(py.detach(|| choose(noise, rate, isa, &key, slice))?)
 }
 
@@ -46,8 +49,9 @@ struct Threshold {
 impl Threshold {
     #[new]
     #[pyo3(signature = (threshold, threshold_scale, query_scale, key, /))]
-    fn new(threshold: f64, threshold_scale: f64, query_scale: f64, key: Option<[u8; 32]>) -> Result<Self> {
-        let (isa, key) = (isa::active()?, key_or_fresh(key)?);
+    fn new(py: Python<'_>, threshold: f64, threshold_scale: f64, query_scale: f64, key: KeyArg<'_>) -> Result<Self> {
+        NoisyThreshold::check(threshold, threshold_scale, query_scale)?;
+        let (isa, key) = (isa::active()?, key.draw(py)?);
         let noisy = NoisyThreshold::new(threshold, threshold_scale, query_scale, isa, &key)?;
         Ok(Self { noisy, process: std::process::id() })
     }
@@ -60,13 +64,13 @@ impl Threshold {
 
     /// Whether `value` plus noise of its own is at or above the noisy threshold.
     #[pyo3(signature = (value, key, /))]
-    fn is_reached(&self, value: f64, key: Option<[u8; 32]>) -> Result<bool> {
+    fn is_reached(&self, py: Python<'_>, value: f64, key: KeyArg<'_>) -> Result<bool> {
         if !self.is_own() {
             return Err(Error::state(
                 "a noisy threshold cannot be used in a forked child: its noise would serve twice",
             ));
         }
-        let key = key_or_fresh(key)?;
+        let key = key.draw(py)?;
         Ok(self.noisy.is_reached(value, &key))
     }
 }

@@ -35,6 +35,15 @@ impl NoisyThreshold {
     /// # Errors
     /// If the threshold is not finite, or a scale is not from 1e-300 to 1e300.
     pub fn new(threshold: f64, threshold_scale: f64, query_scale: f64, isa: Isa, key: &Key) -> Result<Self, Error> {
+        Self::check(threshold, threshold_scale, query_scale)?;
+        Ok(Self { threshold, threshold_scale, query_scale, isa, keystream: Keystream::new(isa, key) })
+    }
+
+    /// Returns if [`Self::new`] would accept these, which needs no key.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn check(threshold: f64, threshold_scale: f64, query_scale: f64) -> Result<(), Error> {
         if !threshold.is_finite() {
             return Err(Error::parameter("threshold", threshold, "finite"));
         }
@@ -43,7 +52,7 @@ impl NoisyThreshold {
                 return Err(Error::parameter(name, scale, "from 1e-300 to 1e300"));
             }
         }
-        Ok(Self { threshold, threshold_scale, query_scale, isa, keystream: Keystream::new(isa, key) })
+        Ok(())
     }
 
     /// Whether `query + ν` is at or above the noisy threshold, `ν` being Laplace noise under `key`, which must serve this

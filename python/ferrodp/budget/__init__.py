@@ -1,0 +1,13 @@
+"""The budget: a ledger on disk that no crash, race or restart can make forget what was spent.
+
+A ledger holds *scopes*, each with a promise (ε, δ) about one collection of data. Whoever wants to release something
+reserves its cost first and gets a *ticket*; with the ticket the release is made. What was armed is spent.
+"""
+
+from ferrodp.budget._records import Head
+from ferrodp.budget.lease import Lease
+from ferrodp.budget.ledger import PrivacyLedger
+from ferrodp.budget.report import Reading, ScopeReport
+from ferrodp.tickets import Ticket, TicketState
+
+__all__ = ["Head", "Lease", "PrivacyLedger", "Reading", "ScopeReport", "Ticket", "TicketState"]

@@ -1,0 +1,237 @@
+"""The rules: what may be done to a ledger. Each function changes a transaction, or raises and changes nothing.
+
+A ticket is *held*, then *armed*, then *spent*; a held one may be *cancelled*, which alone gives a charge back. What a
+lease did not use is given back when it is closed, by the process that knows. Nothing else ever lowers a sum: crashes,
+errors and lost tickets stay charged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.accounting.pld import PldAccountant
+from ferrodp.budget import _measures, _names, _records
+from ferrodp.budget._measures import Terms
+from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_to_plain, charges_text, event_text
+from ferrodp.budget._store import Transaction
+from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, TicketError
+from ferrodp.tickets import TicketState
+
+
+def create(transaction: Transaction, name: str, terms: Terms) -> None:
+    """Begin a scope."""
+    if transaction.scope(name) is not None:
+        raise InvalidParameter(f"scope {name!r} exists already; a reset is a new scope under another name")
+    caps = terms.caps()
+    row = ScopeRow(name=name, terms=terms, caps=caps, spent=(0,) * len(caps))
+    transaction.record("create", scope=name, terms=terms.to_dict(), caps=amounts_to_plain(caps))
+    transaction.put_scope(row)
+
+
+def existing(transaction: Transaction, name: str) -> ScopeRow:
+    """Return a scope that has to exist."""
+    row = transaction.scope(name)
+    if row is None:
+        raise InvalidParameter(f"scope {name!r} does not exist in this ledger; create it first")
+    return row
+
+
+def charged_scopes(transaction: Transaction, names: tuple[str, ...]) -> list[ScopeRow]:
+    """Return the scopes with these names and those they lie in, by name."""
+    found = {name: existing(transaction, name) for name in names}
+    for name in names:
+        for outer in _names.ancestors(name):
+            row = transaction.scope(outer)
+            if row is not None:
+                found[outer] = row
+    rows = [found[name] for name in sorted(found)]
+    if len({row.terms.neighboring_relation for row in rows}) > 1:
+        listed = ", ".join(f"{row.name!r} {row.terms.neighboring_relation.value}" for row in rows)
+        raise InvalidParameter(f"scopes must have one neighboring relation to be charged together, got {listed}")
+    return rows
+
+
+def priced(rows: list[ScopeRow], event: PrivacyEvent, plan_delta: float | None) -> Charges:
+    """Return what an event costs in each scope: by its measure, or as the (ε, δ) of a plan fixed in advance."""
+    if plan_delta is None:
+        return {row.name: row.terms.costs(event) for row in rows}
+    charges = {}
+    for row in rows:
+        stated = _certified(event, plan_delta, row.terms.neighboring_relation)
+        charges[row.name] = row.terms.costs(stated)
+    return charges
+
+
+def reserve(
+    transaction: Transaction,
+    names: tuple[str, ...],
+    event: PrivacyEvent,
+    *,
+    key: str | None,
+    count: int = 1,
+    plan_delta: float | None = None,
+    state: TicketState = TicketState.HELD,
+    lease: bool = False,
+) -> TicketRow:
+    """Charge `count` releases and return the ticket, or the one that this key got before."""
+    fingerprint = _fingerprint(names, event, count, plan_delta)
+    if key is not None:
+        known = transaction.ticket_of(key)
+        if known is not None:
+            if known.fingerprint != fingerprint:
+                raise TicketError(f"key {key!r} was used for another reservation; give this one a key of its own")
+            return known
+    rows = charged_scopes(transaction, names)
+    charges = priced(rows, event, plan_delta)
+    changed = []
+    for row in rows:
+        if row.frozen:
+            raise BudgetExceeded(f"scope {row.name!r} is frozen: nothing may be charged to it")
+        spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
+        if not row.terms.fits(spent, row.caps):
+            raise BudgetExceeded(_refusal(row, event, count, charges))
+        changed.append(dataclasses.replace(row, spent=spent, version=row.version + 1))
+    identity = secrets.token_hex(16)
+    fields: dict[str, Any] = {"key": key} if key is not None else {}
+    if plan_delta is not None:
+        fields["plan_delta"] = plan_delta
+    sequence = transaction.record(
+        "lease" if lease else "reserve",
+        ticket=identity,
+        scopes=list(names),
+        event=event_text(event),
+        charges=charges_text(charges),
+        count=count,
+        state=state.value,
+        fingerprint=fingerprint,
+        **fields,
+    )
+    ticket = TicketRow(
+        id=identity,
+        key=key,
+        fingerprint=fingerprint,
+        state=state,
+        event=event,
+        charges=charges,
+        count=count,
+        sequence=sequence,
+    )
+    for row in changed:
+        transaction.put_scope(row)
+    transaction.put_ticket(ticket)
+    return ticket
+
+
+def spend(transaction: Transaction, names: tuple[str, ...], event: PrivacyEvent, *, key: str | None) -> None:
+    """Charge one release that happens elsewhere; a ticket that was held under this key is used up for it."""
+    ticket = reserve(transaction, names, event, key=key, state=TicketState.SPENT)
+    if ticket.state is TicketState.HELD:
+        arm(transaction, ticket.id)
+        finish(transaction, ticket.id)
+
+
+def arm(transaction: Transaction, identity: str) -> None:
+    """Record that random bits are about to be drawn for a ticket."""
+    row = _ticket(transaction, identity)
+    if row.state is not TicketState.HELD:
+        raise TicketError(f"ticket {identity} is {row.state.value}; its cost is spent, whoever armed it")
+    for name in row.charges:
+        if existing(transaction, name).frozen:
+            raise BudgetExceeded(f"scope {name!r} is frozen: nothing may be released")
+    transaction.record("arm", ticket=identity)
+    transaction.put_ticket(dataclasses.replace(row, state=TicketState.ARMED))
+
+
+def finish(transaction: Transaction, identity: str) -> None:
+    """Note that a release is done."""
+    row = _ticket(transaction, identity)
+    if row.state is TicketState.ARMED:
+        transaction.record("finish", ticket=identity)
+        transaction.put_ticket(dataclasses.replace(row, state=TicketState.SPENT))
+
+
+def cancel(transaction: Transaction, identity: str) -> None:
+    """Give a held ticket back, and its key."""
+    row = _ticket(transaction, identity)
+    if row.state is not TicketState.HELD:
+        raise TicketError(f"ticket {identity} is {row.state.value}; only a held one can be cancelled")
+    refunds = _refunded(transaction, row, row.count)
+    transaction.record("cancel", ticket=identity)
+    for scope in refunds:
+        transaction.put_scope(scope)
+    transaction.put_ticket(dataclasses.replace(row, key=None, state=TicketState.CANCELLED), freed_key=row.key)
+
+
+def give_back(transaction: Transaction, identity: str, unused: int) -> None:
+    """End a lease, and give back what it did not use."""
+    row = _ticket(transaction, identity)
+    if row.state is not TicketState.ARMED or not 0 <= unused <= row.count:
+        raise TicketError(f"lease {identity} has ended")
+    refunds = _refunded(transaction, row, unused)
+    transaction.record("return", ticket=identity, count=unused)
+    for scope in refunds:
+        transaction.put_scope(scope)
+    transaction.put_ticket(dataclasses.replace(row, count=row.count - unused, state=TicketState.SPENT))
+
+
+def set_budget(transaction: Transaction, name: str, terms: Terms, reason: str) -> None:
+    """Change what a scope allows in all; what was spent stays."""
+    row = existing(transaction, name)
+    caps = terms.caps()
+    transaction.record("cap", scope=name, terms=terms.to_dict(), caps=amounts_to_plain(caps), reason=reason)
+    transaction.put_scope(dataclasses.replace(row, terms=terms, caps=caps, version=row.version + 1))
+
+
+def set_frozen(transaction: Transaction, name: str, frozen: bool, reason: str) -> None:
+    """Forbid or allow charges and releases in a scope."""
+    row = existing(transaction, name)
+    if row.frozen is frozen:
+        return
+    transaction.record("freeze" if frozen else "thaw", scope=name, reason=reason)
+    transaction.put_scope(dataclasses.replace(row, frozen=frozen, version=row.version + 1))
+
+
+def _ticket(transaction: Transaction, identity: str) -> TicketRow:
+    row = transaction.ticket(identity)
+    if row is None:
+        raise LedgerError(
+            f"ticket {identity} is not in this ledger: it is another one, or an earlier state was put back"
+        )
+    return row
+
+
+def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[ScopeRow]:
+    rows = []
+    for name in sorted(ticket.charges):
+        row = existing(transaction, name)
+        spent = _measures.taken(row.spent, _measures.scaled(ticket.charges[name], count))
+        rows.append(dataclasses.replace(row, spent=spent, version=row.version + 1))
+    return rows
+
+
+@functools.lru_cache(maxsize=1024)
+def _fingerprint(names: tuple[str, ...], event: PrivacyEvent, count: int, plan_delta: float | None) -> str:
+    text = _records.plain([list(names), event_text(event), count, plan_delta])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=256)
+def _certified(event: PrivacyEvent, delta: float, relation: NeighboringRelation) -> EpsilonDeltaEvent:
+    accountant = PldAccountant(neighboring_relation=relation)
+    accountant.compose(event)
+    return EpsilonDeltaEvent(epsilon=accountant.epsilon(delta), delta=delta)
+
+
+def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[str, Any]) -> str:
+    terms, left = row.terms, row.terms.remaining(row.spent, row.caps, charges[row.name])
+    spent, epsilon, delta = terms.epsilon_of(row.spent, row.caps), float(terms.epsilon), float(terms.delta)
+    return (
+        f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon {spent!r} of {epsilon!r} at "
+        f"delta {delta!r} is spent ({terms.measure}), and there is room for {left} more"
+    )

@@ -1,0 +1,230 @@
+"""What a scope allows, in which measure, and what events cost in it: exact integers.
+
+A scope is a privacy filter whose sums outlive the process. Costs are integers rounded up and caps integers rounded
+down, in units so small and so divisible that decimals of twenty digits, floats and their ratios to whole numbers up to
+a hundred add up without any rounding: ten times 0.1 is 1, three times 1/3 too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from ferrodp import _validate
+from ferrodp.accounting._roots import sqrt_up
+from ferrodp.accounting.conversion import rdp_to_epsilon
+from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
+from ferrodp.accounting.filters import Measure, RdpFilter, privacy_filter
+from ferrodp.accounting.gaussian import gaussian_epsilon
+from ferrodp.accounting.zcdp import zcdp_epsilon
+from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
+
+Amounts: TypeAlias = tuple[int, ...]
+
+_FINE = math.lcm(*range(1, 101)) * 10**20 * 2**64
+UNITS: dict[str, int] = {"pure": _FINE, "zcdp": _FINE, "gdp": _FINE, "rdp": 2**96}
+"""How many units make 1, by measure. Divergences at Rényi orders are floats, rounded up, and many: short numbers do."""
+_MAX_KNOWN = 4096
+_IMPOSSIBLE = -1
+"""The cap of an order that leaves no budget: nothing fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The promise of a scope, and in which measure it is kept. Ratios only where ε adds up by itself, in "pure"."""
+
+    measure: Measure
+    epsilon: float | Fraction
+    delta: float | Fraction
+    neighboring_relation: NeighboringRelation
+    orders: tuple[float, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        plain: dict[str, Any] = {
+            "measure": self.measure,
+            "epsilon": _plain(self.epsilon),
+            "delta": _plain(self.delta),
+            "neighboring_relation": self.neighboring_relation.value,
+        }
+        return plain | {"orders": list(self.orders)} if self.orders else plain
+
+    @staticmethod
+    def from_dict(plain: Mapping[str, Any]) -> Terms:
+        """Return what `to_dict` wrote down."""
+        try:
+            relation = NeighboringRelation(plain["neighboring_relation"])
+            found = checked_terms(
+                measure=plain["measure"],
+                epsilon=_validate.ratio_of_text("epsilon", plain["epsilon"]),
+                delta=_validate.ratio_of_text("delta", plain["delta"]),
+                neighboring_relation=relation,
+                orders=tuple(plain["orders"]) if "orders" in plain else None,
+            )
+            orders = tuple(plain["orders"]) if "orders" in plain else found.orders
+            return dataclasses.replace(found, orders=orders)  # also those that have no budget now
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerError("the ledger holds a scope that no version of this program wrote") from error
+
+    def caps(self) -> Amounts:
+        """Return what may be charged in all, rounded down."""
+        found = _filter(self)
+        unit = UNITS[self.measure]
+        amounts = [math.floor(Fraction(cap, found._meter.unit) * unit) for cap in found._meter.caps]
+        if isinstance(found, RdpFilter):
+            by_order = dict(zip(found.orders, amounts, strict=True))
+            return tuple(by_order.get(order, _IMPOSSIBLE) for order in self.orders)
+        return tuple(amounts)
+
+    def costs(self, event: PrivacyEvent) -> Amounts:
+        """Return what an event costs, rounded up.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If that is not known in this measure.
+        BudgetExceeded
+            If the event protects nobody.
+        """
+        return _pricer(self)(event)
+
+    def fits(self, spent: Amounts, caps: Amounts) -> bool:
+        """Whether the sums keep the promise: all of them, or at one order."""
+        within = [total <= cap for total, cap in zip(spent, caps, strict=True)]
+        return any(within) if self.measure == "rdp" else all(within)
+
+    def remaining(self, spent: Amounts, caps: Amounts, costs: Amounts) -> int:
+        """Return how many more times something fits; 2⁶³ − 1 stands for no limit, too."""
+        if not self.fits(spent, caps):
+            return 0
+        counts = [
+            ((cap - total) // cost if cost else _validate.MAX_COUNT) if total <= cap else 0
+            for total, cap, cost in zip(spent, caps, costs, strict=True)
+        ]
+        return min(max(counts) if self.measure == "rdp" else min(counts), _validate.MAX_COUNT)
+
+    def epsilon_of(self, spent: Amounts, caps: Amounts) -> float:
+        """Return the ε, at the scope's δ, that a filter with so much budget would promise; rounded up.
+
+        Sums within the caps keep the scope's own ε, whatever the rounding on the way back says.
+        """
+        if not any(spent):
+            return 0.0
+        found = self._epsilon_of(spent)
+        return min(found, _validate.rounded(self.epsilon, "up")) if self.fits(spent, caps) else found
+
+    def _epsilon_of(self, spent: Amounts) -> float:
+        amounts = [Fraction(amount, UNITS[self.measure]) for amount in spent]
+        if self.measure == "rdp":
+            divergences = [_validate.rounded(amount, "up") for amount in amounts]
+            share = Fraction(self.delta) / len(self.orders)
+            return rdp_to_epsilon(self.orders, divergences, delta=share).value
+        if self.measure == "zcdp":
+            return zcdp_epsilon(rho=amounts[0], delta=self.delta)
+        if self.measure == "gdp":
+            multiplier = _validate.rounded(1 / sqrt_up(amounts[0]), "down")
+            return gaussian_epsilon(delta=self.delta, noise_multiplier=multiplier)
+        return _validate.rounded(amounts[0], "up")
+
+    def exact_epsilon_of(self, spent: Amounts) -> Fraction | None:
+        """Return the sum of all ε, where they add up by themselves."""
+        return Fraction(spent[0], UNITS["pure"]) if self.measure == "pure" else None
+
+    def delta_of(self, spent: Amounts) -> float:
+        """Return the δ that goes with `epsilon_of`."""
+        if self.measure == "pure":
+            return _validate.rounded(Fraction(spent[1], UNITS["pure"]), "up")
+        return float(self.delta) if any(spent) else 0.0
+
+
+def _plain(value: float | Fraction) -> float | str:
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def checked_terms(
+    *,
+    measure: object,
+    epsilon: object,
+    delta: object,
+    neighboring_relation: NeighboringRelation,
+    orders: tuple[float, ...] | None = None,
+) -> Terms:
+    """Return the terms of a scope; refuse a budget that the measure cannot keep, or that allows nothing."""
+    settings: dict[str, Any] = {"neighboring_relation": neighboring_relation}
+    if orders is not None:
+        if measure != "rdp":
+            raise InvalidParameter(f'orders must be left out unless measure is "rdp", got {_validate.shown(orders)}')
+        settings["orders"] = orders
+    found = privacy_filter(measure, epsilon=epsilon, delta=delta, **settings)  # type: ignore[arg-type]  # checks them
+    is_pure = measure == "pure"
+    stated = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=is_pure)
+    return Terms(
+        measure=measure,  # type: ignore[arg-type]
+        epsilon=_validate.short_ratio(epsilon, stated[0]) if is_pure else stated[0],
+        delta=_validate.short_ratio(delta, stated[1]) if is_pure else stated[1],
+        neighboring_relation=neighboring_relation,
+        orders=found.orders if isinstance(found, RdpFilter) else (),
+    )
+
+
+def scaled(costs: Amounts, count: int) -> Amounts:
+    """Return the cost of `count` of the same."""
+    return tuple([cost * count for cost in costs])
+
+
+def added(spent: Amounts, costs: Amounts) -> Amounts:
+    """Return the sums after a charge."""
+    return tuple([total + cost for total, cost in zip(spent, costs, strict=True)])
+
+
+def taken(spent: Amounts, costs: Amounts) -> Amounts:
+    """Return the sums after a charge was cancelled."""
+    return tuple([total - cost for total, cost in zip(spent, costs, strict=True)])
+
+
+@functools.lru_cache(maxsize=256)
+def _filter(terms: Terms) -> Any:
+    settings: dict[str, Any] = {"orders": terms.orders} if terms.orders else {}
+    relation = terms.neighboring_relation
+    return privacy_filter(
+        terms.measure, epsilon=terms.epsilon, delta=terms.delta, neighboring_relation=relation, **settings
+    )
+
+
+class _Pricer:
+    """The costs of events under some terms, kept for the next time."""
+
+    def __init__(self, terms: Terms) -> None:
+        settings: dict[str, Any] = {"orders": terms.orders} if terms.orders else {}
+        self._filter = _filter(terms)
+        if terms.orders and self._filter.orders != terms.orders:  # an order without budget still has its sum
+            self._filter = RdpFilter(
+                budgets=[0.0] * len(terms.orders), neighboring_relation=terms.neighboring_relation, **settings
+            )
+        self._unit = UNITS[terms.measure]
+        self._known: dict[PrivacyEvent, Amounts] = {}
+
+    def __call__(self, event: PrivacyEvent) -> Amounts:
+        known = self._known.get(event)
+        if known is not None:
+            return known
+        meter = self._filter._meter
+        with meter.lock:
+            exact = meter.costs(event)
+            if exact is None:
+                raise BudgetExceeded(f"{type(event).__name__} protects nobody: no budget allows it")
+            costs = tuple(math.ceil(Fraction(cost, meter.unit) * self._unit) for cost in exact)
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        self._known[event] = costs
+        return costs
+
+
+@functools.lru_cache(maxsize=256)
+def _pricer(terms: Terms) -> _Pricer:
+    return _Pricer(terms)

@@ -1,0 +1,109 @@
+"""Where a ledger on PostgreSQL is, how to get there, and how to keep the password of the way to oneself."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any
+
+from ferrodp.errors import InvalidParameter, LedgerError, MissingPackage
+
+_SECRET = ("password", "sslpassword", "passfile", "oauth_client_secret")
+_DEFAULTS = {
+    "fallback_application_name": "ferrodp",
+    # A peer that vanished without a word is noticed within half a minute, not after two hours.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+_PAUSES = 0.05, 1.0
+"""Seconds: the first and the longest pause between two attempts to connect."""
+
+
+def driver() -> Any:
+    """Return psycopg, which is needed for this alone."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise MissingPackage('a ledger on PostgreSQL needs psycopg: pip install "ferrodp[postgres]"') from error
+    return psycopg
+
+
+class Address:
+    """An address with its password, which no message, representation or copy of this shows.
+
+    Parameters
+    ----------
+    text : str
+        A URL as libpq takes it (PostgreSQL's manual, 34.1.1).
+    timeout : float
+        For how many seconds one attempt to connect may last, at least 2 and at most 30.
+    """
+
+    __slots__ = ("_driver", "_parameters", "name")
+
+    def __init__(self, text: str, *, timeout: float) -> None:
+        self._driver = driver()
+        authority = text.partition("://")[2].partition("?")[0].partition("/")[0]
+        # Else a part of a password could be taken for a host or a database, and be named in a message.
+        if text.count("@") > ("@" in authority):
+            raise InvalidParameter("where must have each @, / and ? of a name or password percent-encoded")
+        given: dict[str, Any]
+        try:
+            given = self._driver.conninfo.conninfo_to_dict(text)
+        except (self._driver.Error, ValueError):
+            raise InvalidParameter("where must be a URL as libpq takes it; what is wrong may be secret") from None
+        self._parameters = {
+            "connect_timeout": str(min(30, max(2, math.ceil(timeout)))),
+            **_DEFAULTS,
+            **given,
+            "client_encoding": "utf8",
+        }
+        host = given.get("host") or given.get("hostaddr") or "the default host"
+        port = f":{given['port']}" if "port" in given else ""
+        self.name = f"ledger on PostgreSQL (database {given.get('dbname', '')!r} at {host}{port})"
+
+    def connect(self) -> Any:
+        """Return a connection in which every transaction begins and ends by a statement of ours.
+
+        No statement is prepared on the server: behind a pooler, the next transaction may meet another server process.
+        """
+        try:
+            return self._driver.connect(**self._parameters, autocommit=True, prepare_threshold=None)
+        except (self._driver.Error, UnicodeError) as error:
+            raise LedgerError(f"{self.name} cannot be reached: {self._said(error)}; nothing was charged") from None
+
+    def connect_again(self, deadline: float) -> Any:
+        """Return a connection as soon as the server takes one, which is waited for until `deadline`.
+
+        A server that answers and still does not let us in twice is not waited for.
+        """
+        pause, longest = _PAUSES
+        refused = False
+        while True:
+            try:
+                return self.connect()
+            except LedgerError:
+                answers = self._answers()
+                if (answers and refused) or time.monotonic() + pause > deadline:
+                    raise
+                refused = answers
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    def _answers(self) -> bool:
+        conninfo = self._driver.conninfo.make_conninfo(**self._parameters)
+        ping = self._driver.pq.PGconn.ping(conninfo.encode())
+        return bool(ping == self._driver.pq.Ping.OK)
+
+    def _said(self, error: Exception) -> str:
+        """Return what a failed attempt says, unless it quotes a secret."""
+        secrets = [str(self._parameters[key]) for key in _SECRET if key in self._parameters]
+        secrets += [os.environ[key] for key in ("PGPASSWORD", "PGPASSFILE") if os.environ.get(key)]
+        text = " ".join(str(error).split())
+        return "the reason quotes a secret" if any(secret in text for secret in secrets) else text[:500]
+
+    def __repr__(self) -> str:
+        return f"<Address of {self.name}>"

@@ -1,0 +1,121 @@
+"""What a ledger on PostgreSQL consists of, how it is made, and how what is no ledger is told apart and left alone."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from ferrodp.budget import _records
+from ferrodp.budget._store import TABLES
+from ferrodp.errors import LedgerError
+
+APPLICATION = "FerroDP ledger"
+"""Marks a schema as a ledger of this program."""
+OLDEST = 130_000
+"""PostgreSQL 13, the first with `pg_current_xact_id`."""
+
+PATH = "SET LOCAL search_path TO ferrodp, pg_temp"
+"""Behind a pooler a session may hold temporary tables of somebody else: they are looked for last."""
+
+DURABILITY = (
+    "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'off' "
+    "WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), current_setting('fsync'), "
+    "current_setting('full_page_writes'), current_setting('transaction_read_only'), pg_is_in_recovery()"
+)
+"""Asks how durable a commit of this transaction will be, and keeps it so until the commit, whatever is reloaded."""
+
+_MAKER = 1_179_996_754  # the name of the lock under which a ledger is made: any number, and always this one
+# Names are compared byte by byte: an index must not depend on a system's collation, which an update may change.
+_TABLES = tuple(statement.replace("TEXT", 'TEXT COLLATE "C"') for statement in TABLES)
+_MARK = (
+    "CREATE TABLE about (single INTEGER PRIMARY KEY CHECK (single = 1), application TEXT NOT NULL, "
+    "format INTEGER NOT NULL, identity TEXT NOT NULL)"
+)
+# ALWAYS: also in a session that calls itself a replica. The rows of the head are many versions of one: room for them.
+_APPEND_ONLY = (
+    "CREATE FUNCTION log_is_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RAISE EXCEPTION 'the log is append-only'; END $$",
+    "CREATE TRIGGER log_is_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log "
+    "FOR EACH STATEMENT EXECUTE FUNCTION log_is_append_only()",
+    "ALTER TABLE log ENABLE ALWAYS TRIGGER log_is_append_only",
+    "ALTER TABLE head SET (fillfactor = 10)",
+)
+_SHAPE = (
+    "SELECT count(*) FILTER (WHERE relpersistence = 'p' AND relkind = 'r'), (SELECT count(*) FROM pg_trigger "
+    "WHERE tgrelid = to_regclass('ferrodp.log') AND tgname = 'log_is_append_only' AND tgenabled = 'A') "
+    "FROM pg_class WHERE oid = ANY (ARRAY[to_regclass('ferrodp.head'), to_regclass('ferrodp.log'), "
+    "to_regclass('ferrodp.scopes'), to_regclass('ferrodp.tickets'), to_regclass('ferrodp.about')])"
+)
+
+
+def refuse_forgetful(answer: tuple[Any, ...], name: str) -> None:
+    """Raise `LedgerError` unless the answer to `DURABILITY` says that what is committed stays."""
+    commit, fsync, pages, read_only, recovering = answer
+    settings = {"synchronous_commit": commit, "fsync": fsync, "full_page_writes": pages}
+    off = [setting for setting, value in settings.items() if value == "off"]
+    if off:
+        raise LedgerError(f"{name} would forget what it commits: {' and '.join(off)} is off; nothing was charged")
+    if recovering:
+        raise LedgerError(f"{name} is a replica, which cannot be written; nothing was charged")
+    if read_only != "off":
+        raise LedgerError(f"{name} is read-only: default_transaction_read_only is on; nothing was charged")
+
+
+def inspect(connection: Any, name: str, *, create: bool, milliseconds: int) -> str:
+    """Return the identity of the ledger in a database, which is made if there is none and `create` is true.
+
+    Nothing is repaired: a schema of this name that is not all of a ledger of this format is refused and left as it is.
+    """
+    if connection.info.server_version < OLDEST:
+        raise LedgerError(f"{name} needs PostgreSQL 13 or later")
+    if connection.execute("SHOW server_encoding").fetchone() != ("UTF8",):
+        raise LedgerError(f"{name} needs a database with encoding UTF8")
+    connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+    connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
+    refuse_forgetful(connection.execute(DURABILITY).fetchone(), name)
+    if not _exists(connection):
+        if not create:
+            raise LedgerError(f"{name} does not exist")
+        connection.execute(f"SELECT pg_advisory_xact_lock({_MAKER})")
+        if not _exists(connection):  # nobody was faster
+            _make(connection)
+    identity = _identity(connection, name)
+    if connection.execute("COMMIT").statusmessage != "COMMIT":
+        raise LedgerError(f"{name} could not be made")
+    return identity
+
+
+def _exists(connection: Any) -> bool:
+    return bool(connection.execute("SELECT to_regnamespace('ferrodp') IS NOT NULL").fetchone()[0])
+
+
+def _make(connection: Any) -> None:
+    connection.execute("CREATE SCHEMA ferrodp")
+    connection.execute(PATH)
+    for statement in (*_TABLES, _MARK, *_APPEND_ONLY):
+        connection.execute(statement)
+    connection.execute("INSERT INTO head VALUES (1, 0, %s)", (_records.START,))
+    mark = APPLICATION, _records.FORMAT, secrets.token_hex(16)
+    connection.execute("INSERT INTO about VALUES (1, %s, %s, %s)", mark)
+
+
+def _identity(connection: Any, name: str) -> str:
+    """Return the identity, once the mark, the tables and the trigger are there."""
+    foreign = LedgerError(f"{name} is no ledger: its schema 'ferrodp' belongs to something else, or is damaged")
+    columns = connection.execute(
+        "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('ferrodp.about') AND attname = ANY (%s)",
+        (["single", "application", "format", "identity"],),
+    )
+    if columns.fetchone() != (4,):
+        raise foreign
+    found = connection.execute("SELECT application, format, identity FROM ferrodp.about WHERE single = 1").fetchall()
+    if len(found) != 1 or found[0][0] != APPLICATION:
+        raise foreign
+    _, version, identity = found[0]
+    if version != _records.FORMAT:
+        raise LedgerError(f"{name} has format {version}; this version reads {_records.FORMAT}")
+    if connection.execute(_SHAPE).fetchone() != (5, 1):
+        raise LedgerError(
+            f"{name} is damaged: a table is missing or not logged by the server, or the log is not append-only"
+        )
+    return str(identity)

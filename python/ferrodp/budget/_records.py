@@ -1,0 +1,86 @@
+"""The log: records of what happened, each tied to all before it by a hash.
+
+The hash of a record is SHA-256 of the hash before it, a line feed and the record's text. So nothing can be changed,
+removed, added or moved without changing every hash that follows, and whoever knows the last one, the *head*, can tell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any, NamedTuple, Self
+
+from ferrodp import _validate
+from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
+
+FORMAT = 1
+"""Of the ledger: files of another one are refused."""
+START = "0" * 64
+"""What stands before the first record."""
+
+
+class Head(NamedTuple):
+    """How far a log goes: the number of its last record, and the hash that ties it to all before.
+
+    A head that is kept elsewhere is a *witness*: a ledger that was put back to an earlier state does not contain it.
+    """
+
+    sequence: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.sequence}:{self.hash}"
+
+    @classmethod
+    def parse(cls, text: object) -> Self:
+        """Return the head that `str` wrote down."""
+        if isinstance(text, cls):
+            return text
+        if not isinstance(text, str):
+            raise InvalidType(f"witness must be a str or a Head, got {type(text).__name__}")
+        if not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", text):
+            raise _validate.out_of_domain("witness", "a number, a colon and 64 hexadecimal digits", text)
+        number, digest = text.split(":")
+        if int(number) == 0 and digest != START:
+            raise InvalidParameter("witness must name a record, and there is none numbered 0")
+        return cls(int(number), digest)
+
+
+class Encoded(str):
+    """A text that is JSON already, as `plain` writes it."""
+
+    __slots__ = ()
+
+
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def plain(body: Any) -> Encoded:
+    """Return the one text that JSON data has in a ledger."""
+    return Encoded(_encoder.encode(body))
+
+
+def plain_object(fields: dict[str, Any]) -> str:
+    """Return the text of an object, some of whose values may be `Encoded`."""
+    parts = []
+    for name in sorted(fields):
+        value = fields[name]
+        parts.append(f'"{name}":{value if type(value) is Encoded else _encoder.encode(value)}')
+    return "{" + ",".join(parts) + "}"
+
+
+def chained(before: str, text: str) -> str:
+    """Return the hash of a record with this text after that hash."""
+    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """Return the record that a text holds."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LedgerError("the log holds a record that is no JSON") from error
+    if not isinstance(body, dict):
+        raise LedgerError("the log holds a record that is no JSON object")
+    return body

@@ -1,0 +1,106 @@
+"""What a ledger knows at one moment, as its tables hold it: a row a scope, a row a ticket."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ferrodp.accounting.events import PrivacyEvent
+from ferrodp.budget._measures import Amounts, Terms
+from ferrodp.budget._records import Encoded, plain
+from ferrodp.errors import FerroError, LedgerError
+from ferrodp.tickets import TicketState
+
+Charges = dict[str, Amounts]
+"""By scope, what one release costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeRow:
+    """A scope. `version` counts its changes."""
+
+    name: str
+    terms: Terms
+    caps: Amounts
+    spent: Amounts
+    frozen: bool = False
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketRow:
+    """A reservation: so many releases of an event, in which state, and what each costs where."""
+
+    id: str
+    key: str | None
+    fingerprint: str
+    state: TicketState
+    event: PrivacyEvent
+    charges: Charges
+    count: int
+    sequence: int
+
+
+def charges_to_plain(charges: Charges) -> dict[str, list[str]]:
+    """Return charges as JSON data. Numbers are text: readers of JSON in other languages would round them."""
+    return {name: amounts_to_plain(amounts) for name, amounts in charges.items()}
+
+
+def charges_from_plain(data: object) -> Charges:
+    """Return the charges that `charges_to_plain` wrote down."""
+    if not isinstance(data, dict):
+        raise LedgerError("the ledger holds charges that no version of this program wrote")
+    return {name: amounts_from_plain(amounts) for name, amounts in data.items()}
+
+
+def charges_text(charges: Charges) -> Encoded:
+    """Return the JSON text of charges."""
+    return _charges_text(tuple(charges.items()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _charges_text(charges: tuple[tuple[str, Amounts], ...]) -> Encoded:
+    return plain(charges_to_plain(dict(charges)))
+
+
+def amounts_to_plain(amounts: Amounts) -> list[str]:
+    """Return amounts as JSON data."""
+    return [str(amount) for amount in amounts]
+
+
+def amounts_from_plain(data: object) -> Amounts:
+    """Return the amounts that `amounts_to_plain` wrote down."""
+    try:
+        return tuple([int(amount) for amount in data])  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise LedgerError("the ledger holds amounts that no version of this program wrote") from error
+
+
+def state_of(text: object) -> TicketState:
+    """Return the state of a ticket."""
+    try:
+        return TicketState(text)
+    except ValueError as error:
+        raise LedgerError("the ledger holds a ticket in no known state") from error
+
+
+@functools.lru_cache(maxsize=1024)
+def event_text(event: PrivacyEvent) -> Encoded:
+    """Return the JSON text of an event."""
+    return plain(event.to_dict())
+
+
+@functools.lru_cache(maxsize=1024)
+def event_from_text(text: str) -> PrivacyEvent:
+    """Return the event of a JSON text."""
+    return event_from_plain(json.loads(text))
+
+
+def event_from_plain(data: Any) -> PrivacyEvent:
+    """Return the event of JSON data that a ledger holds."""
+    try:
+        return PrivacyEvent.from_dict(data)
+    except FerroError as error:
+        raise LedgerError("the ledger holds an event that this version does not know") from error

@@ -1,0 +1,277 @@
+"""Rows and records in tables of a database: what SQLite and PostgreSQL have in common.
+
+A transaction reads what it needs once, is told the changes, and writes them together: for each scope, in the order of
+their names, one UPDATE that only takes effect if nobody changed the row meanwhile; the tickets; the records; and the
+head, again only if it is still the one that was read. Both databases let one writer in at a time, so none of these
+conditions can fail; if one does, something else writes to the tables, and nothing is committed.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import datetime
+import functools
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ferrodp.budget import _points, _records
+from ferrodp.budget._measures import Terms
+from ferrodp.budget._records import Head
+from ferrodp.budget._rows import (
+    ScopeRow,
+    TicketRow,
+    amounts_from_plain,
+    amounts_to_plain,
+    charges_from_plain,
+    charges_text,
+    event_from_text,
+    event_text,
+    state_of,
+)
+from ferrodp.errors import LedgerError
+from ferrodp.tickets import TicketState
+
+TABLES = (
+    "CREATE TABLE head (single INTEGER PRIMARY KEY CHECK (single = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE log (sequence BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE scopes (name TEXT PRIMARY KEY, terms TEXT NOT NULL, caps TEXT NOT NULL, spent TEXT NOT NULL, "
+    "frozen INTEGER NOT NULL, version BIGINT NOT NULL)",
+    "CREATE TABLE tickets (id TEXT PRIMARY KEY, key TEXT UNIQUE, fingerprint TEXT NOT NULL, state TEXT NOT NULL, "
+    "event TEXT NOT NULL, charges TEXT NOT NULL, count BIGINT NOT NULL, sequence BIGINT NOT NULL)",
+)
+_TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
+_SCOPE_FIELDS = "name, terms, caps, spent, frozen, version"
+Rows = Iterable[Sequence[Any]]
+
+
+class Store(abc.ABC):
+    """A place where a ledger lives."""
+
+    @abc.abstractmethod
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Open a transaction that excludes all other writers; commit it durably at the end, or leave no trace.
+
+        A `LedgerError` from the end of the block means that the outcome is unknown.
+        """
+
+    @abc.abstractmethod
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """Open a transaction that sees one moment."""
+
+    @abc.abstractmethod
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Run a statement with `?` for parameters, and return its cursor."""
+
+    @abc.abstractmethod
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for each row."""
+
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """Run a query of any number of rows, and go through them before the transaction ends."""
+        rows: Rows = self.execute(sql, parameters)
+        return rows
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Give the connection back."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What messages call this ledger; no secrets."""
+
+
+class Transaction:
+    """One moment of a ledger, and what shall be changed in it."""
+
+    def __init__(self, store: Store, head: Head | None = None) -> None:
+        self._store = store
+        self._scopes: dict[str, ScopeRow | None] = {}
+        self._tickets: dict[str, TicketRow | None] = {}
+        self._keys: dict[str, str | None] = {}
+        self._versions: dict[str, int] = {}
+        self._new_scopes: set[str] = set()
+        self._old_tickets: dict[str, TicketRow] = {}
+        self._new_tickets: dict[str, TicketRow] = {}
+        self._records: list[tuple[int, str, str]] = []
+        if head is None:
+            row = store.execute("SELECT sequence, hash FROM head WHERE single = 1").fetchone()
+            if row is None:
+                raise LedgerError(f"{store.name} has no head: its log was cut")
+            head = Head(int(row[0]), str(row[1]))
+        self.read_head = self.head = head
+
+    # what there is
+
+    def scope(self, name: str) -> ScopeRow | None:
+        """Return a scope, or None."""
+        if name not in self._scopes:
+            rows = list(self._store.execute(f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name = ?", (name,)))
+            self._scopes[name] = scope_row(rows[0]) if rows else None
+        return self._scopes[name]
+
+    def scopes(self) -> list[ScopeRow]:
+        """Return all scopes, by name."""
+        return [scope_row(row) for row in self._store.execute(f"SELECT {_SCOPE_FIELDS} FROM scopes ORDER BY name")]
+
+    def ticket(self, identity: str) -> TicketRow | None:
+        """Return a ticket, or None."""
+        if identity not in self._tickets:
+            rows = list(self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets WHERE id = ?", (identity,)))
+            self._tickets[identity] = ticket_row(rows[0]) if rows else None
+        return self._tickets[identity]
+
+    def ticket_of(self, key: str) -> TicketRow | None:
+        """Return the ticket reserved under a key, or None."""
+        if key not in self._keys:
+            rows = list(self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets WHERE key = ?", (key,)))
+            found = ticket_row(rows[0]) if rows else None
+            if found is not None:
+                self._tickets.setdefault(found.id, found)
+            self._keys[key] = None if found is None else found.id
+        identity = self._keys[key]
+        return None if identity is None else self.ticket(identity)
+
+    def states(self, name: str) -> Counter[TicketState]:
+        """Return how many tickets that were charged to a scope are in which state."""
+        found: Counter[TicketState] = Counter()
+        sql = "SELECT state, charges, COUNT(*) FROM tickets GROUP BY state, charges"
+        for state, charges, count in self._store.execute(sql):
+            if name in _loaded(charges):
+                found[state_of(state)] += int(count)
+        return found
+
+    def ticket_rows(self) -> Rows:
+        """Go through all tickets as the table has them."""
+        return self._store.stream(f"SELECT {_TICKET_FIELDS} FROM tickets ORDER BY sequence")
+
+    def log(self, after: int = 0) -> Rows:
+        """Go through the records after a number, in order: number, text, hash."""
+        return self._store.stream("SELECT sequence, body, hash FROM log WHERE sequence > ? ORDER BY sequence", (after,))
+
+    def hash_of(self, sequence: int) -> str | None:
+        """Return the hash of a record, or None."""
+        if sequence == 0:
+            return _records.START
+        row = self._store.execute("SELECT hash FROM log WHERE sequence = ?", (sequence,)).fetchone()
+        return None if row is None else str(row[0])
+
+    # what shall be
+
+    def record(self, kind: str, **fields: Any) -> int:
+        """Append to the log, and return the number of the record."""
+        sequence = self.head.sequence + 1
+        text = _records.plain_object({"kind": kind, "sequence": sequence, "time": _now(int(time.time())), **fields})
+        self.head = Head(sequence, _records.chained(self.head.hash, text))
+        self._records.append((sequence, text, self.head.hash))
+        return sequence
+
+    def put_scope(self, row: ScopeRow) -> None:
+        """Replace or add a scope."""
+        before = self.scope(row.name)
+        if before is None:
+            self._new_scopes.add(row.name)
+        elif row.name not in self._new_scopes:
+            self._versions.setdefault(row.name, before.version)
+        self._scopes[row.name] = row
+
+    def put_ticket(self, row: TicketRow, *, freed_key: str | None = None) -> None:
+        """Replace or add a ticket; `freed_key` is a key that it had until now."""
+        before = self._tickets.get(row.id)
+        if before is None or row.id in self._new_tickets:
+            self._new_tickets[row.id] = row
+        else:
+            self._old_tickets[row.id] = row
+        self._tickets[row.id] = row
+        if freed_key is not None:
+            self._keys[freed_key] = None
+        if row.key is not None:
+            self._keys[row.key] = row.id
+
+    def write(self) -> None:
+        """Send all changes to the database, which does not make them durable yet."""
+        store = self._store
+        if not self._records:
+            return
+        _points.reached("before the rows")
+        for name in sorted(self._new_scopes | self._versions.keys()):
+            row = self._scopes[name]
+            assert row is not None  # put_scope sets it
+            if name in self._new_scopes:
+                store.execute(f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)", _scope_values(row))
+                continue
+            _points.reached("between the scopes")
+            values = (*_scope_values(row)[1:], name, self._versions[name])
+            fields = "terms = ?, caps = ?, spent = ?, frozen = ?, version = ?"
+            self._one(store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values))
+        for ticket in self._old_tickets.values():
+            sql = "UPDATE tickets SET key = ?, state = ?, count = ? WHERE id = ?"
+            self._one(store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.id)))
+        if self._new_tickets:
+            sql = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            store.execute_many(sql, [_ticket_values(row) for row in self._new_tickets.values()])
+        _points.reached("before the log")
+        store.execute_many("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", self._records)
+        sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
+        self._one(store.execute(sql, (*self.head, *self.read_head)))
+        _points.reached("before the commit")
+
+    def _one(self, cursor: Any) -> None:
+        if cursor.rowcount != 1:
+            raise LedgerError(f"{self._store.name} was changed by something else meanwhile; nothing was written")
+
+
+def scope_row(row: Sequence[Any]) -> ScopeRow:
+    """Return a row of the table as what it means."""
+    name, terms, caps, spent, frozen, version = row
+    return ScopeRow(
+        name=name,
+        terms=Terms.from_dict(_loaded(terms)),
+        caps=amounts_from_plain(_loaded(caps)),
+        spent=amounts_from_plain(_loaded(spent)),
+        frozen=bool(frozen),
+        version=version,
+    )
+
+
+def ticket_row(row: Sequence[Any]) -> TicketRow:
+    """Return a row of the table as what it means."""
+    identity, key, fingerprint, state, event, charges, count, sequence = row
+    return TicketRow(
+        id=identity,
+        key=key,
+        fingerprint=fingerprint,
+        state=state_of(state),
+        event=event_from_text(event),
+        charges=charges_from_plain(_loaded(charges)),
+        count=count,
+        sequence=sequence,
+    )
+
+
+def _scope_values(row: ScopeRow) -> tuple[Any, ...]:
+    terms, caps, spent = row.terms.to_dict(), amounts_to_plain(row.caps), amounts_to_plain(row.spent)
+    return (row.name, *(str(_records.plain(part)) for part in (terms, caps, spent)), int(row.frozen), row.version)
+
+
+def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
+    texts = str(event_text(row.event)), str(charges_text(row.charges))
+    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.count, row.sequence)
+
+
+@functools.lru_cache(maxsize=8)
+def _now(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
+
+
+def _loaded(text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise LedgerError("the ledger holds a row that no version of this program wrote") from error

@@ -1,0 +1,102 @@
+"""Leases: many releases paid for at once and drawn down in memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import NoReturn, Self
+
+from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
+from ferrodp.errors import TicketError
+from ferrodp.random import refuse_copy
+from ferrodp.tickets import Ticket
+
+__all__ = ["Lease"]
+
+
+class Lease:
+    """So many releases of one event, charged when the lease was made. Made by `PrivacyLedger.lease`.
+
+    `draw` hands out tickets without any input or output: a training of a million steps costs two commits. All of it is
+    spent if the process ends; `close`, or the end of a `with` block, gives back what was not drawn.
+
+    Attributes
+    ----------
+    id : str
+        Name of the lease in the ledger.
+    event : PrivacyEvent
+        What each ticket pays for.
+    scopes : tuple of str
+        What it was charged to.
+    """
+
+    __slots__ = ("_end", "_left", "_lock", "_process", "_relation", "event", "id", "scopes")
+
+    def __init__(
+        self,
+        event: PrivacyEvent,
+        *,
+        id: str,
+        scopes: tuple[str, ...],
+        neighboring_relation: NeighboringRelation,
+        count: int,
+        end: Callable[[str, int], None],
+    ) -> None:
+        self.id, self.event, self.scopes = id, event, scopes
+        self._relation = neighboring_relation
+        self._left = count
+        self._end: Callable[[str, int], None] | None = end
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @property
+    def remaining(self) -> int:
+        """How many tickets can still be drawn."""
+        return self._left
+
+    def draw(self) -> Ticket:
+        """Return a ticket for the next release.
+
+        Raises
+        ------
+        TicketError
+            If the lease is used up or closed, or in a forked child.
+        """
+        if self._process != os.getpid():
+            self._refuse("belongs to the parent of this forked process")
+        with self._lock:
+            if self._left <= 0:
+                self._refuse("is used up" if self._end is not None else "is closed")
+            self._left -= 1
+        return Ticket(self.event, id=self.id, key=None, scopes=self.scopes, neighboring_relation=self._relation)
+
+    def __iter__(self) -> Iterator[Ticket]:
+        """Draw until nothing is left."""
+        while self._left > 0:
+            yield self.draw()
+
+    def close(self) -> None:
+        """End the lease and give back what was not drawn. A ticket that was drawn is spent, used or not."""
+        if self._process != os.getpid():
+            self._refuse("belongs to the parent of this forked process")
+        with self._lock:
+            end, self._end = self._end, None
+            unused, self._left = self._left, 0
+        if end is not None:
+            end(self.id, unused)
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise TicketError(f"lease {self.id} {why}; take another one")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.id}: {self._left} left, for {', '.join(self.scopes)}>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy("a lease")

@@ -1,0 +1,345 @@
+"""The ledger: what may be spent, what was, and the tickets in between."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Self
+
+from ferrodp import _validate
+from ferrodp._validate import Real
+from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
+from ferrodp.accounting.filters import Measure
+from ferrodp.budget import _book, _measures, _names, _points
+from ferrodp.budget._questions import Questions
+from ferrodp.budget._records import Head
+from ferrodp.budget._rows import TicketRow
+from ferrodp.budget._store import Store, Transaction
+from ferrodp.budget.lease import Lease
+from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
+from ferrodp.tickets import Ticket, TicketState
+
+__all__ = ["PrivacyLedger"]
+
+_SERVERS = ("postgresql://", "postgres://")
+
+
+class PrivacyLedger(Questions):
+    """Privacy budgets that outlive the process and are shared by any number of processes.
+
+    What is acknowledged is on the disk. What is charged to a scope never exceeds its (ε, δ), under full adaptivity:
+    each release, and how much it costs, may be chosen after seeing all results before. A cost is charged before its
+    noise is drawn. A crash can waste what was reserved; it can never give anything back.
+
+    Open one with `PrivacyLedger.open`. It is safe in any number of threads; a forked child has to open its own.
+
+    Notes
+    -----
+    ===========  ====================================================================================================
+    held         reserved and charged; can be cancelled, which gives the charge back
+    armed        the first random bit is being drawn: the charge is spent, whatever happens
+    spent        the release is done
+    cancelled    given back unused
+    ===========  ====================================================================================================
+
+    Every change is a record in an append-only log, each tied to all before by SHA-256; `head` is the last one. A ledger
+    that was put back to an earlier state still looks whole: keep a head elsewhere and pass it as `witness`, and it is
+    refused. Not promised: anything against someone who may write to the file *and* to the witness; several ledgers
+    about the same data do not know of each other.
+
+    Sums and caps are exact integers, costs rounded up and caps down. A scope lies in the scopes whose names its own
+    begins with: what is charged to ``hospital/images`` is charged to ``hospital``, too, where that exists.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ferrodp as fd
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = fd.PrivacyLedger.open(f"{folder.name}/budget.db")
+    >>> ledger.create("hospital/images", epsilon=4.0, delta=1e-6)
+    >>> event = fd.accounting.GaussianEvent(noise_multiplier=10.0)
+    >>> with ledger.reserve("hospital/images", event, key="round-7") as ticket:
+    ...     ticket.arm()  # a release(ticket=ticket) does this itself
+    >>> ledger.report("hospital/images").spent
+    1
+    >>> ledger.remaining_count("hospital/images", event)
+    52
+    >>> ledger.close()
+    >>> folder.cleanup()
+    """
+
+    @classmethod
+    def open(
+        cls,
+        where: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        verify: bool = True,
+        witness: Head | str | None = None,
+        timeout: float = 60.0,
+        allow_network_file_system: bool = False,
+    ) -> Self:
+        """Open a ledger, or begin one.
+
+        Parameters
+        ----------
+        where : str or PathLike
+            A file, for SQLite, or ``postgresql://…`` for a server (needs ``ferrodp[postgres]``).
+        create : bool
+            Whether to begin a ledger where there is none. A file that is there but is no ledger is never touched.
+        verify : bool
+            Whether to check the whole log first, and all tables against it: some microseconds a record.
+        witness : Head or str, optional
+            A `head` that was kept elsewhere: a ledger that does not contain it is refused, as it was put back to an
+            earlier state, or is another one. Implies ``create=False``.
+        timeout : float
+            For how many seconds to wait for other writers.
+        allow_network_file_system : bool
+            Whether a file may lie where locks cannot be trusted. Not with more than one process.
+
+        Raises
+        ------
+        LedgerError
+            If it cannot be opened, is damaged or was changed, or is older than the witness.
+        """
+        expected = None if witness is None else Head.parse(witness)
+        for name, value in (("create", create), ("verify", verify)):
+            if not isinstance(value, bool):
+                raise InvalidType(f"{name} must be True or False, got {type(value).__name__}")
+        seconds = _validate.positive("timeout", timeout)
+        store: Store
+        if isinstance(where, str) and where.startswith(_SERVERS):
+            from ferrodp.budget.postgres import PostgresStore
+
+            store = PostgresStore(where, create=create and expected is None, timeout=seconds)
+        else:
+            from ferrodp.budget.sqlite import SqliteStore
+
+            store = SqliteStore(
+                where,
+                create=create and expected is None,
+                timeout=seconds,
+                allow_network_file_system=allow_network_file_system,
+            )
+        ledger = cls(store)
+        try:
+            if verify:
+                ledger.verify()
+            if expected is not None:
+                ledger._meet(expected)
+        except BaseException:
+            store.close()
+            raise
+        return ledger
+
+    # scopes
+
+    def create(
+        self,
+        name: str,
+        *,
+        epsilon: Real,
+        delta: Real,
+        measure: Measure = "rdp",
+        orders: Sequence[Real] | None = None,
+        neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ) -> None:
+        """Begin a scope with a budget.
+
+        Parameters
+        ----------
+        name : str
+            A path such as ``hospital/images``; at most 200 characters.
+        epsilon, delta : float
+            The promise about everything that will be charged. δ is 0 or more for "pure", else in (0, 1).
+        measure : {"rdp", "zcdp", "gdp", "pure"}
+            In which measure costs are added up; see `ferrodp.accounting.privacy_filter`. "rdp" takes sampled Gaussians,
+            "gdp" loses nothing for plain ones, "pure" adds up ε, and plans.
+        orders : sequence of float, optional
+            For "rdp": the orders that are kept.
+        neighboring_relation : NeighboringRelation
+            For which all sensitivities behind the events have to be stated.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If there is such a scope, or the budget is none.
+        """
+        name = _names.scope(name, name="name")
+        if not isinstance(neighboring_relation, NeighboringRelation):
+            found = type(neighboring_relation).__name__
+            raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+        terms = _measures.checked_terms(
+            measure=measure,
+            epsilon=epsilon,
+            delta=delta,
+            neighboring_relation=neighboring_relation,
+            orders=None if orders is None else tuple(orders),  # type: ignore[arg-type]  # the filter checks them
+        )
+        self._run(lambda transaction: _book.create(transaction, name, terms))
+
+    def raise_cap(self, name: str, *, reason: str, epsilon: Real, delta: Real | None = None) -> None:
+        """Allow more in a scope: a weaker promise about everything, also about what was released before.
+
+        `reason` goes into the log. δ stays as it is unless it is given.
+
+        Raises
+        ------
+        InvalidParameter
+            If that would not be more, or there is no such scope.
+        """
+        self._set_budget(name, epsilon, delta, reason, more=True)
+
+    def lower_cap(self, name: str, *, reason: str, epsilon: Real, delta: Real | None = None) -> None:
+        """Allow less in a scope. If more is spent already, nothing fits from now on."""
+        self._set_budget(name, epsilon, delta, reason, more=False)
+
+    def freeze(self, name: str, *, reason: str) -> None:
+        """Refuse all charges to a scope, and the arming of tickets held already."""
+        self._set_frozen(name, True, reason)
+
+    def thaw(self, name: str, *, reason: str) -> None:
+        """End what `freeze` began."""
+        self._set_frozen(name, False, reason)
+
+    # charges
+
+    def reserve(
+        self,
+        scopes: str | Sequence[str],
+        event: PrivacyEvent,
+        *,
+        key: str | None = None,
+        plan_delta: Real | None = None,
+    ) -> Ticket:
+        """Charge an event to one or several scopes, all or nothing, and return the ticket for its release.
+
+        Parameters
+        ----------
+        scopes : str or sequence of str
+            Where to charge; scopes around them are charged, too.
+        event : PrivacyEvent
+            What will be released: the `event` of a mechanism, sampled or composed as it will happen.
+        key : str, optional
+            The same key gives the same ticket again, in whatever state it is: so a step that is repeated after a crash
+            is charged once. A key whose ticket was cancelled is free again.
+        plan_delta : float, optional
+            The event is a whole plan, its parameters fixed now: charge it as one (ε, δ) with this δ and the ε that
+            `PldAccountant` certifies. For scopes that take stated δ: measure "pure".
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit, or a scope is frozen. Nothing was charged.
+        TicketError
+            If the key was used for something else.
+        UnsupportedEventError
+            If the cost is not known in the measure of a scope.
+        LedgerError
+            If the outcome is unknown: it may have been charged, and counts as spent.
+        """
+        names, planned = self._checked(scopes, event, plan_delta)
+        key = _names.key(key)
+        row = self._run(lambda transaction: _book.reserve(transaction, names, event, key=key, plan_delta=planned))
+        return self._ticket(names, row)
+
+    def spend(self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None) -> None:
+        """Charge an event whose release happens elsewhere: reserved, armed and spent in one step.
+
+        With a key it is charged once, however often this is called; a ticket held under that key is used up.
+        """
+        names, _ = self._checked(scopes, event, None)
+        key = _names.key(key)
+        self._run(lambda transaction: _book.spend(transaction, names, event, key=key))
+
+    def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int) -> Lease:
+        """Charge `count` releases at once, and return a lease that hands out their tickets without touching the disk.
+
+        Raises
+        ------
+        BudgetExceeded, UnsupportedEventError, LedgerError
+            As for `reserve`.
+        """
+        names, _ = self._checked(scopes, event, None)
+        count = _validate.count("count", count)
+        row = self._run(
+            lambda transaction: _book.reserve(
+                transaction, names, event, key=None, count=count, state=TicketState.ARMED, lease=True
+            )
+        )
+        return Lease(
+            event,
+            id=row.id,
+            scopes=names,
+            neighboring_relation=self._relation(names),
+            count=count,
+            end=self._end_lease,
+        )
+
+    # what tickets ask for
+
+    def arm(self, ticket: Ticket) -> None:
+        """Record that a ticket's release begins. Called by the ticket."""
+        _points.reached("before arming")
+        self._run(lambda transaction: _book.arm(transaction, ticket.id))
+        _points.reached("after arming")
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Give a held ticket back. Called by the ticket."""
+        self._run(lambda transaction: _book.cancel(transaction, ticket.id))
+
+    def finish(self, ticket: Ticket) -> None:
+        """Note that a release is done; it is written down with the next change. Called by the ticket."""
+        self._finished.append(ticket.id)
+
+    def _end_lease(self, identity: str, unused: int) -> None:
+        self._run(lambda transaction: _book.give_back(transaction, identity, unused))
+
+    def _ticket(self, names: tuple[str, ...], row: TicketRow) -> Ticket:
+        return Ticket(
+            row.event,
+            id=row.id,
+            key=row.key,
+            scopes=names,
+            neighboring_relation=self._relation(names),
+            state=row.state,
+            book=self,
+        )
+
+    def _set_budget(self, name: str, epsilon: Real, delta: Real | None, reason: str, *, more: bool) -> None:
+        name, reason = _names.scope(name, name="name"), _names.reason(reason)
+
+        def work(transaction: Transaction) -> None:
+            row = _book.existing(transaction, name)
+            old = row.terms
+            terms = _measures.checked_terms(
+                measure=old.measure,
+                epsilon=epsilon,
+                delta=old.delta if delta is None else delta,
+                neighboring_relation=old.neighboring_relation,
+                orders=old.orders or None,
+            )
+            terms = dataclasses.replace(terms, orders=old.orders)
+            steps = [(terms.epsilon, old.epsilon), (terms.delta, old.delta)]
+            if any(new < now if more else new > now for new, now in steps):
+                word = "at least" if more else "at most"
+                accepted = f"{word} what they are, {float(old.epsilon)!r} and {float(old.delta)!r}"
+                raise InvalidParameter(
+                    f"epsilon and delta must be {accepted}, got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
+                )
+            _book.set_budget(transaction, name, terms, reason)
+
+        self._run(work)
+
+    def _set_frozen(self, name: str, frozen: bool, reason: str) -> None:
+        name, reason = _names.scope(name, name="name"), _names.reason(reason)
+        self._run(lambda transaction: _book.set_frozen(transaction, name, frozen, reason))
+
+    def _meet(self, witness: Head) -> None:
+        with self._read() as transaction:
+            if transaction.hash_of(witness.sequence) != witness.hash:
+                raise LedgerError(
+                    f"{self._store.name} does not contain the witness, record {witness.sequence}: an earlier state was "
+                    "put back, or it is another ledger"
+                )

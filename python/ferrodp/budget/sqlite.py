@@ -1,0 +1,268 @@
+"""A ledger in one file: SQLite, as safe against crashes as it can be made.
+
+Versions of SQLite before 3.51.3 can lose committed transactions in write-ahead mode when two connections reset the log
+at the same time (sqlite.org, release notes of 3.51.3); there a rollback journal is used, with `synchronous=EXTRA`. It
+is truncated after each commit, not removed, which costs as many syncs and a quarter less time. Fixed versions use a
+write-ahead log with `synchronous=FULL`. What was asked for is read back and checked. Network file systems are refused:
+SQLite's locks do not hold there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import urllib.parse
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ferrodp.budget import _filesystem, _records
+from ferrodp.budget._store import TABLES, Store, Transaction
+from ferrodp.errors import FerroError, InvalidType, LedgerError
+
+APPLICATION = 0x46655244
+"""Marks a database as a ledger of this program."""
+_LOG_FIXED = (3, 51, 3)
+_FULL, _EXTRA = 2, 3
+_APPEND_ONLY = (
+    "CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
+    "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
+)
+_ABANDONED: list[sqlite3.Connection] = []
+"""Connections of a parent process: to use or even to close them in a forked child would break the parent's."""
+
+_OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+
+
+def mode_for(version: tuple[int, ...]) -> tuple[str, int]:
+    """Return the journal mode and the level of `synchronous` for a version of SQLite."""
+    return ("wal", _FULL) if version >= _LOG_FIXED else ("truncate", _EXTRA)
+
+
+class SqliteStore(Store):
+    """A ledger in a file.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file. If there is none it is made, whole or not at all, unless `create` is false.
+    timeout : float
+        For how many seconds to wait for other writers.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, create: bool, timeout: float, allow_network_file_system: bool = False
+    ) -> None:
+        self._path = _checked_path(path)
+        self._dead: str | None = None
+        if not allow_network_file_system:
+            _filesystem.refuse_network(self._path)
+        if not self._path.exists():
+            if not create:
+                raise LedgerError(f"{self.name} does not exist")
+            _refuse_remains(self._path)
+            _make(self._path)
+        self._identity = _identity(self._path)
+        try:
+            self._connection = _connected(self._path, timeout)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        _OPEN.add(self)
+
+    @property
+    def name(self) -> str:
+        """What messages call this ledger."""
+        return f"ledger {str(self._path)!r}"
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Open the one writing transaction; see `Store`."""
+        with self._transaction("BEGIN IMMEDIATE") as transaction:
+            yield transaction
+            transaction.write()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """Open a reading transaction; see `Store`."""
+        with self._transaction("BEGIN") as transaction:
+            yield transaction
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[Transaction]:
+        self._check_alive()
+        try:
+            self._connection.execute(begin)
+            if _identity(self._path) != self._identity:
+                self._dead = f"{self.name} was moved, deleted or replaced while it was open"
+                raise LedgerError(self._dead)
+            yield Transaction(self)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        finally:
+            if self._connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Run a statement; see `Store`."""
+        return self._connection.execute(sql, parameters)
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for each row."""
+        self._connection.executemany(sql, rows)
+
+    def check(self) -> None:
+        """Let SQLite check its own structures."""
+        self._check_alive()
+        try:
+            found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        if found is None or found[0] != "ok":
+            raise LedgerError(f"{self.name} is damaged; restore it from a copy")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._dead is None:
+            self._dead = f"{self.name} is closed"
+            self._connection.close()
+
+    def abandon(self) -> None:
+        """Leave the connection to the parent process."""
+        _ABANDONED.append(self._connection)
+        self._dead = f"{self.name} was opened by the parent of this process; open it again here"
+
+    def _check_alive(self) -> None:
+        if self._dead is not None:
+            raise LedgerError(self._dead)
+
+    def _failed(self, error: sqlite3.Error) -> LedgerError:
+        """Return what SQLite's error means. After errors of the disk the connection is not used again."""
+        code = str(getattr(error, "sqlite_errorname", "") or "")
+        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return LedgerError(f"{self.name} is busy: another writer did not finish in time; nothing was charged")
+        if code.startswith("SQLITE_FULL"):
+            return LedgerError(
+                f"{self.name}: the disk is full; what was asked for was not recorded, or counts as spent"
+            )
+        if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")):
+            return LedgerError(f"{self.name} cannot be written here: {error}")
+        if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+            self._dead = f"{self.name} is no ledger, or damaged; restore it from a copy"
+            return LedgerError(self._dead)
+        self._dead = f"{self.name} failed ({code or type(error).__name__}: {error}); open it again"
+        return LedgerError(self._dead)
+
+
+def _checked_path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
+        raise InvalidType(f"path must be a str or a path, got {type(path).__name__}")
+    try:
+        found = Path(os.path.realpath(path, strict=False))
+        if found.exists() and not found.is_file():
+            raise LedgerError(f"ledger {str(path)!r} is no regular file")
+        if found.exists() and not found.stat().st_size:
+            raise LedgerError(f"ledger {str(path)!r} is an empty file; remove it to begin a new ledger")
+        if not found.parent.is_dir():
+            raise LedgerError(f"ledger {str(path)!r}: there is no directory {str(found.parent)!r}")
+    except (OSError, ValueError) as error:
+        if isinstance(error, FerroError):
+            raise
+        raise LedgerError(f"ledger {str(path)!r} cannot be reached: {error}") from error
+    return found
+
+
+def _refuse_remains(path: Path) -> None:
+    for suffix in ("-journal", "-wal", "-shm"):
+        if os.path.lexists(f"{path}{suffix}"):
+            raise LedgerError(
+                f"ledger {str(path)!r} does not exist, but {path.name + suffix!r} does: it was deleted or moved; put "
+                "both back, or remove both to begin a new one"
+            )
+
+
+def _make(path: Path) -> None:
+    """Make an empty ledger under another name, durably, and give it its name unless there is one by now."""
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        connection = sqlite3.connect(hidden, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute(f"PRAGMA synchronous = {_EXTRA}")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_records.FORMAT}")
+            for statement in (*TABLES, *_APPEND_ONLY):
+                connection.execute(statement)
+            connection.execute("INSERT INTO head VALUES (1, 0, ?)", (_records.START,))
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            os.link(hidden, path)
+        _sync_directory(path.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"ledger {str(path)!r} cannot be made here: {error}") from error
+    finally:
+        for name in (hidden, Path(f"{hidden}-journal")):
+            with contextlib.suppress(OSError):
+                name.unlink()
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _connected(path: Path, timeout: float) -> sqlite3.Connection:
+    """Return a connection that is as durable as this version allows, or refuse."""
+    address = f"file:{urllib.parse.quote(str(path))}?mode=rw"
+    connection = sqlite3.connect(
+        address, uri=True, isolation_level=None, check_same_thread=False, timeout=timeout, cached_statements=64
+    )
+    try:
+        marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+        if marks[0] != APPLICATION:
+            raise LedgerError(f"ledger {str(path)!r} is a database of another program")
+        if marks[1] != _records.FORMAT:
+            raise LedgerError(f"ledger {str(path)!r} has format {marks[1]}; this version reads {_records.FORMAT}")
+        mode, level = mode_for(sqlite3.sqlite_version_info)
+        found = str(connection.execute("PRAGMA journal_mode").fetchone()[0]).lower()
+        if found != mode:
+            found = str(connection.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0]).lower()
+        connection.execute(f"PRAGMA synchronous = {level}")
+        if found != mode or connection.execute("PRAGMA synchronous").fetchone()[0] != level:
+            raise LedgerError(
+                f"ledger {str(path)!r} cannot be put into journal mode {mode!r}, which SQLite {sqlite3.sqlite_version} "
+                "needs to keep what it commits; close it everywhere else first"
+            )
+        for setting in ("fullfsync = 1", "checkpoint_fullfsync = 1", "trusted_schema = 0", "cell_size_check = 1"):
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _abandon_all() -> None:
+    for store in list(_OPEN):
+        store.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)

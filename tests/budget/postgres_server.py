@@ -1,0 +1,137 @@
+"""A PostgreSQL server of the tests' own: made in a new folder, reached by a socket in it, stopped with the tests.
+
+Its programs are those of Debian's packages, or the folder that ``POSTGRESQL_BIN`` names. They refuse to run as root, so
+root lets the user ``postgres`` run them, which the packages make.
+"""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+_ROOM = 2**30
+_ROLES = "local all locked_out scram-sha-256\nlocal all all trust\n"
+
+
+def programs() -> Path | None:
+    """Where the server's programs are, newest version first, or None."""
+    named = os.environ.get("POSTGRESQL_BIN")
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
+    for folder in [Path(named)] if named else found:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    return None
+
+
+class Server:
+    """A server that can be killed and started again.
+
+    Durable as it is by default: a ledger refuses anything less. By default its folder is in memory where there is room,
+    for a server that starts after a crash first synchronises every file it has.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        folder = programs()
+        if folder is None:
+            raise FileNotFoundError("PostgreSQL is not installed")
+        self._programs = folder
+        self.folder = Path(tempfile.mkdtemp(prefix="ferrodp-pg-", dir=parent or _in_memory()))
+        self._as_user = ["setpriv", "--pdeathsig", "QUIT"]
+        if os.geteuid() == 0:
+            user = pwd.getpwnam("postgres")
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+            self._as_user += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+        self._data = self.folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        command = [
+            "initdb",
+            "--no-sync",
+            "--username=postgres",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--wal-segsize=1",
+        ]
+        self._run(*command, "-D", str(self._data))
+        (self._data / "pg_hba.conf").write_text(_ROLES)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*self._as_user, str(self._programs / program), *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{program} failed: {done.stderr}")
+
+    def url(self, database: str = "postgres", *, user: str = "postgres", options: str = "") -> str:
+        return f"postgresql://{user}@/{database}?host={self.folder}{options}"
+
+    def start(self) -> None:
+        """Start, and return when connections are taken."""
+        settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "max_connections": "60"}
+        arguments = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        command = [*self._as_user, str(self._programs / "postgres"), "-D", str(self._data), *arguments]
+        for _ in range(50):  # after a kill, an old backend may hold the shared memory for a moment
+            with (self.folder / "log").open("ab") as log:
+                self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+            if self._ready():
+                return
+            time.sleep(0.1)
+        raise RuntimeError((self.folder / "log").read_text()[-2000:])
+
+    def _ready(self) -> bool:
+        import psycopg
+
+        assert self._process is not None
+        while self._process.poll() is None:
+            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url()):
+                return True
+            time.sleep(0.05)
+        return False
+
+    def sql(self, text: str, database: str = "postgres") -> list[tuple[object, ...]]:
+        """Run statements as the superuser, each on its own."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(text)
+            return cursor.fetchall() if cursor.description else []
+
+    def kill(self) -> None:
+        """Let all its processes die at once, as in a crash."""
+        assert self._process is not None
+        family = [self._process.pid, *_children(self._process.pid)]
+        for process in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Stop, and remove the folder."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _in_memory() -> Path | None:
+    memory = Path("/dev/shm")
+    try:
+        return memory if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free >= _ROOM else None
+    except OSError:
+        return None
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(status.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(status.parent.name))
+    return found
