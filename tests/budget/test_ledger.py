@@ -316,6 +316,29 @@ def test_threads_share_one_budget(ledger):
     assert ledger.verify() == ledger.head
 
 
+def test_what_is_spent_under_the_key_of_a_held_ticket_is_not_given_back(ledger):
+    ticket = ledger.reserve("hospital", TENTH, key="round-7")
+    ledger.spend("hospital", TENTH, key="round-7")
+
+    with pytest.raises(TicketError):
+        ticket.cancel()
+    assert ledger.remaining_count("hospital", TENTH) == 9
+
+
+def test_orders_without_budget_are_kept_when_a_cap_is_lowered(path):
+    event = GaussianEvent(noise_multiplier=10.0)
+    with PrivacyLedger.open(path) as ledger:
+        ledger.create("study", epsilon=8.0, delta=1e-6)
+        before = ledger.remaining_count("study", event)
+        ledger.spend("study", event)
+
+        ledger.lower_cap("study", epsilon=0.4, reason="withdrawn")
+        assert ledger.remaining_count("study", event) == 0
+        ledger.raise_cap("study", epsilon=8.0, reason="approved again")
+        assert ledger.remaining_count("study", event) == before - 1
+        ledger.verify()
+
+
 def test_decimals_are_added_up_as_they_are_written(path):
     tenth = EpsilonDeltaEvent(epsilon=Decimal("0.1"), delta=Decimal("1e-7"))
     with PrivacyLedger.open(path) as ledger:

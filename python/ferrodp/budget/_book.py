@@ -128,6 +128,14 @@ def reserve(
     return ticket
 
 
+def spend(transaction: Transaction, names: tuple[str, ...], event: PrivacyEvent, *, key: str | None) -> None:
+    """Charge one release that happens elsewhere; a ticket that was held under this key is used up for it."""
+    ticket = reserve(transaction, names, event, key=key, state=TicketState.SPENT)
+    if ticket.state is TicketState.HELD:
+        arm(transaction, ticket.id)
+        finish(transaction, ticket.id)
+
+
 def arm(transaction: Transaction, identity: str) -> None:
     """Record that random bits are about to be drawn for a ticket."""
     row = _ticket(transaction, identity)

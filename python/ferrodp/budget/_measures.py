@@ -7,6 +7,7 @@ a hundred add up without any rounding: ten times 0.1 is 1, three times 1/3 too.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -58,13 +59,15 @@ class Terms:
         """Return what `to_dict` wrote down."""
         try:
             relation = NeighboringRelation(plain["neighboring_relation"])
-            return checked_terms(
+            found = checked_terms(
                 measure=plain["measure"],
                 epsilon=_validate.ratio_of_text("epsilon", plain["epsilon"]),
                 delta=_validate.ratio_of_text("delta", plain["delta"]),
                 neighboring_relation=relation,
                 orders=tuple(plain["orders"]) if "orders" in plain else None,
             )
+            orders = tuple(plain["orders"]) if "orders" in plain else found.orders
+            return dataclasses.replace(found, orders=orders)  # also those that have no budget now
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError("the ledger holds a scope that no version of this program wrote") from error
 

@@ -247,11 +247,11 @@ class PrivacyLedger(Questions):
     def spend(self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None) -> None:
         """Charge an event whose release happens elsewhere: reserved, armed and spent in one step.
 
-        With a key it is charged once, however often this is called.
+        With a key it is charged once, however often this is called; a ticket held under that key is used up.
         """
         names, _ = self._checked(scopes, event, None)
         key = _names.key(key)
-        self._run(lambda transaction: _book.reserve(transaction, names, event, key=key, state=TicketState.SPENT))
+        self._run(lambda transaction: _book.spend(transaction, names, event, key=key))
 
     def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int) -> Lease:
         """Charge `count` releases at once, and return a lease that hands out their tickets without touching the disk.

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
-from ferrodp._observer import OBSERVER, Norm, drawn_in_place
+from ferrodp._integer_noise import checked_scale
+from ferrodp._observer import Norm, drawn_in_place
 from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
 from ferrodp.random import DEFAULT_BITS, NoiseSource, default_granularity, source_or_default
@@ -74,11 +75,6 @@ def source_of(mechanism: _Mechanism, source: object, ticket: object) -> NoiseSou
     return source_or_default(source) if ticket is None else source_for(source, ticket, mechanism.event)
 
 
-def is_observed() -> bool:
-    """Whether a test looks on, so that no short way may be taken."""
-    return OBSERVER.get() is not None
-
-
 def release(
     mechanism: _Mechanism,
     law: Law,
@@ -133,11 +129,14 @@ def release_integers(
     out: object,
     source: object,
     ticket: object,
+    fixed_time: bool,
     threads: int | None,
 ) -> Any:
     """Return `value` with discrete noise of the given law and scale; see `DiscreteGaussianMechanism.release`."""
     drawn_from = source_of(mechanism, source, ticket)
     threads = _validate.threads(threads)
+    if fixed_time is not False:
+        checked_scale(law, scale, fixed_time)
     values = _arrays.as_integer_array(value, "value")
     if dimension is not None and values.size != dimension:
         raise InvalidArray(f"value must have as many elements as dimension={dimension}, got {values.size}")
@@ -145,9 +144,9 @@ def release_integers(
 
     def add(array: npt.NDArray[Any]) -> None:
         if law == "gaussian":
-            drawn_from.add_discrete_gaussian_(array, scale=scale, threads=threads)
+            drawn_from.add_discrete_gaussian_(array, scale=scale, fixed_time=fixed_time, threads=threads)
         else:
-            drawn_from.add_discrete_laplace_(array, scale=scale, threads=threads)
+            drawn_from.add_discrete_laplace_(array, scale=scale, fixed_time=fixed_time, threads=threads)
 
     if target is values:
         drawn_in_place(target, add, mechanism, _NORMS[law], sensitivity)
