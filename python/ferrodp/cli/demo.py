@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, console: Console) -> Report:
         "command": "demo",
         "accuracy": last.accuracy,
         "baseline_accuracy": without_privacy[-1],
-        "epsilon": last.epsilon,
+        "epsilon": last.epsilon if paid is None else paid["epsilon_spent"],
         "delta": settings.delta,
         "rounds": len(training.rounds),
         "epsilon_budget": settings.epsilon,
