@@ -313,6 +313,36 @@ def test_bad_bins_are_refused(keywords):
         fd.private_histogram([0.5], epsilon=1.0, **keywords)
 
 
+class Hostile:
+    def __array__(self, *_, **__):
+        raise RuntimeError("secret")
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [[1], [2, 3]],
+        [Hostile(), 1],
+        Hostile(),
+        [1, None],
+        [1, 2**70],
+        [1, "2"],
+        np.ma.masked_array([1, 2], [0, 1]),
+        {1: 2},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("name", ["bins", "categories", "candidates"])
+def test_what_is_no_list_of_public_numbers_is_a_type_error(name, numbers):
+    def asked():
+        if name == "candidates":
+            return fd.private_quantile([0.5], 0.5, epsilon=1.0, candidates=numbers)
+        return fd.private_histogram([0.5], epsilon=1.0, **{name: numbers})
+
+    with pytest.raises(InvalidArrayType, match=f"^{name} must"):
+        asked()
+
+
 def test_row_counts_are_public_under_replacement():
     with pytest.raises(InvalidParameter, match="public"):
         fd.private_count([1.0, 2.0], epsilon=1.0, neighboring_relation=REPLACE)

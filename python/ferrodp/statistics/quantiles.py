@@ -15,7 +15,7 @@ from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import bounds, budget
-from ferrodp.statistics._column import column, finite_floats
+from ferrodp.statistics._column import column, finite_floats, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -114,7 +114,7 @@ def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float6
         lower, upper = bounds(ends)
         count = _validate.count("num_candidates", number, minimum=2, maximum=MAX_CANDIDATES)
         return np.linspace(lower, upper, count)
-    points = np.asarray(candidates)
+    points = public_numbers(candidates, "candidates")
     if points.dtype.kind not in "iuf" or points.ndim != 1 or not 1 <= points.size <= MAX_CANDIDATES:
         raise InvalidArray(f"candidates must be from 1 to {MAX_CANDIDATES} numbers")
     points = points.astype(np.float64)
