@@ -1,8 +1,10 @@
 """Statistics of columns: exact sensitivity, honest noise, accounting, bad input."""
 
+import itertools
 import math
 import sys
 import types
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -143,6 +145,25 @@ def test_the_number_of_rows_of_a_mean_has_noise_of_its_own():
 
     assert float(mean) == min(max(5.0 + total / number, 0.0), 10.0)
     assert mean.standard_error == noised.standard_deviation * grid.width / number
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, REPLACE])
+def test_the_sensitivity_of_a_histogram_is_the_furthest_its_counts_can_move(relation, rows, delta):
+    """By all ways in which the rows of one unit fall into two bins or none, and are replaced or were not there."""
+    ways = [[fallen.count(b) for b in (0, 1)] for fallen in itertools.product(range(3), repeat=rows)]
+    before = ways if relation is REPLACE else [[0, 0]]
+    moves = [np.subtract(way, other) for way in ways for other in before]
+
+    keywords = {"epsilon": 1.0, "delta": delta, "max_contributions": rows, "neighboring_relation": relation}
+    for bins in ({"bins": [0, 1, 2]}, {"categories": [0, 1]}):
+        event = fd.private_histogram([], **bins, **keywords).event
+        if delta:
+            furthest = max(int(move @ move) for move in moves)
+            assert furthest <= Fraction(event.l2_sensitivity) ** 2 < furthest * (1 + Fraction(1, 2**50))
+        else:
+            assert event.l1_sensitivity == max(int(abs(move).sum()) for move in moves)
 
 
 def test_histograms_add_noise_to_empty_bins_too():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import clipping
+import coins
 import columns
 import discrete
 import events
@@ -382,6 +383,6 @@ MUTANTS = [
     ),
 ]
 
-for others in (clipping, columns, discrete, events, fixed_time, releases, sparse_vector, tickets):
+for others in (clipping, coins, columns, discrete, events, fixed_time, releases, sparse_vector, tickets):
     KILLERS |= others.KILLERS
     MUTANTS += [Mutant(*fields) for fields in others.MUTANTS]
