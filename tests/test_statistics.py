@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 import sys
 import types
 from fractions import Fraction
@@ -55,12 +56,14 @@ def test_the_sensitivity_of_a_sum_is_reached():
 def test_utilities_of_quantiles_move_by_no_more_than_their_sensitivity(rows, joined, other, ratio):
     points = np.array([-1e9, -1.0, 0.0, 0.1, 2.0, 1e308])
 
+    below, above = ratio.denominator - ratio.numerator, ratio.numerator
+
     def utilities(values):
-        ordered = np.sort(quantiles.finite_floats(np.array(values)))
-        less = np.searchsorted(ordered, points, side="left")
-        more = len(values) - np.searchsorted(ordered, points, side="right")
-        below, above = ratio.denominator - ratio.numerator, ratio.numerator
-        return -np.abs(below * less - above * more)
+        found = quantiles._utilities(np.array(values, np.float64), points, below, above)
+        counted = [value if math.isfinite(value) else 0.0 for value in values]
+        less, more = ([sum(test(x, c) for x in counted) for c in points] for test in (operator.lt, operator.gt))
+        assert found.tolist() == [-abs(below * i - above * j) for i, j in zip(less, more, strict=True)]
+        return found
 
     moved = np.abs(utilities([*rows, joined]) - utilities(rows)).max()
     assert moved <= max(ratio.numerator, ratio.denominator - ratio.numerator)
@@ -164,6 +167,23 @@ def test_the_sensitivity_of_a_histogram_is_the_furthest_its_counts_can_move(rela
             assert furthest <= Fraction(event.l2_sensitivity) ** 2 < furthest * (1 + Fraction(1, 2**50))
         else:
             assert event.l1_sensitivity == max(int(abs(move).sum()) for move in moves)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_is_said_of_the_noise_does_not_depend_on_the_column(delta):
+    spent = {"epsilon": 0.5, "delta": delta}
+    said = [
+        (
+            fd.private_count(rows, **spent),
+            fd.private_sum(rows, bounds=(-1.0, 6.5), **spent),
+            fd.private_histogram(rows, bins=[0, 1, 2], **spent),
+            fd.private_quantile(rows, 0.3, bounds=(-1.0, 6.5), epsilon=0.5),
+            fd.private_mean(rows, bounds=(-1.0, 6.5), **spent),  # its error is that of a ratio
+        )
+        for rows in ([], [0.0], [1e-3, 2e-3], [1e300, math.nan], [-3.0] * 1000)
+    ]
+    assert len({tuple(estimate.event for estimate in row) for row in said}) == 1
+    assert len({tuple(estimate.standard_error for estimate in row[:-1]) for row in said}) == 1
 
 
 def test_histograms_add_noise_to_empty_bins_too():

@@ -90,10 +90,7 @@ def private_quantile(
     below, above = ratio.denominator - ratio.numerator, ratio.numerator
     moved = ratio.denominator if spent.replaces else max(below, above)
     mechanism = ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
-    ordered = np.sort(finite_floats(array))
-    less = np.searchsorted(ordered, points, side="left")
-    more = array.size - np.searchsorted(ordered, points, side="right")
-    utilities = -np.abs(below * less - above * more).astype(np.float64)
+    utilities = _utilities(array, points, below, above)
     event = mechanism.event
     (source,) = spent.sources(event)
     return Estimate(
@@ -105,6 +102,16 @@ def private_quantile(
         unit=spent.unit,
         neighboring_relation=spent.relation,
     )
+
+
+def _utilities(
+    array: npt.NDArray[Any], points: npt.NDArray[np.float64], below: int, above: int
+) -> npt.NDArray[np.float64]:
+    """Return −|below·#{x < c} − above·#{x > c}| for every candidate c."""
+    ordered = np.sort(finite_floats(array))
+    less = np.searchsorted(ordered, points, side="left")
+    more = array.size - np.searchsorted(ordered, points, side="right")
+    return np.asarray(-np.abs(below * less - above * more), np.float64)
 
 
 def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float64]:
