@@ -114,7 +114,8 @@ class _LaplaceSum:
         self._like = total  # knows what an update looks like; nothing is ever added to it
         self._clip_norm = total.clip_norm
         self._integers = np.zeros(total._size, np.int64)
-        self._most = int(_FLOATS // math.ceil(total.clip_norm / total.granularity))
+        self._bound = math.floor(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
+        self._most = _FLOATS // (self._bound + 1)
         self._count = 0
         self._mechanism = _laplace(step.config, step.distance)
         self.event: PrivacyEvent = self._mechanism.event
@@ -134,6 +135,8 @@ class _LaplaceSum:
         for start in range(0, count, height):
             clipped, _ = clip_rows(rows[start : start + height], clip_norm=self._clip_norm, ord=1)
             units = np.trunc(clipped.astype(np.float64) / self._like.granularity)
+            if not (np.abs(units).sum(axis=1) <= self._bound).all():  # exact: whole numbers below 2⁵³
+                raise InvalidArray("updates changed while they were added: their norm is not certain")
             self._integers += units.astype(np.int64).sum(axis=0)
         self._count += count
 
@@ -171,7 +174,8 @@ def _noised_on_grid(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket |
         scaled = np.ldexp(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0), -exponent)
     integers = np.clip(np.trunc(scaled), -_LARGEST, _LARGEST).astype(np.int64)
     mechanism.release(integers, out=integers, ticket=ticket)
-    return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
 
 
 def _as(values: npt.NDArray[Any], denominator: float | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
