@@ -5,6 +5,8 @@ import functools
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ferrodp.accounting import (
     DiscreteGaussianEvent,
@@ -101,6 +103,28 @@ def test_every_method_is_above_the_truth_or_refuses(method, mechanism, sampling)
         assert report.delta_spent == config.target_delta
         assert report.num_compositions == steps
         assert report.accounting_method is method
+
+
+@settings(max_examples=12)
+@given(
+    mechanism=st.sampled_from(["gaussian", "laplace"]),
+    method=st.sampled_from([method for method in METHODS if method is not AccountingMethod.ZCDP]),
+    multiplier=st.floats(0.7, 20.0),
+    rate=st.floats(0.01, 1.0),
+    steps=st.integers(1, 100),
+    delta=st.floats(-18.0, -4.0).map(lambda exponent: 10.0**exponent),
+)
+def test_any_configuration_is_above_the_truth_and_consistent(mechanism, method, multiplier, rate, steps, delta):
+    config = DPConfig(
+        mechanism, method, noise_multiplier=multiplier, sampling_rate=rate, target_delta=delta, target_epsilon=4.0
+    )
+
+    report, next_report = spent(config, steps), spent(config, steps + 1)
+
+    assert report.epsilon_spent >= least_epsilon(config.mechanism, multiplier, rate, steps, delta, Sampling.POISSON)
+    assert next_report.epsilon_spent >= report.epsilon_spent * (1 - 1e-9)  # grids are placed anew
+    assert (report.estimated_rounds_left > 0) == (next_report.epsilon_spent <= 4.0)
+    assert 0.0 <= report.budget_remaining <= max(0.0, 4.0 - report.epsilon_spent)
 
 
 def test_the_six_orders_of_the_default_configuration_give_the_published_bound():

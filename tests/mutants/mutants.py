@@ -12,6 +12,7 @@ import clipping
 import discrete
 import events
 import releases
+import rounds
 import sparse_vector
 import tickets
 
@@ -364,6 +365,8 @@ KILLERS |= events.KILLERS
 MUTANTS += [Mutant(*fields) for fields in events.MUTANTS]
 KILLERS |= releases.KILLERS
 MUTANTS += [Mutant(*fields) for fields in releases.MUTANTS]
+KILLERS |= rounds.KILLERS
+MUTANTS += [Mutant(*fields) for fields in rounds.MUTANTS]
 KILLERS |= sparse_vector.KILLERS
 MUTANTS += [Mutant(*fields) for fields in sparse_vector.MUTANTS]
 KILLERS |= tickets.KILLERS

@@ -253,9 +253,5 @@ def _guarantee(step: Step, delta: float) -> Guarantee:
     whole = zcdp_epsilon(rho=rho, delta=inner)
     if whole == math.inf:
         return Guarantee(math.inf, 0.0)
-    amplified = amplify_by_sampling(
-        epsilon=whole,
-        delta=inner,
-        sampling_probability=chance,
-    )
+    amplified = amplify_by_sampling(epsilon=whole, delta=inner, sampling_probability=chance)
     return Guarantee(amplified.epsilon, min(amplified.delta, delta))

@@ -113,7 +113,7 @@ class _LaplaceSum:
     def __init__(self, step: Step, total: ClippedSum) -> None:
         self._like = total  # knows what an update looks like; nothing is ever added to it
         self._clip_norm = total.clip_norm
-        self._integers = np.zeros(total._size, np.int64)
+        self._integers = np.zeros(total._size)  # whole numbers below 2⁵³, whose sums are exact as floats
         self._bound = math.floor(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
         self._most = _FLOATS // (self._bound + 1)
         self._count = 0
@@ -134,10 +134,11 @@ class _LaplaceSum:
         height = max(_ROWS // max(rows.shape[1], 1), 1)
         for start in range(0, count, height):
             clipped, _ = clip_rows(rows[start : start + height], clip_norm=self._clip_norm, ord=1)
-            units = np.trunc(clipped.astype(np.float64) / self._like.granularity)
-            if not (np.abs(units).sum(axis=1) <= self._bound).all():  # exact: whole numbers below 2⁵³
+            units = np.divide(clipped, self._like.granularity, dtype=np.float64)
+            np.trunc(units, out=units)
+            if not (np.abs(units).sum(axis=1) <= self._bound).all():
                 raise InvalidArray("updates changed while they were added: their norm is not certain")
-            self._integers += units.astype(np.int64).sum(axis=0)
+            self._integers += units.sum(axis=0)
         self._count += count
 
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
@@ -157,7 +158,8 @@ def batch_size(updates: object, structure: _trees.Node, name: str) -> int:
 
 def rows_of(leaves: list[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:
     """Return stacked arrays as one matrix, a row for each entry of their first axis."""
-    flat = [leaf.reshape(count, math.prod(leaf.shape[1:]) if leaf.ndim and count != 1 else -1) for leaf in leaves]
+    widths = [leaf.size // count if count else math.prod(leaf.shape[1:]) for leaf in leaves]
+    flat = [leaf.reshape(count, width) for leaf, width in zip(leaves, widths, strict=True)]
     return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 
 

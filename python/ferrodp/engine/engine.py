@@ -110,8 +110,8 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         _accounts.check(self._step)
         target = f"epsilon={self._config.target_epsilon!r} at delta={self._config.target_delta!r}"
         self._counter = RoundCounter(functools.partial(_accounts.largest_count, self._step), target)
-        if ledger is not None:
-            self.remaining_rounds  # noqa: B018  # refuses an unknown scope, and rounds that it has no measure for
+        if ledger is not None and scope is not None:
+            ledger.remaining_count(scope, self.event)  # refuses an unknown scope, and rounds it has no measure for
 
     @property
     def config(self) -> DPConfig:
