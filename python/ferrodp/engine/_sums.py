@@ -74,7 +74,13 @@ def _laplace(config: DPConfig, distance: int = 1) -> LaplaceMechanism:
 def _discrete(config: DPConfig, units: int, size: int, distance: int = 1) -> DiscreteGaussianMechanism:
     """Return discrete noise of z·units for integers that are `distance`·units apart at most."""
     scale = product_up(config.noise_multiplier, float(units))
-    return DiscreteGaussianMechanism(scale=scale, l2_sensitivity=distance * units, dimension=size)
+    return DiscreteGaussianMechanism(scale=scale, l2_sensitivity=distance * units, dimension=max(size, 1))
+
+
+def _release(mechanism: DiscreteGaussianMechanism, integers: npt.NDArray[np.int64], ticket: Ticket | None) -> None:
+    """Add noise in place; for no integers at all, to one that nobody sees: a release counts all the same."""
+    target = integers if integers.size else np.zeros(1, np.int64)
+    mechanism.release(target, out=target, ticket=ticket)
 
 
 class _GaussianSum:
@@ -102,7 +108,7 @@ class _DiscreteSum:
 
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
         integers = self._total._native.snapshot()[1]
-        self._mechanism.release(integers, out=integers, ticket=ticket)
+        _release(self._mechanism, integers, ticket)
         values = integers * self._total.granularity
         return _trees.split(_as(values, denominator, self._total.dtype), self._total._structure)
 
@@ -175,7 +181,7 @@ def _noised_on_grid(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket |
     with np.errstate(over="ignore"):
         scaled = np.ldexp(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0), -exponent)
     integers = np.clip(np.trunc(scaled), -_LARGEST, _LARGEST).astype(np.int64)
-    mechanism.release(integers, out=integers, ticket=ticket)
+    _release(mechanism, integers, ticket)
     with np.errstate(over="ignore", under="ignore"):
         return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
 
