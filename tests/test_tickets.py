@@ -233,7 +233,7 @@ def test_a_forked_child_cannot_use_its_parents_ticket_and_leaves_it_alone():
     attempts = [ticket.arm, ticket.cancel, ticket.close, lambda: ticket.permit(GAUSSIAN), lambda: draw(permit)]
     child = os.fork()
     if not child:
-        refused = 0
+        refused, code = 0, 1
         try:
             with ticket:
                 for attempt in attempts:
@@ -241,8 +241,9 @@ def test_a_forked_child_cannot_use_its_parents_ticket_and_leaves_it_alone():
                         attempt()
                     except TicketError:
                         refused += 1
+            code = 0 if refused == len(attempts) and not book.calls else 2
         finally:
-            os._exit(0 if refused == len(attempts) and not book.calls else 1)
+            os._exit(code)  # 1 if leaving the block raised
     assert os.waitpid(child, 0)[1] == 0
     draw(permit)
     assert book.calls == ["arm"]

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from ferrodp.engine import (
     NoiseMechanism,
     PrivacyBudget,
     Sampling,
+    _accounts,
 )
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from reference import rdp_reference
@@ -165,6 +167,30 @@ def test_better_theorems_promise_no_less(mechanism, rate):
     basic, advanced, optimal, pld = map(epsilon, ["basic", "advanced", "optimal", "pld"])
     assert basic >= advanced >= optimal >= pld
     assert epsilon("moments") >= pld
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(("method", "theorem"), [("advanced", "compose_advanced"), ("optimal", "compose_optimal")])
+def test_no_part_of_delta_is_spent_twice(monkeypatch, mechanism, method, theorem):
+    """What the rounds fail with and what composition adds come to δ at most, in exact arithmetic."""
+    composed, asked = getattr(_accounts, theorem), []
+
+    def spy(guarantees, *, count, **how):
+        asked.append((guarantees, count, how))
+        return composed(guarantees, count=count, **how)
+
+    monkeypatch.setattr(_accounts, theorem, spy)
+    config = DPConfig(mechanism, method, noise_multiplier=9.0, sampling_rate=0.37, target_delta=1.7e-5)
+
+    assert spent(config, 13).epsilon_spent > 0.0
+
+    assert asked
+    for ((epsilon, delta),), count, how in asked:
+        rounds = count * Fraction(delta)
+        assert count * Fraction(delta) > Fraction(1, 20) * Fraction(config.target_delta)
+        assert epsilon >= least_epsilon(config.mechanism, 9.0, 0.37, 1, delta, Sampling.POISSON) > 0.0
+        assert rounds + Fraction(how.get("extra_delta", 0)) <= Fraction(config.target_delta)
+        assert how.get("delta", config.target_delta) == config.target_delta
 
 
 @pytest.mark.parametrize("method", METHODS)

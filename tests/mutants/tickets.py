@@ -1,4 +1,4 @@
-"""Defects of tickets that must not pass, as fields of `mutants.Mutant`, and the commands that have to notice them."""
+"""Defects of tickets and replays that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 BINDING = "rust/ferrodp-py/src/"
 PERMIT = BINDING + "permit.rs"
@@ -9,6 +9,7 @@ MECHANISMS = PACKAGE + "mechanisms/"
 KILLERS = {
     "tickets": "pytest tests/test_tickets.py",
     "ticketed": "pytest tests/test_ticketed_releases.py",
+    "replay": "pytest tests/test_replay.py",
 }
 
 ASK = "            Self::Permitted(permit) => permit.get().arm(py)?,\n"
@@ -117,7 +118,7 @@ MUTANTS = [
         "tickets",
     ),
     (
-        "a forked child gives its parent's ticket back",
+        "a forked child cannot leave the block of its parent's ticket",
         TICKETS,
         "        if self._process == os.getpid():  # a",
         "        if self._process:  # a",
@@ -197,5 +198,40 @@ MUTANTS = [
         "        if relation is not self.relation:\n",
         "        if relation is None:\n",
         "ticketed",
+    ),
+    (
+        "a replay does not look at inputs",
+        PACKAGE + "_observer.py",
+        "        if not now.is_within(then):\n",
+        "        if now is then:\n",
+        "replay",
+    ),
+    (
+        "distances are taken for the smallest of their steps",
+        PACKAGE + "_observer.py",
+        "return max(steps, default=Fraction(0)) <= bound",
+        "return min(steps, default=Fraction(0)) <= bound",
+        "replay",
+    ),
+    (
+        "a replay may leave releases out",
+        PACKAGE + "testing.py",
+        "    replayer.finish()\n",
+        "",
+        "replay",
+    ),
+    (
+        "a sum reports its sensitivity in steps of its grid",
+        PACKAGE + "sums.py",
+        "                unit=self.granularity,\n",
+        "",
+        "replay",
+    ),
+    (
+        "a replay answers with noise of its own",
+        PACKAGE + "mechanisms/selection.py",
+        "            chosen = int(seen)\n",
+        "            chosen = int(chosen)\n",
+        "replay",
     ),
 ]
