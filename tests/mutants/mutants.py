@@ -14,6 +14,7 @@ import discrete
 import events
 import fixed_time
 import releases
+import rounds
 import sparse_vector
 import tickets
 
@@ -382,6 +383,6 @@ MUTANTS = [
     ),
 ]
 
-for others in (clipping, columns, discrete, events, fixed_time, releases, sparse_vector, tickets):
+for others in (clipping, columns, discrete, events, fixed_time, releases, rounds, sparse_vector, tickets):
     KILLERS |= others.KILLERS
     MUTANTS += [Mutant(*fields) for fields in others.MUTANTS]
