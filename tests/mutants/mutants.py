@@ -15,6 +15,7 @@ import discrete
 import events
 import fixed_time
 import releases
+import rounds
 import sparse_vector
 import tickets
 
@@ -383,6 +384,17 @@ MUTANTS = [
     ),
 ]
 
-for others in (clipping, coins, columns, discrete, events, fixed_time, releases, sparse_vector, tickets):
+for others in (
+    clipping,
+    coins,
+    columns,
+    discrete,
+    events,
+    fixed_time,
+    releases,
+    rounds,
+    sparse_vector,
+    tickets,
+):
     KILLERS |= others.KILLERS
     MUTANTS += [Mutant(*fields) for fields in others.MUTANTS]

@@ -61,6 +61,7 @@ class Questions(Handle):
             delta=row.terms.delta,
             epsilon_spent=row.terms.epsilon_of(row.spent, row.caps),
             delta_spent=row.terms.delta_of(row.spent),
+            exact_epsilon_spent=row.terms.exact_epsilon_of(row.spent),
             held=states[TicketState.HELD],
             armed=states[TicketState.ARMED],
             spent=states[TicketState.SPENT],

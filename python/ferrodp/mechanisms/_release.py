@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
 from ferrodp._integer_noise import checked_scale
-from ferrodp._observer import OBSERVER, Norm, drawn_in_place
+from ferrodp._observer import Norm, drawn_in_place
 from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
 from ferrodp.random import DEFAULT_BITS, NoiseSource, default_granularity, source_or_default
@@ -73,11 +73,6 @@ class _Mechanism(Protocol):
 def source_of(mechanism: _Mechanism, source: object, ticket: object) -> NoiseSource:
     """Return what one release draws from. The event is worked out only where a ticket has to pay for it."""
     return source_or_default(source) if ticket is None else source_for(source, ticket, mechanism.event)
-
-
-def is_observed() -> bool:
-    """Whether a test looks on, so that no short way may be taken."""
-    return OBSERVER.get() is not None
 
 
 def release(

@@ -62,7 +62,7 @@ class SparseVector:
     remaining : int
         How many more times the answer can be True.
     event : EpsilonDeltaEvent
-        What an accountant needs to know about the whole run, rounded up. It is spent as a whole when the run begins.
+        What an accountant needs to know about the whole run. It is spent as a whole when the run begins.
     guarantee : str
         "exact": the law of the answers is proven to be the stated one.
 
@@ -107,6 +107,7 @@ class SparseVector:
     guarantee: ClassVar[str] = "exact"
 
     __slots__ = (
+        "_budget",
         "_epsilon",
         "_lock",
         "_max_answers",
@@ -146,7 +147,8 @@ class SparseVector:
             accepted = f"such that noise of scale {_SCALES[0]:g} to {_SCALES[1]:g} suffices"
             raise _validate.out_of_domain("epsilon", accepted, epsilon)
         _release.warn_if_weak(epsilon, stacklevel=2)
-        self._threshold, self._sensitivity, self._epsilon = level, bound, _validate.rounded(budget, "up")
+        self._threshold, self._sensitivity = level, bound
+        self._budget, self._epsilon = budget, _validate.rounded(budget, "up")
         self._max_answers, self._monotonic = answers, monotonic
         self._threshold_scale, self._query_scale = scales
         self._source, self._remaining, self._lock = drawn_from, answers, threading.Lock()
@@ -199,7 +201,7 @@ class SparseVector:
     @property
     def event(self) -> EpsilonDeltaEvent:
         """What an accountant needs to know about the whole run."""
-        return EpsilonDeltaEvent(epsilon=self._epsilon)
+        return EpsilonDeltaEvent(epsilon=self._budget)
 
     def query(self, value: float) -> bool:
         """Return whether `value` plus noise is at or above the threshold plus its noise.
