@@ -175,7 +175,7 @@ class SqliteStore(Store):
             self._disconnect()
 
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._user = self._connection, None, None
         if connection is not None:
             connection.close()
 
