@@ -105,18 +105,25 @@ def _history(args: argparse.Namespace, where: str) -> Report:
     with _ledgers.opened(where) as ledger:
         if args.scope is not None:
             ledger.report(args.scope)  # refuses a name that there is not
-        records = ledger.history(args.scope)
+        records = _with_scopes(ledger.history(args.scope))
     return {"scope": args.scope, "total": len(records), "records": records if limit is None else records[-limit:]}
 
 
+def _with_scopes(records: list[Report]) -> list[Report]:
+    """Return the records, those about a ticket with the scopes that its first one has."""
+    scopes: dict[str, list[str]] = {}
+    for record in records:
+        if "scopes" in record:
+            scopes[record["ticket"]] = record["scopes"]
+    return [{**record, "scopes": scopes[record["ticket"]]} if "ticket" in record else record for record in records]
+
+
 def _show_history(report: Report, console: Console) -> None:
-    scopes: dict[str, str] = {}
     rows = []
     for record in report["records"]:
-        ticket = record.get("ticket", "")
-        scope = record.get("scope") or ", ".join(record.get("scopes", ())) or scopes.get(ticket, "")
-        scopes[ticket] = scope
-        rows.append([str(record["sequence"]), record["time"], record["kind"], scope, ticket[:8], _what(record)])
+        scope = record["scope"] if "scope" in record else ", ".join(record["scopes"])
+        ticket = record.get("ticket", "")[:8]
+        rows.append([str(record["sequence"]), record["time"], record["kind"], scope, ticket, _what(record)])
     console.table(["record", "time", "kind", "scope", "ticket", "what"], rows, left=6)
     if len(report["records"]) < report["total"]:
         console.line()

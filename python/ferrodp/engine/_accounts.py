@@ -202,7 +202,8 @@ def _accounted(step: Step) -> PrivacyEvent:
     most e^{i(i−1)‖Δ‖²/2σ²} (Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020,
     Theorem 4 and its form for vectors), which is what it is for continuous noise. With it added the divergence is no
     larger, as x → Δ − x exchanges the two laws (Mironov, Talwar, Zhang, "Rényi differential privacy of the sampled
-    Gaussian mechanism", 2019, Theorem 5). Given who else was sampled, that is; mixtures are no further apart.
+    Gaussian mechanism", 2019, Theorem 5, whose proof pairs x with its image, on a lattice too). Given who else was
+    sampled, that is; mixtures are no further apart.
     """
     at_orders = step.config.accounting in (AccountingMethod.RENYI, AccountingMethod.MOMENTS)
     discrete = step.config.mechanism is NoiseMechanism.DISCRETE_GAUSSIAN
@@ -253,9 +254,5 @@ def _guarantee(step: Step, delta: float) -> Guarantee:
     whole = zcdp_epsilon(rho=rho, delta=inner)
     if whole == math.inf:
         return Guarantee(math.inf, 0.0)
-    amplified = amplify_by_sampling(
-        epsilon=whole,
-        delta=inner,
-        sampling_probability=chance,
-    )
+    amplified = amplify_by_sampling(epsilon=whole, delta=inner, sampling_probability=chance)
     return Guarantee(amplified.epsilon, min(amplified.delta, delta))
