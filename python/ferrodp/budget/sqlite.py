@@ -7,7 +7,7 @@ write-ahead log with `synchronous=FULL`. What was asked for is read back and che
 SQLite's locks do not hold there.
 
 What SQLite knows in memory about locks must not be inherited: a child that opens a file of which its parent held a lock
-at the moment of the fork would believe that it holds it, too. So a fork waits for the transaction that is under way, and
+at the moment of the fork would believe that it holds it, too. So a fork waits for the transaction under way, and
 finds no connection open; the parent's is opened again when it is needed.
 """
 
