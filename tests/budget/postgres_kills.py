@@ -33,7 +33,7 @@ LAST = 50
 def work(url: str, path: str) -> None:
     """Reserve until nothing is left, and write down what was acknowledged, and what was not."""
     notes, parent = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), os.getppid()
-    with PrivacyLedger.open(url, create=False, verify=False) as ledger:
+    with _opened(url) as ledger:
         while os.getppid() == parent:
             try:
                 note = f"ticket {ledger.reserve('load', EVENT).id}"
@@ -46,6 +46,14 @@ def work(url: str, path: str) -> None:
             except LedgerError as error:
                 note = "unknown" if "unknown" in str(error) else f"refused {error}"
             os.write(notes, f"{note}\n".encode())
+
+
+def _opened(url: str) -> PrivacyLedger:
+    """Open the ledger, also if the server is being killed right now."""
+    while True:
+        with contextlib.suppress(LedgerError):
+            return PrivacyLedger.open(url, create=False, verify=False)
+        time.sleep(0.05)
 
 
 @dataclass

@@ -77,9 +77,13 @@ class Server:
     def url(self, database: str = "postgres", *, user: str = "postgres", options: str = "") -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}{options}"
 
-    def start(self) -> None:
-        """Start, and return when connections are taken. The server ends with the thread that starts it."""
+    def start(self, *, hot_standby: bool = True) -> None:
+        """Start, and return when connections are taken, or for sure refused by a replica that is no `hot_standby`.
+
+        The server ends with the thread that starts it.
+        """
         settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "max_connections": "60"}
+        settings["hot_standby"] = "on" if hot_standby else "off"
         arguments = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = [*self._as_user, str(self._programs / "postgres"), "-D", str(self._data), *arguments]
         for _ in range(50):  # after a kill, an old backend may hold the shared memory for a moment
@@ -87,17 +91,17 @@ class Server:
                 self._process = subprocess.Popen(
                     command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
                 )
-            if self._ready():
+            if self._reaches("OK" if hot_standby else "REJECT"):
                 return
             time.sleep(0.1)
         raise RuntimeError((self.folder / "log").read_text()[-2000:])
 
-    def _ready(self) -> bool:
+    def _reaches(self, state: str) -> bool:
         import psycopg
 
         assert self._process is not None
         while self._process.poll() is None:
-            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url()):
+            if psycopg.pq.PGconn.ping(self.url().encode()) == psycopg.pq.Ping[state]:
                 return True
             time.sleep(0.05)
         return False
@@ -142,7 +146,7 @@ class Server:
             connection.execute("ALTER TABLE ferrodp.log ENABLE ALWAYS TRIGGER log_is_append_only")
 
     @contextlib.contextmanager
-    def replica(self) -> Iterator[Server]:
+    def replica(self, *, hot_standby: bool = True) -> Iterator[Server]:
         """A second server that follows this one."""
         other = Server.__new__(Server)
         other._programs, other._as_user, other._process = self._programs, self._as_user, None
@@ -153,10 +157,14 @@ class Server:
         try:
             copy = ["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "-U", "postgres", "-h", str(self.folder)]
             self._run("pg_basebackup", *copy, "-D", str(other._data))
-            other.start()
+            other.start(hot_standby=hot_standby)
             yield other
         finally:
             other.stop()
+
+    def promote(self) -> None:
+        """Let a replica take over."""
+        self._run("pg_ctl", "promote", "-D", str(self._data))
 
     def kill(self) -> None:
         """Let all its processes die at once, as in a crash."""

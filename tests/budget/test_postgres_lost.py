@@ -101,6 +101,16 @@ def test_a_server_that_is_starting_is_waited_for(ledger, server):
     assert ledger.remaining_count("hospital", TENTH) == 9
 
 
+def test_a_server_that_takes_nobody_yet_is_waited_for_by_who_comes_first(ledger, server):
+    head = ledger.head
+    with server.replica(hot_standby=False) as replica:
+        with pytest.raises(LedgerError, match="cannot be reached"):
+            PrivacyLedger.open(replica.url(), timeout=0.1)
+
+        with meanwhile(lambda: (time.sleep(0.3), replica.promote())), PrivacyLedger.open(replica.url()) as found:
+            assert found.head == head
+
+
 def test_a_server_that_stays_away_is_an_error_and_not_the_end(server, ledger, url):
     with PrivacyLedger.open(url, timeout=0.3) as mine:
         server.kill()

@@ -77,7 +77,7 @@ class PostgresStore(Store):
             f"SET LOCAL idle_in_transaction_session_timeout = {_LONGEST_SILENCE}; "
             f"SET LOCAL client_min_messages = warning; {DURABILITY}"
         )
-        self._connect(self._address.connect(), create=create)
+        self._connect(create=create, patient=False)
         os.register_at_fork(after_in_child=_abandoning(self))
 
     @property
@@ -152,7 +152,7 @@ class PostgresStore(Store):
             if self._dead is not None:
                 raise LedgerError(self._dead)
             if self._connection is None:
-                self._connect(self._address.connect_again(time.monotonic() + self._timeout), create=False)
+                self._connect(create=False, patient=True)
             self._transactions += 1
             try:
                 return begin()
@@ -281,8 +281,9 @@ class PostgresStore(Store):
 
     # the connection
 
-    def _connect(self, connection: Any, *, create: bool) -> None:
+    def _connect(self, *, create: bool, patient: bool) -> None:
         """Take a connection if a ledger, and the same as before, is at its other end."""
+        connection = self._address.connect(time.monotonic() + self._timeout, patient=patient)
         try:
             try:
                 identity = _postgres_schema.inspect(
