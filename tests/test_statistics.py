@@ -129,6 +129,22 @@ def test_means_stay_within_the_bounds_and_use_the_public_size():
     assert abs(float(empty) - 5.0) < 5.0
 
 
+def test_the_number_of_rows_of_a_mean_has_noise_of_its_own():
+    """By its two releases under the same seed: first the number of rows, then the sum."""
+    rows, grid = np.full(5, 9.0), sums._grid(-5.0, 5.0)
+    source = seeded(22)
+    number = fd.DiscreteLaplaceMechanism.calibrated(epsilon=0.05, l1_sensitivity=2).release(5, source=source)
+    moved = grid.moved_by(2, replaced=False)
+    noised = fd.DiscreteLaplaceMechanism.calibrated(epsilon=0.05, l1_sensitivity=moved)
+    total = noised.release(grid.total(rows - 5.0), source=source) * grid.width
+    assert 0.0 < 5.0 + total / number < 10.0  # not cut off, so it shows which number it was divided by
+
+    mean = fd.private_mean(rows, bounds=(0.0, 10.0), epsilon=0.1, max_contributions=2, source=seeded(22))
+
+    assert float(mean) == min(max(5.0 + total / number, 0.0), 10.0)
+    assert mean.standard_error == noised.standard_deviation * grid.width / number
+
+
 def test_histograms_add_noise_to_empty_bins_too():
     estimate = fd.private_histogram([], bins=np.arange(1001), epsilon=0.1, source=seeded(3))
 
@@ -159,6 +175,9 @@ def test_pandas_and_polars_columns_are_taken_by_dtype_alone(monkeypatch):
         def fill_null(self, value):
             return self
 
+        def null_count(self):
+            return 0
+
     for package, dtype in (("pandas", np.dtype(np.float64)), ("polars", "Float64")):
         kind = type("Series", (Series,), {"__module__": f"{package}.core"})
         monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
@@ -166,10 +185,76 @@ def test_pandas_and_polars_columns_are_taken_by_dtype_alone(monkeypatch):
         assert column(kind(values, dtype)) is values
     nullable = type("Series", (Series,), {"__module__": "pandas.core"})
     with pytest.raises(InvalidArrayType, match="Int64"):
-        column(nullable(np.array([1.0]), "Int64"))
+        column(nullable(np.array([1.0]), types.SimpleNamespace(name="Int64")))
     words = type("Series", (Series,), {"__module__": "polars.series"})
     with pytest.raises(InvalidArrayType, match="String"):
         column(words(np.array(["a"]), "String"))
+
+
+def test_what_becomes_of_a_row_of_a_list_does_not_depend_on_the_others():
+    """Else one row could change the dtype of all, and with it the bin of every integer that no float denotes."""
+    large = 2**53 + 1
+    for others in ([], [0.5], [2**63], [-(2**70)], [np.float32(1.0)]):
+        array = column([large, 3, *others])
+        assert array.dtype == np.float64
+        assert array[:2].tolist() == [2.0**53, 3.0]
+    assert column([True, np.False_]).dtype == np.bool_
+    assert column([]).dtype == np.float64
+    for mixed in ([True, 1], [1.0, None], [1, "2"], [[1.0], 2.0], [np.ma.masked, 1.0]):
+        with pytest.raises(InvalidArrayType):
+            column(mixed)
+
+
+def test_any_byte_that_is_not_zero_is_one_truth():
+    """Whoever wrote a file may have put anything into it."""
+    source, truths = seeded(9), np.full(1000, 255, np.uint8).view(bool)
+    noise = int(fd.private_count([], epsilon=1.0, source=seeded(9)))
+    for values in (truths, truths[::-1]):
+        assert int(fd.private_count(values, epsilon=1.0, source=seeded(9))) == 1000 + noise
+    assert abs(float(fd.private_sum(truths, bounds=(0, 5), epsilon=1.0, source=source)) - 1000.0) < 200.0
+
+
+def test_nulls_are_in_no_bin_whatever_fills_them():
+    """A stand-in for a column of polars, of which two rows are null."""
+
+    class Series:
+        __module__ = "polars.series"
+        dtype = "Int64"
+
+        def __init__(self, array):
+            self._array = np.asarray(array)
+
+        def is_null(self):
+            return Series(self._array < 0)
+
+        def null_count(self):
+            return int((self._array < 0).sum())
+
+        def fill_null(self, value):
+            return Series(np.where(self._array < 0, value, self._array))
+
+        def to_numpy(self):
+            return self._array
+
+    rows = Series([3, -1, 0, 3, -1])
+    for keywords in ({"categories": [0, 3]}, {"bins": [-1, 1, 4]}):
+        found = fd.private_histogram(rows, epsilon=1.0, source=seeded(6), **keywords).value
+        without = fd.private_histogram([3, 0, 3], epsilon=1.0, source=seeded(6), **keywords).value
+        assert found.tolist() == without.tolist()
+    five, three = (fd.private_count(values, epsilon=1.0, source=seeded(6)) for values in (rows, [3, 0, 3]))
+    assert int(five) - int(three) == 2
+    assert float(fd.private_sum(rows, bounds=(0, 9), epsilon=1.0, source=seeded(6))) == float(
+        fd.private_sum([3, 0, 0, 3, 0], bounds=(0, 9), epsilon=1.0, source=seeded(6))
+    )
+
+
+def test_other_things_of_those_libraries_are_refused_by_name():
+    frame = type("DataFrame", (), {"__module__": "pandas.core.frame", "dtype": [2**40 + 1]})
+    unnamed = type("Series", (), {"__module__": 5})
+    for values in (frame(), unnamed()):
+        with pytest.raises(InvalidArrayType) as caught:
+            column(values)
+        assert str(2**40 + 1) not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import inspect
 import pkgutil
 import sys
 import threading
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -229,6 +231,13 @@ def test_the_queries_of_a_run_need_no_further_ticket():
         run = fd.SparseVector(threshold=1e6, sensitivity=1.0, epsilon=1.0, ticket=ticket)
     assert [run.query(0.0) for _ in range(3)] == [False] * 3
     assert book.calls == ["arm", "finish"]
+
+
+@pytest.mark.parametrize("epsilon", [Decimal("0.7"), Fraction(1, 3), 0.1])
+def test_a_guarantee_that_is_no_float_is_paid_for_exactly(epsilon):
+    event = EpsilonDeltaEvent(epsilon=epsilon)
+    fd.SparseVector(threshold=0.0, sensitivity=1.0, epsilon=epsilon, ticket=ticket_for(event))
+    fd.private_mean([1.0], bounds=(0.0, 4.0), epsilon=epsilon, ticket=ticket_for(event))
 
 
 def test_a_mean_is_not_begun_with_a_ticket_for_half_of_it():

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import ferrodp as fd
+from ferrodp import _native
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, NeighboringRelation
 from ferrodp.tickets import Ticket
 
@@ -31,6 +32,11 @@ class Book:
 
 def ticket_for(event, book=None, relation=ADD_OR_REMOVE, **fields):
     return Ticket(event, id="t-1", key="round-7", scopes=("a/b",), neighboring_relation=relation, book=book, **fields)
+
+
+def draw(permit):
+    """Draw one number that the permit lets through."""
+    return _native.release_scalar(0.0, "gaussian", 1.0, None, permit)
 
 
 @dataclass
@@ -61,7 +67,7 @@ def noisy_cases():
     geometric = fd.DiscreteLaplaceMechanism(scale=4.0, l1_sensitivity=2)
     common = [{"value": "1"}, {"value": np.zeros(3, object)}, {"threads": 0}, {"out": np.zeros(7)}, {"out": 1.0}]
     floating = [*common, {"nonfinite": "ignore"}, {"value": np.full(3, np.nan), "nonfinite": "raise", "out": None}]
-    whole = [*common, {"value": 0.5}]
+    whole = [*common, {"value": 0.5}, {"fixed_time": 1}]
     for mechanism in (gaussian, laplace):
         yield mechanism_case(mechanism, 1.0, name=" of a number", bad=floating)
         yield mechanism_case(mechanism, np.float32(1.0), name=" of a numpy number", bad=floating)
@@ -71,6 +77,8 @@ def noisy_cases():
             yield mechanism_case(mechanism, own, out=own, name=f" in place, {dtype.__name__}", bad=floating)
     yield mechanism_case(of_one, 12, name=" of a number", bad=[*whole, {"value": np.zeros(2, np.int64)}])
     yield mechanism_case(geometric, 12, name=" of a number", bad=whole)
+    for mechanism in (of_one, geometric):
+        yield mechanism_case(mechanism, 12, fixed_time=True, name=" in fixed time", bad=whole)
     for mechanism in (of_many, geometric):
         for dtype in (np.int32, np.int64):
             target, own = np.full(64, 7, dtype), np.full(64, 7, dtype)

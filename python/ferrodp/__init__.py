@@ -4,11 +4,11 @@ Clip, sum, noise and account numpy buffers. Every released number lies on a grid
 has exactly the stated law, and every reported ε or δ is an upper bound.
 
 Where to look: `ClippedSum` (a server's round), `mechanisms` (values whose sensitivity you know, choices, answers),
-`NoiseSource` (noise alone), `accounting` (what it costs), `PrivacyLedger` (what may be spent), `testing` (replays; NOT
-PRIVATE).
+`NoiseSource` (noise alone), `accounting` (what it costs), `PrivacyLedger` (what may be spent), `engine` (a training
+from one configuration), `testing` (replays; NOT PRIVATE).
 """
 
-from ferrodp import accounting, budget, clipping, errors, mechanisms, random, statistics, sums, testing
+from ferrodp import accounting, budget, clipping, engine, errors, mechanisms, random, statistics, sums, testing
 from ferrodp._native import __version__
 from ferrodp.budget import PrivacyLedger
 from ferrodp.clipping import clip_and_sum, clip_by_global_norm, clip_rows
@@ -48,6 +48,7 @@ __all__ = [
     "clip_by_global_norm",
     "clip_rows",
     "clipping",
+    "engine",
     "errors",
     "mechanisms",
     "private_count",

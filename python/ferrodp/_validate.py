@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 import sys
 from decimal import Decimal
 from fractions import Fraction
@@ -172,6 +173,34 @@ def _in_float_range(name: str, value: object, number: int | float | Decimal | Fr
     if not 0.0 < result < math.inf:
         raise out_of_domain(name, f"finite and from {math.ulp(0.0):.3g} to {sys.float_info.max:.3g}", value)
     return result
+
+
+_RATIO_BITS = 64
+_RATIO = re.compile("[1-9][0-9]{0,19}/[1-9][0-9]{0,19}")
+
+
+def short_ratio(value: object, bound: float) -> float | Fraction:
+    """Return what a checked Decimal or Fraction denotes, or `bound` if that is the same, or the ratio is a long one."""
+    if isinstance(value, Decimal) and abs(int(value.as_tuple().exponent)) > 2 * _RATIO_BITS:
+        return bound
+    if not isinstance(value, (Decimal, Fraction)):
+        return bound
+    ratio = Fraction(value)
+    long = max(ratio.numerator, ratio.denominator).bit_length() > _RATIO_BITS
+    return bound if long or ratio == bound else ratio
+
+
+def ratio_of_text(name: str, value: object) -> object:
+    """Return the ratio that a text like "1/10" denotes, and what is no text as it is.
+
+    Only the one text is taken that `str` writes for a ratio that `short_ratio` keeps.
+    """
+    if not isinstance(value, str):
+        return value
+    ratio = Fraction(value) if _RATIO.fullmatch(value) else None
+    if ratio is None or str(ratio) != value or type(short_ratio(ratio, rounded(ratio, "up"))) is float:
+        raise out_of_domain(name, 'a number or a ratio in lowest terms like "1/10", and no float', value)
+    return ratio
 
 
 def count(name: str, value: object, *, minimum: int = 1, maximum: int = MAX_COUNT) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _native, _sum_state, _trees, _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._sum_state import SumState
 from ferrodp._trees import Node
 from ferrodp._validate import Real
@@ -157,8 +158,22 @@ class GridSum:
             paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
             drawn_from = source_for(drawn_from, ticket, GaussianEvent(noise_multiplier=paid))
         out = np.empty(self._size, self._dtype)
+        observer = OBSERVER.get()
+        integers = None if observer is None else self._native.snapshot()[1]
         self._native.release(out, multiplier, divisor, drawn_from._key(), threads)
-        self._event = GaussianEvent(noise_multiplier=multiplier) if drawn_from.is_private else NonPrivateEvent()
+        event = GaussianEvent(noise_multiplier=multiplier)
+        self._event = event if drawn_from.is_private else NonPrivateEvent()
+        if observer is not None and integers is not None:
+            out = observer.saw(
+                self,
+                integers,
+                out,
+                event=event,
+                norm="L2",
+                sensitivity=self._clip_norm,
+                unit=self.granularity,
+                public=(f"denominator={divisor!r}",),
+            )
         return _trees.split(out, self._structure)
 
     @property

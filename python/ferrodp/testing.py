@@ -1,15 +1,18 @@
-"""Replays, for tests only: everything drawn from here is NOT PRIVATE."""
+"""Replays, for tests only: whatever comes from here is NOT PRIVATE."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from ferrodp import _native
+from ferrodp._observer import OBSERVER, Observation, Recorder, Replayer
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.random import NoiseSource, refuse_copy
 
-__all__ = ["SeededNoiseSource", "seeded"]
+__all__ = ["Observation", "SeededNoiseSource", "record", "replay", "seeded"]
 
 
 class SeededNoiseSource(NoiseSource):
@@ -59,3 +62,55 @@ def seeded(seed: bytes) -> SeededNoiseSource:
     True
     """
     return SeededNoiseSource(seed)
+
+
+@contextlib.contextmanager
+def record() -> Iterator[list[Observation]]:
+    """Return a list that grows by an `Observation` for each release inside the block: NOT PRIVATE, it holds the inputs.
+
+    Of this thread or task alone. Mechanisms, sums and statistics report; a bare `NoiseSource` has nothing to declare.
+    """
+    recorder = Recorder()
+    with _looking_on(recorder):
+        yield recorder.log
+
+
+@contextlib.contextmanager
+def replay(log: Sequence[Observation]) -> Iterator[list[Observation]]:
+    """Make releases return what was recorded, and check that nothing else tells the two runs apart: NOT PRIVATE.
+
+    For the code *around* releases: run it on a dataset inside `record`, then on a neighboring one inside this. It has
+    to make the same releases, one after the other, with inputs no further apart than each declares: see `Observation`.
+    That monotonic utilities or queries move one way is not checked, nor what is published without a release.
+
+    Raises
+    ------
+    AssertionError
+        At the first release that is not in the record, or has other public parameters, or an input too far from the
+        recorded one; at the end of the block, if releases are missing.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> mechanism = fd.LaplaceMechanism(scale=2.0, l1_sensitivity=1.0)
+    >>> def report(ages):
+    ...     return mechanism.release(float(sum(age > 40 for age in ages)))
+    >>> with fd.testing.record() as log:
+    ...     first = report([35, 52, 61])
+    >>> with fd.testing.replay(log):
+    ...     report([35, 52]) == first
+    True
+    """
+    replayer = Replayer(log)
+    with _looking_on(replayer):
+        yield replayer.log
+    replayer.finish()
+
+
+@contextlib.contextmanager
+def _looking_on(recorder: Recorder) -> Iterator[None]:
+    token = OBSERVER.set(recorder)
+    try:
+        yield
+    finally:
+        OBSERVER.reset(token)

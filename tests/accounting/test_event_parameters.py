@@ -1,5 +1,6 @@
 """Each event refuses what it cannot mean, and rounds to the side that promises less."""
 
+import json
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -123,6 +124,8 @@ def test_one_tenth_is_rounded_to_the_side_that_promises_less(event_class, name):
     if (event_class, name) == (ac.TruncatedPoissonSampledEvent, "sampling_probability"):
         with pytest.raises(InvalidParameter, match=r"sampling_probability must be .* exactly a float"):
             made(event_class, **{name: TENTH})
+    elif event_class is ac.EpsilonDeltaEvent:
+        assert getattr(made(event_class, **{name: TENTH}), name) == TENTH
     else:
         assert ROUNDED[name] == getattr(made(event_class, **{name: TENTH}), name)
         assert type(getattr(made(event_class, **{name: Fraction(1, 2)}), name)) is float
@@ -159,6 +162,55 @@ def test_a_delta_of_1_is_no_guarantee():
         ac.EpsilonDeltaEvent(epsilon=1.0, delta=1)
     with pytest.raises(InvalidParameter, match="use NonPrivateEvent"):
         ac.EpsilonDeltaEvent(epsilon=1.0, delta=1 - Fraction(1, 10**30))
+
+
+def test_stated_ratios_are_kept_as_they_are():
+    event = ac.EpsilonDeltaEvent(epsilon=Decimal("0.1"), delta=Decimal("1e-7"))
+
+    assert (event.epsilon, event.delta) == (TENTH, Fraction(1, 10**7))
+    plain = event.to_dict()
+    assert (plain["epsilon"], plain["delta"]) == ("1/10", "1/10000000")
+    assert ac.PrivacyEvent.from_dict(json.loads(json.dumps(plain))) == event
+    assert event == ac.EpsilonDeltaEvent(epsilon=TENTH, delta=Fraction(1, 10**7))
+    assert event != ac.EpsilonDeltaEvent(epsilon=0.1, delta=1e-7)
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 2), Decimal("0.50"), Fraction(1), 1, 0.5])
+def test_a_stated_ratio_that_is_a_float_is_one(value):
+    assert type(ac.EpsilonDeltaEvent(epsilon=value).epsilon) is float
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3) + Fraction(1, 2**64), Decimal("0." + 200 * "3"), Decimal("1e-300")])
+def test_a_long_ratio_is_rounded_up(value):
+    epsilon = ac.EpsilonDeltaEvent(epsilon=value).epsilon
+
+    assert type(epsilon) is float
+    assert math.nextafter(epsilon, 0.0) < value < epsilon
+
+
+@pytest.mark.parametrize(
+    "text", ["2/20", "1/2", "0/1", "1/0", "-1/10", " 1/10", "1/10\n", "01/10", "0.1", "1_0/3", "x"]
+)
+def test_only_the_one_text_of_a_ratio_is_read(text):
+    with pytest.raises(InvalidParameter, match="epsilon must be"):
+        ac.PrivacyEvent.from_dict({"version": 1, "type": "epsilon_delta", "epsilon": text, "delta": 0.0})
+    with pytest.raises(InvalidType):
+        ac.PrivacyEvent.from_dict({"version": 1, "type": "zcdp", "rho": "1/10"})
+
+
+def test_accountants_that_add_up_take_ratios_exactly_and_others_their_upper_float():
+    tenth, above = ac.EpsilonDeltaEvent(epsilon=TENTH, delta=TENTH**7), ac.EpsilonDeltaEvent(epsilon=0.1, delta=1e-7)
+
+    exact = ac.PureDpFilter(epsilon=1.0, delta=math.nextafter(1e-6, 1.0))
+    assert exact.remaining_count(tenth) == 10
+    assert exact.remaining_count(above) == 9  # the float is above 1/10
+    for accountant_class in (ac.PldAccountant, ac.RdpAccountant):
+        bounds = []
+        for event in (tenth, above):
+            accountant = accountant_class()
+            accountant.compose(event, 5)
+            bounds.append(accountant.epsilon(1e-5))
+        assert bounds[0] == bounds[1]
 
 
 def test_samples_fit_into_what_they_are_drawn_from():

@@ -314,3 +314,48 @@ def test_threads_share_one_budget(ledger):
 
     assert len(set(acknowledged)) == len(acknowledged) == 100
     assert ledger.verify() == ledger.head
+
+
+def test_what_is_spent_under_the_key_of_a_held_ticket_is_not_given_back(ledger):
+    ticket = ledger.reserve("hospital", TENTH, key="round-7")
+    ledger.spend("hospital", TENTH, key="round-7")
+
+    with pytest.raises(TicketError):
+        ticket.cancel()
+    assert ledger.remaining_count("hospital", TENTH) == 9
+
+
+def test_orders_without_budget_are_kept_when_a_cap_is_lowered(path):
+    event = GaussianEvent(noise_multiplier=10.0)
+    with PrivacyLedger.open(path) as ledger:
+        ledger.create("study", epsilon=8.0, delta=1e-6)
+        before = ledger.remaining_count("study", event)
+        ledger.spend("study", event)
+
+        ledger.lower_cap("study", epsilon=0.4, reason="withdrawn")
+        assert ledger.remaining_count("study", event) == 0
+        ledger.raise_cap("study", epsilon=8.0, reason="approved again")
+        assert ledger.remaining_count("study", event) == before - 1
+        ledger.verify()
+
+
+def test_decimals_are_added_up_as_they_are_written(path):
+    tenth = EpsilonDeltaEvent(epsilon=Decimal("0.1"), delta=Decimal("1e-7"))
+    with PrivacyLedger.open(path) as ledger:
+        ledger.create("study", epsilon=Decimal("0.3"), delta=Decimal("3e-7"), measure="pure")
+        for _ in range(3):
+            ledger.spend("study", tenth)
+        with pytest.raises(
+            BudgetExceeded, match=r"of 0\.3 at delta 3e-07 is spent \(pure\), and there is room for 0 more"
+        ):
+            ledger.spend("study", EpsilonDeltaEvent(epsilon=5e-324))
+        ledger.raise_cap("study", epsilon=Decimal("0.4"), delta=Decimal("4e-7"), reason="one more")
+    with PrivacyLedger.open(path) as ledger:
+        assert ledger.report("study").epsilon == Fraction(2, 5)
+        assert ledger.remaining_count("study", tenth) == 1
+
+
+def test_the_float_above_one_tenth_fits_twice_into_three_tenths(ledger):
+    ledger.create("study", epsilon=Decimal("0.3"), delta=0, measure="pure")
+
+    assert ledger.remaining_count("study", EpsilonDeltaEvent(epsilon=0.1)) == 2

@@ -31,10 +31,10 @@ def source():
     return seeded(KEY)
 
 
-def noise_added_to(values, law, scale=3.0):
+def noise_added_to(values, law, scale=3.0, **options):
     """What the noise source itself makes of a contiguous copy."""
     out = np.array(values, order="C", copy=True)
-    getattr(source(), f"add_discrete_{law}_")(out, scale=scale)
+    getattr(source(), f"add_discrete_{law}_")(out, scale=scale, **options)
     return out
 
 
@@ -163,18 +163,52 @@ def test_partial_overlap_is_refused(law):
     assert not buffer.any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_noise_in_fixed_time_is_that_of_the_source(law, dtype):
+    values = np.arange(100, dtype=dtype)
+    expected = noise_added_to(values, law, fixed_time=True)
+    options = {"fixed_time": True, "threads": 2}
+    assert not np.array_equal(noise_added_to(values, law), expected)  # other bits, so the option is seen to arrive
+
+    assert np.array_equal(expected, made(law, values).release(values, source=source(), **options))
+    out = np.zeros(100, dtype)
+    assert made(law, values).release(values, out=out, source=source(), **options) is out
+    assert np.array_equal(expected, out)
+    assert made(law, values).release(values, out=values, source=source(), **options) is values
+    assert np.array_equal(expected, values)
+    released = made(law).release(7, source=source(), fixed_time=True)
+    assert type(released) is int
+    assert released == int(noise_added_to(np.array(7), law, fixed_time=True))
+
+
+def test_scales_without_fixed_time_are_refused_before_anything_is_drawn(law):
+    largest, shown = (64.0, "64") if law == "gaussian" else (2.0**50, r"2\^50")
+    out, drawn_from = np.full(1, 77), source()
+
+    with pytest.raises(InvalidParameter, match=f"scale must be at most {shown} .* with fixed_time=True, got"):
+        made(law, scale=math.nextafter(largest, math.inf)).release([5], out=out, source=drawn_from, fixed_time=True)
+    for wrong in (1, None, "yes", np.True_):
+        with pytest.raises(InvalidParameter, match="fixed_time must be True or False, got"):
+            made(law).release([5], out=out, source=drawn_from, fixed_time=wrong)
+
+    assert out.tolist() == [77]
+    assert drawn_from._calls == 0
+    assert type(made(law, scale=largest).release(5, fixed_time=True)) is int
+
+
+@pytest.mark.parametrize("fixed_time", [False, True])
 @pytest.mark.parametrize("in_place", [True, False])
-def test_without_entropy_nothing_changes(law, in_place, monkeypatch):
+def test_without_entropy_nothing_changes(law, in_place, fixed_time, monkeypatch):
     def no_entropy(*_):
         raise EntropyError("no random bytes")
 
     values, out = np.arange(5), np.full(5, 77)
     target = values if in_place else out
     before = target.copy()
-    monkeypatch.setattr(_native, "add_discrete_noise", no_entropy)
+    monkeypatch.setattr(_native, f"add_discrete_noise{'_in_fixed_time' * fixed_time}", no_entropy)
 
     with pytest.raises(EntropyError):
-        made(law, values).release(values, out=target)
+        made(law, values).release(values, out=target, fixed_time=fixed_time)
 
     assert np.array_equal(before, target)
 

@@ -45,6 +45,53 @@ MUTANTS = [
         "integers",
     ),
     (
+        "a sign in 1024 is positive whatever its bit",
+        DISCRETE,
+        "            let word = u64::from_le_bytes(*word);\n            let entry",
+        "            let word = u64::from_le_bytes(*word);\n"
+        "            let word = if word & 0x3ff == 0 { word & !(1 << 50) } else { word };\n"
+        "            let entry",
+        "discrete tapes",
+    ),
+    (
+        "every chunk of integers has the words of the first",
+        DISCRETE,
+        "keystream.fill(FIRST_WORDS, first / (BLOCK as u64 / 8), words);",
+        "keystream.fill(FIRST_WORDS, first * 0 / (BLOCK as u64 / 8), words);",
+        "integers",
+    ),
+    (
+        "integer noise repeats after 2^20 bytes",
+        DISCRETE,
+        "keystream.fill(FIRST_WORDS, first / (BLOCK as u64 / 8), words);",
+        "keystream.fill(FIRST_WORDS, first / (BLOCK as u64 / 8) & 0xffff, words);",
+        "integers",
+    ),
+    (
+        "two lanes of integers share a block of the cipher",
+        DISCRETE,
+        "keystream.fill(FIRST_WORDS, first / (BLOCK as u64 / 8), words);",
+        "keystream.fill(FIRST_WORDS, first / (BLOCK as u64 / 8), words);\n"
+        "            for blocks in words.chunks_exact_mut(128) { blocks.copy_within(..16, 16); }",
+        "integers",
+    ),
+    (
+        "samples that are open are settled in another order",
+        DISCRETE,
+        "            chunk[i] = self.settled(keystream, first + i as u64, word, chunk[i]);\n        }\n    }\n",
+        "            chunk[i] = self.settled(keystream, first + i as u64, word, chunk[i]);\n        }\n"
+        "        for pair in open[..count].chunks_exact(2) {\n"
+        "            chunk.swap(usize::from(pair[0]), usize::from(pair[1]));\n        }\n    }\n",
+        "discrete reference",
+    ),
+    (
+        "the tail is cut at twice its start",
+        ATTEMPT,
+        " + u128::from(offset);\n    let widths",
+        " + u128::from(offset);\n    let magnitude = magnitude.min(2 * u128::from(table.tail_start));\n    let widths",
+        "discrete tapes",
+    ),
+    (
         "zero has two signs in the first stage",
         ATTEMPT,
         "digits < u64::from(entry.threshold()) && (magnitude | !sign) != 0",
@@ -147,7 +194,14 @@ MUTANTS = [
         EXACT,
         "        next += 1;\n",
         "        next += 0;\n",
-        "discrete reference",
+        "discrete tapes",
+    ),
+    (
+        "the last stage gives up after its first precision",
+        EXACT,
+        "        precision *= 2;\n",
+        "        return false;\n",
+        "discrete tapes",
     ),
     (
         "the offset's word is the next digits of U as well",
@@ -166,8 +220,8 @@ MUTANTS = [
     (
         "every further attempt is the second",
         ATTEMPT,
-        "word = block(1 + (attempt << 24))[0];",
-        "word = block(1 + (1 << 24))[0];",
+        "        word = block(1 + (attempt << 24))[0];\n",
+        "        if attempt > 99 {\n            return 0;\n        }\n        word = block(1 + (1 << 24))[0];\n",
         "discrete reference",
     ),
     (
@@ -196,7 +250,7 @@ MUTANTS = [
         EXACT,
         "    right.is_below(&left).then_some(false)\n",
         "    Some(!right.is_below(&left))\n",
-        "discrete reference",
+        "discrete tapes",
     ),
     (
         "samples of one call share a block of further words",

@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import clipping
+import columns
 import discrete
 import events
+import fixed_time
 import releases
+import rounds
 import sparse_vector
 import tickets
 
@@ -37,6 +40,7 @@ KILLERS = {
     "laws": "pytest tests/statistical/test_laws.py",
     "sums": "pytest tests/statistical/test_sums.py",
     "clip": "cargo test -p ferrodp-core --test clip",
+    "float releases": "pytest tests/mechanisms/test_release.py",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
@@ -81,6 +85,13 @@ MUTANTS = [
         CHUNK,
         USE,
         words("for words in used.chunks_exact_mut(64 * word_bytes) { words[word_bytes - 1] &= 0x7f; }"),
+        "goodness",
+    ),
+    Mutant(
+        "the noise of a call repeats after 2^20 bytes",
+        CHUNK,
+        "self.keystream.fill(FIRST_WORDS, first * word_bytes as u64 / BLOCK as u64, used);",
+        "self.keystream.fill(FIRST_WORDS, (first * word_bytes as u64 / BLOCK as u64) & 0xffff, used);",
         "goodness",
     ),
     Mutant(
@@ -246,6 +257,15 @@ MUTANTS = [
         "reference",
     ),
     Mutant(
+        "noise is drawn once per row",
+        "python/ferrodp/mechanisms/_release.py",
+        "    return float(noised) if scalar else noised\n",
+        "    if noised.ndim > 1:\n"
+        "        noised = values + (noised - values)[..., :1]\n"
+        "    return float(noised) if scalar else noised\n",
+        "float releases",
+    ),
+    Mutant(
         "noise is added in floats, off the grid",
         LANES,
         "T::narrow((whole + n) * plan.width + 0.0)",
@@ -312,6 +332,13 @@ MUTANTS = [
         "costs",
     ),
     Mutant(
+        "epsilon and delta are swapped in a calibration",
+        "python/ferrodp/mechanisms/gaussian.py",
+        "multiplier = gaussian_noise_multiplier(epsilon=epsilon, delta=delta, method=method)",
+        "multiplier = gaussian_noise_multiplier(epsilon=delta, delta=min(float(epsilon), 0.5), method=method)",
+        "costs",
+    ),
+    Mutant(
         "the noise is divided by the sensitivity",
         "python/ferrodp/mechanisms/gaussian.py",
         "deviation = _release.product_up(multiplier, sensitivity)",
@@ -356,15 +383,6 @@ MUTANTS = [
     ),
 ]
 
-KILLERS |= clipping.KILLERS
-MUTANTS += [Mutant(*fields) for fields in clipping.MUTANTS]
-KILLERS |= discrete.KILLERS
-MUTANTS += [Mutant(*fields) for fields in discrete.MUTANTS]
-KILLERS |= events.KILLERS
-MUTANTS += [Mutant(*fields) for fields in events.MUTANTS]
-KILLERS |= releases.KILLERS
-MUTANTS += [Mutant(*fields) for fields in releases.MUTANTS]
-KILLERS |= sparse_vector.KILLERS
-MUTANTS += [Mutant(*fields) for fields in sparse_vector.MUTANTS]
-KILLERS |= tickets.KILLERS
-MUTANTS += [Mutant(*fields) for fields in tickets.MUTANTS]
+for others in (clipping, columns, discrete, events, fixed_time, releases, rounds, sparse_vector, tickets):
+    KILLERS |= others.KILLERS
+    MUTANTS += [Mutant(*fields) for fields in others.MUTANTS]

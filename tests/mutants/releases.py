@@ -135,6 +135,35 @@ MUTANTS = [
         "discrete releases",
     ),
     (
+        "zeros are released without integer noise",
+        RELEASE,
+        "    return int(noised) if issubclass",
+        "    noised = np.where(values == 0, values, noised)\n    return int(noised) if issubclass",
+        "discrete releases",
+    ),
+    (
+        "integer noise is drawn once per row",
+        RELEASE,
+        "    return int(noised) if issubclass",
+        "    if noised.ndim > 1:\n        noised = values + (noised - values)[..., :1]\n"
+        "    return int(noised) if issubclass",
+        "discrete releases",
+    ),
+    (
+        "epsilon and delta of integers are swapped in a calibration",
+        GAUSSIAN,
+        "        allowed = _validate.delta(delta)\n        least",
+        "        allowed = _validate.delta(delta)\n        target, allowed = allowed, min(target, 0.5)\n        least",
+        "discrete mechanisms",
+    ),
+    (
+        "releases forget that their time was to be fixed",
+        RELEASE,
+        "drawn_from.add_discrete_gaussian_(array, scale=scale, fixed_time=fixed_time, threads=threads)",
+        "drawn_from.add_discrete_gaussian_(array, scale=scale, threads=threads)",
+        "discrete releases",
+    ),
+    (
         "the scale of two-sided geometric noise is rounded down",
         LAPLACE,
         'scale = max(_validate.rounded(sensitivity / target, "up"), 0.01)',

@@ -1,4 +1,4 @@
-"""Defects of tickets that must not pass, as fields of `mutants.Mutant`, and the commands that have to notice them."""
+"""Defects of tickets and replays that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 BINDING = "rust/ferrodp-py/src/"
 PERMIT = BINDING + "permit.rs"
@@ -8,7 +8,9 @@ MECHANISMS = PACKAGE + "mechanisms/"
 
 KILLERS = {
     "tickets": "pytest tests/test_tickets.py",
+    "payments": "pytest tests/test_ticket_payments.py",
     "ticketed": "pytest tests/test_ticketed_releases.py",
+    "replay": "pytest tests/test_replay.py",
 }
 
 ASK = "            Self::Permitted(permit) => permit.get().arm(py)?,\n"
@@ -89,7 +91,7 @@ MUTANTS = [
     (
         "a ticket that another process armed pays again",
         TICKETS,
-        "self._state is not TicketState.ARMED or self._left is None:",
+        "self._state is not TicketState.ARMED or not self._began_here:",
         "self._state is not TicketState.ARMED:",
         "tickets",
     ),
@@ -117,7 +119,7 @@ MUTANTS = [
         "tickets",
     ),
     (
-        "a forked child gives its parent's ticket back",
+        "a forked child cannot leave the block of its parent's ticket",
         TICKETS,
         "        if self._process == os.getpid():  # a",
         "        if self._process:  # a",
@@ -135,7 +137,7 @@ MUTANTS = [
         PACKAGE + "_payment.py",
         "return paid.noise_multiplier <= event.noise_multiplier",
         "return paid.noise_multiplier >= event.noise_multiplier",
-        "tickets",
+        "payments",
     ),
     (
         "a repeated event pays for one release more",
@@ -144,7 +146,21 @@ MUTANTS = [
         "                pending.append((inner, times * count))",
         "            case SelfComposedEvent(event=inner, count=count):\n"
         "                pending.append((inner, times * (count + 1)))",
-        "tickets",
+        "payments",
+    ),
+    (
+        "several releases are promised one payment",
+        TICKETS,
+        "self._part_for(event, Counter(parts))",
+        "self._part_for(event, Counter())",
+        "payments",
+    ),
+    (
+        "a cheap release takes the dearest part",
+        TICKETS,
+        "part if covers(best, part) else best",
+        "part if covers(part, best) else best",
+        "payments",
     ),
     (
         "a seeded source is allowed with a ticket",
@@ -197,5 +213,40 @@ MUTANTS = [
         "        if relation is not self.relation:\n",
         "        if relation is None:\n",
         "ticketed",
+    ),
+    (
+        "a replay does not look at inputs",
+        PACKAGE + "_observer.py",
+        "        if not now.is_within(then):\n",
+        "        if now is then:\n",
+        "replay",
+    ),
+    (
+        "distances are taken for the smallest of their steps",
+        PACKAGE + "_observer.py",
+        "return max(steps, default=Fraction(0)) <= bound",
+        "return min(steps, default=Fraction(0)) <= bound",
+        "replay",
+    ),
+    (
+        "a replay may leave releases out",
+        PACKAGE + "testing.py",
+        "    replayer.finish()\n",
+        "",
+        "replay",
+    ),
+    (
+        "a sum reports its sensitivity in steps of its grid",
+        PACKAGE + "sums.py",
+        "                unit=self.granularity,\n",
+        "",
+        "replay",
+    ),
+    (
+        "a replay answers with noise of its own",
+        PACKAGE + "mechanisms/selection.py",
+        "            chosen = int(seen)\n",
+        "            chosen = int(chosen)\n",
+        "replay",
     ),
 ]

@@ -128,7 +128,7 @@ def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRe
 
 
 def _epsilon_delta(event: EpsilonDeltaEvent, relation: NeighboringRelation) -> EventPairs:
-    return _symmetric(("epsilon_delta", event.epsilon, event.delta))
+    return _symmetric(("epsilon_delta", *(_validate.rounded(each, "up") for each in (event.epsilon, event.delta))))
 
 
 def _exponential(event: ExponentialMechanismEvent, relation: NeighboringRelation) -> EventPairs:

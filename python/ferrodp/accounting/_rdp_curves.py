@@ -95,7 +95,7 @@ def _zcdp(event: ZcdpEvent, _: NeighboringRelation) -> Curve:
 
 @register(EpsilonDeltaEvent)
 def _stated(event: EpsilonDeltaEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("pure", event.epsilon))
+    return RdpCurve(("pure", _validate.rounded(event.epsilon, "up")))
 
 
 @register(ExponentialMechanismEvent)
@@ -142,7 +142,7 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
     if isinstance(inner, DiscreteLaplaceEvent):
         return RdpCurve(("sampled", chance, ("discrete_laplace", inner.scale, inner.l1_sensitivity)))
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)) and inner.epsilon:
-        return RdpCurve(("sampled", chance, ("pure", inner.epsilon)))
+        return RdpCurve(("sampled", chance, ("pure", _validate.rounded(inner.epsilon, "up"))))
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
         return RdpCurve(("zcdp", 0.0))
     raise UnsupportedEventError(

@@ -51,9 +51,9 @@ class PureDpFilter(PrivacyFilter):
     Parameters
     ----------
     epsilon : float
-        Finite, ≥ 0. Rounded down if it is no float.
+        Finite, ≥ 0. A Decimal or Fraction that is no float is kept as it is, or rounded down if it is a long one.
     delta : float
-        For events that have a δ; in [0, 1). Rounded down if it is no float.
+        For events that have a δ; in [0, 1). Kept or rounded likewise.
     neighboring_relation : NeighboringRelation
         The relation in which the sensitivities behind the events were stated.
 
@@ -77,7 +77,8 @@ class PureDpFilter(PrivacyFilter):
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> None:
         budget = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=True)
-        super().__init__([Fraction(each) for each in budget], neighboring_relation)
+        caps = [_validate.short_ratio(each, bound) for each, bound in zip((epsilon, delta), budget, strict=True)]
+        super().__init__([Fraction(cap) for cap in caps], neighboring_relation)
 
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         cost = _costs.pure(event, self._relation)

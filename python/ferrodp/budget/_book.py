@@ -128,6 +128,14 @@ def reserve(
     return ticket
 
 
+def spend(transaction: Transaction, names: tuple[str, ...], event: PrivacyEvent, *, key: str | None) -> None:
+    """Charge one release that happens elsewhere; a ticket that was held under this key is used up for it."""
+    ticket = reserve(transaction, names, event, key=key, state=TicketState.SPENT)
+    if ticket.state is TicketState.HELD:
+        arm(transaction, ticket.id)
+        finish(transaction, ticket.id)
+
+
 def arm(transaction: Transaction, identity: str) -> None:
     """Record that random bits are about to be drawn for a ticket."""
     row = _ticket(transaction, identity)
@@ -221,11 +229,9 @@ def _certified(event: PrivacyEvent, delta: float, relation: NeighboringRelation)
 
 
 def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[str, Any]) -> str:
-    terms = row.terms
-    left = terms.remaining(row.spent, row.caps, charges[row.name])
-    spent = terms.epsilon_of(row.spent, row.caps)
+    terms, left = row.terms, row.terms.remaining(row.spent, row.caps, charges[row.name])
+    spent, epsilon, delta = terms.epsilon_of(row.spent, row.caps), float(terms.epsilon), float(terms.delta)
     return (
-        f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon "
-        f"{spent!r} of {terms.epsilon!r} at delta {terms.delta!r} is spent ({terms.measure}), and there is room for "
-        f"{left} more"
+        f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon {spent!r} of {epsilon!r} at "
+        f"delta {delta!r} is spent ({terms.measure}), and there is room for {left} more"
     )

@@ -7,6 +7,7 @@ a hundred add up without any rounding: ten times 0.1 is 1, three times 1/3 too.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -35,11 +36,11 @@ _IMPOSSIBLE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The promise of a scope, and in which measure it is kept."""
+    """The promise of a scope, and in which measure it is kept. Ratios only where ε adds up by itself, in "pure"."""
 
     measure: Measure
-    epsilon: float
-    delta: float
+    epsilon: float | Fraction
+    delta: float | Fraction
     neighboring_relation: NeighboringRelation
     orders: tuple[float, ...] = ()
 
@@ -47,8 +48,8 @@ class Terms:
         """Return plain JSON data."""
         plain: dict[str, Any] = {
             "measure": self.measure,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
+            "epsilon": _plain(self.epsilon),
+            "delta": _plain(self.delta),
             "neighboring_relation": self.neighboring_relation.value,
         }
         return plain | {"orders": list(self.orders)} if self.orders else plain
@@ -58,13 +59,15 @@ class Terms:
         """Return what `to_dict` wrote down."""
         try:
             relation = NeighboringRelation(plain["neighboring_relation"])
-            return checked_terms(
+            found = checked_terms(
                 measure=plain["measure"],
-                epsilon=plain["epsilon"],
-                delta=plain["delta"],
+                epsilon=_validate.ratio_of_text("epsilon", plain["epsilon"]),
+                delta=_validate.ratio_of_text("delta", plain["delta"]),
                 neighboring_relation=relation,
                 orders=tuple(plain["orders"]) if "orders" in plain else None,
             )
+            orders = tuple(plain["orders"]) if "orders" in plain else found.orders
+            return dataclasses.replace(found, orders=orders)  # also those that have no budget now
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError("the ledger holds a scope that no version of this program wrote") from error
 
@@ -113,7 +116,7 @@ class Terms:
         if not any(spent):
             return 0.0
         found = self._epsilon_of(spent)
-        return min(found, self.epsilon) if self.fits(spent, caps) else found
+        return min(found, _validate.rounded(self.epsilon, "up")) if self.fits(spent, caps) else found
 
     def _epsilon_of(self, spent: Amounts) -> float:
         amounts = [Fraction(amount, UNITS[self.measure]) for amount in spent]
@@ -128,11 +131,19 @@ class Terms:
             return gaussian_epsilon(delta=self.delta, noise_multiplier=multiplier)
         return _validate.rounded(amounts[0], "up")
 
+    def exact_epsilon_of(self, spent: Amounts) -> Fraction | None:
+        """Return the sum of all ε, where they add up by themselves."""
+        return Fraction(spent[0], UNITS["pure"]) if self.measure == "pure" else None
+
     def delta_of(self, spent: Amounts) -> float:
         """Return the δ that goes with `epsilon_of`."""
         if self.measure == "pure":
             return _validate.rounded(Fraction(spent[1], UNITS["pure"]), "up")
-        return self.delta if any(spent) else 0.0
+        return float(self.delta) if any(spent) else 0.0
+
+
+def _plain(value: float | Fraction) -> float | str:
+    return str(value) if isinstance(value, Fraction) else value
 
 
 def checked_terms(
@@ -150,10 +161,12 @@ def checked_terms(
             raise InvalidParameter(f'orders must be left out unless measure is "rdp", got {_validate.shown(orders)}')
         settings["orders"] = orders
     found = privacy_filter(measure, epsilon=epsilon, delta=delta, **settings)  # type: ignore[arg-type]  # checks them
+    is_pure = measure == "pure"
+    stated = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=is_pure)
     return Terms(
         measure=measure,  # type: ignore[arg-type]
-        epsilon=_validate.non_negative("epsilon", epsilon, toward="down"),
-        delta=_validate.delta(delta, zero=measure == "pure"),
+        epsilon=_validate.short_ratio(epsilon, stated[0]) if is_pure else stated[0],
+        delta=_validate.short_ratio(delta, stated[1]) if is_pure else stated[1],
         neighboring_relation=neighboring_relation,
         orders=found.orders if isinstance(found, RdpFilter) else (),
     )

@@ -247,11 +247,11 @@ class PrivacyLedger(Questions):
     def spend(self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None) -> None:
         """Charge an event whose release happens elsewhere: reserved, armed and spent in one step.
 
-        With a key it is charged once, however often this is called.
+        With a key it is charged once, however often this is called; a ticket held under that key is used up.
         """
         names, _ = self._checked(scopes, event, None)
         key = _names.key(key)
-        self._run(lambda transaction: _book.reserve(transaction, names, event, key=key, state=TicketState.SPENT))
+        self._run(lambda transaction: _book.spend(transaction, names, event, key=key))
 
     def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int) -> Lease:
         """Charge `count` releases at once, and return a lease that hands out their tickets without touching the disk.
@@ -324,9 +324,9 @@ class PrivacyLedger(Questions):
             steps = [(terms.epsilon, old.epsilon), (terms.delta, old.delta)]
             if any(new < now if more else new > now for new, now in steps):
                 word = "at least" if more else "at most"
-                accepted = f"{word} what they are, {old.epsilon!r} and {old.delta!r}"
+                accepted = f"{word} what they are, {float(old.epsilon)!r} and {float(old.delta)!r}"
                 raise InvalidParameter(
-                    f"epsilon and delta must be {accepted}, got {terms.epsilon!r} and {terms.delta!r}"
+                    f"epsilon and delta must be {accepted}, got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
                 )
             _book.set_budget(transaction, name, terms, reason)
 

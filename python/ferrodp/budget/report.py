@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ferrodp.accounting.events import NeighboringRelation
 
@@ -36,10 +37,12 @@ class ScopeReport:
         In which costs are added up: "pure", "zcdp", "gdp" or "rdp".
     neighboring_relation : NeighboringRelation
         Which datasets the guarantee tells apart.
-    epsilon, delta : float
+    epsilon, delta : float or Fraction
         The budget.
     epsilon_spent, delta_spent : float
         What was charged so far: see `Reading`.
+    exact_epsilon_spent : Fraction or None
+        For "pure": the sum of all ε, of which `epsilon_spent` is the next float.
     held, armed, spent, cancelled : int
         How many tickets are in which state. Armed ones are spent, too: their release began.
     frozen : bool
@@ -49,10 +52,11 @@ class ScopeReport:
     scope: str
     measure: str
     neighboring_relation: NeighboringRelation
-    epsilon: float
-    delta: float
+    epsilon: float | Fraction
+    delta: float | Fraction
     epsilon_spent: float
     delta_spent: float
+    exact_epsilon_spent: Fraction | None
     held: int
     armed: int
     spent: int
@@ -62,4 +66,4 @@ class ScopeReport:
     @property
     def epsilon_remaining(self) -> float:
         """ε minus what was spent: a rough idea only, for ε does not add up; see `PrivacyLedger.remaining_count`."""
-        return max(0.0, self.epsilon - self.epsilon_spent)
+        return max(0.0, float(self.epsilon) - self.epsilon_spent)

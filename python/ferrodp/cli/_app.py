@@ -14,15 +14,15 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import ferrodp
-from ferrodp.cli import bench, calibrate, demo, epsilon, release
+from ferrodp.cli import bench, calibrate, demo, epsilon, ledger, release
 from ferrodp.cli._console import Console, one_line
 from ferrodp.errors import FerroError
 from ferrodp.files import FileRefused
 
-COMMANDS = (release, epsilon, calibrate, demo, bench)
+COMMANDS = (release, epsilon, calibrate, ledger, demo, bench)
 TRACEBACK = "FERRODP_TRACEBACK"
 """Environment variable: anything but empty lets unexpected exceptions through, for a report of the defect."""
 
@@ -37,6 +37,7 @@ _EPILOG = """examples:
       --count 10000
   ferrodp calibrate noise-multiplier --epsilon 3 --sampling-probability 0.01 \\
       --count 5000
+  ferrodp ledger status budget.db
   ferrodp demo
   ferrodp bench --quick
 
@@ -60,7 +61,7 @@ def _run(argv: list[str]) -> int:
     name = "ferrodp"
     try:
         args = build_parser().parse_args(argv)
-        name = f"ferrodp {args.command}"
+        name = " ".join(("ferrodp", args.command, *([args.action] if "action" in args else ())))
         console = Console(json=args.json)
         report = args.module.run(args, console)
         _print(lambda: console.report(report, args.module.show), "; the work itself is done")
@@ -105,6 +106,14 @@ class _Misused(Exception):  # noqa: N818  # what the user did
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the usage in front."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and let an optional positional argument come after options, which Python 3.11 does not."""
+        found, rest = super().parse_known_args(args, namespace)
+        for action in self._get_positional_actions():
+            if action.nargs == "?" and len(rest) == 1 and getattr(found, action.dest) is None and rest[0][:1] != "-":
+                setattr(found, action.dest, rest.pop())
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         raise _Misused(self.prog, f"{message} (see {self.prog} --help)")

@@ -24,7 +24,8 @@ from ferrodp.mechanisms import ExponentialMechanism, GaussianMechanism, Randomiz
 from ferrodp.random import NoiseSource
 
 SCALE = 1.0
-INTEGER_SCALE = 1000.25
+GAUSSIAN_SCALES = (1.0, 10.0, 1e3, 1e6, 1e9)  # of the integer laws: from one table entry an integer to wide blocks
+LAPLACE_SCALES = (1.0, 1e3, 1e6)
 NUM_CATEGORIES = 10
 CLIP_NORM = 1.0
 SLOW_VALUES = 2000  # what a peer of 50 µs a value is given
@@ -47,9 +48,13 @@ class Sizes:
 
 def cases(sizes: Sizes, threads: int) -> Iterator[Case]:
     """Yield the cases one after another; the arrays of one are gone when the next is made."""
-    for make in (gaussian32, gaussian64, laplace64, integer_gaussian, integer_laplace, selection, responses):
+    for make in (gaussian32, gaussian64, laplace64):
         yield make(sizes, threads)
-    for make in (clip_rows, federated_round, scalar):
+    for scale in GAUSSIAN_SCALES:
+        yield integer_gaussian(sizes, threads, scale)
+    for scale in LAPLACE_SCALES:
+        yield integer_laplace(sizes, threads, scale)
+    for make in (selection, responses, clip_rows, federated_round, scalar):
         yield make(sizes, threads)
     yield two_threads(sizes)
 
@@ -114,37 +119,37 @@ def laplace64(sizes: Sizes, threads: int) -> Case:
     return Case(f"add Laplace noise in place, {n:,} float64", contenders, n)
 
 
-def integer_gaussian(sizes: Sizes, threads: int) -> Case:
+def integer_gaussian(sizes: Sizes, threads: int, scale: float) -> Case:
     """Noise of the discrete Gaussian law; numpy has none, so its floats are the yardstick."""
     n, rng, source = sizes.values64, np.random.default_rng(), NoiseSource()
     v, w = np.zeros(n, np.int64), np.zeros(n)
     contenders = [
-        Contender(OURS, lambda: source.add_discrete_gaussian_(v, scale=INTEGER_SCALE, threads=threads)),
+        Contender(OURS, lambda: source.add_discrete_gaussian_(v, scale=scale, threads=threads)),
         Contender("numpy: rng.standard_normal(out=w) (floats, fills only)", lambda: rng.standard_normal(out=w)),
         Contender(
             "numpy: v += np.rint(rng.standard_normal(n) * s).astype(int64)",
-            lambda: _add(v, np.rint(rng.standard_normal(n) * INTEGER_SCALE).astype(np.int64)),
+            lambda: _add(v, np.rint(rng.standard_normal(n) * scale).astype(np.int64)),
         ),
     ]
-    if (release := opendp_integers("make_gaussian", INTEGER_SCALE, SLOW_VALUES)) is not None:
+    if (release := opendp_integers("make_gaussian", scale, SLOW_VALUES)) is not None:
         contenders.append(Contender("OpenDP: make_gaussian on integers", release, times=SLOW_VALUES / n))
-    return Case(f"add discrete Gaussian noise in place, {n:,} int64", contenders, n)
+    return Case(f"add discrete Gaussian noise in place, {n:,} int64, scale {scale:g}", contenders, n)
 
 
-def integer_laplace(sizes: Sizes, threads: int) -> Case:
+def integer_laplace(sizes: Sizes, threads: int, scale: float) -> Case:
     """Noise of the discrete Laplace law: the difference of two geometric variables."""
     n, rng, source = sizes.values64, np.random.default_rng(), NoiseSource()
-    v, p = np.zeros(n, np.int64), -np.expm1(-1 / INTEGER_SCALE)
+    v, p = np.zeros(n, np.int64), -np.expm1(-1 / scale)
     contenders = [
-        Contender(OURS, lambda: source.add_discrete_laplace_(v, scale=INTEGER_SCALE, threads=threads)),
+        Contender(OURS, lambda: source.add_discrete_laplace_(v, scale=scale, threads=threads)),
         Contender(
             "numpy: v += rng.geometric(p, n) - rng.geometric(p, n)",
             lambda: _add(v, rng.geometric(p, n) - rng.geometric(p, n)),
         ),
     ]
-    if (release := opendp_integers("make_laplace", INTEGER_SCALE, SLOW_VALUES)) is not None:
+    if (release := opendp_integers("make_laplace", scale, SLOW_VALUES)) is not None:
         contenders.append(Contender("OpenDP: make_laplace on integers", release, times=SLOW_VALUES / n))
-    return Case(f"add discrete Laplace noise in place, {n:,} int64", contenders, n)
+    return Case(f"add discrete Laplace noise in place, {n:,} int64, scale {scale:g}", contenders, n)
 
 
 def selection(sizes: Sizes, threads: int) -> Case:

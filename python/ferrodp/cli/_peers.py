@@ -36,11 +36,11 @@ def opendp_release(make: str, scale: float, size: int | None = None) -> Callable
 
 
 def opendp_integers(make: str, scale: float, size: int) -> Callable[[], object] | None:
-    """Return OpenDP's release of `size` integer zeros; None without OpenDP."""
+    """Return OpenDP's release of `size` zeros of int64; None without OpenDP."""
     dp = peer("opendp.prelude")
     if dp is None:
         return None
     dp.enable_features("contrib")
-    metric = dp.l1_distance(T=int) if make == "make_laplace" else dp.l2_distance(T=float)
-    vector = getattr(dp.m, make)(dp.vector_domain(dp.atom_domain(T=int)), metric, scale=scale)
+    metric = dp.l1_distance(T="i64") if make == "make_laplace" else dp.l2_distance(T=float)
+    vector = getattr(dp.m, make)(dp.vector_domain(dp.atom_domain(T="i64")), metric, scale=scale)
     return lambda: vector([0] * size)

@@ -19,7 +19,7 @@ from ferrodp import _native, _validate
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.errors import FerroError
 
-NUM_CASES = 11
+NUM_CASES = 17
 PEERS = ("numpy", "torch", "mkl_random", "opendp")
 
 _DESCRIPTION = """\

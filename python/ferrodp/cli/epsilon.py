@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 from ferrodp import _validate
@@ -16,7 +14,7 @@ from ferrodp.accounting.events import (
     SelfComposedEvent,
 )
 from ferrodp.accounting.named import accountant_maker
-from ferrodp.cli import _privacy
+from ferrodp.cli import _events, _privacy
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.errors import InvalidParameter
 
@@ -54,7 +52,7 @@ def register(commands: Any) -> argparse.ArgumentParser:
     what.add_argument(
         "--noise-multiplier", type=_privacy.reals, metavar="Z", help="noise's standard deviation over sensitivity"
     )
-    what.add_argument("--event", metavar="FILE", help="a JSON file as PrivacyEvent.to_dict() makes it")
+    what.add_argument("--event", metavar="FILE", help="a JSON file as PrivacyEvent.to_dict() makes it, or the JSON")
     add(
         "--sampling-probability",
         type=_privacy.reals,
@@ -70,7 +68,7 @@ def register(commands: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace, console: Console) -> Report:
     """Compute every combination."""
     make = accountant_maker(args.accountant, NeighboringRelation(args.neighboring_relation))
-    given = None if args.event is None else _read_event(args.event)
+    given = None if args.event is None else _events.read(args.event)
     if given is not None and args.sampling_probability is not None:
         raise InvalidParameter(
             "--sampling-probability cannot be combined with --event: the event says how it is sampled"
@@ -124,11 +122,3 @@ def show(report: Report, console: Console) -> None:
 def _step(setting: dict[str, Any]) -> PrivacyEvent:
     gaussian = GaussianEvent(noise_multiplier=setting["noise_multiplier"])
     return PoissonSampledEvent(sampling_probability=setting["sampling_probability"], event=gaussian)
-
-
-def _read_event(path: str) -> PrivacyEvent:
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise InvalidParameter(f"--event must name a JSON file, {_validate.shown(path)} holds something else") from None
-    return PrivacyEvent.from_dict(data)

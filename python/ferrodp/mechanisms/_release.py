@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
+from ferrodp._integer_noise import checked_scale
+from ferrodp._observer import Norm, drawn_in_place
 from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
 from ferrodp.random import DEFAULT_BITS, NoiseSource, default_granularity, source_or_default
@@ -19,6 +21,7 @@ from ferrodp.tickets import source_for
 
 Law = Literal["gaussian", "laplace"]
 Nonfinite = Literal["zero", "raise"]
+_NORMS: dict[Law, Norm] = {"gaussian": "L2", "laplace": "L1"}
 
 WEAK_EPSILON = 20.0
 _SCALAR = np.dtype(np.float64)
@@ -73,17 +76,20 @@ def source_of(mechanism: _Mechanism, source: object, ticket: object) -> NoiseSou
 
 
 def release(
+    mechanism: _Mechanism,
     law: Law,
     scale: float,
     value: object,
     *,
+    sensitivity: float,
     out: object,
     source: object,
+    ticket: object,
     nonfinite: Nonfinite,
     threads: int | None,
 ) -> Any:
     """Return `value` with noise of the given law and scale; see `GaussianMechanism.release`."""
-    drawn_from = source_or_default(source)
+    drawn_from = source_of(mechanism, source, ticket)
     if not isinstance(nonfinite, str) or nonfinite not in ("zero", "raise"):
         raise _validate.out_of_domain("nonfinite", '"zero" or "raise"', nonfinite)
     threads = _validate.threads(threads)
@@ -91,52 +97,64 @@ def release(
     target = None if out is None else _arrays.out_target(out, values, source=value)
     if nonfinite == "raise" and not np.isfinite(values).all():
         raise InvalidArray("values must be finite")
+
+    def add(array: npt.NDArray[Any]) -> None:
+        if law == "gaussian":
+            drawn_from.add_gaussian_(array, standard_deviation=scale, threads=threads)
+        else:
+            drawn_from.add_laplace_(array, scale=scale, threads=threads)
+
     if target is values:
-        _add(drawn_from, law, target, scale, threads)
+        drawn_in_place(target, add, mechanism, _NORMS[law], sensitivity)
         return out
     scalar = target is None and issubclass(type(value), (float, int, np.generic))
     _validate.fits_in_memory("value", values.nbytes)
     # noised apart, so that no error can leave `out` holding the bare value
     noised = np.array(values, dtype=np.float64 if scalar else values.dtype, order="C", copy=True)
-    _add(drawn_from, law, noised, scale, threads)
+    drawn_in_place(noised, add, mechanism, _NORMS[law], sensitivity)
     if target is not None:
         np.copyto(target, noised)
         return out
     return float(noised) if scalar else noised
 
 
-def _add(source: NoiseSource, law: Law, target: npt.NDArray[Any], scale: float, threads: int | None) -> None:
-    if law == "gaussian":
-        source.add_gaussian_(target, standard_deviation=scale, threads=threads)
-    else:
-        source.add_laplace_(target, scale=scale, threads=threads)
-
-
 def release_integers(
+    mechanism: _Mechanism,
     law: Law,
     scale: float | Fraction,
     value: object,
     *,
+    sensitivity: float,
     dimension: int | None,
     out: object,
     source: object,
+    ticket: object,
+    fixed_time: bool,
     threads: int | None,
 ) -> Any:
     """Return `value` with discrete noise of the given law and scale; see `DiscreteGaussianMechanism.release`."""
-    drawn_from = source_or_default(source)
+    drawn_from = source_of(mechanism, source, ticket)
     threads = _validate.threads(threads)
+    if fixed_time is not False:
+        checked_scale(law, scale, fixed_time)
     values = _arrays.as_integer_array(value, "value")
     if dimension is not None and values.size != dimension:
         raise InvalidArray(f"value must have as many elements as dimension={dimension}, got {values.size}")
     target = None if out is None else _arrays.out_target(out, values, source=value, dtypes=_arrays.INTEGERS)
-    add = drawn_from.add_discrete_gaussian_ if law == "gaussian" else drawn_from.add_discrete_laplace_
+
+    def add(array: npt.NDArray[Any]) -> None:
+        if law == "gaussian":
+            drawn_from.add_discrete_gaussian_(array, scale=scale, fixed_time=fixed_time, threads=threads)
+        else:
+            drawn_from.add_discrete_laplace_(array, scale=scale, fixed_time=fixed_time, threads=threads)
+
     if target is values:
-        add(target, scale=scale, threads=threads)
+        drawn_in_place(target, add, mechanism, _NORMS[law], sensitivity)
         return out
     _validate.fits_in_memory("value", values.nbytes)
     # noised apart, so that no error can leave `out` holding the bare value
     noised = np.array(values, order="C", copy=True)
-    add(noised, scale=scale, threads=threads)
+    drawn_in_place(noised, add, mechanism, _NORMS[law], sensitivity)
     if target is not None:
         np.copyto(target, noised)
         return out

@@ -215,6 +215,7 @@ class DiscreteGaussianMechanism:
         out: None = ...,
         source: NoiseSource | None = ...,
         ticket: Ticket | None = ...,
+        fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> int: ...
     @overload
@@ -225,6 +226,7 @@ class DiscreteGaussianMechanism:
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
         ticket: Ticket | None = ...,
+        fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
     def release(
@@ -234,6 +236,7 @@ class DiscreteGaussianMechanism:
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
+        fixed_time: bool = False,
         threads: int | None = None,
     ) -> Any:
         """Return `value` with discrete Gaussian noise in every coordinate.
@@ -254,6 +257,9 @@ class DiscreteGaussianMechanism:
         ticket : Ticket, optional
             What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
             random bit, and spent from then on, whatever happens.
+        fixed_time : bool
+            Whether drawing the noise must take a time that does not depend on it; only for σ ≤ 64. What is released is
+            distributed in the same way, so that nothing else about the guarantee changes.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -282,11 +288,15 @@ class DiscreteGaussianMechanism:
         =================================  =============================================================
         """
         return _release.release_integers(
+            self,
             "gaussian",
             self.scale,
             value,
+            sensitivity=self.l2_sensitivity,
             dimension=self.dimension,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
+            fixed_time=fixed_time,
             threads=threads,
         )

@@ -162,6 +162,7 @@ class DiscreteLaplaceMechanism:
         out: None = ...,
         source: NoiseSource | None = ...,
         ticket: Ticket | None = ...,
+        fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> int: ...
     @overload
@@ -172,6 +173,7 @@ class DiscreteLaplaceMechanism:
         out: npt.NDArray[Any] | None = ...,
         source: NoiseSource | None = ...,
         ticket: Ticket | None = ...,
+        fixed_time: bool = ...,
         threads: int | None = ...,
     ) -> npt.NDArray[Any]: ...
     def release(
@@ -181,20 +183,25 @@ class DiscreteLaplaceMechanism:
         out: npt.NDArray[Any] | None = None,
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
+        fixed_time: bool = False,
         threads: int | None = None,
     ) -> Any:
         """Return `value` with discrete Laplace noise in every coordinate.
 
         The guarantee is spent by the first random bit, also if the result is thrown away. An array is one vector of any
         size: its coordinates share the sensitivity. Parameters, results, errors and edge cases are otherwise those of
-        `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm.
+        `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm; `fixed_time=True` is for b ≤ 2⁵⁰.
         """
         return _release.release_integers(
+            self,
             "laplace",
             self.scale,
             value,
+            sensitivity=self.l1_sensitivity,
             dimension=None,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
+            fixed_time=fixed_time,
             threads=threads,
         )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, overload
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.events import GaussianEvent
 from ferrodp.accounting.gaussian import (
@@ -219,15 +220,18 @@ class GaussianMechanism:
         array of size 0                    an array of size 0; the release counts all the same
         =================================  =============================================================
         """
-        plain = out is None and source is None and ticket is None and threads is None
+        plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
         if type(value) is float and plain and nonfinite == "zero":
             return _release.release_scalar(value, "gaussian", self.standard_deviation, self._scalar_grid, None)
         return _release.release(
+            self,
             "gaussian",
             self.standard_deviation,
             value,
+            sensitivity=self.l2_sensitivity,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
             nonfinite=nonfinite,
             threads=threads,
         )

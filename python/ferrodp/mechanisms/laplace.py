@@ -9,6 +9,7 @@ from typing import Any, ClassVar, overload
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting import laplace as curve
 from ferrodp.accounting.events import LaplaceEvent
@@ -162,15 +163,18 @@ class LaplaceMechanism:
         coordinates share the sensitivity. Parameters, results, errors and edge cases are those of
         `GaussianMechanism.release`, with the L1 norm in place of the L2 norm.
         """
-        plain = out is None and source is None and ticket is None and threads is None
+        plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
         if type(value) is float and plain and nonfinite == "zero":
             return _release.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)
         return _release.release(
+            self,
             "laplace",
             self.scale,
             value,
+            sensitivity=self.l1_sensitivity,
             out=out,
-            source=_release.source_of(self, source, ticket),
+            source=source,
+            ticket=ticket,
             nonfinite=nonfinite,
             threads=threads,
         )

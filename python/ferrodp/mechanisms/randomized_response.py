@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
+from ferrodp._observer import drawn_in_place
 from ferrodp._validate import Real
 from ferrodp.accounting._certified import Arithmetic, Interval, float_up, point, tight
 from ferrodp.accounting.events import RandomizedResponseEvent
@@ -211,7 +212,11 @@ class RandomizedResponse:
             raise InvalidArray(f"answers must have a dtype that holds {self.num_categories} categories, got uint8")
         _validate.fits_in_memory("answers", array.nbytes)
         out = np.array(array, order="C", copy=True)
-        _native.randomize_responses(out, self.noise_parameter, self.num_categories, drawn_from._key(), threads)
+
+        def draw(into: npt.NDArray[Any]) -> None:
+            _native.randomize_responses(into, self.noise_parameter, self.num_categories, drawn_from._key(), threads)
+
+        drawn_in_place(out, draw, self, "L0", 1)  # one unit, one answer
         if scalar:
             return bool(out) if boolean else int(out)
         return out.view(np.bool_) if boolean else out

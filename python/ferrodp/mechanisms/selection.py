@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.events import EpsilonDeltaEvent, ExponentialMechanismEvent, PrivacyEvent
 from ferrodp.errors import InvalidArray, InvalidType
@@ -166,6 +167,18 @@ class _Selection(ABC):
         if candidates is not None and len(candidates) != values.size:
             raise InvalidArray(f"candidates must be as many as utilities, got {len(candidates)} and {values.size}")
         chosen = _native.choose_candidate(values, self._noise, 1.0, self.scale, 1, drawn_from._key())
+        observer = OBSERVER.get()
+        if observer is not None:
+            seen = observer.saw(
+                self,
+                values,
+                chosen,
+                event=self.event,
+                norm="Linf",
+                sensitivity=self.sensitivity,
+                public=(f"candidates={candidates!r}",),
+            )
+            chosen = int(seen)
         return chosen if candidates is None else candidates[chosen]
 
 

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from ferrodp import _native, _validate
+from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
-from ferrodp.accounting.events import EpsilonDeltaEvent
+from ferrodp.accounting.events import ComposedEvent, EpsilonDeltaEvent
 from ferrodp.errors import EntropyError, FerroError, InvalidType
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource, refuse_copy, source_or_default
@@ -23,6 +24,7 @@ __all__ = ["SparseVector"]
 
 _LARGEST_INTEGER = 2**53
 _SCALES = (1e-300, 1e300)
+_NOTHING_FURTHER = ComposedEvent(events=())
 
 
 class SparseVector:
@@ -60,7 +62,7 @@ class SparseVector:
     remaining : int
         How many more times the answer can be True.
     event : EpsilonDeltaEvent
-        What an accountant needs to know about the whole run, rounded up. It is spent as a whole when the run begins.
+        What an accountant needs to know about the whole run. It is spent as a whole when the run begins.
     guarantee : str
         "exact": the law of the answers is proven to be the stated one.
 
@@ -105,6 +107,7 @@ class SparseVector:
     guarantee: ClassVar[str] = "exact"
 
     __slots__ = (
+        "_budget",
         "_epsilon",
         "_lock",
         "_max_answers",
@@ -144,12 +147,16 @@ class SparseVector:
             accepted = f"such that noise of scale {_SCALES[0]:g} to {_SCALES[1]:g} suffices"
             raise _validate.out_of_domain("epsilon", accepted, epsilon)
         _release.warn_if_weak(epsilon, stacklevel=2)
-        self._threshold, self._sensitivity, self._epsilon = level, bound, _validate.rounded(budget, "up")
+        self._threshold, self._sensitivity = level, bound
+        self._budget, self._epsilon = budget, _validate.rounded(budget, "up")
         self._max_answers, self._monotonic = answers, monotonic
         self._threshold_scale, self._query_scale = scales
         self._source, self._remaining, self._lock = drawn_from, answers, threading.Lock()
         key = _release.source_of(self, drawn_from, ticket)._key()
         self._noisy: _native.NoisyThreshold | None = _native.NoisyThreshold(level, *scales, key)
+        observer = OBSERVER.get()
+        if observer is not None:
+            observer.saw(self, np.empty(0), np.empty(0), event=self.event, **self._declared())
 
     @property
     def threshold(self) -> float:
@@ -194,7 +201,7 @@ class SparseVector:
     @property
     def event(self) -> EpsilonDeltaEvent:
         """What an accountant needs to know about the whole run."""
-        return EpsilonDeltaEvent(epsilon=self._epsilon)
+        return EpsilonDeltaEvent(epsilon=self._budget)
 
     def query(self, value: float) -> bool:
         """Return whether `value` plus noise is at or above the threshold plus its noise.
@@ -247,11 +254,17 @@ class SparseVector:
             except EntropyError:
                 self._remaining += 1
                 raise
+            observer = OBSERVER.get()
+            if observer is not None:
+                above = bool(observer.saw(self, np.array(number), above, event=_NOTHING_FURTHER, **self._declared()))
             if not above:
                 self._remaining += 1
             elif not self._remaining:
                 self._noisy = None
             return above
+
+    def _declared(self) -> dict[str, Any]:
+        return {"norm": "Linf", "sensitivity": self._sensitivity, "public": (f"threshold={self._threshold!r}",)}
 
     def _refuse(self) -> NoReturn:
         raise FerroError(

@@ -1,12 +1,13 @@
 """One column of data as a one-dimensional numpy array, whatever library holds it.
 
-What is accepted depends on types and dtypes alone. Missing values never raise: they become NaN, or 0 in a column of
-integers, and count as what the statistic says.
+What is accepted depends on types and dtypes alone: of a list, on the types of its elements. Missing values are data, so
+they never raise; what they count as is stated. What becomes of one row never depends on another row, or the sensitivity
+of what is computed from it would be lost: no common dtype is sought that might round the others.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,46 +16,84 @@ from ferrodp import _arrays
 from ferrodp.errors import InvalidArray, InvalidArrayType
 
 _KINDS = "biuf"
+_FILLS: dict[str, float] = {"Boolean": False}
+"""What stands for null in a column of polars, by dtype."""
+_FILLS |= {f"{sign}Int{bits}": 0 for sign in ("", "U") for bits in (8, 16, 32, 64)}
+_FILLS |= {f"Float{bits}": float("nan") for bits in (16, 32, 64)}
+
+
+class Column(NamedTuple):
+    """Values, and which of them are missing; None if none can be. A missing one is False, 0 or NaN."""
+
+    values: npt.NDArray[Any]
+    missing: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def present(self) -> npt.NDArray[Any]:
+        """The values that are not missing."""
+        return self.values if self.missing is None else self.values[~self.missing]
 
 
 def column(values: object, name: str = "values") -> npt.NDArray[Any]:
     """Return a column of truth values, integers or floats up to 64 bits; without a copy where the layout allows.
 
+    A list is one of truth values if all its elements are, and of floats otherwise.
+
     Raises
     ------
     InvalidArrayType
-        For objects, strings, dates, nullable and categorical columns.
+        For objects, strings, dates, masked arrays, nullable and categorical columns.
     InvalidArray
         If it is not one-dimensional.
     """
-    array = _foreign(values, name)
-    if array is None:
-        array = np.asarray(values) if isinstance(values, (list, tuple)) else _arrays.base_array(values, name)
+    return nullable_column(values, name).values
+
+
+def nullable_column(values: object, name: str = "values") -> Column:
+    """Return a column that knows which of its rows are missing; see `column`."""
+    found = _foreign(values, name) or Column(_listed(values, name))
+    array = found.values
     if array.dtype.kind not in _KINDS or array.dtype.itemsize > 8:
         raise InvalidArrayType(f"{name} must be a column of truth values, integers or floats, got dtype {array.dtype}")
     if array.ndim != 1:
         raise InvalidArray(f"{name} must be one-dimensional, got {array.ndim} dimensions")
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
 
 
-def _foreign(values: Any, name: str) -> npt.NDArray[Any] | None:
-    """Return a pandas or polars column as an array, or None if it is neither."""
-    package = type(values).__module__.partition(".")[0]
-    if package == "pandas":
-        dtype = getattr(values, "dtype", None)
-        if not isinstance(dtype, np.dtype):  # extension dtypes: nullable, categorical, Arrow
-            raise InvalidArrayType(f"{name} must be a column of a numpy dtype, got {dtype}; convert explicitly")
-        return np.asarray(values.to_numpy(copy=False))
-    if package == "polars":
-        kind = str(getattr(values, "dtype", None))
-        if kind == "Boolean":
-            return np.asarray(values.fill_null(False).to_numpy(), dtype=np.bool_)
-        if kind.startswith("Float"):
-            return np.asarray(values.fill_null(float("nan")).to_numpy())
-        if kind.startswith(("Int", "UInt")):
-            return np.asarray(values.fill_null(0).to_numpy())
+def _listed(values: object, name: str) -> npt.NDArray[Any]:
+    """Return a list or whatever numpy can read."""
+    kinds = {bool, np.bool_}
+    if isinstance(values, (list, tuple)) and values and all(type(value) in kinds for value in values):
+        return np.array(values, dtype=np.bool_)
+    return _arrays.base_array(values, name)
+
+
+def _foreign(values: Any, name: str) -> Column | None:
+    """Return a pandas or polars column, or None if it is neither."""
+    module = type(values).__module__
+    package = module.partition(".")[0] if isinstance(module, str) else ""
+    if package not in ("pandas", "polars"):
+        return None
+    if not any(base.__name__ in ("Series", "Index") for base in type(values).__mro__):
+        raise InvalidArrayType(f"{name} must be one column, got {package} {type(values).__name__}; convert explicitly")
+    return _of_pandas(values, name) if package == "pandas" else _of_polars(values, name)
+
+
+def _of_pandas(values: Any, name: str) -> Column:
+    """Columns of numpy dtypes, in which NaN stands for what is missing."""
+    if not isinstance(values.dtype, np.dtype):  # extension dtypes: nullable, categorical, Arrow
+        shown = getattr(values.dtype, "name", type(values.dtype).__name__)
+        raise InvalidArrayType(f"{name} must be a column of a numpy dtype, got {shown}; convert explicitly")
+    return Column(np.asarray(values.to_numpy(copy=False)))
+
+
+def _of_polars(values: Any, name: str) -> Column:
+    """Every column of polars may hold nulls: its dtype does not tell, and whether there are some must not show."""
+    kind = str(values.dtype).partition("(")[0]  # the categories of an Enum may be data
+    if kind not in _FILLS:
         raise InvalidArrayType(f"{name} must be a column of truth values, integers or floats, got {kind}")
-    return None
+    missing = np.asarray(values.is_null().to_numpy(), dtype=np.bool_) if values.null_count() else None
+    return Column(np.asarray(values.fill_null(_FILLS[kind]).to_numpy()), missing)
 
 
 def finite_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics._column import column
+from ferrodp.statistics._column import column, nullable_column
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -72,7 +72,7 @@ def private_count(
     -----
     Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009, for the discrete
     Laplace law; Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020. Sensitivity:
-    `max_contributions`, exactly. Missing truth values count as false.
+    `max_contributions`, exactly. Missing truth values count as false, missing numbers as rows.
 
     Examples
     --------
@@ -142,8 +142,9 @@ def private_histogram(
 
     Notes
     -----
-    Rows outside all bins, NaN among them, are not counted, and nobody learns how many there were. Sensitivities for k =
-    `max_contributions` rows: L1 k and L2 k if a unit is added or removed; 2k and √2·k if it is replaced.
+    Rows outside all bins, NaN and nulls among them, are not counted, and nobody learns how many there were.
+    Sensitivities for k = `max_contributions` rows: L1 k and L2 k if a unit is added or removed; 2k and √2·k if it is
+    replaced.
     Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006, Section 3.
 
     Examples
@@ -154,7 +155,7 @@ def private_histogram(
     ((3,), dtype('int64'))
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    array = column(values)
+    array = nullable_column(values).present
     if (bins is None) == (categories is None):
         raise InvalidParameter("exactly one of bins and categories must be given")
     edges = None if bins is None else _ascending(bins)

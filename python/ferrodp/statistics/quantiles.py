@@ -71,7 +71,7 @@ def private_quantile(
     With q = a/b, a candidate c has utility −|(b − a)·#{x < c} − a·#{x > c}|, an integer that is 0 at the quantile. A
     row that comes or goes moves it by at most max(a, b − a), one that is replaced by at most b: exact in machine
     arithmetic. Smith, "Privacy-preserving statistical estimation with optimal convergence rates", STOC 2011,
-    Algorithm 2, over a grid. Values that are not finite count as 0.
+    Algorithm 2, over a grid. Values that are missing or not finite count as 0.
 
     Examples
     --------

@@ -92,7 +92,7 @@ def private_sum(
     it. Cutting biases the sum by less than one step a row.
 
     =========================  ==============================================
-    value NaN or infinite      counts as 0, clamped to the bounds
+    value NaN, infinite, null  counts as 0, clamped to the bounds
     value beyond the bounds    counts as the bound
     empty column               noise alone
     =========================  ==============================================
@@ -161,8 +161,8 @@ def private_mean(
     -----
     What is summed is the distance from the middle of the bounds, which halves the sensitivity; the ratio, and
     clamping it to the bounds, are post-processing. Li, Lyu, Su, Yang, "Differential privacy: from theory to
-    practice", 2016, Section 2. Values that are not finite count as the number within the bounds nearest to 0; an
-    empty column gives the middle, noise apart.
+    practice", 2016, Section 2. Values that are missing or not finite count as the number within the bounds nearest
+    to 0; an empty column gives the middle, noise apart.
 
     Examples
     --------

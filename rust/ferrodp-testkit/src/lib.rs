@@ -5,6 +5,7 @@
 //! - [`tally`]: one pass over the draws; `order`: what it keeps of their order.
 //! - [`integers`], [`census`]: the same for the discrete laws.
 //! - [`verdict`]: p-values, and Holm's correction over all of them.
+//! - [`runs`]: what the p-values of all deep runs say together.
 //! - [`draws`]: draws of the production path, and the keys of repeatable tests.
 //! - [`timing`]: whether the time of a call says something about its noise.
 
@@ -13,6 +14,7 @@ pub mod draws;
 pub mod integers;
 pub mod law;
 mod order;
+pub mod runs;
 pub mod special;
 pub mod tally;
 pub mod timing;

@@ -1,7 +1,8 @@
 """What every event has: fields that never change, equality by value, and plain JSON.
 
 Parameters are checked when an event is made. A number that no float denotes is rounded to the side where the event
-promises less: a noise multiplier down, a sensitivity, a probability, an ε or a δ up.
+promises less: a noise multiplier down, a sensitivity, a probability, an ε or a δ up. Only a stated (ε, δ) keeps ratios
+that are no floats, for they are what people add up by hand.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class PrivacyEvent:
     """Base class of all events."""
 
     kind: ClassVar[str] = ""
+    ratios: ClassVar[tuple[str, ...]] = ()
+    """Fields that may hold a ratio that is no float, which JSON has as text: "1/10"."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that `from_dict` turns into an equal event."""
@@ -118,6 +121,8 @@ def _to_plain(event: PrivacyEvent) -> dict[str, Any]:
             value = _to_plain(value)
         elif isinstance(value, tuple):
             value = [_to_plain(part) if isinstance(part, PrivacyEvent) else part for part in value]
+        elif isinstance(value, Fraction):
+            value = str(value)
         elif value == math.inf:
             value = _INFINITY
         plain[field.name] = value
@@ -142,4 +147,6 @@ def _from_plain(plain: object, depth: int) -> PrivacyEvent:
         if not isinstance(fields["events"], list):
             raise InvalidType(f"events must be a list, got {type(fields['events']).__name__}")
         fields["events"] = tuple(_from_plain(part, depth - 1) for part in fields["events"])
+    for name in event_class.ratios:
+        fields[name] = _validate.ratio_of_text(name, fields[name])
     return event_class(**fields)

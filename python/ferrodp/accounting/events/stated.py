@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from ferrodp import _validate
@@ -32,21 +33,41 @@ class EpsilonDeltaEvent(PrivacyEvent):
 
     Parameters
     ----------
-    epsilon : float
-        Finite, ≥ 0. Rounded up if it is no float.
-    delta : float
-        In [0, 1); 0 for pure differential privacy. Rounded up if it is no float.
+    epsilon : float or Fraction
+        Finite, ≥ 0. A Decimal or Fraction that is no float is kept as it is, so that ten times ``Decimal("0.1")`` is 1;
+        with more than 64 bits above or below the line it is rounded up to a float.
+    delta : float or Fraction
+        In [0, 1); 0 for pure differential privacy. Kept or rounded like `epsilon`.
+
+    Notes
+    -----
+    Who adds up ε and δ themselves does so exactly: `PureDpAccountant`, zCDP, the filters and the ledger. For the other
+    accountants both are rounded up.
+
+    Examples
+    --------
+    >>> from decimal import Decimal
+    >>> from ferrodp.accounting import EpsilonDeltaEvent, PureDpFilter
+    >>> tenth = EpsilonDeltaEvent(epsilon=Decimal("0.1"))
+    >>> tenth.to_dict()["epsilon"]
+    '1/10'
+    >>> PureDpFilter(epsilon=1.0).remaining_count(tenth)
+    10
     """
 
     kind: ClassVar[str] = "epsilon_delta"
-    epsilon: float
-    delta: float = 0.0
+    ratios: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    epsilon: float | Fraction
+    delta: float | Fraction = 0.0
 
     def __post_init__(self) -> None:
+        epsilon = _validate.non_negative("epsilon", self.epsilon, toward="up")
         delta = _validate.probability("delta", self.delta, toward="up")
         if delta == 1.0:
             raise _validate.out_of_domain("delta", "finite and in [0, 1); use NonPrivateEvent for 1", self.delta)
-        settle(self, epsilon=_validate.non_negative("epsilon", self.epsilon, toward="up"), delta=delta)
+        settle(
+            self, epsilon=_validate.short_ratio(self.epsilon, epsilon), delta=_validate.short_ratio(self.delta, delta)
+        )
 
 
 @register

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p ferrodp-testkit --bin deep -- [--draws N] [--compare N] [--csv FILE] [--isa NAME]
 //!     [--only TEXT]
+//! cargo run --release -p ferrodp-testkit --bin deep -- --judge FILE
 //! ```
 //!
 //! First every instruction set, 1, 2 and 7 threads, and filters with margins widened to 2⁻⁸ are compared bit by bit on
@@ -10,6 +11,9 @@
 //! tested. `--only` runs the settings whose name begins or ends with a text, one of several with commas between. Holm's correction over all p-values keeps the chance of a false alarm below 10⁻⁶ a run. Exit code 1 if
 //! anything failed. A failure is a finding: repeat it once with four times the draws, and keep both results. Runs are
 //! kept in `tests/statistical/deep_runs.csv`.
+//!
+//! What a file holds with the new run is judged as a whole: the e-values of each test multiply from run to run, and a product
+//! above 10⁶ fails however the runs were stopped; the p-values of each test have to be uniform. `--judge FILE` does that alone.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -23,15 +27,18 @@ use ferrodp_core::random::Key;
 use ferrodp_core::sample::Noise;
 use ferrodp_testkit::draws::{Dtype, SETTINGS, Setting};
 use ferrodp_testkit::integers::{INTEGER_SETTINGS, IntegerSetting};
+use ferrodp_testkit::runs;
 use ferrodp_testkit::verdict::{Finding, holm};
 
 const FAMILY_WISE: f64 = 1e-6;
+const KNOWN: [&str; 6] = ["draws", "compare", "csv", "isa", "only", "judge"];
 const PER_CALL: usize = 1 << 20;
 
 struct Options {
     draws: u64,
     compared: usize,
     csv: Option<String>,
+    judged: Option<String>,
     isa: Isa,
     only: String,
 }
@@ -54,17 +61,24 @@ fn main() -> ExitCode {
 }
 
 fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options =
-        Options { draws: 100_000_000, compared: 10_000_000, csv: None, isa: Isa::best(), only: String::new() };
+    let mut options = Options {
+        draws: 100_000_000,
+        compared: 10_000_000,
+        csv: None,
+        judged: None,
+        isa: Isa::best(),
+        only: String::new(),
+    };
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or(format!("{name} needs a value"))?;
         match name.as_str() {
             "--draws" => options.draws = value.parse().map_err(|_| format!("{value} is no number of draws"))?,
             "--compare" => options.compared = value.parse().map_err(|_| format!("{value} is no number of samples"))?,
             "--csv" => options.csv = Some(value),
+            "--judge" => options.judged = Some(value),
             "--isa" => options.isa = Isa::named(&value).ok_or(format!("this CPU has no {value}"))?,
             "--only" => options.only = value,
-            _ => return Err(format!("unknown option {name}; there are --draws, --compare, --csv, --isa and --only")),
+            _ => return Err(format!("unknown option {name}; there are --{}", KNOWN.join(", --"))),
         }
     }
     if options.draws < 1 << 20 {
@@ -75,6 +89,9 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
 
 /// Returns whether all went well.
 fn run(options: &Options) -> Result<bool, Box<dyn core::error::Error>> {
+    if let Some(path) = &options.judged {
+        return judged(path);
+    }
     let mut sound = true;
     for setting in SETTINGS.iter().filter(|setting| options.wants(setting.name)) {
         sound &= compared(setting.name, options, || same_bits(setting, options.compared))?;
@@ -108,8 +125,33 @@ fn run(options: &Options) -> Result<bool, Box<dyn core::error::Error>> {
     println!("\n{} tests, {failed} failed at family-wise {FAMILY_WISE:e} ({:?})", found.len(), options.isa);
     if let Some(path) = &options.csv {
         write_csv(path, options, &found, &adjusted)?;
+        sound &= judged(path)?;
     }
     Ok(sound && failed == 0)
+}
+
+/// Prints what all runs of a file say together, and returns whether nothing speaks against the laws.
+fn judged(path: &str) -> Result<bool, Box<dyn core::error::Error>> {
+    let rows = runs::read(&std::fs::read_to_string(path)?).map_err(|message| format!("{path}: {message}"))?;
+    let wagers = runs::wagers(&rows);
+    let alarms = wagers.iter().filter(|wager| wager.is_alarm()).count();
+    println!("\n{} kept p-values of {} tests; largest products of their e-values:", rows.len(), wagers.len());
+    for wager in wagers.iter().take(alarms.max(3)) {
+        let mark = if wager.is_alarm() { "FAILED" } else { "" };
+        let product = wager.ln_product.exp();
+        println!("{:28} {:20} {:14} runs {product:12.4e} {mark}", wager.setting, wager.test, wager.runs);
+    }
+    let mut uniformity = runs::uniformity(&rows);
+    uniformity.sort_by(|a, b| a.p.total_cmp(&b.p));
+    let adjusted = holm(&uniformity.iter().map(|found| found.p).collect::<Vec<_>>());
+    let skewed = adjusted.iter().filter(|p| **p <= FAMILY_WISE).count();
+    println!("distances of p-values from uniform, the least likely first:");
+    for (found, adjusted) in uniformity.iter().zip(&adjusted).take(skewed.max(3)) {
+        let mark = if *adjusted <= FAMILY_WISE { "FAILED" } else { "" };
+        let runs::Uniformity { test, count, distance, p } = found;
+        println!("{test:28} {count:20} values {distance:14.4} {p:12.4e} {adjusted:10.3e} {mark}");
+    }
+    Ok(alarms == 0 && skewed == 0)
 }
 
 /// Prints and returns whether a setting's bits are the same on every path.
@@ -180,7 +222,7 @@ fn bits(setting: &Setting, noise: &Noise, isa: Isa, key: &Key, threads: usize, c
 fn write_csv(path: &str, options: &Options, found: &[(&str, Finding)], adjusted: &[f64]) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
     if file.metadata()?.len() == 0 {
-        writeln!(file, "unix_time,isa,draws,setting,test,statistic,p,adjusted_p")?;
+        writeln!(file, "{}", runs::COLUMNS)?;
     }
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     for ((setting, Finding { test, statistic, p }), adjusted) in found.iter().zip(adjusted) {

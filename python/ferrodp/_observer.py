@@ -1,0 +1,172 @@
+"""What every release reports while a test looks on: the sensitivity it declares, what went in, what came out.
+
+Code around private releases is right if, run on two neighboring datasets and given the same outputs, it makes the same
+releases in the same order, and no two inputs of one release are further apart than its declared sensitivity. That can
+be tried on any two datasets: record a run on the first, replay it on the second (Kifer, Messing, Roth, Thakurta,
+Zhang, "Guidelines for implementing and auditing differentially private systems", 2020). NOT PRIVATE: a record holds
+the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp.accounting.events import PrivacyEvent
+
+Norm = Literal["L0", "L1", "L2", "Linf"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Observation:
+    """One release as a test saw it: NOT PRIVATE.
+
+    Attributes
+    ----------
+    mechanism : str
+        Name of the class that made it.
+    event : PrivacyEvent
+        What it costs: nothing further for a query of a sparse vector run.
+    norm : {"L0", "L1", "L2", "Linf"}
+        How the distance of neighboring inputs is measured; "L0" counts the coordinates that differ.
+    sensitivity : float
+        How large the distance may be.
+    public : tuple of str
+        Parameters that must not depend on the data, such as a denominator.
+    value : ndarray
+        What went in: a copy. Numbers that are not finite are 0, as they are for the mechanism.
+    unit : float
+        What 1 in `value` stands for: the grid width of a sum, otherwise 1.
+    output : ndarray
+        What came out: a copy.
+    """
+
+    mechanism: str
+    event: PrivacyEvent
+    norm: Norm
+    sensitivity: float
+    public: tuple[str, ...]
+    value: npt.NDArray[Any]
+    unit: float
+    output: npt.NDArray[Any]
+
+    def is_within(self, other: Observation) -> bool:
+        """Whether the inputs of both are no further apart than the sensitivity: in rational arithmetic."""
+        pairs = zip(self.value.ravel().tolist(), other.value.ravel().tolist(), strict=True)
+        steps = [abs(Fraction(a) - Fraction(b)) * Fraction(self.unit) for a, b in pairs]
+        bound = Fraction(self.sensitivity)
+        match self.norm:
+            case "L0":
+                return sum(step > 0 for step in steps) <= bound
+            case "L1":
+                return sum(steps) <= bound
+            case "L2":
+                return sum(step**2 for step in steps) <= bound**2
+            case "Linf":
+                return max(steps, default=Fraction(0)) <= bound
+
+
+class Recorder:
+    """Keeps what it sees."""
+
+    def __init__(self) -> None:
+        self.log: list[Observation] = []
+
+    def saw(
+        self,
+        mechanism: object,
+        value: npt.NDArray[Any],
+        output: Any,
+        *,
+        event: PrivacyEvent,
+        norm: Norm,
+        sensitivity: float,
+        unit: float = 1.0,
+        public: tuple[str, ...] = (),
+    ) -> Any:
+        """Take down one release, and return what it shall return: an array like `output`."""
+        seen = np.array(np.where(np.isfinite(value), value, 0) if value.dtype.kind == "f" else value)
+        self.log.append(
+            Observation(
+                mechanism=type(mechanism).__name__,
+                event=event,
+                norm=norm,
+                sensitivity=sensitivity,
+                public=public,
+                value=seen,
+                unit=unit,
+                output=np.array(output),
+            )
+        )
+        return np.array(output)
+
+
+class Replayer(Recorder):
+    """Compares what it sees with a record, and answers as it says there.
+
+    It raises `AssertionError` for anything that would tell the datasets apart.
+    """
+
+    def __init__(self, record: Sequence[Observation]) -> None:
+        super().__init__()
+        self._record = record
+
+    def saw(self, *args: Any, **fields: Any) -> Any:
+        """Compare one release with the record, and return the output from there."""
+        super().saw(*args, **fields)
+        number, now = len(self.log), self.log[-1]
+        if number > len(self._record):
+            raise AssertionError(f"release {number}, by {now.mechanism}, is not in the record, which has fewer")
+        then = self._record[number - 1]
+        for name, there, here in zip(_COMPARED, _compared(then), _compared(now), strict=True):
+            if there != here:
+                raise AssertionError(f"release {number} has another {name} than in the record: {here!r}, not {there!r}")
+        if not now.is_within(then):
+            raise AssertionError(
+                f"release {number}, by {now.mechanism}, has an input further from the recorded one than its declared "
+                f"{now.norm} sensitivity, {now.sensitivity!r}"
+            )
+        return np.array(then.output)
+
+    def finish(self) -> None:
+        """Check that nothing is missing."""
+        if len(self.log) < len(self._record):
+            raise AssertionError(f"{len(self.log)} releases were made, and the record has {len(self._record)}")
+
+
+_COMPARED = ("mechanism", "event", "norm", "sensitivity", "public parameters", "unit", "shape of the input")
+
+
+def _compared(seen: Observation) -> tuple[Any, ...]:
+    return seen.mechanism, seen.event, seen.norm, seen.sensitivity, seen.public, seen.unit, seen.value.shape
+
+
+OBSERVER: ContextVar[Recorder | None] = ContextVar("ferrodp observer", default=None)
+"""Who looks on, in this thread or task: nobody, but in tests."""
+
+
+def drawn_in_place(
+    array: npt.NDArray[Any],
+    draw: Callable[[npt.NDArray[Any]], None],
+    mechanism: Any,
+    norm: Norm,
+    sensitivity: float,
+    *,
+    public: tuple[str, ...] = (),
+) -> None:
+    """Noise `array` by `draw`, under the eyes of the observer if there is one."""
+    observer = OBSERVER.get()
+    if observer is None:
+        draw(array)
+        return
+    value = array.copy()
+    draw(array)
+    array[...] = observer.saw(
+        mechanism, value, array, event=mechanism.event, norm=norm, sensitivity=sensitivity, public=public
+    )

@@ -1,0 +1,230 @@
+"""A ledger read from the shell: where its scopes stand, what happened, and whether it is whole."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ferrodp import _validate, files
+from ferrodp.accounting.events import PrivacyEvent
+from ferrodp.cli import _events, _ledgers
+from ferrodp.cli._console import Console, Report, counted
+from ferrodp.cli._ledgers import Action, bound
+from ferrodp.errors import InvalidParameter, UnsupportedEventError
+
+if TYPE_CHECKING:
+    from ferrodp.budget import PrivacyLedger
+
+_STATES = ("held", "armed", "spent", "cancelled")
+
+
+def _add_status(add: Callable[..., Any]) -> None:
+    add("--scope", metavar="NAME", help="this one alone (default: all)")
+    _events.add_event(add)
+
+
+def _status(args: argparse.Namespace, where: str) -> Report:
+    event = _events.given(args) if _events.is_given(args) else None
+    with _ledgers.opened(where) as ledger:
+        names = ledger.scopes if args.scope is None else (args.scope,)
+        return {
+            "event": None if event is None else event.to_dict(),
+            "scopes": [_standing(ledger, name, event, alone=args.scope is not None) for name in names],
+            "head": str(ledger.head),
+        }
+
+
+def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, alone: bool) -> Report:
+    report = ledger.report(name)
+    left, exact = report.epsilon_remaining, None
+    if report.exact_epsilon_spent is not None:
+        budget, spent = Fraction(report.epsilon), report.exact_epsilon_spent
+        rest = max(budget - spent, Fraction(0))
+        left = _validate.rounded(rest, "down")
+        exact = {"epsilon": str(budget), "epsilon_spent": str(spent), "epsilon_remaining": str(rest)}
+    return {
+        "scope": report.scope,
+        "measure": report.measure,
+        "neighboring_relation": report.neighboring_relation.value,
+        "epsilon": float(report.epsilon),
+        "delta": float(report.delta),
+        "epsilon_spent": report.epsilon_spent,
+        "delta_spent": report.delta_spent,
+        "epsilon_remaining": left,
+        "exact": exact,
+        **{state: getattr(report, state) for state in _STATES},
+        "frozen": report.frozen,
+        "remaining_count": None if event is None else _room(ledger, name, event, alone=alone),
+    }
+
+
+def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool) -> int | None:
+    """Return how often an event fits, or None where it has no price; that is an error if one scope was asked for."""
+    try:
+        return ledger.remaining_count(name, event)
+    except UnsupportedEventError:
+        if alone:
+            raise
+        return None
+
+
+def _show_status(report: Report, console: Console) -> None:
+    rows = []
+    for each in report["scopes"]:
+        numbers = _numbers(each)
+        name = each["scope"] + (" (frozen)" if each["frozen"] else "")
+        row = [name, each["measure"], *numbers, f"{each['delta']:g}", *(str(each[state]) for state in _STATES)]
+        count = each["remaining_count"]
+        rows.append(row if report["event"] is None else [*row, "unknown" if count is None else str(count)])
+    header = ["scope", "measure", "epsilon", "spent", "left", "delta", *_STATES[:2], "used", "cancelled"]
+    console.table(header if report["event"] is None else [*header, "room for"], rows, left=2)
+    console.line()
+    if report["event"] is not None:
+        console.line(f"room for  how often this still fits: {_events.told(PrivacyEvent.from_dict(report['event']))}")
+    console.line(f"head      {report['head']}")
+
+
+def _numbers(standing: Report) -> list[str]:
+    """Write budget, what was spent and what is left; exactly where ε adds up, so that sums of decimals are short."""
+    names = ("epsilon", "epsilon_spent", "epsilon_remaining")
+    exact = standing["exact"]
+    values = [standing[name] if exact is None else Fraction(exact[name]) for name in names]
+    return [bound(value, up=name == "epsilon_spent") for name, value in zip(names, values, strict=True)]
+
+
+def _add_history(add: Callable[..., Any]) -> None:
+    add("--scope", metavar="NAME", help="what concerns this one (default: all)")
+    add("--limit", type=int, metavar="N", help="only the last N records")
+
+
+def _history(args: argparse.Namespace, where: str) -> Report:
+    limit = None if args.limit is None else _validate.count("--limit", args.limit)
+    with _ledgers.opened(where) as ledger:
+        if args.scope is not None:
+            ledger.report(args.scope)  # refuses a name that there is not
+        records = _with_scopes(ledger.history(args.scope))
+    return {"scope": args.scope, "total": len(records), "records": records if limit is None else records[-limit:]}
+
+
+def _with_scopes(records: list[Report]) -> list[Report]:
+    """Return the records, those about a ticket with the scopes that its first one has."""
+    scopes: dict[str, list[str]] = {}
+    for record in records:
+        if "scopes" in record:
+            scopes[record["ticket"]] = record["scopes"]
+    return [{**record, "scopes": scopes[record["ticket"]]} if "ticket" in record else record for record in records]
+
+
+def _show_history(report: Report, console: Console) -> None:
+    rows = []
+    for record in report["records"]:
+        scope = record["scope"] if "scope" in record else ", ".join(record["scopes"])
+        ticket = record.get("ticket", "")[:8]
+        rows.append([str(record["sequence"]), record["time"], record["kind"], scope, ticket, _what(record)])
+    console.table(["record", "time", "kind", "scope", "ticket", "what"], rows, left=6)
+    if len(report["records"]) < report["total"]:
+        console.line()
+        console.line(f"The last {len(report['records'])} of {counted(report['total'], 'record')}.")
+
+
+def _what(record: Report) -> str:
+    """Write what a record adds to its kind."""
+    parts = []
+    if "event" in record:
+        many = f"{record['count']} x " if record["count"] != 1 else ""
+        state = f" ({record['state']})" if record["kind"] == "reserve" and record["state"] != "held" else ""
+        parts.append(many + _events.told(PrivacyEvent.from_dict(record["event"])) + state)
+    elif record["kind"] == "return":
+        parts.append(f"{record['count']} unused")
+    if "terms" in record:
+        epsilon, delta = (float(Fraction(record["terms"][name])) for name in ("epsilon", "delta"))
+        parts.append(f"epsilon {epsilon:g} at delta {delta:g}, {record['terms']['measure']}")
+    parts.extend(f"{name} {record[name]}" for name in ("key", "reason") if name in record)
+    return "; ".join(parts)
+
+
+def _add_verify(add: Callable[..., Any]) -> None:
+    add("--witness", metavar="HEAD", help="a head that was kept elsewhere: the ledger has to contain it")
+
+
+def _verify(args: argparse.Namespace, where: str) -> Report:
+    with _ledgers.opened(where, witness=args.witness) as ledger:
+        head = ledger.head
+    return {"records": head.sequence, "witness": args.witness, "head": str(head)}
+
+
+def _show_verify(report: Report, console: Console) -> None:
+    told = f"whole: {counted(report['records'], 'record')}"
+    rows = {"ledger": report["ledger"], "log": told}
+    if report["witness"] is not None:
+        rows["witness"] = "is in it"
+    console.fields({**rows, "head": report["head"]})
+    console.line()
+    console.line("Keep the head elsewhere: 'verify --witness HEAD' then tells if an earlier state was put back.")
+
+
+def _add_export(add: Callable[..., Any]) -> None:
+    add("-o", "--output", metavar="FILE", help="write there, whole or not at all (default: standard output)")
+    add("--force", action="store_true", help="replace FILE if it exists")
+
+
+def _export(args: argparse.Namespace, where: str) -> Report:
+    if args.force and args.output is None:
+        raise InvalidParameter("--force must come with --output")
+    with _ledgers.opened(where) as ledger:
+        if args.output is None:
+            lines = [json.loads(line) for line in ledger.export()]
+            return {"output": None, "records": len(lines), "lines": lines}
+        with files.Destination(args.output, force=args.force) as destination:
+            lines = list(ledger.export())
+            destination.commit(lambda stream: stream.writelines(f"{line}\n".encode() for line in lines))
+    return {"output": args.output, "records": len(lines)}
+
+
+def _show_export(report: Report, console: Console) -> None:
+    if report["output"] is not None:
+        console.fields({"written": f"{report['output']} ({counted(report['records'], 'record')})"})
+        return
+    for line in report["lines"]:
+        console.line(json.dumps(line, ensure_ascii=True))
+
+
+ACTIONS = {
+    "status": Action(
+        "show budgets, what was spent and what is left",
+        "Show budgets, what was spent, what is left, and tickets by state. Epsilon does\n"
+        "not add up, so what is left is a rough idea; describe an event, and the exact\n"
+        "number of times it fits is shown.",
+        "  ferrodp ledger status budget.db --noise-multiplier 10",
+        _add_status,
+        _status,
+        _show_status,
+    ),
+    "history": Action(
+        "show what happened, newest last",
+        "Show the records of the log, newest last.",
+        "  ferrodp ledger history budget.db --scope hospital --limit 20",
+        _add_history,
+        _history,
+        _show_history,
+    ),
+    "verify": Action(
+        "check the whole log and all tables",
+        "Check the whole log, and all tables against it, and print its head.",
+        "  ferrodp ledger verify budget.db --witness 12:6b86b273...",
+        _add_verify,
+        _verify,
+        _show_verify,
+    ),
+    "export": Action(
+        "write the log as JSON lines",
+        "Write the log as JSON lines: the text of each record as it was hashed, and its\nhash.",
+        "  ferrodp ledger export budget.db -o budget.jsonl",
+        _add_export,
+        _export,
+        _show_export,
+    ),
+}

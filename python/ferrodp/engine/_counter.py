@@ -1,0 +1,84 @@
+"""Rounds counted in memory: the ledger of an engine that was given none."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+
+from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
+from ferrodp.errors import BudgetExceeded, TicketError
+from ferrodp.tickets import Ticket
+
+_SCOPES = ("rounds of this engine",)
+
+
+class RoundCounter:
+    """Hand out tickets for so many rounds and no more, to any number of threads of one process.
+
+    How many is computed when it is first needed: for some methods that takes seconds.
+    """
+
+    def __init__(self, allowed: Callable[[], int], target: str) -> None:
+        self._count, self._target = allowed, target
+        self._taken = self._spent = 0
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @functools.cached_property
+    def _allowed(self) -> int:
+        return self._count()
+
+    @property
+    def spent(self) -> int:
+        """Rounds for which noise was drawn, or about to be."""
+        with self._lock:
+            return self._spent
+
+    @property
+    def remaining(self) -> int:
+        """Rounds that can still be begun."""
+        self._check_process()
+        allowed = self._allowed
+        with self._lock:
+            return allowed - self._taken
+
+    def reserve(self, event: PrivacyEvent, relation: NeighboringRelation) -> Ticket:
+        """Return the right to one more round.
+
+        Raises
+        ------
+        BudgetExceeded
+            If there is none.
+        """
+        self._check_process()
+        allowed = self._allowed
+        with self._lock:
+            if self._taken >= allowed:
+                raise BudgetExceeded(
+                    f"one more round would exceed {self._target}: that allows {allowed} rounds, and {self._taken} were "
+                    "run or begun"
+                )
+            self._taken += 1
+            number = self._taken
+        return Ticket(event, id=f"round {number}", key=None, scopes=_SCOPES, neighboring_relation=relation, book=self)
+
+    def arm(self, ticket: Ticket) -> None:
+        """Count a round as spent: its first random bit comes next."""
+        with self._lock:
+            self._spent += 1
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Take a round back for which nothing was drawn."""
+        with self._lock:
+            self._taken -= 1
+
+    def finish(self, ticket: Ticket) -> None:
+        """Note that a round is done."""
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise TicketError(
+                "this engine counts rounds in the memory of the parent of this forked process; use a PrivacyLedger"
+            )

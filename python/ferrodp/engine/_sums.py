@@ -1,0 +1,197 @@
+"""What a round adds up, and how its noise is added: one object for each kind of noise does both.
+
+Contributions are clipped to C in the norm of the noise, cut to a grid toward zero and summed as integers, so that the
+sensitivity is C in exact arithmetic whatever the number of clients.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _trees
+from ferrodp.accounting.events import PrivacyEvent
+from ferrodp.clipping import clip_rows
+from ferrodp.engine._step import Step
+from ferrodp.engine.records import DPConfig, NoiseMechanism
+from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMechanism
+from ferrodp.mechanisms._release import product_up
+from ferrodp.sums import ClippedSum
+from ferrodp.tickets import Ticket
+
+_LARGEST = 2**62
+"""Integers are cut to this, which moves no two values apart, so that their noise has room."""
+_FLOATS = 2**53
+_ROWS = 2**20
+"""About how many coordinates of a batch are turned to integers at a time."""
+
+
+class RoundSum(Protocol):
+    """A sum of clipped contributions that is released once, with noise."""
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What the release costs."""
+
+    def add(self, update: object) -> None:
+        """Add one contribution, clipped."""
+
+    def add_many(self, updates: object) -> None:
+        """Add contributions that are stacked along a first axis, each clipped by itself."""
+
+    def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
+        """Return the sum with noise, like the template."""
+
+
+def sum_for(step: Step, template: object) -> RoundSum:
+    """Return an empty sum for a round of this kind, or refuse parameters that no release could have."""
+    total = ClippedSum(template, clip_norm=step.config.max_grad_norm)
+    if step.config.mechanism is NoiseMechanism.GAUSSIAN:
+        return _GaussianSum(step, total)
+    return (_LaplaceSum if step.config.mechanism is NoiseMechanism.LAPLACE else _DiscreteSum)(step, total)
+
+
+def noised(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket | None) -> npt.NDArray[Any]:
+    """Return a vector of floats with noise for a sensitivity of `max_grad_norm`; may use its memory."""
+    if config.mechanism is NoiseMechanism.GAUSSIAN:
+        gaussian = GaussianMechanism(noise_multiplier=config.noise_multiplier, l2_sensitivity=config.max_grad_norm)
+        return gaussian.release(values, out=values, ticket=ticket)
+    if config.mechanism is NoiseMechanism.LAPLACE:
+        return _laplace(config).release(values, out=values, ticket=ticket)
+    return _noised_on_grid(config, values, ticket)
+
+
+def _laplace(config: DPConfig, distance: int = 1) -> LaplaceMechanism:
+    """Return Laplace noise of z·C for values that are `distance`·C apart at most."""
+    scale = product_up(config.noise_multiplier, config.max_grad_norm)
+    return LaplaceMechanism(scale=scale, l1_sensitivity=distance * config.max_grad_norm)
+
+
+def _discrete(config: DPConfig, units: int, size: int, distance: int = 1) -> DiscreteGaussianMechanism:
+    """Return discrete noise of z·units for integers that are `distance`·units apart at most."""
+    scale = product_up(config.noise_multiplier, float(units))
+    return DiscreteGaussianMechanism(scale=scale, l2_sensitivity=distance * units, dimension=max(size, 1))
+
+
+def _release(mechanism: DiscreteGaussianMechanism, integers: npt.NDArray[np.int64], ticket: Ticket | None) -> None:
+    """Add noise in place; for no integers at all, to one that nobody sees: a release counts all the same."""
+    target = integers if integers.size else np.zeros(1, np.int64)
+    mechanism.release(target, out=target, ticket=ticket)
+
+
+class _GaussianSum:
+    def __init__(self, step: Step, total: ClippedSum) -> None:
+        self._multiplier = step.config.noise_multiplier
+        self._total = total
+        self.add, self.add_many = total.add, total.add_many
+        self.event = step.noise
+        # refuses what the sampler has no grid for, before anything is reserved
+        GaussianMechanism(noise_multiplier=self._multiplier, l2_sensitivity=step.config.max_grad_norm)
+
+    def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
+        return self._total.release(noise_multiplier=self._multiplier, denominator=denominator, ticket=ticket)
+
+
+class _DiscreteSum:
+    """The integers of the sum with integer noise; only then do they become floats."""
+
+    def __init__(self, step: Step, total: ClippedSum) -> None:
+        self._total = total
+        self.add, self.add_many = total.add, total.add_many
+        units = math.ceil(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
+        self._mechanism = _discrete(step.config, units, total._size, step.distance)
+        self.event: PrivacyEvent = self._mechanism.event
+
+    def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
+        integers = self._total._native.snapshot()[1]
+        _release(self._mechanism, integers, ticket)
+        values = integers * self._total.granularity
+        return _trees.split(_as(values, denominator, self._total.dtype), self._total._structure)
+
+
+class _LaplaceSum:
+    """A sum of integers whose every contribution has an L1 norm of at most C, which becomes floats without rounding."""
+
+    def __init__(self, step: Step, total: ClippedSum) -> None:
+        self._like = total  # knows what an update looks like; nothing is ever added to it
+        self._clip_norm = total.clip_norm
+        self._integers = np.zeros(total._size)  # whole numbers below 2⁵³, whose sums are exact as floats
+        self._bound = math.floor(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
+        self._most = _FLOATS // (self._bound + 1)
+        self._count = 0
+        self._mechanism = _laplace(step.config, step.distance)
+        self.event: PrivacyEvent = self._mechanism.event
+
+    def add(self, update: object) -> None:
+        self._add(self._like._leaves(update, "update", ()), 1)
+
+    def add_many(self, updates: object) -> None:
+        count = batch_size(updates, self._like._structure, "updates")
+        self._add(self._like._leaves(updates, "updates", (count,)), count)
+
+    def _add(self, leaves: list[npt.NDArray[Any]], count: int) -> None:
+        if self._count + count > self._most:
+            raise InvalidParameter(f"updates must be at most {self._most} for Laplace noise: more could be rounded")
+        rows = rows_of(leaves, count)
+        height = max(_ROWS // max(rows.shape[1], 1), 1)
+        for start in range(0, count, height):
+            clipped, _ = clip_rows(rows[start : start + height], clip_norm=self._clip_norm, ord=1)
+            units = np.divide(clipped, self._like.granularity, dtype=np.float64)
+            np.trunc(units, out=units)
+            if not (np.abs(units).sum(axis=1) <= self._bound).all():
+                raise InvalidArray("updates changed while they were added: their norm is not certain")
+            self._integers += units.sum(axis=0)
+        self._count += count
+
+    def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
+        values = self._integers * self._like.granularity  # below 2⁵³ units: exact
+        self._mechanism.release(values, out=values, ticket=ticket)
+        return _trees.split(_as(values, denominator, self._like.dtype), self._like._structure)
+
+
+def batch_size(updates: object, structure: _trees.Node, name: str) -> int:
+    """Return the length of the axis in front of a stack of updates."""
+    path, first = _trees.matching_leaves(updates, structure, name)[0]
+    shape = _trees.float_array(path, first).shape
+    if not shape:
+        raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
+    return int(shape[0])
+
+
+def rows_of(leaves: list[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:
+    """Return stacked arrays as one matrix, a row for each entry of their first axis."""
+    widths = [leaf.size // count if count else math.prod(leaf.shape[1:]) for leaf in leaves]
+    flat = [leaf.reshape(count, width) for leaf, width in zip(leaves, widths, strict=True)]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
+
+
+def _noised_on_grid(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket | None) -> npt.NDArray[Any]:
+    """Return floats cut to the grid, with integer noise.
+
+    Cutting toward zero moves each coordinate by less than a unit, so integers of neighbors are no more than C/g + √d
+    apart, and the noise is scaled to that: by √d·2⁻²⁹ more at most.
+    """
+    exponent = math.frexp(config.max_grad_norm)[1] - 30
+    units = math.ceil(math.ldexp(config.max_grad_norm, -exponent)) + math.isqrt(max(values.size - 1, 0)) + 1
+    mechanism = _discrete(config, units, values.size)
+    with np.errstate(over="ignore"):
+        scaled = np.ldexp(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0), -exponent)
+    integers = np.clip(np.trunc(scaled), -_LARGEST, _LARGEST).astype(np.int64)
+    _release(mechanism, integers, ticket)
+    with np.errstate(over="ignore", under="ignore"):
+        return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
+
+
+def _as(values: npt.NDArray[Any], denominator: float | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return noised values, perhaps divided, in a dtype, cut to its range: post-processing."""
+    if denominator is not None:
+        with np.errstate(over="ignore", under="ignore"):
+            values = values / denominator
+    limit = float(np.finfo(dtype).max)
+    with np.errstate(under="ignore"):
+        cut: npt.NDArray[Any] = np.clip(values, -limit, limit).astype(dtype)
+    return cut

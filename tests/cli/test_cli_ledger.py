@@ -1,0 +1,395 @@
+"""`ferrodp ledger`: what a shell can do to a budget, and what it is refused."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrodp import PrivacyLedger
+from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, LaplaceEvent, PoissonSampledEvent, SelfComposedEvent
+from ferrodp.cli import _events, _ledgers
+from ferrodp.cli import ledger as ledger_command
+from ferrodp.tickets import TicketState
+
+Run = Callable[..., Any]
+ACTIONS = list(ledger_command._ORDER)
+
+
+@pytest.fixture
+def shell(ferrodp: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run an action on `budget.db`, which has the scopes survey (ε = 1, pure) and hospital (ε = 4, Rényi)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(action: str, *argv: object) -> Any:
+        return ferrodp("ledger", action, "budget.db", *argv)
+
+    run("create", "--scope", "survey", "--epsilon", "1.0", "--delta", 0, "--measure", "pure")
+    run("create", "--scope", "hospital", "--epsilon", 4, "--delta", "1e-6")
+    return run
+
+
+def test_ten_times_one_tenth_fits_into_one_and_the_eleventh_is_refused(shell: Run) -> None:
+    for spent in range(1, 11):
+        left = shell("spend", "--scope", "survey", "--epsilon", "0.1", "--json").json["remaining_count"]
+        assert left == 10 - spent
+
+    refused = shell("spend", "--scope", "survey", "--epsilon", "0.1")
+    assert refused.code == 1
+    assert "does not fit into scope 'survey'" in refused.error
+    (scope,) = shell("status", "--scope", "survey", "--json").json["scopes"]
+    assert (scope["epsilon_spent"], scope["epsilon_remaining"], scope["spent"]) == (1.0, 0.0, 10)
+    assert shell("spend", "--scope", "survey", "--epsilon", "1e-300").code == 1
+
+
+def test_the_float_above_one_tenth_is_not_one_tenth(shell: Run) -> None:
+    with PrivacyLedger.open("budget.db") as ledger:
+        assert ledger.remaining_count("survey", EpsilonDeltaEvent(epsilon=0.1)) == 9
+        assert ledger.remaining_count("survey", EpsilonDeltaEvent(epsilon=Decimal("0.1"))) == 10
+
+
+@pytest.mark.parametrize(("text", "times"), [("0.3", 3), ("3/10", 3), ("0.1", 1), ("1/3", 3), ("0.29999999", 2)])
+def test_a_budget_is_the_decimal_that_was_written(shell: Run, text: str, times: int) -> None:
+    assert shell("create", "--scope", "study", "--epsilon", text, "--delta", 0, "--measure", "pure").code == 0
+    found = shell("status", "--scope", "study", "--epsilon", "0.1", "--json").json
+
+    assert found["scopes"][0]["remaining_count"] == times
+
+
+def test_a_key_is_charged_once(shell: Run) -> None:
+    first = shell("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "week-1", "--json").json
+    again = shell("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "week-1", "--json").json
+
+    assert again == first
+    assert first["remaining_count"] == 9
+    other = shell("spend", "--scope", "survey", "--epsilon", "0.2", "--key", "week-1")
+    assert "key 'week-1' was used for another reservation" in other.error
+
+
+def test_a_reserved_ticket_is_taken_by_a_program_under_its_key(shell: Run) -> None:
+    step = ("--noise-multiplier", 1.1, "--sampling-probability", 0.01)
+    found = shell("reserve", "--scope", "hospital", *step, "--key", "round-7", "--json").json
+
+    event = PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.1))
+    assert (found["state"], found["key"], found["scopes"]) == ("held", "round-7", ["hospital"])
+    with PrivacyLedger.open("budget.db") as ledger:
+        ticket = ledger.reserve("hospital", event, key="round-7")
+        assert (ticket.id, ticket.state) == (found["ticket"], TicketState.HELD)
+
+
+def test_a_reservation_without_a_key_gets_one_that_is_shown(shell: Run) -> None:
+    keys = [shell("reserve", "--scope", "survey", "--epsilon", "0.1", "--json").json["key"] for _ in range(2)]
+
+    assert len(set(keys)) == 2
+    with PrivacyLedger.open("budget.db") as ledger:
+        assert ledger.reserve("survey", EpsilonDeltaEvent(epsilon=Decimal("0.1")), key=keys[0]).key == keys[0]
+        assert ledger.report("survey").held == 2
+
+
+def test_several_scopes_are_charged_all_or_none(shell: Run) -> None:
+    shell("create", "--scope", "small", "--epsilon", "0.15", "--delta", 0, "--measure", "pure")
+    both = ("--scope", "survey", "--scope", "small", "--epsilon", "0.1")
+
+    assert shell("spend", *both).code == 0
+    assert "does not fit into scope 'small'" in shell("spend", *both).error
+    found = shell("status", "--json").json["scopes"]
+    assert {each["scope"]: each["epsilon_spent"] for each in found} == {"hospital": 0.0, "small": 0.1, "survey": 0.1}
+
+
+def test_a_plan_is_charged_as_its_certified_epsilon(shell: Run) -> None:
+    shell("create", "--scope", "plan", "--epsilon", 2, "--delta", "1e-5", "--measure", "pure")
+    step = ("--noise-multiplier", 1.1, "--sampling-probability", 0.01, "--count", 1000)
+
+    found = shell("reserve", "--scope", "plan", *step, "--plan-delta", "1e-6", "--json").json
+    assert found["remaining_count"] is None
+    (scope,) = shell("status", "--scope", "plan", "--json").json["scopes"]
+    assert 1.0 < scope["epsilon_spent"] < 2.0
+    assert scope["delta_spent"] == pytest.approx(1e-6, rel=1e-12)
+
+
+def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run) -> None:
+    for _ in range(3):
+        shell("spend", "--scope", "survey", "--epsilon", "0.1")
+    shell("freeze", "--scope", "hospital", "--reason", "incident 12")
+
+    rows = [line.split() for line in shell("status").out.splitlines()]
+    assert rows[0] == ["scope", "measure", "epsilon", "spent", "left", "delta", "held", "armed", "used", "cancelled"]
+    assert rows[2] == ["hospital", "(frozen)", "rdp", "4", "0", "4", "1e-06", "0", "0", "0", "0"]
+    assert rows[3] == ["survey", "pure", "1", "0.3", "0.7", "0", "0", "0", "3", "0"]
+    with PrivacyLedger.open("budget.db") as ledger:
+        assert rows[-1] == ["head", str(ledger.head)]
+
+    rows = [line.split() for line in shell("status", "--noise-multiplier", 10).out.splitlines()]
+    assert [row[-1] for row in rows[2:4]] == ["0", "unknown"]  # frozen; and Gaussian noise has no pure ε
+    alone = shell("status", "--scope", "survey", "--noise-multiplier", 10)
+    assert "cannot charge GaussianEvent" in alone.error
+
+
+def test_what_is_left_is_printed_rounded_down_and_what_is_spent_up(shell: Run) -> None:
+    shell("spend", "--scope", "hospital", "--noise-multiplier", 10)
+    row = shell("status", "--scope", "hospital").out.splitlines()[2].split()
+    (exact,) = shell("status", "--scope", "hospital", "--json").json["scopes"]
+
+    assert exact["epsilon_spent"] <= float(row[3]) < exact["epsilon_spent"] + 1e-5
+    assert exact["epsilon_remaining"] - 1e-5 < float(row[4]) <= exact["epsilon_remaining"]
+
+
+def test_history_has_a_line_a_record_newest_last(shell: Run) -> None:
+    shell("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "week-1")
+    shell("freeze", "--scope", "survey", "--reason", "incident 12")
+
+    lines = shell("history", "--scope", "survey").out.splitlines()
+    assert lines[0].split() == ["record", "time", "kind", "scope", "ticket", "what"]
+    assert [line.split()[0] for line in lines[2:]] == ["1", "3", "4"]
+    assert lines[-2].endswith("epsilon 0.1 (spent); key week-1")
+    assert lines[-1].endswith("reason incident 12")
+
+    last = shell("history", "--limit", 1)
+    assert "The last 1 of 4 records." in last.out
+    assert [record["kind"] for record in shell("history", "--json").json["records"]] == [
+        *("create", "create", "reserve", "freeze")
+    ]
+    assert "scope 'nowhere' does not exist" in shell("history", "--scope", "nowhere").error
+
+
+def test_a_witness_tells_of_an_earlier_state(shell: Run) -> None:
+    early = Path("budget.db").read_bytes()
+    shell("spend", "--scope", "survey", "--epsilon", "0.1")
+    head = shell("verify", "--json").json["head"]
+    assert shell("verify", "--witness", head, "--json").json == {
+        "command": "ledger verify",
+        "ledger": "budget.db",
+        "records": 3,
+        "witness": head,
+        "head": head,
+    }
+    assert head in shell("verify").out
+
+    Path("budget.db").write_bytes(early)
+    assert shell("verify").code == 0
+    assert "an earlier state was put back" in shell("verify", "--witness", head).error
+
+
+def test_every_action_refuses_a_ledger_that_was_changed(shell: Run) -> None:
+    import sqlite3
+
+    connection = sqlite3.connect("budget.db")
+    connection.execute("UPDATE scopes SET spent = replace(spent, '0', '1')")
+    connection.commit()
+    connection.close()
+
+    for argv in (["verify"], ["status"], ["spend", "--scope", "survey", "--epsilon", "0.1"]):
+        assert "its row was changed" in shell(*argv).error
+
+
+def test_export_writes_the_log_whole_or_not_at_all(shell: Run) -> None:
+    with PrivacyLedger.open("budget.db") as ledger:
+        expected = list(ledger.export())
+
+    assert shell("export").out.splitlines() == expected
+    assert shell("export", "--json").json["lines"] == [json.loads(line) for line in expected]
+    assert "out.jsonl (2 records)" in shell("export", "-o", "out.jsonl").out
+    assert Path("out.jsonl").read_text().splitlines() == expected
+    Path("out.jsonl").write_text("precious")
+    assert "exists already" in shell("export", "-o", "out.jsonl").error
+    assert Path("out.jsonl").read_text() == "precious"
+    assert shell("export", "-o", "out.jsonl", "--force", "--json").json["records"] == 2
+    assert Path("out.jsonl").read_text().splitlines() == expected
+
+
+def test_caps_and_freezing_take_a_reason_that_is_kept(shell: Run) -> None:
+    why = ("--scope", "survey", "--reason", "board, 3 May")
+    assert shell("raise-cap", *why, "--epsilon", "1.2", "--json").json["epsilon"] == 1.2
+    assert shell("lower-cap", *why, "--epsilon", "1.1", "--json").json["epsilon"] == 1.1
+    assert shell("freeze", *why, "--json").json["frozen"] is True
+    assert "is frozen" in shell("spend", "--scope", "survey", "--epsilon", "0.1").error
+    assert shell("thaw", *why, "--json").json["frozen"] is False
+    assert "must be at most" in shell("lower-cap", *why, "--epsilon", 2).error
+    assert "must be at least" in shell("raise-cap", *why, "--epsilon", 1).error
+
+    reasons = [record.get("reason") for record in shell("history", "--scope", "survey", "--json").json["records"]]
+    assert reasons == [None, *4 * ["board, 3 May"]]
+    for action in ("freeze", "thaw", "raise-cap", "lower-cap"):
+        found = shell(action, "--scope", "survey", *(("--epsilon", 1) if "cap" in action else ()))
+        assert (found.code, "--reason" in found.error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "event"),
+    [
+        (["--noise-multiplier", "1.1"], GaussianEvent(noise_multiplier=1.1)),
+        (["--noise-multiplier", 10, "--mechanism", "laplace"], LaplaceEvent(noise_multiplier=10.0)),
+        (
+            ["--noise-multiplier", 2, "--sampling-probability", 0.01, "--count", 3],
+            SelfComposedEvent(
+                event=PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=2.0)), count=3
+            ),
+        ),
+        (["--epsilon", "0.1"], EpsilonDeltaEvent(epsilon=Decimal("0.1"))),
+        (["--epsilon", "0.5", "--delta", "1e-9"], EpsilonDeltaEvent(epsilon=0.5, delta=Decimal("1e-9"))),
+        (["--event", json.dumps(LaplaceEvent(noise_multiplier=3.0).to_dict())], LaplaceEvent(noise_multiplier=3.0)),
+        (["--event", "plan.json", "--count", 1], LaplaceEvent(noise_multiplier=4.0)),
+    ],
+)
+def test_events_are_described_as_everywhere(shell: Run, options: list[Any], event: Any) -> None:
+    Path("plan.json").write_text(json.dumps(LaplaceEvent(noise_multiplier=4.0).to_dict()))
+    shell("create", "--scope", "any", "--epsilon", 100, "--delta", "1e-5", "--measure", "zcdp")
+
+    scope = "any" if "--delta" not in options else "survey"
+    if "--sampling-probability" in options:
+        scope = "hospital"
+    if scope == "survey":
+        assert "does not fit" in shell("reserve", "--scope", scope, *options).error  # δ, and the budget has none
+        return
+    assert shell("reserve", "--scope", scope, *options, "--json").json["event"] == event.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        ([], "the event must be given by one of --noise-multiplier, --epsilon, --event, got none of them"),
+        (["--epsilon", 1, "--noise-multiplier", 1], "got --noise-multiplier and --epsilon"),
+        (["--epsilon", 1, "--mechanism", "laplace"], "--mechanism cannot be combined with --epsilon"),
+        (["--noise-multiplier", 1, "--delta", "1e-6"], "--delta cannot be combined with --noise-multiplier"),
+        (["--event", "{}", "--sampling-probability", 1], "--sampling-probability cannot be combined with --event"),
+        (["--epsilon", "nan"], "epsilon must be finite and >= 0"),
+        (["--epsilon", "-1"], "epsilon must be finite and >= 0"),
+        (["--epsilon", "1e999999999"], "epsilon must be finite"),
+        (["--epsilon", "1e-999999999"], "does not fit"),
+        (["--epsilon", "1/0"], "'1/0' is no number"),
+        (["--epsilon", "0.1.2"], "'0.1.2' is no number"),
+        (["--epsilon", "9" * 300], "is no number"),
+        (["--noise-multiplier", 0], "noise_multiplier must be finite and > 0"),
+        (["--noise-multiplier", 1], "cannot charge GaussianEvent"),
+        (["--epsilon", "0.1", "--count", 0], "--count must be an int from 1"),
+        (["--epsilon", "0.1", "--key", ""], "key must have from 1 to 1000 characters"),
+        (["--epsilon", "0.1", "--scope", "nowhere"], "scope 'nowhere' does not exist"),
+        (["--event", "{"], "--event must name a JSON file"),
+        (["--event", "nothing.json"], "nothing.json: No such file"),
+        (["--event", '{"version": 1, "type": "non_private"}'], "protects nobody"),
+    ],
+)
+def test_a_charge_that_makes_no_sense_is_one_line_and_charges_nothing(shell: Run, argv: list[Any], reason: str) -> None:
+    shell("spend", "--scope", "survey", "--epsilon", 1)
+    before = shell("verify", "--json").json["head"]
+
+    for action in ("reserve", "spend"):
+        found = shell(action, "--scope", "survey", *argv)
+        assert reason in found.error
+        assert found.error.startswith(f"ferrodp ledger {action}: error: ")
+    assert shell("verify", "--json").json["head"] == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (["--scope", "survey", "--epsilon", 1, "--delta", 0, "--measure", "pure"], "exists already"),
+        (["--scope", "new", "--epsilon", 1, "--delta", 0], "delta must be finite and in (0, 1)"),
+        (["--scope", "a//b", "--epsilon", 1, "--delta", 0, "--measure", "pure"], "name must be a path"),
+        (["--scope", "new", "--epsilon", 1, "--delta", 0, "--measure", "pld"], "invalid choice: 'pld'"),
+        (["--scope", "new", "--epsilon", 1], "required: --delta"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused(shell: Run, argv: list[Any], reason: str) -> None:
+    assert reason in shell("create", *argv).error
+    assert len(shell("status", "--json").json["scopes"]) == 2
+
+
+def test_only_create_begins_a_ledger(ferrodp: Run, tmp_path: Path) -> None:
+    options = {
+        "create": ["--scope", "a", "--epsilon", 1, "--delta", "1e-6"],
+        "reserve": ["--scope", "a", "--noise-multiplier", 1],
+        "spend": ["--scope", "a", "--noise-multiplier", 1],
+        "freeze": ["--scope", "a", "--reason", "x"],
+        "thaw": ["--scope", "a", "--reason", "x"],
+        "raise-cap": ["--scope", "a", "--epsilon", 2, "--reason", "x"],
+        "lower-cap": ["--scope", "a", "--epsilon", 1, "--reason", "x"],
+    }
+    for action in (*(each for each in ACTIONS if each != "create"), "create"):
+        found = ferrodp("ledger", action, tmp_path / "new.db", *options.get(action, []))
+        if action == "create":
+            assert found.code == 0
+        else:
+            assert "does not exist" in found.error
+            assert os.listdir(tmp_path) == []
+
+
+def test_the_ledger_is_named_first_or_by_option_and_once(shell: Run, ferrodp: Run) -> None:
+    assert ferrodp("ledger", "status", "--ledger", "budget.db").code == 0
+    assert ferrodp("ledger", "status", "--json", "budget.db").code == 0  # after options
+    assert ferrodp("ledger", "--json", "status", "budget.db").json["ledger"] == "budget.db"
+    for argv in (["status"], ["status", "a", "--ledger", "b"], ["status", ""]):
+        assert ferrodp("ledger", *argv).error.startswith("ferrodp ledger status: error: the ledger must be ")
+    assert ferrodp("ledger", "status", "a", "b").code == 2
+    assert ferrodp("ledger").code == 2
+    assert ferrodp("ledger", "budget.db", "status").code == 2
+
+
+def test_what_is_no_ledger_is_left_alone(ferrodp: Run, tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("precious")
+
+    for argv in (["status", text], ["create", text, "--scope", "a", "--epsilon", 1, "--delta", "1e-6"]):
+        assert "notes.txt" in ferrodp("ledger", *argv).error
+    assert text.read_text() == "precious"
+    assert "no regular file" in ferrodp("ledger", "status", tmp_path).error
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_help_explains_every_action_with_an_example(ferrodp: Run, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = ferrodp("ledger", action, "--help")
+
+    assert f"  ferrodp ledger {action} budget.db" in found.out.partition("example:")[2]
+    assert "--json" in found.out
+    assert max(map(len, found.out.splitlines())) <= 80
+    assert action in ferrodp("ledger", "--help").out
+
+
+def test_passwords_are_not_repeated() -> None:
+    shown = _ledgers.shown("postgresql://me:secret@db.example:5432/budget?password=other")
+
+    assert shown == "postgresql://db.example:5432/budget"
+    assert _ledgers.shown("postgresql://[me:secret") == "postgresql://..."
+    assert _ledgers.shown("a b/budget.db") == "a b/budget.db"
+
+
+def test_numbers_are_written_short_and_never_on_the_wrong_side() -> None:
+    assert _ledgers.bound(0.1, up=True) == "0.1"
+    assert _ledgers.bound(1e-6, up=True) == "1e-06"
+    assert _ledgers.bound(0.1 + 0.2, up=True) == "0.300001"
+    assert _ledgers.bound(0.1 + 0.2, up=False) == "0.3"
+    assert _ledgers.bound(2 / 3, up=False) == "0.666666"
+    assert _ledgers.bound(0.0, up=True) == "0"
+
+
+@pytest.mark.parametrize("text", ["0.1", "1/10", "10e-2", " 0.1 "])
+def test_numbers_are_parsed_exactly(text: str) -> None:
+    assert _events.number(text) * 10 == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_shells_that_race_for_a_budget_get_what_is_there(shell: Run, start: Run) -> None:
+    argv = ("ledger", "spend", "budget.db", "--scope", "survey", "--epsilon", "0.4")
+    processes = [start(*argv) for _ in range(4)]
+    codes = []
+    for process in processes:
+        process.communicate(timeout=60)
+        codes.append(process.returncode)
+
+    assert sorted(codes) == [0, 0, 1, 1]
+    assert shell("status", "--scope", "survey", "--json").json["scopes"][0]["exact"]["epsilon_spent"] == "4/5"
+
+
+def test_an_interrupted_charge_is_there_or_not(shell: Run, start: Run) -> None:
+    with start("ledger", "spend", "budget.db", "--scope", "survey", "--epsilon", "0.1", "--key", "k") as process:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+    shell("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "k")
+    (scope,) = shell("status", "--scope", "survey", "--json").json["scopes"]
+    assert (scope["exact"]["epsilon_spent"], scope["spent"]) == ("1/10", 1)

@@ -1,0 +1,101 @@
+"""What a ledger is, in a page of exact fractions: no disk, no threads, no crash, no units.
+
+A scope has a cap, a sum and a flag; a cost is a tuple of fractions (ε, δ). A charge goes to all scopes named and to
+those around them, all or nothing. `Refused` says which family of error the ledger has to raise.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+
+class Refused(Exception):  # noqa: N818  # what happened, not that it is an error
+    """The model refuses, and has changed nothing."""
+
+
+@dataclass
+class Scope:
+    cap: tuple[Fraction, ...]
+    spent: tuple[Fraction, ...]
+    frozen: bool = False
+
+
+@dataclass(eq=False)
+class Paid:
+    what: tuple
+    cost: tuple[Fraction, ...]
+    scopes: tuple[str, ...]
+    count: int
+    state: str
+    key: str | None
+
+
+@dataclass
+class LedgerModel:
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    keys: dict[str, Paid] = field(default_factory=dict)
+
+    def create(self, name, cap):
+        if name in self.scopes:
+            raise Refused("parameter")
+        self.scopes[name] = Scope(cap, (Fraction(0),) * len(cap))
+
+    def around(self, names):
+        if any(name not in self.scopes for name in names):
+            raise Refused("parameter")
+        return tuple(outer for outer in self.scopes if any(f"{name}/".startswith(f"{outer}/") for name in names))
+
+    def reserve(self, names, cost, *, key=None, count=1, state="held"):
+        what, charged = (tuple(sorted(set(names))), cost, count), self.around(names)
+        if key in self.keys:
+            if self.keys[key].what != what:
+                raise Refused("ticket")
+            return self.keys[key]
+        if any(self.scopes[name].frozen for name in charged) or self.remaining(names, cost) < count:
+            raise Refused("budget")
+        self._add(charged, cost, count)
+        paid = Paid(what, cost, charged, count, state, key)
+        if key is not None:
+            self.keys[key] = paid
+        return paid
+
+    def spend(self, names, cost, key):
+        paid = self.reserve(names, cost, key=key, state="spent")
+        if paid.state == "held":
+            self.arm(paid)
+
+    def arm(self, paid):
+        if paid.state != "held":
+            raise Refused("ticket")
+        if any(self.scopes[name].frozen for name in paid.scopes):
+            raise Refused("budget")
+        paid.state = "armed"
+
+    def cancel(self, paid):
+        if paid.state != "held":
+            raise Refused("ticket")
+        self._add(paid.scopes, paid.cost, -paid.count)
+        paid.state = "cancelled"
+        self.keys.pop(paid.key, None)
+
+    def end_lease(self, paid, unused):
+        self._add(paid.scopes, paid.cost, -unused)
+
+    def change_cap(self, name, cap, *, more):
+        old = self.around([name]) and self.scopes[name].cap
+        if any(new < now if more else new > now for new, now in zip(cap, old, strict=True)):
+            raise Refused("parameter")
+        self.scopes[name].cap = cap
+
+    def remaining(self, names, cost):
+        left = []
+        for scope in (self.scopes[name] for name in self.around(names)):
+            rooms = [cap - spent for cap, spent in zip(scope.cap, scope.spent, strict=True)]
+            if scope.frozen or min(rooms) < 0:
+                return 0
+            left += [room // each for room, each in zip(rooms, cost, strict=True) if each]
+        return min(left, default=2**63 - 1)
+
+    def _add(self, names, cost, count):
+        for name in names:
+            scope = self.scopes[name]
+            scope.spent = tuple(total + count * each for total, each in zip(scope.spent, cost, strict=True))

@@ -1,0 +1,162 @@
+"""Statistics of columns that pandas and polars hold, where these are installed: the numbers of a plain array."""
+
+import numpy as np
+import pytest
+
+import ferrodp as fd
+from ferrodp.errors import InvalidArrayType
+from ferrodp.statistics._column import column, nullable_column
+
+NUMBERS = [3, 0, 7, 7, 1, -2, 3, 3]
+TRUTHS = [True, False, True, True, False, False, True, False]
+
+
+def seeded():
+    return fd.testing.seeded(b"columns of several libraries, 32")
+
+
+def statistics(values):
+    """All statistics of a column, under one seed each."""
+    keywords = {"epsilon": 1.0}
+    return [
+        fd.private_count(values, source=seeded(), **keywords).value,
+        fd.private_sum(values, bounds=(-1.5, 5), source=seeded(), **keywords).value,
+        fd.private_mean(values, bounds=(-1.5, 5), source=seeded(), **keywords).value,
+        fd.private_histogram(values, bins=[-2, 0, 2, 7], source=seeded(), **keywords).value.tolist(),
+        fd.private_histogram(values, categories=[7, 0, 3], source=seeded(), **keywords).value.tolist(),
+        fd.private_quantile(values, 0.5, bounds=(-4, 8), source=seeded(), **keywords).value,
+    ]
+
+
+@pytest.fixture
+def pandas():
+    return pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def polars():
+    return pytest.importorskip("polars")
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int64, np.uint64, np.float32, np.float64])
+def test_pandas_columns_of_numpy_dtypes_are_arrays(pandas, dtype):
+    numbers = np.array(TRUTHS if dtype is np.bool_ else NUMBERS, np.int64).astype(dtype)
+    series = pandas.Series(numbers)
+    frame = pandas.DataFrame({"a": numbers, "b": numbers, "c": 1.5})
+
+    for values in (series, frame["a"], series.set_axis(list("abcdefgh"))):
+        assert statistics(values) == statistics(numbers)
+    assert np.shares_memory(column(series), series.to_numpy())
+    assert statistics(series[2:7]) == statistics(numbers[2:7])
+    assert statistics(series[::-2]) == statistics(numbers[::-2])
+    assert statistics(pandas.Index(numbers)) == statistics(numbers)
+
+
+def test_what_pandas_takes_for_missing_is_nan(pandas):
+    series = pandas.Series([1.0, None, 3.0])
+    assert series.dtype == np.float64
+    assert statistics(series) == statistics(np.array([1.0, np.nan, 3.0]))
+
+
+def test_pandas_columns_that_can_hold_more_are_refused_whatever_they_hold(pandas):
+    columns = [
+        pandas.Series([1, 2, 3], dtype="Int64"),
+        pandas.Series([1, None, 3], dtype="Int64"),
+        pandas.Series([1.5, None], dtype="Float64"),
+        pandas.Series([True, False], dtype="boolean"),
+        pandas.Series([True, None], dtype="boolean"),
+        pandas.Series([1, 2, 1], dtype="category"),
+        pandas.Series(["a", "b"]),
+        pandas.Series([1, "b"], dtype=object),
+        pandas.Series([1, 2], dtype=object),
+        pandas.Series(pandas.to_datetime(["2020-01-01"])),
+        pandas.Series(pandas.to_timedelta(["1s"])),
+        pandas.Series([1 + 2j]),
+        pandas.Series([0, 0, 1], dtype="Sparse[int64]"),
+        pandas.Series(pandas.interval_range(0, 3)),
+        pandas.array([1, 2], dtype="Int64"),
+        pandas.array([1, 2], dtype=np.dtype("int64")),
+        pandas.DataFrame({"a": [1, 2]}),
+        pandas.DataFrame({"dtype": [2**40 + 1, 2]}),
+        pandas.Categorical([1, 2]),
+        pandas.NA,
+    ]
+    for values in columns:
+        with pytest.raises(InvalidArrayType) as caught:
+            statistics(values)
+        assert str(2**40 + 1) not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["int64[pyarrow]", "double[pyarrow]", "bool[pyarrow]", "string[pyarrow]"])
+def test_arrow_columns_are_refused(pandas, kind):
+    pyarrow = pytest.importorskip("pyarrow")
+    series = pandas.Series(["1", "0"] if "string" in kind else [1, 0], dtype=kind)
+    for values in (series, pyarrow.array([1, 2]), pyarrow.array([1, None]), pyarrow.chunked_array([[1], [2]])):
+        with pytest.raises(InvalidArrayType):
+            statistics(values)
+
+
+@pytest.mark.parametrize("dtype", ["Boolean", "Int8", "Int16", "Int64", "UInt8", "UInt64", "Float32", "Float64"])
+def test_polars_columns_are_arrays(polars, dtype):
+    plain = TRUTHS if dtype == "Boolean" else [abs(number) for number in NUMBERS]
+    series = polars.Series("a", plain, dtype=getattr(polars, dtype))
+    numbers = series.to_numpy()
+    frame = polars.DataFrame({"a": series, "b": series})
+
+    for values in (series, frame["a"], series.rename("b")):
+        assert statistics(values) == statistics(numbers)
+    assert dtype == "Boolean" or np.shares_memory(column(series), numbers)
+    assert statistics(series[2:7]) == statistics(numbers[2:7])
+    assert statistics(series[::-2]) == statistics(numbers[::-2])
+    chunked = polars.concat([series[:3], series[3:4], series[4:]], rechunk=False)
+    assert chunked.n_chunks() == 3
+    assert statistics(chunked) == statistics(numbers)
+
+
+@pytest.mark.parametrize("dtype", ["Boolean", "Int32", "UInt64", "Float64"])
+def test_nulls_of_polars_count_as_stated_and_never_raise(polars, dtype):
+    plain = [None if i in (1, 5) else value for i, value in enumerate(TRUTHS if dtype == "Boolean" else [1, 0] * 4)]
+    rest = [value for value in plain if value is not None]
+    series, present = (polars.Series(values, dtype=getattr(polars, dtype)) for values in (plain, rest))
+    zero = 0 if dtype != "Float64" else np.nan
+    filled = np.array([zero if value is None else value for value in plain], present.to_numpy().dtype)
+
+    found, due, expected = statistics(series), statistics(filled), statistics(present.to_numpy())
+    assert [*found[:3], found[5]] == [*due[:3], due[5]]  # 0, clamped, or a row
+    assert found[3:5] == expected[3:5]  # in no bin
+    for values in (series[:2], polars.concat([series[:4], series[4:]], rechunk=False)):
+        assert nullable_column(values).missing.tolist() == [value is None for value in values]
+    assert nullable_column(present).missing is None
+    assert statistics(polars.Series([None] * 3, dtype=getattr(polars, dtype)))[3] == statistics([])[3]
+
+
+def test_one_null_does_not_change_what_the_others_are(polars):
+    """Integers that no float denotes would all move if they became floats for the sake of one null."""
+    large = [2**53 + 1] * 100
+    for values in (large, [*large, None]):
+        found = fd.private_histogram(polars.Series(values), categories=[2**53, 2**53 + 1], epsilon=8.0, source=seeded())
+        assert abs(found.value - [0, 100]).max() < 10
+
+
+def test_other_things_of_polars_are_refused_without_quoting_them(polars):
+    secret = "secret-category"
+    columns = [
+        polars.Series(["a"]),
+        polars.Series([secret], dtype=polars.Enum([secret])),
+        polars.Series([secret], dtype=polars.Categorical),
+        polars.Series([[1, 2]]),
+        polars.Series([{"a": 1}]),
+        polars.Series([object()]),
+        polars.Series([None]),
+        polars.Series([1], dtype=polars.Decimal(10, 2)),
+        polars.Series([1], dtype=polars.Int128),
+        polars.Series([1], dtype=polars.Date),
+        polars.Series([1], dtype=polars.Duration("us")),
+        polars.DataFrame({"a": [1]}),
+        polars.LazyFrame({"a": [1]}),
+        polars.col("a"),
+    ]
+    for values in columns:
+        with pytest.raises(InvalidArrayType) as caught:
+            statistics(values)
+        assert secret not in str(caught.value)
