@@ -330,7 +330,7 @@ def test_readers_see_one_moment(ledger, url):
         assert not any(any(row.spent) for row in moment.scopes())
 
 
-def test_long_logs_are_read_and_written_piece_by_piece(ledger, url, monkeypatch):
+def test_long_logs_are_read_piece_by_piece(ledger, url, monkeypatch):
     monkeypatch.setattr(postgres, "_ROWS", 3)
     ledger.raise_cap("hospital", epsilon=2.0, reason="for the test")
     together(lambda i: ledger.spend("hospital", TENTH), 16)

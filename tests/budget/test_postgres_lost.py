@@ -230,15 +230,15 @@ def test_an_interrupted_commit_is_recorded_and_the_ledger_goes_on(ledger, server
     ledger.spend("hospital", TENTH)
 
 
-def test_a_writer_that_stops_in_the_middle_is_given_up(ledger, server, url, at_point, monkeypatch):
-    with PrivacyLedger.open(url) as other:
+def test_a_writer_that_stops_in_the_middle_is_given_up(ledger, url, at_point):
+    with PrivacyLedger.open(url, timeout=20.0) as other:
         ledger._store._writing = ledger._store._writing.replace("30000", "100")
 
         def pause():
             other.spend("hospital", TENTH)  # waits until the server has had enough of us
 
         at_point("before the log", pause)
-        with pytest.raises(LedgerError, match=r"paused in the middle.*nothing was charged"):
+        with pytest.raises(LedgerError, match="nothing was charged"):
             ledger.spend("hospital", TENTH)
 
     assert ledger.remaining_count("hospital", TENTH) == 9
