@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import ferrodp as fd
+from ferrodp import _native
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, NeighboringRelation
 from ferrodp.tickets import Ticket
 
@@ -31,6 +32,11 @@ class Book:
 
 def ticket_for(event, book=None, relation=ADD_OR_REMOVE, **fields):
     return Ticket(event, id="t-1", key="round-7", scopes=("a/b",), neighboring_relation=relation, book=book, **fields)
+
+
+def draw(permit):
+    """Draw one number that the permit lets through."""
+    return _native.release_scalar(0.0, "gaussian", 1.0, None, permit)
 
 
 @dataclass

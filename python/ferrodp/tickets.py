@@ -11,6 +11,7 @@ import enum
 import functools
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn, Protocol, Self
 
@@ -70,9 +71,24 @@ class Ticket:
         What was paid for.
     neighboring_relation : NeighboringRelation
         Which datasets the cost speaks of.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ferrodp as fd
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = fd.PrivacyLedger.open(f"{folder.name}/budget.db")
+    >>> ledger.create("hospital/ages", epsilon=1.0, delta=0.0, measure="pure")
+    >>> mechanism = fd.LaplaceMechanism(scale=4.0, l1_sensitivity=1.0)
+    >>> with ledger.reserve("hospital/ages", mechanism.event) as ticket:
+    ...     released = mechanism.release(1234.0, ticket=ticket)
+    >>> ticket.state, ledger.remaining_count("hospital/ages", mechanism.event)
+    (<TicketState.SPENT: 'spent'>, 3)
+    >>> ledger.close()
+    >>> folder.cleanup()
     """
 
-    __slots__ = ("__weakref__", "_about", "_book", "_left", "_lock", "_process", "_state")
+    __slots__ = ("__weakref__", "_about", "_began_here", "_book", "_left", "_lock", "_process", "_state")
 
     def __init__(
         self,
@@ -88,6 +104,7 @@ class Ticket:
         self._about = event, id, key, scopes, neighboring_relation
         self._book = book
         self._state = state
+        self._began_here = False
         self._left: dict[PrivacyEvent, int] | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -124,7 +141,9 @@ class Ticket:
 
     def pays_for(self, event: PrivacyEvent) -> bool:
         """Whether a release that costs `event` is among those that were paid for, made already or not."""
-        return any(covers(part, event) for part in releases(self.event))
+        with self._lock:
+            left = self._counted()
+            return event in left or any(covers(part, event) for part in left)
 
     def permit(self, event: PrivacyEvent) -> _native.Permit:
         """Return what the native code arms before it draws, for a release that costs `event`; changes nothing.
@@ -143,11 +162,9 @@ class Ticket:
         self._check_process()
         with self._lock:
             self._check_usable(whole=False)
-            left = dict(self._counted())
-            parts = []
+            parts: list[PrivacyEvent] = []
             for event in events:
-                parts.append(self._part_for(event, left))
-                left[parts[-1]] -= 1
+                parts.append(self._part_for(event, Counter(parts)))
         return [_native.Permit(functools.partial(self._arm, part)) for part in parts]
 
     def arm(self) -> None:
@@ -202,6 +219,7 @@ class Ticket:
                 self._state = TicketState.SPENT  # if the record fails or is interrupted, nobody may try again
                 if self._book is not None:
                     self._book.arm(self)
+                self._began_here = True
             if part is None:
                 left.update(dict.fromkeys(left, 0))
             else:
@@ -214,13 +232,16 @@ class Ticket:
             self._left = releases(self.event)
         return self._left
 
-    def _part_for(self, event: PrivacyEvent, left: dict[PrivacyEvent, int]) -> PrivacyEvent:
-        """Return the cheapest part that pays for `event`."""
+    def _part_for(self, event: PrivacyEvent, taken: Counter[PrivacyEvent]) -> PrivacyEvent:
+        """Return the cheapest part that pays for `event`, of those that are left and not taken. With the lock held."""
+        left = self._counted()
+        if left.get(event, 0) > taken[event]:
+            return event
         covering = [part for part in left if covers(part, event)]
         if not covering:
             rule = f"ticket must have been paid for this release, {event!r}; it was for {self.event!r}"
             raise InvalidParameter(rule if len(rule) <= 400 else rule[:397] + "...")
-        covering = [part for part in covering if left[part]]
+        covering = [part for part in covering if left[part] > taken[part]]
         if not covering:
             self._refuse()
         return functools.reduce(lambda best, part: part if covers(best, part) else best, covering)
@@ -229,11 +250,11 @@ class Ticket:
         """Refuse a ticket that is neither held nor, where part of it will do, armed *by this object*.
 
         One that a ledger handed out as armed began its release elsewhere, perhaps in a process that died: what was
-        drawn there is unknown, so nothing is left of it. Armed here, it has been counted.
+        drawn there is unknown, so nothing is left of it.
         """
         if self._state is TicketState.HELD:
             return
-        if whole or self._state is not TicketState.ARMED or self._left is None:
+        if whole or self._state is not TicketState.ARMED or not self._began_here:
             self._refuse()
 
     def _check_process(self) -> None:

@@ -117,9 +117,9 @@ def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run) -> Non
     shell("freeze", "--scope", "hospital", "--reason", "incident 12")
 
     rows = [line.split() for line in shell("status").out.splitlines()]
-    assert rows[0] == ["scope", "measure", "epsilon", "spent", "left", "delta", "held", "armed", "used", "cancelled"]
-    assert rows[2] == ["hospital", "(frozen)", "rdp", "4", "0", "4", "1e-06", "0", "0", "0", "0"]
-    assert rows[3] == ["survey", "pure", "1", "0.3", "0.7", "0", "0", "0", "3", "0"]
+    assert rows[0] == ["scope", "measure", "epsilon", "spent", "left", "delta", "held", "used"]
+    assert rows[2] == ["hospital", "(frozen)", "rdp", "4", "0", "4", "1e-06", "0", "0"]
+    assert rows[3] == ["survey", "pure", "1", "0.3", "0.7", "0", "0", "3"]
     with PrivacyLedger.open("budget.db") as ledger:
         assert rows[-1] == ["head", str(ledger.head)]
 
@@ -127,6 +127,26 @@ def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run) -> Non
     assert [row[-1] for row in rows[2:4]] == ["0", "unknown"]  # frozen; and Gaussian noise has no pure ε
     alone = shell("status", "--scope", "survey", "--noise-multiplier", 10)
     assert "cannot charge GaussianEvent" in alone.error
+
+
+def test_rare_states_have_a_column_when_there_are_such_tickets(shell: Run) -> None:
+    with PrivacyLedger.open("budget.db") as ledger:
+        ledger.reserve("survey", EpsilonDeltaEvent(epsilon=0.125)).cancel()
+        ledger.reserve("survey", EpsilonDeltaEvent(epsilon=0.125)).arm()
+        ledger.reserve("survey", EpsilonDeltaEvent(epsilon=0.125))
+
+    rows = [line.split() for line in shell("status", "--scope", "survey").out.splitlines()]
+    assert rows[0][-4:] == ["held", "used", "armed", "cancelled"]
+    assert rows[2] == ["survey", "pure", "1", "0.25", "0.75", "0", "1", "0", "1", "1"]
+
+
+def test_a_held_ticket_is_used_up_by_spending_its_key(shell: Run) -> None:
+    step = ("--scope", "survey", "--epsilon", "0.1", "--key", "week-1")
+    shell("reserve", *step)
+    found = shell("spend", *step, "--json").json
+
+    (scope,) = shell("status", "--scope", "survey", "--json").json["scopes"]
+    assert (found["remaining_count"], scope["held"], scope["spent"]) == (9, 0, 1)
 
 
 def test_what_is_left_is_printed_rounded_down_and_what_is_spent_up(shell: Run) -> None:
@@ -143,7 +163,7 @@ def test_history_has_a_line_a_record_newest_last(shell: Run) -> None:
     shell("freeze", "--scope", "survey", "--reason", "incident 12")
 
     lines = shell("history", "--scope", "survey").out.splitlines()
-    assert lines[0].split() == ["record", "time", "kind", "scope", "ticket", "what"]
+    assert lines[0].split() == ["record", "time", "(UTC)", "kind", "scope", "ticket", "what"]
     assert [line.split()[0] for line in lines[2:]] == ["1", "3", "4"]
     assert lines[-2].endswith("epsilon 0.1 (spent); key week-1")
     assert lines[-1].endswith("reason incident 12")

@@ -8,6 +8,7 @@ MECHANISMS = PACKAGE + "mechanisms/"
 
 KILLERS = {
     "tickets": "pytest tests/test_tickets.py",
+    "payments": "pytest tests/test_ticket_payments.py",
     "ticketed": "pytest tests/test_ticketed_releases.py",
     "replay": "pytest tests/test_replay.py",
 }
@@ -90,7 +91,7 @@ MUTANTS = [
     (
         "a ticket that another process armed pays again",
         TICKETS,
-        "self._state is not TicketState.ARMED or self._left is None:",
+        "self._state is not TicketState.ARMED or not self._began_here:",
         "self._state is not TicketState.ARMED:",
         "tickets",
     ),
@@ -136,7 +137,7 @@ MUTANTS = [
         PACKAGE + "_payment.py",
         "return paid.noise_multiplier <= event.noise_multiplier",
         "return paid.noise_multiplier >= event.noise_multiplier",
-        "tickets",
+        "payments",
     ),
     (
         "a repeated event pays for one release more",
@@ -145,7 +146,21 @@ MUTANTS = [
         "                pending.append((inner, times * count))",
         "            case SelfComposedEvent(event=inner, count=count):\n"
         "                pending.append((inner, times * (count + 1)))",
-        "tickets",
+        "payments",
+    ),
+    (
+        "several releases are promised one payment",
+        TICKETS,
+        "self._part_for(event, Counter(parts))",
+        "self._part_for(event, Counter())",
+        "payments",
+    ),
+    (
+        "a cheap release takes the dearest part",
+        TICKETS,
+        "part if covers(best, part) else best",
+        "part if covers(part, best) else best",
+        "payments",
     ),
     (
         "a seeded source is allowed with a ticket",

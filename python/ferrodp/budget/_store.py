@@ -72,6 +72,10 @@ class Store(abc.ABC):
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each row."""
 
+    def together(self) -> contextlib.AbstractContextManager[object]:
+        """Let the statements of the block go together; what `execute` returns knows their `rowcount` after its end."""
+        return contextlib.nullcontext()
+
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
         """Run a query of any number of rows, and go through them before the transaction ends."""
         rows: Rows = self.execute(sql, parameters)
@@ -200,6 +204,15 @@ class Transaction:
         if not self._records:
             return
         _points.reached("before the rows")
+        with store.together():
+            changed = list(self._changes())
+        _points.reached("before the commit")
+        if any(cursor.rowcount != 1 for cursor in changed):
+            raise LedgerError(f"{store.name} was changed by something else meanwhile; nothing was written")
+
+    def _changes(self) -> Iterator[Any]:
+        """Send the changes, and go through the cursors of those that have to concern one row."""
+        store = self._store
         for name in sorted(self._new_scopes | self._versions.keys()):
             row = self._scopes[name]
             assert row is not None  # put_scope sets it
@@ -209,22 +222,17 @@ class Transaction:
             _points.reached("between the scopes")
             values = (*_scope_values(row)[1:], name, self._versions[name])
             fields = "terms = ?, caps = ?, spent = ?, frozen = ?, version = ?"
-            self._one(store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values))
+            yield store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values)
         for ticket in self._old_tickets.values():
             sql = "UPDATE tickets SET key = ?, state = ?, count = ? WHERE id = ?"
-            self._one(store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.id)))
+            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.id))
         if self._new_tickets:
             sql = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             store.execute_many(sql, [_ticket_values(row) for row in self._new_tickets.values()])
         _points.reached("before the log")
         store.execute_many("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", self._records)
         sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
-        self._one(store.execute(sql, (*self.head, *self.read_head)))
-        _points.reached("before the commit")
-
-    def _one(self, cursor: Any) -> None:
-        if cursor.rowcount != 1:
-            raise LedgerError(f"{self._store.name} was changed by something else meanwhile; nothing was written")
+        yield store.execute(sql, (*self.head, *self.read_head))
 
 
 def scope_row(row: Sequence[Any]) -> ScopeRow:
