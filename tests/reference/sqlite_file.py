@@ -1,9 +1,9 @@
 """Which bytes of an SQLite database mean nothing: read off the file format (sqlite.org/fileformat2.html)."""
 
 HEADER = 100
-# Of the file's header: the change counter (24) and what is compared with it (92, 96), the version of the schema (40), the
-# suggested cache size (48), what is reserved (72 to 91); and numbers of which only some bits are read: who may write (18)
-# and read (19), the format of the schema (44), the encoding (56). Other readings of these leave the rows as they are.
+# Of the file's header: the change counter (24) and what is compared with it (92, 96), the version of the schema (40),
+# the suggested cache size (48), what is reserved (72 to 91); and numbers of which only some bits are read: who may
+# write (18) and read (19), the format of the schema (44), the encoding (56). No reading of these changes a row.
 UNREAD = {18, 19, *range(24, 28), *range(40, 52), *range(56, 60), *range(72, 100)}
 
 
