@@ -14,10 +14,12 @@ asked is the outcome unknown; then it counts as spent.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ferrodp.budget import _postgres_errors, _postgres_schema
@@ -34,7 +36,7 @@ _HEAD = (
 )
 _ATTEMPTS = 5
 _ROWS = 1000
-"""At a time, in both directions."""
+"""At a time, of many that are read."""
 _LONGEST_SILENCE = 30_000
 """Milliseconds after which the server gives up a writer that stopped in the middle and keeps all others waiting."""
 _ABANDONED: list[Any] = []
@@ -45,6 +47,15 @@ class _Begun(NamedTuple):
     head: Head
     number: int
     """Of the transaction, as PostgreSQL counts them; 0 for one that reads."""
+
+
+@dataclass(slots=True)
+class _Statement:
+    """What shall be sent later, and how many rows it changed then."""
+
+    sql: str
+    parameters: Sequence[Any] | None
+    rowcount: int = -1
 
 
 class PostgresStore(Store):
@@ -68,6 +79,7 @@ class PostgresStore(Store):
         self._connection: Any = None
         self._identity: str | None = None
         self._seen: Head | None = None
+        self._together: list[_Statement] | None = None
         self._warnings = 0
         self._transactions = 0
         milliseconds = min(int(timeout * 1000) + 1, 2**31 - 1)
@@ -77,7 +89,7 @@ class PostgresStore(Store):
             f"SET LOCAL idle_in_transaction_session_timeout = {_LONGEST_SILENCE}; "
             f"SET LOCAL client_min_messages = warning; {DURABILITY}"
         )
-        self._connect(self._address.connect(), create=create)
+        self._connect(create=create, patient=False)
         os.register_at_fork(after_in_child=_abandoning(self))
 
     @property
@@ -106,15 +118,37 @@ class PostgresStore(Store):
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run a statement; see `Store`."""
-        return self._connection.execute(sql.replace("?", "%s"), parameters or None)
+        statement = _Statement(sql.replace("?", "%s"), parameters or None)
+        if self._together is not None:
+            self._together.append(statement)
+            return statement
+        return self._connection.execute(statement.sql, statement.parameters)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run an INSERT for many rows at once."""
-        insert, _, one = sql.partition(" VALUES ")
-        for start in range(0, len(rows), _ROWS):
-            part = rows[start : start + _ROWS]
-            values = [value for row in part for value in row]
-            self.execute(f"{insert} VALUES {', '.join([one] * len(part))}", values)
+        """Run an INSERT for many rows, which travel as one parameter."""
+        insert, _, _ = sql.partition(" VALUES ")
+        table, _, fields = insert.removeprefix("INSERT INTO ").rstrip(")").partition(" (")
+        names = fields.split(", ")
+        text = json.dumps([dict(zip(names, row, strict=True)) for row in rows])
+        self.execute(f"{insert} SELECT {fields} FROM json_populate_recordset(NULL::{table}, ?::json)", (text,))
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Send the statements of the block at its end, where libpq can do that without waiting for each.
+
+        Not earlier: until all of them have arrived, the server would not notice that this process stopped.
+        """
+        statements: list[_Statement] = []
+        self._together = statements
+        try:
+            yield
+        finally:
+            self._together = None
+        piped = self._driver.Pipeline.is_supported()
+        with self._connection.pipeline() if piped else contextlib.nullcontext():
+            cursors = [self._connection.execute(statement.sql, statement.parameters) for statement in statements]
+        for statement, cursor in zip(statements, cursors, strict=True):
+            statement.rowcount = cursor.rowcount
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Sequence[Any]]:
         """Go through many rows, some at a time."""
@@ -152,7 +186,7 @@ class PostgresStore(Store):
             if self._dead is not None:
                 raise LedgerError(self._dead)
             if self._connection is None:
-                self._connect(self._address.connect_again(time.monotonic() + self._timeout), create=False)
+                self._connect(create=False, patient=True)
             self._transactions += 1
             try:
                 return begin()
@@ -281,8 +315,9 @@ class PostgresStore(Store):
 
     # the connection
 
-    def _connect(self, connection: Any, *, create: bool) -> None:
+    def _connect(self, *, create: bool, patient: bool) -> None:
         """Take a connection if a ledger, and the same as before, is at its other end."""
+        connection = self._address.connect(time.monotonic() + self._timeout, patient=patient)
         try:
             try:
                 identity = _postgres_schema.inspect(
