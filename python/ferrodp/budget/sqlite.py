@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import secrets
 import sqlite3
@@ -38,6 +39,8 @@ _APPEND_ONLY = (
     "CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
     "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
 )
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter for texts of a damaged file that appear in messages
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _OPENING = threading.Lock()
 """Held while a connection is made, and during a fork."""
@@ -118,7 +121,7 @@ class SqliteStore(Store):
                 self._check_alive()  # not so in a child that was forked meanwhile
                 connection.execute("COMMIT")
                 self._seen = transaction.head
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 raise self._failed(error) from error
             finally:
                 if self._user is mark:
@@ -138,7 +141,7 @@ class SqliteStore(Store):
         try:
             with _OPENING:
                 self._connection = _connected(self._path, self._timeout)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._failed(error) from error
         return self._connection
 
@@ -160,10 +163,14 @@ class SqliteStore(Store):
         """Let SQLite check its own structures."""
         with self._lock:
             self._check_alive()
+            connection = self._connection or self._connect()
             try:
-                found = (self._connection or self._connect()).execute("PRAGMA integrity_check(1)").fetchone()
-            except sqlite3.Error as error:
+                found = connection.execute("PRAGMA integrity_check(1)").fetchone()
+                schema = connection.execute(_SCHEMA).fetchall()
+            except _ERRORS as error:
                 raise self._failed(error) from error
+        if schema != _expected_schema():
+            raise LedgerError(f"{self.name} has other tables, indexes or triggers than this program makes")
         if found is None or found[0] != "ok":
             raise LedgerError(f"{self.name} is damaged; restore it from a copy")
 
@@ -203,7 +210,7 @@ class SqliteStore(Store):
         if self._dead is not None:
             raise LedgerError(self._dead)
 
-    def _failed(self, error: sqlite3.Error) -> LedgerError:
+    def _failed(self, error: Exception) -> LedgerError:
         """Return what SQLite's error means. After errors of the disk the connection is not used again."""
         code = str(getattr(error, "sqlite_errorname", "") or "")
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -214,7 +221,7 @@ class SqliteStore(Store):
             )
         if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")):
             return LedgerError(f"{self.name} cannot be written here: {error}")
-        if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or isinstance(error, UnicodeDecodeError):
             self._dead = f"{self.name} is no ledger, or damaged; restore it from a copy"
             return LedgerError(self._dead)
         self._dead = f"{self.name} failed ({code or type(error).__name__}: {error}); open it again"
@@ -274,6 +281,14 @@ def _make(path: Path) -> None:
         for name in (hidden, Path(f"{hidden}-journal")):
             with contextlib.suppress(OSError):
                 name.unlink()
+
+
+@functools.cache
+def _expected_schema() -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for statement in (*TABLES, *_APPEND_ONLY):
+            connection.execute(statement)
+        return connection.execute(_SCHEMA).fetchall()
 
 
 def _sync_directory(path: Path) -> None:
