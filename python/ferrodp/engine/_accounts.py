@@ -177,7 +177,7 @@ def _out_of_reach(best: Step, count: int) -> str:
     return (
         f"no noise_multiplier up to {_MOST:g} is proven to keep (epsilon={config.target_epsilon!r}, "
         f"delta={config.target_delta!r}) for {count} rounds by accounting={config.accounting.value!r}: "
-        f"the last one has epsilon {epsilon(best, count)!r}"
+        f"the last one has epsilon {epsilon(best, count)!r}; larger renyi_orders, or AccountingMethod.PLD, may reach it"
     )
 
 
