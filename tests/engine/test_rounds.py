@@ -65,7 +65,7 @@ class Releases:
 @pytest.mark.parametrize("method", ["moments", "renyi", "basic", "advanced", "optimal", "zcdp"])
 def test_exactly_as_many_rounds_run_as_the_budget_allows(monkeypatch, mechanism, method):
     releases = Releases(monkeypatch)
-    config = DPConfig(mechanism, method, noise_multiplier=30.0, sampling_rate=1.0, target_epsilon=2.0)
+    config = DPConfig(mechanism, method, noise_multiplier=12.0, sampling_rate=1.0, target_epsilon=2.0)
     engine = DifferentialPrivacyEngine(config)
     allowed = engine.remaining_rounds
     assert allowed >= 3
@@ -297,6 +297,29 @@ def test_more_updates_than_floats_can_add_are_refused_for_laplace_noise(monkeypa
     with pytest.raises(InvalidParameter, match="at most"):
         total.add_many({"w": np.zeros((most + 1, 2, 2)), "b": np.zeros((most + 1, 2))})
     total.add_many({"w": np.zeros((most, 2, 2)), "b": np.zeros((most, 2))})
+
+
+def test_an_update_that_changed_while_it_was_clipped_is_refused(monkeypatch):
+    """Another thread's doing: stood for by a clipper that returns what it was given."""
+    monkeypatch.setattr(_sums, "clip_rows", lambda rows, **how: (rows, None))
+    engine = quiet("laplace")
+
+    for value in (1.0, math.nan, 1e200):
+        with pytest.raises(InvalidArray, match="changed"):
+            engine.round([update(value)], template=TEMPLATE)
+    engine.round([update(1 / 6)], template=TEMPLATE)
+
+    assert engine.budget.rounds_consumed == 1
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_an_empty_model_is_released_and_counts(mechanism):
+    engine = quiet(mechanism)
+
+    assert engine.round([{"e": np.zeros((0, 2))}], template={"e": np.zeros((0, 2))})["e"].shape == (0, 2)
+
+    assert engine.budget.rounds_consumed == 1
+    assert engine.add_noise({"e": np.zeros(0)}, DPConfig(mechanism))["e"].shape == (0,)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

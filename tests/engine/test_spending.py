@@ -3,8 +3,11 @@
 import dataclasses
 import functools
 import math
+from fractions import Fraction
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ferrodp.accounting import (
     DiscreteGaussianEvent,
@@ -22,6 +25,7 @@ from ferrodp.engine import (
     NoiseMechanism,
     PrivacyBudget,
     Sampling,
+    _accounts,
 )
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from reference import rdp_reference
@@ -103,6 +107,28 @@ def test_every_method_is_above_the_truth_or_refuses(method, mechanism, sampling)
         assert report.accounting_method is method
 
 
+@settings(max_examples=12)
+@given(
+    mechanism=st.sampled_from(["gaussian", "laplace"]),
+    method=st.sampled_from([method for method in METHODS if method is not AccountingMethod.ZCDP]),
+    multiplier=st.floats(0.7, 20.0),
+    rate=st.floats(0.01, 1.0),
+    steps=st.integers(1, 100),
+    delta=st.floats(-18.0, -4.0).map(lambda exponent: 10.0**exponent),
+)
+def test_any_configuration_is_above_the_truth_and_consistent(mechanism, method, multiplier, rate, steps, delta):
+    config = DPConfig(
+        mechanism, method, noise_multiplier=multiplier, sampling_rate=rate, target_delta=delta, target_epsilon=4.0
+    )
+
+    report, next_report = spent(config, steps), spent(config, steps + 1)
+
+    assert report.epsilon_spent >= least_epsilon(config.mechanism, multiplier, rate, steps, delta, Sampling.POISSON)
+    assert next_report.epsilon_spent >= report.epsilon_spent * (1 - 1e-9)  # grids are placed anew
+    assert (report.estimated_rounds_left > 0) == (next_report.epsilon_spent <= 4.0)
+    assert 0.0 <= report.budget_remaining <= max(0.0, 4.0 - report.epsilon_spent)
+
+
 def test_the_six_orders_of_the_default_configuration_give_the_published_bound():
     """ρ by the binomial sum of Mironov, Talwar, Zhang, and the conversion of Balle et al., both from their formulas."""
     config, steps = DPConfig(), 1000
@@ -143,6 +169,30 @@ def test_better_theorems_promise_no_less(mechanism, rate):
     assert epsilon("moments") >= pld
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(("method", "theorem"), [("advanced", "compose_advanced"), ("optimal", "compose_optimal")])
+def test_no_part_of_delta_is_spent_twice(monkeypatch, mechanism, method, theorem):
+    """What the rounds fail with and what composition adds come to δ at most, in exact arithmetic."""
+    composed, asked = getattr(_accounts, theorem), []
+
+    def spy(guarantees, *, count, **how):
+        asked.append((guarantees, count, how))
+        return composed(guarantees, count=count, **how)
+
+    monkeypatch.setattr(_accounts, theorem, spy)
+    config = DPConfig(mechanism, method, noise_multiplier=9.0, sampling_rate=0.37, target_delta=1.7e-5)
+
+    assert spent(config, 13).epsilon_spent > 0.0
+
+    assert asked
+    for ((epsilon, delta),), count, how in asked:
+        rounds = count * Fraction(delta)
+        assert count * Fraction(delta) > Fraction(1, 20) * Fraction(config.target_delta)
+        assert epsilon >= least_epsilon(config.mechanism, 9.0, 0.37, 1, delta, Sampling.POISSON) > 0.0
+        assert rounds + Fraction(how.get("extra_delta", 0)) <= Fraction(config.target_delta)
+        assert how.get("delta", config.target_delta) == config.target_delta
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_estimate_is_the_last_count_within_the_target(method):
     rate = 1.0 if method is AccountingMethod.ZCDP else 0.05
@@ -155,6 +205,29 @@ def test_the_estimate_is_the_last_count_within_the_target(method):
     assert spent(config, 1).estimated_rounds_left == left - 1
     assert spent(config, left + 5).estimated_rounds_left == 0
     assert spent(config, left + 5).budget_remaining == 0.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("multiplier", "rate", "steps", "delta"),
+    [
+        (1e6, 1.0, 2**63 - 1, 1e-5),
+        (1e300, 1.0, 2**63 - 1, 1e-5),
+        (1.0, 1e-300, 5, 1e-5),
+        (1e-300, 1.0, 1, 1e-5),
+        (5.0, 1.0, 10, 1e-299),
+        (5.0, 1.0, 10, 1 - 2**-53),
+    ],
+)
+def test_extreme_configurations_have_an_answer(method, multiplier, rate, steps, delta):
+    config = DPConfig("gaussian", method, noise_multiplier=multiplier, sampling_rate=rate, target_delta=delta)
+    if not is_supported(config, Sampling.POISSON):
+        return
+
+    report = spent(config, steps)
+
+    assert 0.0 <= report.epsilon_spent <= math.inf
+    assert 0 <= report.estimated_rounds_left <= 2**63 - 1
 
 
 def test_nothing_costs_nothing():

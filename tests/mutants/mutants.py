@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import clipping
+import coins
 import columns
 import discrete
 import events
 import fixed_time
 import releases
+import rounds
 import sparse_vector
 import tickets
 
@@ -39,7 +41,7 @@ KILLERS = {
     "laws": "pytest tests/statistical/test_laws.py",
     "sums": "pytest tests/statistical/test_sums.py",
     "clip": "cargo test -p ferrodp-core --test clip",
-    "float releases": "pytest tests/mechanisms/test_release.py",
+    "float releases": "pytest tests/mechanisms/test_release.py -k 'not microseconds'",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
@@ -382,6 +384,17 @@ MUTANTS = [
     ),
 ]
 
-for others in (clipping, columns, discrete, events, fixed_time, releases, sparse_vector, tickets):
+for others in (
+    clipping,
+    coins,
+    columns,
+    discrete,
+    events,
+    fixed_time,
+    releases,
+    rounds,
+    sparse_vector,
+    tickets,
+):
     KILLERS |= others.KILLERS
     MUTANTS += [Mutant(*fields) for fields in others.MUTANTS]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
+from collections.abc import Callable
 
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.errors import BudgetExceeded, TicketError
@@ -13,13 +15,20 @@ _SCOPES = ("rounds of this engine",)
 
 
 class RoundCounter:
-    """Hand out tickets for so many rounds and no more, to any number of threads of one process."""
+    """Hand out tickets for so many rounds and no more, to any number of threads of one process.
 
-    def __init__(self, allowed: int, why: str) -> None:
-        self._allowed, self._why = allowed, why
+    How many is computed when it is first needed: for some methods that takes seconds.
+    """
+
+    def __init__(self, allowed: Callable[[], int], target: str) -> None:
+        self._count, self._target = allowed, target
         self._taken = self._spent = 0
         self._lock = threading.Lock()
         self._process = os.getpid()
+
+    @functools.cached_property
+    def _allowed(self) -> int:
+        return self._count()
 
     @property
     def spent(self) -> int:
@@ -31,8 +40,9 @@ class RoundCounter:
     def remaining(self) -> int:
         """Rounds that can still be begun."""
         self._check_process()
+        allowed = self._allowed
         with self._lock:
-            return self._allowed - self._taken
+            return allowed - self._taken
 
     def reserve(self, event: PrivacyEvent, relation: NeighboringRelation) -> Ticket:
         """Return the right to one more round.
@@ -43,9 +53,13 @@ class RoundCounter:
             If there is none.
         """
         self._check_process()
+        allowed = self._allowed
         with self._lock:
-            if self._taken >= self._allowed:
-                raise BudgetExceeded(f"{self._why}, and {self._taken} were run or begun")
+            if self._taken >= allowed:
+                raise BudgetExceeded(
+                    f"one more round would exceed {self._target}: that allows {allowed} rounds, and {self._taken} were "
+                    "run or begun"
+                )
             self._taken += 1
             number = self._taken
         return Ticket(event, id=f"round {number}", key=None, scopes=_SCOPES, neighboring_relation=relation, book=self)

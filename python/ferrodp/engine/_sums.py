@@ -74,7 +74,13 @@ def _laplace(config: DPConfig, distance: int = 1) -> LaplaceMechanism:
 def _discrete(config: DPConfig, units: int, size: int, distance: int = 1) -> DiscreteGaussianMechanism:
     """Return discrete noise of z·units for integers that are `distance`·units apart at most."""
     scale = product_up(config.noise_multiplier, float(units))
-    return DiscreteGaussianMechanism(scale=scale, l2_sensitivity=distance * units, dimension=size)
+    return DiscreteGaussianMechanism(scale=scale, l2_sensitivity=distance * units, dimension=max(size, 1))
+
+
+def _release(mechanism: DiscreteGaussianMechanism, integers: npt.NDArray[np.int64], ticket: Ticket | None) -> None:
+    """Add noise in place; for no integers at all, to one that nobody sees: a release counts all the same."""
+    target = integers if integers.size else np.zeros(1, np.int64)
+    mechanism.release(target, out=target, ticket=ticket)
 
 
 class _GaussianSum:
@@ -102,7 +108,7 @@ class _DiscreteSum:
 
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
         integers = self._total._native.snapshot()[1]
-        self._mechanism.release(integers, out=integers, ticket=ticket)
+        _release(self._mechanism, integers, ticket)
         values = integers * self._total.granularity
         return _trees.split(_as(values, denominator, self._total.dtype), self._total._structure)
 
@@ -113,8 +119,9 @@ class _LaplaceSum:
     def __init__(self, step: Step, total: ClippedSum) -> None:
         self._like = total  # knows what an update looks like; nothing is ever added to it
         self._clip_norm = total.clip_norm
-        self._integers = np.zeros(total._size, np.int64)
-        self._most = int(_FLOATS // math.ceil(total.clip_norm / total.granularity))
+        self._integers = np.zeros(total._size)  # whole numbers below 2⁵³, whose sums are exact as floats
+        self._bound = math.floor(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
+        self._most = _FLOATS // (self._bound + 1)
         self._count = 0
         self._mechanism = _laplace(step.config, step.distance)
         self.event: PrivacyEvent = self._mechanism.event
@@ -133,8 +140,11 @@ class _LaplaceSum:
         height = max(_ROWS // max(rows.shape[1], 1), 1)
         for start in range(0, count, height):
             clipped, _ = clip_rows(rows[start : start + height], clip_norm=self._clip_norm, ord=1)
-            units = np.trunc(clipped.astype(np.float64) / self._like.granularity)
-            self._integers += units.astype(np.int64).sum(axis=0)
+            units = np.divide(clipped, self._like.granularity, dtype=np.float64)
+            np.trunc(units, out=units)
+            if not (np.abs(units).sum(axis=1) <= self._bound).all():
+                raise InvalidArray("updates changed while they were added: their norm is not certain")
+            self._integers += units.sum(axis=0)
         self._count += count
 
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
@@ -154,7 +164,8 @@ def batch_size(updates: object, structure: _trees.Node, name: str) -> int:
 
 def rows_of(leaves: list[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:
     """Return stacked arrays as one matrix, a row for each entry of their first axis."""
-    flat = [leaf.reshape(count, math.prod(leaf.shape[1:]) if leaf.ndim and count != 1 else -1) for leaf in leaves]
+    widths = [leaf.size // count if count else math.prod(leaf.shape[1:]) for leaf in leaves]
+    flat = [leaf.reshape(count, width) for leaf, width in zip(leaves, widths, strict=True)]
     return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 
 
@@ -170,8 +181,9 @@ def _noised_on_grid(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket |
     with np.errstate(over="ignore"):
         scaled = np.ldexp(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0), -exponent)
     integers = np.clip(np.trunc(scaled), -_LARGEST, _LARGEST).astype(np.int64)
-    mechanism.release(integers, out=integers, ticket=ticket)
-    return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
+    _release(mechanism, integers, ticket)
+    with np.errstate(over="ignore", under="ignore"):
+        return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
 
 
 def _as(values: npt.NDArray[Any], denominator: float | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeAlias
 
@@ -55,8 +56,9 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
     Raises
     ------
     UnsupportedEventError
-        If the configured accounting has no bound for such rounds; the message says which methods do.
-    InvalidParameter, InvalidType
+        If the configured accounting has no bound for such rounds, and the message says which methods do; or if the
+        ledger has none.
+    InvalidParameter, InvalidType, LedgerError
 
     Notes
     -----
@@ -106,9 +108,10 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
             raise InvalidParameter("ledger and scope must be given together")
         self._ledger, self._scope = ledger, scope
         _accounts.check(self._step)
-        allowed = 0 if ledger is not None else _accounts.largest_count(self._step)
         target = f"epsilon={self._config.target_epsilon!r} at delta={self._config.target_delta!r}"
-        self._counter = RoundCounter(allowed, f"one more round would exceed {target}: that allows {allowed} rounds")
+        self._counter = RoundCounter(functools.partial(_accounts.largest_count, self._step), target)
+        if ledger is not None and scope is not None:
+            ledger.remaining_count(scope, self.event)  # refuses an unknown scope, and rounds it has no measure for
 
     @property
     def config(self) -> DPConfig:

@@ -97,8 +97,9 @@ class GaussianDifferentialPrivacy:
     def privacy_budget_consumed(self) -> Guarantee:
         """An (ε, δ) that all releases since the last `reset` together keep, as if all were about the same data.
 
-        δ is the sum of theirs. ε is the exact one of a composition of Gaussian releases at that δ (Dong, Roth, Su,
-        "Gaussian differential privacy", 2022, Corollary 3.3), rounded up: less than the sum of all ε.
+        What is counted is what this object released, in this process. δ is the sum of theirs. ε is the exact one of a
+        composition of Gaussian releases at that δ (Dong, Roth, Su, "Gaussian differential privacy", 2022, Corollary
+        3.3), rounded up: less than the sum of all ε.
         """
         with self._lock:
             accountant, delta = self._accountant.copy(), self._delta
