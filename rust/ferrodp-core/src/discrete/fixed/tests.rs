@@ -1,3 +1,5 @@
+use std::sync::{Arc, Mutex};
+
 use super::*;
 use crate::math::exp::exp_neg;
 use crate::params::exp2;
@@ -135,6 +137,22 @@ fn each_tie_is_broken_by_digits_of_its_own() {
     for (i, &x) in found.iter().enumerate() {
         let digit = 1 << (i % (num - 1));
         assert_eq!(if i / 8 % 2 == 0 { digit } else { -digit }, x, "sample {i}");
+    }
+}
+
+/// Whatever the noise, a sample asks for its own blocks, once each, in order, and for no others.
+#[test]
+fn the_random_bits_that_are_used_do_not_depend_on_the_noise() {
+    for law in laws() {
+        let asked: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
+        let (seen, bits) = (Arc::clone(&asked), Keystream::new(Isa::PORTABLE, &Key::from_bytes([5; 32])));
+        let keystream = Keystream::of_tape(move |stream, index| {
+            seen.lock().expect("no panic").push((stream, index));
+            bits.words(stream, index)
+        });
+        law.add_block(&keystream, 0, &mut vec![0_i64; 1500]);
+        let all = (0..1500 * law.blocks_per_sample() as u64).map(|index| (0, index)).collect::<Vec<_>>();
+        assert!(*asked.lock().expect("no panic") == all, "{:?}", law.decision);
     }
 }
 
