@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, postgres
+from ferrodp.budget import PrivacyLedger, _postgres_session
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, MissingPackage
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
@@ -331,7 +331,7 @@ def test_readers_see_one_moment(ledger, url):
 
 
 def test_long_logs_are_read_piece_by_piece(ledger, url, monkeypatch):
-    monkeypatch.setattr(postgres, "_ROWS", 3)
+    monkeypatch.setattr(_postgres_session, "_ROWS", 3)
     ledger.raise_cap("hospital", epsilon=2.0, reason="for the test")
     together(lambda i: ledger.spend("hospital", TENTH), 16)
 
@@ -344,7 +344,7 @@ def test_nothing_is_kept_in_the_session(ledger):
     """What a pooler does to a session between two transactions, and what other users of it leave there."""
     for _ in range(8):
         ledger.spend("hospital", TENTH)
-        connection = ledger._store._connection
+        connection = ledger._store._session.connection
         assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
         connection.execute("DISCARD ALL")
         connection.execute("CREATE TEMPORARY TABLE head AS SELECT 1 AS single, 99 AS sequence, 'x' AS hash")
@@ -417,15 +417,15 @@ def test_a_forked_child_can_do_nothing_to_its_parents_connection(ledger):
                     use()
             ledger.close()
             ledger._store.close()
-            postgres._ABANDONED[0].close()  # what the end of an interpreter may do
+            _postgres_session._ABANDONED[0].close()  # what the end of an interpreter may do
             status = 0
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
-    backend = ledger._store._connection.info.backend_pid
+    backend = ledger._store._session.connection.info.backend_pid
     ledger.spend("hospital", TENTH)
-    assert ledger._store._connection.info.backend_pid == backend
+    assert ledger._store._session.connection.info.backend_pid == backend
 
 
 def test_a_closed_ledger_says_so(ledger):
