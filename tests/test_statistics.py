@@ -1,8 +1,11 @@
 """Statistics of columns: exact sensitivity, honest noise, accounting, bad input."""
 
+import itertools
 import math
+import operator
 import sys
 import types
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -53,12 +56,14 @@ def test_the_sensitivity_of_a_sum_is_reached():
 def test_utilities_of_quantiles_move_by_no_more_than_their_sensitivity(rows, joined, other, ratio):
     points = np.array([-1e9, -1.0, 0.0, 0.1, 2.0, 1e308])
 
+    below, above = ratio.denominator - ratio.numerator, ratio.numerator
+
     def utilities(values):
-        ordered = np.sort(quantiles.finite_floats(np.array(values)))
-        less = np.searchsorted(ordered, points, side="left")
-        more = len(values) - np.searchsorted(ordered, points, side="right")
-        below, above = ratio.denominator - ratio.numerator, ratio.numerator
-        return -np.abs(below * less - above * more)
+        found = quantiles._utilities(np.array(values, np.float64), points, below, above)
+        counted = [value if math.isfinite(value) else 0.0 for value in values]
+        less, more = ([sum(test(x, c) for x in counted) for c in points] for test in (operator.lt, operator.gt))
+        assert found.tolist() == [-abs(below * i - above * j) for i, j in zip(less, more, strict=True)]
+        return found
 
     moved = np.abs(utilities([*rows, joined]) - utilities(rows)).max()
     assert moved <= max(ratio.numerator, ratio.denominator - ratio.numerator)
@@ -143,6 +148,42 @@ def test_the_number_of_rows_of_a_mean_has_noise_of_its_own():
 
     assert float(mean) == min(max(5.0 + total / number, 0.0), 10.0)
     assert mean.standard_error == noised.standard_deviation * grid.width / number
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, REPLACE])
+def test_the_sensitivity_of_a_histogram_is_the_furthest_its_counts_can_move(relation, rows, delta):
+    """By all ways in which the rows of one unit fall into two bins or none, and are replaced or were not there."""
+    ways = [[fallen.count(b) for b in (0, 1)] for fallen in itertools.product(range(3), repeat=rows)]
+    before = ways if relation is REPLACE else [[0, 0]]
+    moves = [np.subtract(way, other) for way in ways for other in before]
+
+    keywords = {"epsilon": 1.0, "delta": delta, "max_contributions": rows, "neighboring_relation": relation}
+    for bins in ({"bins": [0, 1, 2]}, {"categories": [0, 1]}):
+        event = fd.private_histogram([], **bins, **keywords).event
+        if delta:
+            furthest = max(int(move @ move) for move in moves)
+            assert furthest <= Fraction(event.l2_sensitivity) ** 2 < furthest * (1 + Fraction(1, 2**50))
+        else:
+            assert event.l1_sensitivity == max(int(abs(move).sum()) for move in moves)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_is_said_of_the_noise_does_not_depend_on_the_column(delta):
+    spent = {"epsilon": 0.5, "delta": delta}
+    said = [
+        (
+            fd.private_count(rows, **spent),
+            fd.private_sum(rows, bounds=(-1.0, 6.5), **spent),
+            fd.private_histogram(rows, bins=[0, 1, 2], **spent),
+            fd.private_quantile(rows, 0.3, bounds=(-1.0, 6.5), epsilon=0.5),
+            fd.private_mean(rows, bounds=(-1.0, 6.5), **spent),  # its error is that of a ratio
+        )
+        for rows in ([], [0.0], [1e-3, 2e-3], [1e300, math.nan], [-3.0] * 1000)
+    ]
+    assert len({tuple(estimate.event for estimate in row) for row in said}) == 1
+    assert len({tuple(estimate.standard_error for estimate in row[:-1]) for row in said}) == 1
 
 
 def test_histograms_add_noise_to_empty_bins_too():
@@ -311,6 +352,36 @@ def test_bad_parameters_are_refused_by_name(changes, error, name):
 def test_bad_bins_are_refused(keywords):
     with pytest.raises((InvalidParameter, InvalidArray)):
         fd.private_histogram([0.5], epsilon=1.0, **keywords)
+
+
+class Hostile:
+    def __array__(self, *_, **__):
+        raise RuntimeError("secret")
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [[1], [2, 3]],
+        [Hostile(), 1],
+        Hostile(),
+        [1, None],
+        [1, 2**70],
+        [1, "2"],
+        np.ma.masked_array([1, 2], [0, 1]),
+        {1: 2},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("name", ["bins", "categories", "candidates"])
+def test_what_is_no_list_of_public_numbers_is_a_type_error(name, numbers):
+    def asked():
+        if name == "candidates":
+            return fd.private_quantile([0.5], 0.5, epsilon=1.0, candidates=numbers)
+        return fd.private_histogram([0.5], epsilon=1.0, **{name: numbers})
+
+    with pytest.raises(InvalidArrayType, match=f"^{name} must"):
+        asked()
 
 
 def test_row_counts_are_public_under_replacement():

@@ -1,13 +1,16 @@
 """Certified intervals of random settings, against peers' intervals where they are installed and answer.
 
-Run as ``python tests/accounting/random_settings.py --count 10000 [--peers 0.02] [--seed N] [--processes 2]``. Prints
-the settings that contradict something (there must be none), median and 99th percentile of the widths, what stays wide,
-and how many settings were compared with whom.
+Run as ``python tests/accounting/random_settings.py --count 10000 --peers FILE``. A row of FILE is written for every
+setting as soon as it is done; a run that was stopped goes on where it stopped, and ``--report FILE`` prints what is
+there: the settings that contradict something (there must be none), median and 99th percentile of the widths, what stays
+wide, and how many settings were compared with whom. Without ``--peers`` nobody else is asked.
 
 Settings are log-uniform: noise multiplier 0.2–1000, sampling probability 1e-6–1, steps 1–10⁶, δ 1e-15–0.1. A peer's
 interval is (lower, upper) of dp_accounting (its optimistic and its pessimistic estimate) and of prv_accountant; ours
-has to meet it. Peers take seconds, and minutes or all memory for some settings: only a share is asked, with a limit of
-time and memory. Below δ = 1e-11 they are not asked: truncation and rounding of their transforms begin to show there.
+has to meet it. An interval is as true on a coarse grid as on a fine one: grids are as fine as `PEER_NODES` nodes allow,
+and what still takes more than `PEER_SECONDS` is given up. Their bounds are those of real arithmetic: a coefficient of a
+transform is off by a few units, and its T-th power by T times that. They are therefore asked at δ less (for the upper
+end) and more (for the lower one) T·2⁻⁴⁹, and not at all where that is no small part of δ, nor below δ = 1e-11.
 """
 
 from __future__ import annotations
@@ -19,14 +22,18 @@ import random
 import resource
 import signal
 import time
+import warnings
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 BOX = {"noise_multiplier": (0.2, 1000.0), "sampling_probability": (1e-6, 1.0), "count": (1, 1e6), "delta": (1e-15, 0.1)}
-PEER_SECONDS = 20
+PEER_SECONDS = 0.8
 PEER_MEMORY = 4 << 30
+PEER_NODES = 1 << 15
+PEER_LEAST_DELTA = 1e-11
+PEER_ROUNDING = 2.0**-49  # 16 units: those of a transform of 2¹⁵ numbers or 2¹⁶
 
 
 @dataclass(frozen=True)
@@ -41,14 +48,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """A setting, our interval, how long it took, and others' intervals."""
+    """A setting, our interval, how long it took, others' intervals, and why others have none."""
 
     setting: Setting
     lower: float
     upper: float
     seconds: float
     method: str
-    peers: dict[str, tuple[float, float]]
+    peers: dict[str, tuple[float, float]] = field(default_factory=dict)
+    unanswered: dict[str, str] = field(default_factory=dict)
 
     @property
     def width(self) -> float:
@@ -77,31 +85,45 @@ def settings(count: int, seed: int = 0) -> Iterator[Setting]:
 
 def interval(setting: Setting) -> tuple[float, float, str]:
     """Return our bounds on ε, and the method that found them."""
+    told = _accountant(setting).explain(setting.delta)
+    return told.lower, told.value, told.method
+
+
+def _accountant(setting: Setting):
     from ferrodp.accounting import GaussianEvent, PldAccountant, PoissonSampledEvent
 
     accountant = PldAccountant()
     event = GaussianEvent(noise_multiplier=setting.noise_multiplier)
     event = PoissonSampledEvent(sampling_probability=setting.sampling_probability, event=event)
     accountant.compose(event, setting.count)
-    bounds = accountant.epsilon_bounds(setting.delta)
-    return bounds.lower, bounds.upper, accountant.explain(setting.delta).method
+    return accountant
 
 
 def google_interval(setting: Setting) -> tuple[float, float]:
     """Return what dp_accounting's optimistic and pessimistic estimates say."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
+    # What its grid has to hold: the losses of a step, whose tails it cuts at 1e-15, and of all steps.
+    sigma, q = setting.noise_multiplier, setting.sampling_probability
+    step = math.log1p(q * math.expm1(min(0.5 / sigma**2 + 8.0 / sigma, 700.0))) - math.log1p(-min(q, 1 - 1e-6))
+    total = 2.0 * _accountant(setting).epsilon(1e-14)
     ends = []
     for pessimistic in (False, True):
         law = pld.from_gaussian_mechanism(
-            setting.noise_multiplier,
+            sigma,
             pessimistic_estimate=pessimistic,
-            sampling_prob=setting.sampling_probability,
-            value_discretization_interval=1e-4,
+            sampling_prob=q,
+            value_discretization_interval=max(step, total, 1e-9) / PEER_NODES,
             use_connect_dots=pessimistic,
         )
-        ends.append(law.self_compose(setting.count).get_epsilon_for_delta(setting.delta))
+        ends.append(law.self_compose(setting.count).get_epsilon_for_delta(_asked(setting)[pessimistic]))
     return ends[0], ends[1]
+
+
+def _asked(setting: Setting) -> tuple[float, float]:
+    """Return the δ to ask a peer's lower and upper end at."""
+    rounding = setting.count * PEER_ROUNDING
+    return setting.delta + rounding, setting.delta - rounding
 
 
 def microsoft_interval(setting: Setting) -> tuple[float, float]:
@@ -109,12 +131,19 @@ def microsoft_interval(setting: Setting) -> tuple[float, float]:
     from prv_accountant import PRVAccountant
     from prv_accountant.privacy_random_variables import PoissonSubsampledGaussianMechanism as Mechanism
 
+    delta_error = setting.delta / 1000
+    # Its grid: [−L, L] in steps of error/√(k/2·ln(12/δ_error)), L some 3 more than a Rényi bound on ε.
+    reach = 3.0 + 1.5 * _accountant(setting).epsilon(delta_error / 4)
+    steps = math.sqrt(0.5 * setting.count * math.log(12.0 / delta_error))
     law = Mechanism(sampling_probability=setting.sampling_probability, noise_multiplier=setting.noise_multiplier)
     accountant = PRVAccountant(
-        prvs=[law], max_self_compositions=[setting.count], eps_error=0.05, delta_error=setting.delta / 1000
+        prvs=[law],
+        max_self_compositions=[setting.count],
+        eps_error=max(2.0 * reach * steps / PEER_NODES, 0.001),
+        delta_error=delta_error,
     )
-    low, _, high = accountant.compute_epsilon(delta=setting.delta, num_self_compositions=[setting.count])
-    return max(low, 0.0), high
+    ends = [accountant.compute_epsilon(delta=each, num_self_compositions=[setting.count]) for each in _asked(setting)]
+    return max(ends[0][0], 0.0), ends[1][2]
 
 
 PEERS = {"dp_accounting": google_interval, "prv_accountant": microsoft_interval}
@@ -128,23 +157,29 @@ def _stop(*_: object) -> None:
     raise _OutOfTimeError
 
 
-def ask_peers(setting: Setting) -> dict[str, tuple[float, float]]:
-    """Return the intervals of the peers that answer in time, with numbers."""
-    found = {}
-    if setting.delta < 1e-11:  # their rounding floor
-        return found
-    signal.signal(signal.SIGALRM, _stop)
+def ask_peers(setting: Setting) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
+    """Return the intervals of the peers that answer in time, with numbers, and why the others do not."""
+    found, unanswered = {}, {}
+    if setting.delta < PEER_LEAST_DELTA:
+        return found, dict.fromkeys(PEERS, "small delta")
+    if setting.count * PEER_ROUNDING > setting.delta / 8:
+        return found, dict.fromkeys(PEERS, "rounding")
+    signal.signal(signal.SIGVTALRM, _stop)
     for name, ask in PEERS.items():
-        signal.alarm(PEER_SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, PEER_SECONDS)
         try:
             low, high = ask(setting)
             if math.isfinite(low) and math.isfinite(high) and low <= high:
                 found[name] = (float(low), float(high))
-        except Exception:  # whatever a peer cannot do is no evidence
-            continue
+            else:
+                unanswered[name] = "no interval"
+        except _OutOfTimeError:
+            unanswered[name] = "out of time"
+        except Exception as error:  # whatever a peer cannot do is no evidence
+            unanswered[name] = type(error).__name__
         finally:
-            signal.alarm(0)
-    return found
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return found, unanswered
 
 
 def row(setting: Setting, with_peers: bool = False) -> Row:
@@ -152,14 +187,13 @@ def row(setting: Setting, with_peers: bool = False) -> Row:
     start = time.process_time()
     lower, upper, method = interval(setting)
     seconds = time.process_time() - start
-    return Row(setting, lower, upper, seconds, method, ask_peers(setting) if with_peers else {})
+    return Row(setting, lower, upper, seconds, method, *(ask_peers(setting) if with_peers else ()))
 
 
-def _prepare() -> None:
-    import warnings
-
-    warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (PEER_MEMORY, PEER_MEMORY))
+def read(path: Path) -> list[Row]:
+    """Return the rows that a run has written so far."""
+    rows = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    return [Row(**{**each, "setting": Setting(**each["setting"])}) for each in rows]
 
 
 def main() -> None:
@@ -167,18 +201,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--peers", type=float, default=0.0, help="share of the settings about which peers are asked")
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write all rows there")
+    parser.add_argument("--peers", type=Path, help="ask peers too; write all rows there")
+    parser.add_argument("--report", type=Path, help="print what such a file says")
     options = parser.parse_args()
+    if options.report:
+        report(read(options.report))
+        return
+    warnings.simplefilter("ignore")  # the peers' own
     todo = list(settings(options.count, options.seed))
-    stride = round(1 / options.peers) if options.peers else 0
-    asked = [bool(stride) and number % stride == 0 for number in range(len(todo))]
-    with ProcessPoolExecutor(options.processes, initializer=_prepare) as pool:
-        rows = list(pool.map(row, todo, asked, chunksize=8))
-    report(rows)
-    if options.json:
-        options.json.write_text("".join(json.dumps(asdict(r)) + "\n" for r in rows))
+    if not options.peers:
+        report([row(setting) for setting in todo])
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (PEER_MEMORY, PEER_MEMORY))
+    done = len(read(options.peers)) if options.peers.exists() else 0
+    with options.peers.open("a") as file:
+        for setting in todo[done:]:
+            file.write(json.dumps(asdict(row(setting, with_peers=True))) + "\n")
+            file.flush()
+    report(read(options.peers))
 
 
 def report(rows: list[Row]) -> None:
@@ -190,8 +230,13 @@ def report(rows: list[Row]) -> None:
         print(f"  {r.setting} ({r.lower!r}, {r.upper!r}): {'; '.join(r.contradictions)}")
     for name in PEERS:
         compared = [r for r in rows if name in r.peers]
-        tighter = sum(r.upper - r.lower < r.peers[name][1] - r.peers[name][0] for r in compared)
-        print(f"  compared with {name}: {len(compared)}; ours is narrower in {tighter}")
+        widths_there = [r.peers[name][1] - r.peers[name][0] for r in compared]
+        tighter = sum(r.upper - r.lower < width for r, width in zip(compared, widths_there, strict=True))
+        close = sum(width < 0.1 * r.peers[name][1] for r, width in zip(compared, widths_there, strict=True))
+        reasons = Counter(r.unanswered[name] for r in rows if name in r.unanswered)
+        print(f"  compared with {name}: {len(compared)}; {close} of its intervals narrower than 10 %")
+        print(f"    ours is narrower in {tighter}; not compared: {dict(reasons)}")
+    print(f"  compared with any: {sum(bool(r.peers) for r in rows)}")
     print(f"relative width: median {widths[len(widths) // 2]:.2e}, 99th percentile {_quantile(widths, 0.99):.2e}")
     times = sorted(r.seconds for r in rows)
     middle, high = times[len(times) // 2], _quantile(times, 0.99)

@@ -197,6 +197,22 @@ def test_noise_beyond_all_floats_is_a_calibration_error():
         gaussian_noise_multiplier(epsilon=TINY, delta=TINY)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, TINY, 1e-300, 1e100, 1e200, 1e300, 2.0**1023, 1e308, sys.float_info.max])
+@pytest.mark.parametrize("delta", [TINY, 1e-300, 1e-5, next_down(1.0)])
+def test_noise_is_the_least_float_that_is_enough_at_the_ends_of_the_range(epsilon, delta):
+    """1/2z² is ε there in all its digits, or √(2π)·δ the inverse of z; δ(ε) jumps from 1 to 0 between two floats."""
+    if epsilon <= TINY and delta == TINY:
+        with pytest.raises(CalibrationError):
+            gaussian_noise_multiplier(epsilon=epsilon, delta=delta)
+        return
+    z = gaussian_noise_multiplier(epsilon=epsilon, delta=delta)
+
+    assert gaussian_delta(epsilon=epsilon, noise_multiplier=z) <= delta
+    assert gaussian_delta(epsilon=epsilon, noise_multiplier=next_down(z)) > delta
+    if epsilon > 1.0:
+        assert z * math.sqrt(epsilon) * math.sqrt(2.0) == pytest.approx(1.0, rel=4 * 2.0**-52)  # four roundings
+
+
 def test_the_classical_formula_asks_for_more_noise_than_the_curve():
     classical = gaussian_noise_multiplier(epsilon=0.5, delta=1e-6, method="classical")
 

@@ -299,6 +299,19 @@ def test_more_updates_than_floats_can_add_are_refused_for_laplace_noise(monkeypa
     total.add_many({"w": np.zeros((most, 2, 2)), "b": np.zeros((most, 2))})
 
 
+def test_an_update_that_changed_while_it_was_clipped_is_refused(monkeypatch):
+    """Another thread's doing: stood for by a clipper that returns what it was given."""
+    monkeypatch.setattr(_sums, "clip_rows", lambda rows, **how: (rows, None))
+    engine = quiet("laplace")
+
+    for value in (1.0, math.nan, 1e200):
+        with pytest.raises(InvalidArray, match="changed"):
+            engine.round([update(value)], template=TEMPLATE)
+    engine.round([update(1 / 6)], template=TEMPLATE)
+
+    assert engine.budget.rounds_consumed == 1
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_an_empty_model_is_released_and_counts(mechanism):
     engine = quiet(mechanism)

@@ -12,6 +12,7 @@ from ferrodp import NoiseSource, _native
 from ferrodp.errors import EntropyError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from ferrodp.testing import seeded
+from ticket_cases import Book, ticket_for
 
 KEY = b"mechanisms: releases of integers"
 LAWS = ["gaussian", "laplace"]
@@ -184,15 +185,20 @@ def test_noise_in_fixed_time_is_that_of_the_source(law, dtype):
 def test_scales_without_fixed_time_are_refused_before_anything_is_drawn(law):
     largest, shown = (64.0, "64") if law == "gaussian" else (2.0**50, r"2\^50")
     out, drawn_from = np.full(1, 77), source()
+    too_wide = made(law, scale=math.nextafter(largest, math.inf))
+    book = Book()
+    ticket = ticket_for(too_wide.event, book)
 
-    with pytest.raises(InvalidParameter, match=f"scale must be at most {shown} .* with fixed_time=True, got"):
-        made(law, scale=math.nextafter(largest, math.inf)).release([5], out=out, source=drawn_from, fixed_time=True)
+    for keywords in ({"source": drawn_from}, {"ticket": ticket}):
+        with pytest.raises(InvalidParameter, match=f"scale must be at most {shown} .* with fixed_time=True, got"):
+            too_wide.release([5], out=out, fixed_time=True, **keywords)
     for wrong in (1, None, "yes", np.True_):
         with pytest.raises(InvalidParameter, match="fixed_time must be True or False, got"):
             made(law).release([5], out=out, source=drawn_from, fixed_time=wrong)
 
     assert out.tolist() == [77]
     assert drawn_from._calls == 0
+    assert book.calls == []  # nor was anything paid for
     assert type(made(law, scale=largest).release(5, fixed_time=True)) is int
 
 

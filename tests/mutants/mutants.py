@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import clipping
+import coins
 import columns
 import discrete
 import events
@@ -40,7 +41,7 @@ KILLERS = {
     "laws": "pytest tests/statistical/test_laws.py",
     "sums": "pytest tests/statistical/test_sums.py",
     "clip": "cargo test -p ferrodp-core --test clip",
-    "float releases": "pytest tests/mechanisms/test_release.py",
+    "float releases": "pytest tests/mechanisms/test_release.py -k 'not microseconds'",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
@@ -383,6 +384,17 @@ MUTANTS = [
     ),
 ]
 
-for others in (clipping, columns, discrete, events, fixed_time, releases, rounds, sparse_vector, tickets):
+for others in (
+    clipping,
+    coins,
+    columns,
+    discrete,
+    events,
+    fixed_time,
+    releases,
+    rounds,
+    sparse_vector,
+    tickets,
+):
     KILLERS |= others.KILLERS
     MUTANTS += [Mutant(*fields) for fields in others.MUTANTS]

@@ -190,6 +190,13 @@ MUTANTS = [
         "rounds",
     ),
     (
+        "an update that changed while it was clipped is added",
+        SUMS,
+        "            if not (np.abs(units).sum(axis=1) <= self._bound).all():",
+        "            if False:",
+        "rounds",
+    ),
+    (
         "the noise of integers is scaled for floats",
         SUMS,
         " + math.isqrt(max(values.size - 1, 0)) + 1\n",

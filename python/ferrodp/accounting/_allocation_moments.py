@@ -5,8 +5,9 @@ E(r − 1)^k,
 
     E r̄^α − 1 = Σ_{j=2}^α C(α, j)·j!·p_j/T^j,   p_j = [x^j] (Σ_k B(k)·x^k/k!)^T,
 
-a sum of positive terms for integer α. That is Feldman, Shenfeld, "Privacy amplification by random allocation", 2025,
-Corollary 6.2, moved to r − 1, so that nothing cancels however close the moment is to 1.
+a sum of positive terms for integer α. That is Feldman, Shenfeld, "Privacy amplification by random allocation", NeurIPS
+2025 (in arXiv:2502.08202v4 Theorem 4.4 and Corollary 4.6), moved to r − 1, so that nothing cancels however close the
+moment is to 1.
 """
 
 from __future__ import annotations

@@ -69,15 +69,20 @@ def solve(
         return trivial
     if all(isinstance(event, GaussianEvent) for event, _ in events):
         return _gaussians(quantity, at, events)
-    releases = _releases(events, relation) if interval is None else None
-    return _solve(quantity, at, _paired(_merged(events), relation), interval, releases)
+    is_pure = quantity == "epsilon" and at == 0.0
+    releases = None if is_pure or interval is not None else _releases(events, relation)
+    contour = None if releases is None else _contoured(quantity, at, releases)
+    if contour is not None and _is_narrow(contour.bounds):
+        return contour
+    found = _solve(quantity, at, _paired(_merged(events), relation), interval)
+    return found if contour is None else _tighter(contour, found)
 
 
 def solve_pairs(quantity: Quantity, at: float, parts: Sequence[tuple[EventPairs, int]]) -> Found:
     """Return the same for pairs and counts."""
     if trivial := _trivial(quantity, at, parts):
         return trivial
-    return _solve(quantity, at, parts, None, None)
+    return _solve(quantity, at, parts, None)
 
 
 def _trivial(quantity: Quantity, at: float, parts: Sequence[tuple[object, int]]) -> Found | None:
@@ -92,22 +97,12 @@ def _trivial(quantity: Quantity, at: float, parts: Sequence[tuple[object, int]])
     return None
 
 
-def _solve(
-    quantity: Quantity,
-    at: float,
-    parts: Sequence[tuple[EventPairs, int]],
-    interval: float | None,
-    releases: list[_contour.Release] | None,
-) -> Found:
+def _solve(quantity: Quantity, at: float, parts: Sequence[tuple[EventPairs, int]], interval: float | None) -> Found:
     remove = [(pairs.remove, count) for pairs, count in parts]
     add = [(pairs.add, count) for pairs, count in parts]
     directions = [remove] if remove == add else [remove, add]
-    if quantity == "epsilon" and at == 0.0:
-        found = _pure(directions)
-    elif releases is not None:
-        found = _contour_or_grid(quantity, at, releases, directions)
-    else:
-        found = grid(quantity, at, directions, interval)
+    is_pure = quantity == "epsilon" and at == 0.0
+    found = _pure(directions) if is_pure else grid(quantity, at, directions, interval)
     is_exact = all(pairs.is_exact for pairs, _ in parts)
     return found if is_exact else replace(found, bounds=Bounds(0.0, found.bounds.upper))
 
@@ -195,16 +190,21 @@ _CONTOUR: dict[str, Callable[..., list[_contour.ContourBounds]]] = {
 }
 
 
-def _contour_or_grid(quantity: Quantity, at: float, releases: list[_contour.Release], directions: Directions) -> Found:
-    """Return the contour's answer, or where it is wide the tighter of both at either end."""
+def _contoured(quantity: Quantity, at: float, releases: list[_contour.Release]) -> Found:
+    """Return the contour's answer: exact in both directions, as some neighbors attain these pairs."""
     answer = _CONTOUR[quantity](releases, [at])[0]
     parameters = {"saddle": answer.saddle, "num_nodes": answer.num_nodes}
-    contour = Found(Bounds(answer.lower, answer.upper), CONTOUR, answer.direction, parameters)
-    if answer.upper - answer.lower <= TOLERANCE * answer.upper:
-        return contour
-    other = grid(quantity, at, directions)
-    tighter = contour if contour.bounds.upper <= other.bounds.upper else other
-    lower = max(contour.bounds.lower, other.bounds.lower)
+    return Found(Bounds(answer.lower, answer.upper), CONTOUR, answer.direction, parameters)
+
+
+def _is_narrow(bounds: Bounds) -> bool:
+    return bounds.upper - bounds.lower <= TOLERANCE * bounds.upper
+
+
+def _tighter(one: Found, other: Found) -> Found:
+    """Return the answer with the smaller upper end, and the larger of the lower ends."""
+    tighter = one if one.bounds.upper <= other.bounds.upper else other
+    lower = max(one.bounds.lower, other.bounds.lower)
     return replace(tighter, bounds=Bounds(min(lower, tighter.bounds.upper), tighter.bounds.upper))
 
 

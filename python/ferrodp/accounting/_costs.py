@@ -107,7 +107,7 @@ def zcdp(event: PrivacyEvent) -> CostOrReason:
     Gaussian 1/2z² (Bun, Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.6); discrete Gaussian
     Δ²/2σ² (Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Theorem 4); pure ε
     ε²/2 (Bun, Steinke 2016, Proposition 1.4), and never more than ε, which bounds the divergence of every order;
-    bounded range ε²/8 (Cesar, Rogers, "Bounding, concentrating, and truncating", ALT 2021, section 3).
+    bounded range ε²/8 (Cesar, Rogers, "Bounding, concentrating, and truncating", ALT 2021, Lemmas 3.2 and 3.4).
     """
     if isinstance(event, GaussianEvent):
         return Cost(1 / (2 * Fraction(event.noise_multiplier) ** 2))

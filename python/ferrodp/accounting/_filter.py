@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from ferrodp import _validate
 from ferrodp.accounting._meter import Costs, Meter
+from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
-from ferrodp.errors import BudgetExceeded, InvalidType
+from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
+
+_FIELDS = {"version", "filter", "neighboring_relation", "settings", "unit", "spent", "caps"}
 
 
 class PrivacyFilter(abc.ABC):
@@ -90,6 +93,45 @@ class PrivacyFilter(abc.ABC):
                 return 0
             return min(self._counts(costs), _validate.MAX_COUNT)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain JSON data from which `from_state_dict` makes a filter with the same budget and spending.
+
+        Sums are exact: no charge is gained or lost on the way. Whoever can write a saved state can give himself any
+        budget: keep it where the dataset is.
+        """
+        return {
+            "version": FORMAT_VERSION,
+            "filter": self.measure,
+            "neighboring_relation": self._relation.value,
+            "settings": self._settings(),
+            **self._meter.state(),
+        }
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the filter whose `state_dict` this is; refuse anything that no filter of this class wrote.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If fields are missing, unknown or out of their domain, or more is spent than the budget allows.
+        """
+        state = check_fields(state, _FIELDS, "filter", cls.measure)
+        result = cls._blank(state["settings"], relation_of(state["neighboring_relation"]))
+        result._meter.restore(state)
+        if not result._fits((0,) * len(result._meter.caps), 0):
+            raise InvalidParameter("spent must be within caps")
+        return result
+
+    @classmethod
+    @abc.abstractmethod
+    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
+        """Return a filter with these settings and any budget."""
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what else the constructor was told, as plain JSON data."""
+        return {}
+
     def _fits(self, costs: Costs, count: int) -> bool:
         if costs is None:
             return not count
@@ -112,6 +154,14 @@ class PrivacyFilter(abc.ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.spent!r} of {self.budget!r} spent>"
+
+
+def no_settings(settings: object) -> None:
+    """Refuse anything but an empty mapping."""
+    if not isinstance(settings, Mapping):
+        raise InvalidType(f"settings must be a mapping, got {type(settings).__name__}")
+    if settings:
+        raise InvalidParameter("settings must be empty for this filter")
 
 
 def _checked_count(count: int) -> int:

@@ -46,6 +46,7 @@ _DIGITS = (40, 64, 110)  # the first is almost always enough; the last covers ev
 _STEPS = 200  # Newton takes 4 to 12
 _TINY_MU = Decimal("1e-12")
 _FAR = Decimal(10**10)
+_UNKNOWN = Decimal(-(10**6))
 
 
 class _Curve(NamedTuple):
@@ -80,6 +81,9 @@ def _curve(r: Arithmetic, epsilon: Interval, mu_squared: Interval) -> _Curve:
         slope = Interval(_slope_far(r, b, 3).lower, _slope_far(r, a, 1).upper)
         return _Curve(exponent, r.div(r.mul(mu, slope), root), density, r.div(point(1), b))
     tail = mills(r, b)
+    if a.lower < _UNKNOWN and a.upper >= ZERO:
+        # for μ beyond 10^(digits): on which side of 0 the difference lies is not known
+        return _Curve(point(0), Interval(ZERO, ONE), density, tail)
     if mu.upper < _TINY_MU:
         # ∫ₐᵇ −M′ between the midpoint and the trapezoid rule: −M′ is convex (Hermite and Hadamard)
         middle = r.div(epsilon, mu)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
+from ferrodp.accounting._state import integer_of, integers_of
 from ferrodp.accounting.events import NonPrivateEvent, PrivacyEvent, simple_events
-from ferrodp.errors import UnsupportedEventError
+from ferrodp.errors import InvalidParameter, UnsupportedEventError
 
 _FIRST_BITS = 256
 _MAX_BITS = 4096
@@ -57,6 +59,24 @@ class Meter:
     def amount(self, index: int) -> Fraction:
         """Return one of the sums."""
         return Fraction(self.spent[index], self.unit)
+
+    def state(self) -> dict[str, Any]:
+        """Return unit, sums and caps as text, of one moment."""
+        with self.lock:
+            return {
+                "unit": hex(self.unit),
+                "spent": [hex(each) for each in self.spent],
+                "caps": [hex(each) for each in self.caps],
+            }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` returned; refuse what no meter of this size could have."""
+        unit = integer_of("unit", state["unit"])
+        if unit == 0 or unit.bit_length() > _MAX_BITS or unit & ((1 << _FIRST_BITS) - 1):
+            raise InvalidParameter(f"unit must be a multiple of 2^{_FIRST_BITS} of at most {_MAX_BITS} bits")
+        spent = integers_of("spent", state["spent"], self._size)
+        caps = integers_of("caps", state["caps"], len(self.caps))
+        self.unit, self.spent, self.caps = unit, spent, caps
 
     def _new(self, event: PrivacyEvent) -> Costs:
         total = [Fraction(0)] * self._size

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Self
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._certified import Bounds
+from ferrodp.accounting._state import FORMAT_VERSION, check_fields, list_of, relation_of
 from ferrodp.accounting.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 
 __all__ = ["PrivacyAccountant"]
 
-FORMAT_VERSION = 1
 MAX_COUNT_BITS = 4096
 """Of the counts in a state that is read."""
 MAX_SEEN = 1024
@@ -224,25 +224,13 @@ class PrivacyAccountant(abc.ABC):
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the accountant whose `state_dict` this is; refuse anything that no accountant wrote."""
-        if not isinstance(state, Mapping):
-            raise InvalidType(f"state must be a mapping, got {type(state).__name__}")
-        if state.keys() != _FIELDS:
-            raise InvalidParameter(f"state must have the fields {sorted(_FIELDS)}")
-        version = state["version"]
-        if isinstance(version, bool) or version != FORMAT_VERSION or state["accountant"] != cls.kind:
-            raise InvalidParameter(f'state must be version {FORMAT_VERSION} of a "{cls.kind}" accountant')
+        state = check_fields(state, _FIELDS, "accountant", cls.kind)
         settings = state["settings"]
         if not isinstance(settings, Mapping) or settings.keys() != cls()._settings().keys():
             raise InvalidParameter(f"settings must have the fields {sorted(cls()._settings())}")
-        try:
-            relation = NeighboringRelation(state["neighboring_relation"])
-        except ValueError:
-            accepted = ", ".join(each.value for each in NeighboringRelation)
-            raise _validate.out_of_domain("neighboring_relation", accepted, state["neighboring_relation"]) from None
+        relation = relation_of(state["neighboring_relation"])
         accountant = cls(**settings, neighboring_relation=relation)
-        if not isinstance(state["events"], (list, tuple)):
-            raise InvalidType(f"events must be a list, got {type(state['events']).__name__}")
-        for entry in state["events"]:
+        for entry in list_of("events", state["events"]):
             if not isinstance(entry, (list, tuple)) or len(entry) != 2:
                 raise InvalidParameter("events must hold pairs of an event and its count")
             count = _validate.count("count", entry[1], maximum=2**MAX_COUNT_BITS - 1)

@@ -58,11 +58,12 @@ def random_allocation_gaussian(
     Notes
     -----
     "remove", one step of T: E r̄^α as a finite sum (Feldman, Shenfeld, "Privacy amplification by random allocation",
-    2025, Corollary 6.2), exact at integers up to 256; between them (α − 1)·ρ(α) is interpolated, being convex (van
-    Erven, Harremoës, "Rényi divergence and Kullback–Leibler divergence", 2014, Theorem 11 and Corollary 2); beyond,
-    α/2z². "add": an integral over Laplace transforms, or α/2z²T + (1 − 1/T)/2z², from the inequality of the
-    arithmetic and the geometric mean, where that is enough. k steps of T are drawn by cutting the steps at random
-    into k blocks of ⌊T/k⌋ or ⌈T/k⌉ and one step out of each, so that rounds of one step add up to a bound.
+    NeurIPS 2025, in arXiv:2502.08202v4 Corollary 4.6), exact at integers up to 256; between them (α − 1)·ρ(α) is
+    interpolated, being convex (van Erven, Harremoës, "Rényi divergence and Kullback–Leibler divergence", 2014, Theorem
+    11 and Corollary 2); beyond, α/2z². "add": an integral over Laplace transforms, or α/2z²T + (1 − 1/T)/2z², from the
+    inequality of the arithmetic and the geometric mean, where that is enough. k steps of T are drawn by cutting the
+    steps at random into k blocks of ⌊T/k⌋ or ⌈T/k⌉ and one step out of each, so that rounds of one step add up to a
+    bound (compare their Lemma 3.2).
 
     Examples
     --------
@@ -137,7 +138,7 @@ def random_allocation_delta_bounds(
     -----
     Upper and lower laws of r̄ in convex order, on a geometric grid; sums of steps and products of rounds keep the
     order. Two steps and one round: one integral, to 12 digits. The upper bound is never more than without the
-    allocation. Feldman, Shenfeld 2025; Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha, Zhang,
+    allocation. Feldman, Shenfeld, NeurIPS 2025; Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha, Zhang,
     "Balls-and-bins sampling for DP-SGD", AISTATS 2025.
 
     Examples

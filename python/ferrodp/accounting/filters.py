@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _costs
-from ferrodp.accounting._filter import PrivacyFilter
+from ferrodp.accounting._filter import PrivacyFilter, no_settings
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.gaussian import gaussian_noise_multiplier
 from ferrodp.accounting.rdp_filter import RdpFilter
@@ -38,8 +38,6 @@ from ferrodp.errors import InvalidParameter
 
 __all__ = ["GdpFilter", "PrivacyFilter", "PureDpFilter", "RdpFilter", "ZcdpFilter", "privacy_filter"]
 
-_LARGEST_EPSILON = 1e100
-"""A larger budget is taken as this one: 2ε and μ² would agree in all digits there."""
 Measure = Literal["pure", "zcdp", "rdp", "gdp"]
 
 
@@ -79,6 +77,11 @@ class PureDpFilter(PrivacyFilter):
         budget = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=True)
         caps = [_validate.short_ratio(each, bound) for each, bound in zip((epsilon, delta), budget, strict=True)]
         super().__init__([Fraction(cap) for cap in caps], neighboring_relation)
+
+    @classmethod
+    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
+        no_settings(settings)
+        return cls(epsilon=0.0, neighboring_relation=relation)
 
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         cost = _costs.pure(event, self._relation)
@@ -134,6 +137,11 @@ class ZcdpFilter(PrivacyFilter):
         """Return the filter with the ρ that implies (`epsilon`, `delta`): `zcdp_rho`. It takes no stated δ."""
         return cls(rho=zcdp_rho(epsilon=epsilon, delta=delta), neighboring_relation=neighboring_relation)
 
+    @classmethod
+    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
+        no_settings(settings)
+        return cls(rho=0.0, neighboring_relation=relation)
+
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         cost = _costs.zcdp(event)
         return cost if isinstance(cost, str) else tuple(cost)
@@ -175,11 +183,16 @@ class GdpFilter(PrivacyFilter):
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> GdpFilter:
         """Return the filter whose budget is one Gaussian release that is exactly (`epsilon`, `delta`)-private."""
-        target = min(_validate.non_negative("epsilon", epsilon, toward="down"), _LARGEST_EPSILON)
+        target = _validate.non_negative("epsilon", epsilon, toward="down")
         multiplier = gaussian_noise_multiplier(epsilon=target, delta=delta)
         result = cls(mu=0.0, neighboring_relation=neighboring_relation)
         result._meter.set_caps([1 / Fraction(multiplier) ** 2])
         return result
+
+    @classmethod
+    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
+        no_settings(settings)
+        return cls(mu=0.0, neighboring_relation=relation)
 
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         cost = _costs.squared_mu(event)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _costs
 from ferrodp.accounting._certified import arithmetic, float_up, point
 from ferrodp.accounting._meter import Meter
+from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.errors import BudgetExceeded, InvalidType
 
 __all__ = ["Odometer"]
 
 _DIGITS = 50
+_KIND = "zcdp"
+_FIELDS = {"version", "odometer", "neighboring_relation", "delta", "gamma", "unit", "spent", "caps"}
 
 
 class Odometer:
@@ -38,7 +42,7 @@ class Odometer:
     Notes
     -----
     ε = V + √((2V + γ)·(2 ln(1/δ) + ln(1 + 2V/γ))), V = Σρᵢ of zCDP and γ > 0 fixed in advance: Whitehouse, Ramdas,
-    Rogers, Wu, "Fully-adaptive composition in differential privacy", ICML 2023, the mixture odometer of section 5. Why:
+    Rogers, Wu, "Fully-adaptive composition in differential privacy", ICML 2023, the mixture odometer of Theorem 3. Why:
     for λ > 0, exp(λ(L − V) − λ²V) is a supermartingale in the loss L, as D_{1+λ} ≤ (1 + λ)ρ; so is its mean over a
     half-normal λ with density 2√(γ/2π)·e^{−γλ²/2}, which is at least √(γ/(γ + 2V))·exp((L − V)²/2(γ + 2V)) where L ≥ V;
     and it ever reaches 1/δ with probability δ at most (Ville). If all releases had a pure ε, Σε is read where that is
@@ -115,6 +119,32 @@ class Odometer:
                     raise BudgetExceeded("Odometer: a release without protection has no finite reading")
                 return
             meter.spent = tuple([each + cost * count for each, cost in zip(meter.spent, costs, strict=True)])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain JSON data from which `from_state_dict` makes an odometer with the same, exact, sums."""
+        return {
+            "version": FORMAT_VERSION,
+            "odometer": _KIND,
+            "neighboring_relation": self._relation.value,
+            "delta": self._delta,
+            "gamma": self._gamma,
+            **self._meter.state(),
+        }
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the odometer whose `state_dict` this is; refuse anything that no odometer wrote.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If fields are missing, unknown or out of their domain.
+        """
+        state = check_fields(state, _FIELDS, "odometer", _KIND)
+        result = cls(delta=state["delta"], neighboring_relation=relation_of(state["neighboring_relation"]))
+        result._gamma = _validate.positive("gamma", state["gamma"])
+        result._meter.restore(state)
+        return result
 
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         cost = _costs.zcdp(event)

@@ -15,6 +15,7 @@ __all__ = ["PldAccountant"]
 
 _ELSEWHERE = {
     "zcdp": "ZcdpAccountant and RdpAccountant bound it",
+    "random_allocation": "random_allocation_epsilon_bounds bounds it alone, RdpAccountant with other events",
     "repeat_and_select": "RdpAccountant bounds it",
 }
 

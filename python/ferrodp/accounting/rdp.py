@@ -300,7 +300,7 @@ def exponential_mechanism(epsilon: Reals, orders: Reals) -> Any:
 
     min(η − 1 − ln η + (α − 1)ε²/8, ε) with η = ε/(e^ε − 1): Dong, Durfee, Rogers, "Optimal differential privacy
     composition for exponential mechanisms", ICML 2020; Cesar, Rogers, "Bounding, concentrating, and truncating", ALT
-    2021, section 3.
+    2021, Lemmas 3.2 and 3.4.
 
     Parameters
     ----------

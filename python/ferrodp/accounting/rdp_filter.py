@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._filter import PrivacyFilter
 from ferrodp.accounting._meter import Costs
 from ferrodp.accounting._rdp_costs import RdpPrice, order_budget
+from ferrodp.accounting._state import list_of
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.errors import InvalidParameter, InvalidType
 
 __all__ = ["RdpFilter"]
+
+_MAX_ORDERS = 4096  # in a state that is read
 
 
 class RdpFilter(PrivacyFilter):
@@ -94,6 +98,22 @@ class RdpFilter(PrivacyFilter):
         result._meter.set_caps([caps[order] for order in useful])
         result._every = False
         return result
+
+    @classmethod
+    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
+        if not isinstance(settings, Mapping) or settings.keys() != {"orders", "every_order"}:
+            raise InvalidParameter("settings must have the fields ['every_order', 'orders']")
+        orders, every = list_of("orders", settings["orders"]), settings["every_order"]
+        if not isinstance(every, bool):
+            raise InvalidType(f"every_order must be a bool, got {type(every).__name__}")
+        if len(orders) > _MAX_ORDERS:
+            raise InvalidParameter(f"orders must be at most {_MAX_ORDERS}, got {len(orders)}")
+        result = cls(orders=orders, budgets=[0.0] * len(orders), neighboring_relation=relation)
+        result._every = every
+        return result
+
+    def _settings(self) -> dict[str, Any]:
+        return {"orders": list(self._orders), "every_order": self._every}
 
     @property
     def orders(self) -> tuple[float, ...]:

@@ -68,7 +68,7 @@ def fixed_size_sampled_gaussian(
     -----
     *Replaced.* A(α) − 1 = E_Q[(u^α − 1)(1 − u^{1−α}); r > 1] with r = dN(1, z²)/dN(0, z²), u = 1 + q(r − 1), ρ = ln
     A/(α − 1): the divergence of the pair with privacy profile δ′(ln(1 + q(e^ε − 1))) = q·δ(ε), which dominates by
-    Balle, Barthe, Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 11, and Zhu, Dong, Wang,
+    Balle, Barthe, Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9, and Zhu, Dong, Wang,
     "Optimal accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 10.
 
     *Added or removed.* Fixing the rest of the sample and who takes the place of the record, the two laws are N(0, z²)

@@ -131,7 +131,7 @@ class ZcdpAccountant(PrivacyAccountant):
     Gaussian                       1/2z²               Bun, Steinke 2016, Proposition 1.6
     discrete Gaussian, any size    Δ²/2σ²              Canonne, Kamath, Steinke, NeurIPS 2020, Theorem 4
     pure ε                         min(ε²/2, ε)        Bun, Steinke 2016, Proposition 1.4
-    range of losses ε              min(ε²/8, ε)        Cesar, Rogers, ALT 2021, section 3
+    range of losses ε              min(ε²/8, ε)        Cesar, Rogers, ALT 2021, Lemmas 3.2, 3.4
     (ε, δ)                         as pure, and fails with probability δ
     =============================  ==================  =====================================================
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ferrodp import _validate
 from ferrodp.accounting.events import PrivacyEvent
-from ferrodp.budget import _book, _names, _records
+from ferrodp.budget import _book, _measures, _names, _records
 from ferrodp.budget._handle import Handle
 from ferrodp.budget._records import Head
 from ferrodp.budget._replay import replayed
@@ -38,12 +38,18 @@ class Questions(Handle):
             left = [0 if row.frozen else row.terms.remaining(row.spent, row.caps, charges[row.name]) for row in rows]
         return min(left)
 
-    def odometer(self, scope: str) -> Reading:
-        """Return a bound on the privacy loss of all that was charged to a scope so far."""
+    def odometer(self, scope: str, *, after: PrivacyEvent | None = None) -> Reading:
+        """Return a bound on the privacy loss of all that was charged to a scope so far, or after one more event.
+
+        With `after` it says what the loss would be, also where the budget does not allow it; nothing is charged.
+        """
         name = _names.scope(scope)
+        if after is not None:
+            self._checked(name, after, None)
         with self._read() as transaction:
             row = _book.existing(transaction, name)
-        return Reading(epsilon=row.terms.epsilon_of(row.spent, row.caps), delta=row.terms.delta_of(row.spent))
+        spent = row.spent if after is None else _measures.added(row.spent, row.terms.costs(after))
+        return Reading(epsilon=row.terms.epsilon_of(spent, row.caps), delta=row.terms.delta_of(spent))
 
     def report(self, scope: str) -> ScopeReport:
         """Return all about a scope."""

@@ -152,7 +152,8 @@ class PrivacyLedger(Questions):
         name : str
             A path such as ``hospital/images``; at most 200 characters.
         epsilon, delta : float
-            The promise about everything that will be charged. δ is 0 or more for "pure", else in (0, 1).
+            The promise about everything that will be charged. δ is 0 or more for "pure", else in (0, 1). For "pure" a
+            Decimal or Fraction is kept as it is: ``Decimal("0.3")`` has room for three times ``Decimal("0.1")``.
         measure : {"rdp", "zcdp", "gdp", "pure"}
             In which measure costs are added up; see `ferrodp.accounting.privacy_filter`. "rdp" takes sampled Gaussians,
             "gdp" loses nothing for plain ones, "pure" adds up ε, and plans.

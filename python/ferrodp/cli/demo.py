@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ferrodp import _validate, files
+from ferrodp.cli import _demo_ledger
 from ferrodp.cli._console import Console, Report, rounded_up
-from ferrodp.errors import MissingPackage
+from ferrodp.errors import InvalidParameter, MissingPackage
 
 _DESCRIPTION = """\
 Train a classifier of handwritten digits with 100 clients, private for every
@@ -18,13 +19,21 @@ client: each round their updates are clipped, added and noised, and training
 stops before the round that would exceed the budget. The same training without
 privacy runs beside it. Prints a table, and saves a picture and the final
 model. All numbers are measured in this run; the noise is fresh, so no two runs
-are alike."""
+are alike.
+
+With --ledger each round is paid from a ledger before its noise is drawn, and
+the model is saved after it. Interrupted at any moment, the same command goes on
+where it was; a round that was paid and lost is paid again, so the budget holds,
+and may allow a round less."""
 
 _EPILOG = """\
-example:
+examples:
   ferrodp demo --epsilon 4 --noise-multiplier 6 --output digits
+  ferrodp demo --ledger budget.db
 
 Needs scikit-learn and matplotlib: pip install "ferrodp[demo]"."""
+
+_EPSILON, _DELTA = 8.0, 1e-5
 
 
 def register(commands: Any) -> argparse.ArgumentParser:
@@ -39,12 +48,14 @@ def register(commands: Any) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--output", default="ferrodp-demo", metavar="DIR", help="folder for picture and model (default: %(default)s)")
-    add("--epsilon", type=float, default=8.0, help="the budget (default: %(default)s)")
-    add("--delta", type=float, default=1e-5, help="the delta of the budget (default: %(default)s)")
+    add("--epsilon", type=float, help=f"the budget (default: {_EPSILON}, or that of the scope)")
+    add("--delta", type=float, help=f"the delta of the budget (default: {_DELTA}, or that of the scope)")
     add("--noise-multiplier", type=float, default=3.3, metavar="Z", help="noise per round (default: %(default)s)")
     add("--clip-norm", type=float, default=0.5, metavar="C", help="L2 norm of an update (default: %(default)s)")
     add("--rounds", type=int, default=100, help="at most; the budget ends it earlier (default: %(default)s)")
     add("--data-seed", type=int, default=0, metavar="N", help="deals the images to clients; never touches the noise")
+    add("--ledger", metavar="LEDGER", help="pay each round from this ledger, a file or postgresql://...")
+    add("--scope", metavar="NAME", help="what to charge there; made if it is not there (default: demo)")
     return parser
 
 
@@ -63,20 +74,25 @@ def run(args: argparse.Namespace, console: Console) -> Report:
     except ModuleNotFoundError as error:
         raise _missing(error.name) from None
     settings = demo.Settings(
-        epsilon=_validate.positive("--epsilon", args.epsilon, toward="down"),
-        delta=_validate.delta(args.delta, name="--delta"),
+        epsilon=_validate.positive("--epsilon", _EPSILON if args.epsilon is None else args.epsilon, toward="down"),
+        delta=_validate.delta(_DELTA if args.delta is None else args.delta, name="--delta"),
         noise_multiplier=_validate.positive("--noise-multiplier", args.noise_multiplier),
         clip_norm=_validate.positive("--clip-norm", args.clip_norm, toward="down"),
         rounds=rounds,
     )
-    planned = demo.allowed_rounds(settings)
-    folder.mkdir(parents=True, exist_ok=True)
-    with console.progress("private rounds", planned) as advance:
-        training = demo.train(data, settings, advance)
+    if args.ledger is None:
+        if args.scope is not None:
+            raise InvalidParameter("--scope must come with --ledger")
+        planned = demo.allowed_rounds(settings)
+        folder.mkdir(parents=True, exist_ok=True)
+        with console.progress("private rounds", planned) as advance:
+            training, paid = demo.train(data, settings, advance), None
+    else:
+        settings, training, paid = _demo_ledger.trained(args, settings, data, console)
     with console.progress("rounds without privacy", len(training.rounds)) as advance:
         without_privacy = demo.train_without_privacy(data, len(training.rounds), advance)
     picture, model = folder / "rounds.png", folder / "model.npz"
-    _save(picture, _picture.draw(training, without_privacy, settings))
+    _save(picture, _picture.draw(training, without_privacy, settings, None if paid is None else paid["scope"]))
     with files.Destination(model, force=True) as destination:
         destination.commit(lambda stream: files.write(stream, ".npz", training.model))
 
@@ -85,7 +101,7 @@ def run(args: argparse.Namespace, console: Console) -> Report:
         "command": "demo",
         "accuracy": last.accuracy,
         "baseline_accuracy": without_privacy[-1],
-        "epsilon": last.epsilon,
+        "epsilon": last.epsilon if paid is None else paid["epsilon_spent"],
         "delta": settings.delta,
         "rounds": len(training.rounds),
         "epsilon_budget": settings.epsilon,
@@ -96,12 +112,13 @@ def run(args: argparse.Namespace, console: Console) -> Report:
         "training_images": sum(len(client.images) for client in data.clients),
         "test_images": len(data.test.images),
         "unit": "one client",
-        "neighboring_relations": ["add_or_remove_one", "replace_special"],
+        "neighboring_relations": ["add_or_remove_one", "replace_special"] if paid is None else paid["relations"],
         "history": [
             {"round": index + 1, "accuracy": each.accuracy, "baseline_accuracy": base, "epsilon": each.epsilon}
             for index, (each, base) in enumerate(zip(training.rounds, without_privacy, strict=True))
         ],
         "seconds": round(time.perf_counter() - started, 3),
+        "ledger": paid,
         "files": {"picture": os.fspath(picture), "model": os.fspath(model)},
     }
 
@@ -116,10 +133,15 @@ def show(report: Report, console: Console) -> None:
     console.line()
     following, budget = report["rounds"] + 1, report["epsilon_budget"]
     after = report["epsilon_after_one_more_round"]
+    paid = report["ledger"]
     if after > budget:
         console.line(
             f"Stopped before round {following}: epsilon would be {rounded_up(after)}, the budget is {budget:g}."
         )
+    elif paid is not None and paid["refusal"] is not None:
+        console.line(f"Stopped before round {following}: {paid['refusal']}.")
+    if paid is not None:
+        _demo_ledger.show(paid, console)
     console.line(
         f"Test accuracy {report['accuracy']:.3f} with (epsilon = {rounded_up(report['epsilon'])}, "
         f"delta = {report['delta']:g})-differential privacy for {report['unit']};"

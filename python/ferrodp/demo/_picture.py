@@ -10,8 +10,8 @@ from ferrodp.demo._training import Settings, Training
 _PRIVATE, _OPEN, _INK, _LIMIT = "#0b6e4f", "#8a8f98", "#22262b", "#b3261e"
 
 
-def draw(training: Training, without_privacy: Sequence[float], settings: Settings) -> bytes:
-    """Return a PNG.
+def draw(training: Training, without_privacy: Sequence[float], settings: Settings, scope: str | None = None) -> bytes:
+    """Return a PNG. With `scope`, ε is what the ledger's odometer shows for that scope.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def draw(training: Training, without_privacy: Sequence[float], settings: Setting
             color=_LIMIT,
             ha="right",
         )
-    below.set_ylabel("ε spent")
+    below.set_ylabel("ε spent" if scope is None else "ε in the ledger")
     below.set_xlabel("round")
     below.set_ylim(0, 1.22 * max(settings.epsilon, training.next_epsilon))
     below.set_xlim(0.5, len(epsilons) + 1.5)

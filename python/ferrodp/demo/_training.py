@@ -23,6 +23,7 @@ from ferrodp.errors import BudgetExceeded
 Model: TypeAlias = dict[str, npt.NDArray[np.float32]]
 """Multinomial regression: `weights` of shape (64, 10) and `bias` of shape (10,)."""
 
+SHAPES = {"weights": (64, 10), "bias": (10,)}
 LOCAL_STEPS = 5
 LOCAL_RATE = 0.5
 MOMENTUM = 0.8
@@ -71,11 +72,14 @@ class Training:
         What was measured after each round.
     next_epsilon : float
         What ε would have been after one more round.
+    refusal : str or None
+        Why there was no more: what the ledger said, if it was paid from one.
     """
 
     model: Model
     rounds: tuple[Round, ...]
     next_epsilon: float
+    refusal: str | None = None
 
 
 def allowed_rounds(settings: Settings) -> int:
@@ -107,14 +111,12 @@ def train(data: Digits, settings: Settings, advance: Callable[[], None] = lambda
     allowed_rounds(settings)
     event = GaussianEvent(noise_multiplier=settings.noise_multiplier)
     accountant = GdpAccountant()
-    server = _Server()
+    server = Server()
     rounds: list[Round] = []
     while len(rounds) < settings.rounds:
         if accountant.would_exceed(event, epsilon=settings.epsilon, delta=settings.delta):
             break
-        total = ClippedSum(server.model, clip_norm=settings.clip_norm)
-        for client in data.clients:
-            total.add(local_update(server.model, client))
+        total = clipped_sum(server.model, data, settings)
         noised = total.release(noise_multiplier=settings.noise_multiplier)
         accountant.compose(total.event)
         server.step(noised, len(data.clients))
@@ -125,7 +127,7 @@ def train(data: Digits, settings: Settings, advance: Callable[[], None] = lambda
 
 def train_without_privacy(data: Digits, rounds: int, advance: Callable[[], None] = lambda: None) -> list[float]:
     """Return the test accuracy after each round of the same training without clipping and noise: what privacy costs."""
-    server, accuracies = _Server(), []
+    server, accuracies = Server(), []
     for _ in range(rounds):
         updates = [local_update(server.model, client) for client in data.clients]
         total = {name: np.sum([update[name] for update in updates], axis=0) for name in server.model}
@@ -133,6 +135,14 @@ def train_without_privacy(data: Digits, rounds: int, advance: Callable[[], None]
         accuracies.append(accuracy(server.model, data.test))
         advance()
     return accuracies
+
+
+def clipped_sum(model: Model, data: Digits, settings: Settings) -> ClippedSum:
+    """Return the sum of what the clients send in a round, each clipped: not private before it is released."""
+    total = ClippedSum(model, clip_norm=settings.clip_norm)
+    for client in data.clients:
+        total.add(local_update(model, client))
+    return total
 
 
 def local_update(model: Model, client: Client) -> Model:
@@ -152,18 +162,20 @@ def accuracy(model: Model, test: Client) -> float:
     return float(np.mean(guesses == np.argmax(test.labels, axis=1)))
 
 
-class _Server:
-    """The model, and the momentum with which it moves along the mean updates."""
+class Server:
+    """The model, and the velocity with which it moves along the mean updates. A function of the noised sums alone."""
 
-    def __init__(self) -> None:
-        self.model = {"weights": np.zeros((64, 10), np.float32), "bias": np.zeros(10, np.float32)}
-        self._velocity = {name: np.zeros_like(array) for name, array in self.model.items()}
+    def __init__(self, model: Model | None = None, velocity: Model | None = None) -> None:
+        self.model = {name: np.zeros(shape, np.float32) for name, shape in SHAPES.items()} if model is None else model
+        self.velocity = {name: np.zeros_like(array) for name, array in self.model.items()}
+        if velocity is not None:
+            self.velocity = velocity
 
     def step(self, total: Model, denominator: int) -> None:
         """Move the model by a sum of updates, divided by the public number of clients."""
         for name, array in self.model.items():
-            self._velocity[name] = np.float32(MOMENTUM) * self._velocity[name] + total[name] / np.float32(denominator)
-            self.model[name] = array + self._velocity[name]
+            self.velocity[name] = np.float32(MOMENTUM) * self.velocity[name] + total[name] / np.float32(denominator)
+            self.model[name] = array + self.velocity[name]
 
 
 def _softmax(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -60,6 +60,22 @@ def nullable_column(values: object, name: str = "values") -> Column:
     return found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
 
 
+def public_numbers(values: object, name: str) -> npt.NDArray[Any]:
+    """Return public edges, categories or candidates as an array of numbers, of whatever dtype all of them have."""
+    if not isinstance(values, (list, tuple)):
+        found = nullable_column(values, name)
+        if found.missing is not None:
+            raise InvalidArray(f"{name} must not hold nulls")
+        return found.values
+    try:
+        array = np.array(values)
+    except Exception:
+        array = np.array(None)
+    if array.dtype.kind not in _KINDS:
+        raise InvalidArrayType(f"{name} must be numbers, in a list of one depth")
+    return array
+
+
 def _listed(values: object, name: str) -> npt.NDArray[Any]:
     """Return a list or whatever numpy can read."""
     kinds = {bool, np.bool_}

@@ -13,7 +13,7 @@ from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics._column import column, nullable_column
+from ferrodp.statistics._column import column, nullable_column, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -183,7 +183,7 @@ def private_histogram(
 
 
 def _ascending(bins: Any) -> npt.NDArray[np.float64]:
-    edges = np.asarray(bins)
+    edges = public_numbers(bins, "bins")
     if edges.dtype.kind not in "iuf" or edges.ndim != 1 or not 2 <= edges.size <= MAX_BINS + 1:
         raise InvalidArray(f"bins must be from 2 to {MAX_BINS + 1} numbers in ascending order")
     edges = edges.astype(np.float64)
@@ -193,8 +193,8 @@ def _ascending(bins: Any) -> npt.NDArray[np.float64]:
 
 
 def _distinct(categories: Any) -> npt.NDArray[Any]:
-    known = np.asarray(categories)
-    if known.dtype.kind not in "biuf" or known.ndim != 1 or not 1 <= known.size <= MAX_BINS:
+    known = public_numbers(categories, "categories")
+    if known.ndim != 1 or not 1 <= known.size <= MAX_BINS:
         raise InvalidArray(f"categories must be from 1 to {MAX_BINS} numbers")
     if np.unique(known).size != known.size or (known.dtype.kind == "f" and not np.isfinite(known).all()):
         raise InvalidArray("categories must be finite and all different")

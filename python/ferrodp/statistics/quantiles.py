@@ -15,7 +15,7 @@ from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import bounds, budget
-from ferrodp.statistics._column import column, finite_floats
+from ferrodp.statistics._column import column, finite_floats, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -90,10 +90,7 @@ def private_quantile(
     below, above = ratio.denominator - ratio.numerator, ratio.numerator
     moved = ratio.denominator if spent.replaces else max(below, above)
     mechanism = ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
-    ordered = np.sort(finite_floats(array))
-    less = np.searchsorted(ordered, points, side="left")
-    more = array.size - np.searchsorted(ordered, points, side="right")
-    utilities = -np.abs(below * less - above * more).astype(np.float64)
+    utilities = _utilities(array, points, below, above)
     event = mechanism.event
     (source,) = spent.sources(event)
     return Estimate(
@@ -107,6 +104,16 @@ def private_quantile(
     )
 
 
+def _utilities(
+    array: npt.NDArray[Any], points: npt.NDArray[np.float64], below: int, above: int
+) -> npt.NDArray[np.float64]:
+    """Return −|below·#{x < c} − above·#{x > c}| for every candidate c."""
+    ordered = np.sort(finite_floats(array))
+    less = np.searchsorted(ordered, points, side="left")
+    more = array.size - np.searchsorted(ordered, points, side="right")
+    return np.asarray(-np.abs(below * less - above * more), np.float64)
+
+
 def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float64]:
     if (ends is None) == (candidates is None):
         raise InvalidParameter("exactly one of bounds and candidates must be given")
@@ -114,7 +121,7 @@ def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float6
         lower, upper = bounds(ends)
         count = _validate.count("num_candidates", number, minimum=2, maximum=MAX_CANDIDATES)
         return np.linspace(lower, upper, count)
-    points = np.asarray(candidates)
+    points = public_numbers(candidates, "candidates")
     if points.dtype.kind not in "iuf" or points.ndim != 1 or not 1 <= points.size <= MAX_CANDIDATES:
         raise InvalidArray(f"candidates must be from 1 to {MAX_CANDIDATES} numbers")
     points = points.astype(np.float64)

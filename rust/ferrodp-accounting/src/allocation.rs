@@ -12,8 +12,8 @@
 //!
 //! Given the past, `r_t` is largest in convex order at `|v_t| = 1`, where its law does not depend on the past. Going backward
 //! from the last step, every convex mean is largest if all `|v_t| = 1`: the `r_t` are then independent lognormals, of mean 1.
-//! This is the dominating pair of Feldman, Shenfeld, "Privacy amplification by random allocation", 2025, and of Chua et al.,
-//! "Balls-and-bins sampling for DP-SGD", AISTATS 2025.
+//! This is the dominating pair of Feldman, Shenfeld, "Privacy amplification by random allocation", NeurIPS 2025 (in
+//! arXiv:2502.08202v4 Theorem 3.1), and of Chua et al., "Balls-and-bins sampling for DP-SGD", AISTATS 2025, Theorem 1.
 //!
 //! `two` answers for `T = 2` by one integral; `grid` has two discrete laws that enclose that of `r̄` in convex order, for any
 //! `T`; `moment` bounds the Rényi divergence of the second direction. That of the first is a finite sum.

@@ -42,19 +42,22 @@ pub fn toss(
         return Err(Error::parameter("denominator", 0.0, "> 0"));
     }
     let gamma = Rational { numerator: Natural::new(u128::from(numerator)), denominator, exponent: 0 };
+    toss_by(&Keystream::new(isa, key), &gamma, coins, threads);
+    Ok(())
+}
+
+fn toss_by(keystream: &Keystream, gamma: &Rational, coins: &mut [u8], threads: NonZeroUsize) {
     // Words below `least` are heads, words above `most` tails.
     let (least, most) = gamma.at(256).exp_neg().leading_digits();
-    let keystream = Keystream::new(isa, key);
     blocks::for_each_block(coins, WORK, threads, |start, block| {
-        each_word(&keystream, start, block, |index, word, coin: &mut u8| {
+        each_word(keystream, start, block, |index, word, coin: &mut u8| {
             let mut heads = word < least;
             if !heads & (word <= most) {
-                heads = exactly(&keystream, index, word, &gamma);
+                heads = exactly(keystream, index, word, gamma);
             }
             *coin = u8::from(heads);
         });
     });
-    Ok(())
 }
 
 /// Replaces every γ by 1 with probability `e^−γ`, and else by 0.
@@ -80,20 +83,23 @@ pub fn toss_each_widened(
     if !gammas.iter().all(|gamma| (0.0..f64::INFINITY).contains(gamma)) {
         return Err(Error::parameter("gamma", f64::NAN, "finite and >= 0"));
     }
-    let keystream = Keystream::new(isa, key);
+    toss_each_by(&Keystream::new(isa, key), gammas, threads, widening);
+    Ok(())
+}
+
+fn toss_each_by(keystream: &Keystream, gammas: &mut [f64], threads: NonZeroUsize, widening: f64) {
     blocks::for_each_block(gammas, WORK, threads, |start, block| {
         in_default_environment(|| {
-            each_word(&keystream, start, block, |index, word, gamma: &mut f64| {
+            each_word(keystream, start, block, |index, word, gamma: &mut f64| {
                 let heads = filtered(word, *gamma, widening).unwrap_or_else(|| {
                     let (mantissa, exponent) = split(*gamma);
                     let numerator = Natural::new(u128::from(mantissa));
-                    exactly(&keystream, index, word, &Rational { numerator, denominator: 1, exponent })
+                    exactly(keystream, index, word, &Rational { numerator, denominator: 1, exponent })
                 });
                 *gamma = f64::from(u8::from(heads));
             });
         });
     });
-    Ok(())
 }
 
 /// Decides by bounds in `f64`, or not.
@@ -186,6 +192,26 @@ mod tests {
                 assert!(filtered(word, gamma, 0.0).is_none_or(|found| found == heads));
             }
             assert!(seen.iter().all(|&n| n > 0), "{gamma}: {seen:?}");
+        }
+    }
+
+    /// Ties of 64 digits, which no draw shows: the further digits of coin `i` are zeros if `i` is even, else ones.
+    #[test]
+    fn each_coin_settles_ties_with_digits_of_its_own() {
+        for (numerator, denominator) in [(1_u64, 8_u64), (1, 1), (20, 1)] {
+            let gamma = Rational { numerator: Natural::new(u128::from(numerator)), denominator, exponent: 0 };
+            let (tie, most) = gamma.at(256).exp_neg().leading_digits();
+            assert_eq!(tie, most);
+            let keystream = Keystream::of_tape(move |stream, index| match (stream, index % 2) {
+                (0, _) => [tie; 2],
+                (_, 0) => [0; 2],
+                _ => [u64::MAX; 2],
+            });
+            let (mut coins, mut gammas) = (vec![7; 3000], vec![numerator as f64 / denominator as f64; 3000]);
+            toss_by(&keystream, &gamma, &mut coins, ONE);
+            toss_each_by(&keystream, &mut gammas, ONE, 0.0);
+            assert!(coins.iter().enumerate().all(|(i, &coin)| coin == u8::from(i % 2 == 0)), "{numerator}");
+            assert!(coins.iter().zip(&gammas).all(|(&a, &b)| f64::from(a) == b), "{numerator}");
         }
     }
 

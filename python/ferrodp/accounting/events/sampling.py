@@ -147,8 +147,8 @@ class RandomAllocationEvent(PrivacyEvent):
 
     Notes
     -----
-    Feldman, Shenfeld, "Privacy amplification by random allocation", 2025; Chua et al., "Balls-and-bins sampling for
-    DP-SGD", AISTATS 2025.
+    Feldman, Shenfeld, "Privacy amplification by random allocation", NeurIPS 2025; Chua et al., "Balls-and-bins sampling
+    for DP-SGD", AISTATS 2025.
     """
 
     kind: ClassVar[str] = "random_allocation"

@@ -113,12 +113,12 @@ def _poisson(event: PoissonSampledEvent) -> PrivacyEvent:
     inner = _about_one_sample(event.event)
     if inner is None:
         return NOTHING
+    if inner is event.event and not isinstance(inner, PoissonSampledEvent):
+        return event
     probability = Fraction(event.sampling_probability)
     while isinstance(inner, PoissonSampledEvent):
         probability *= Fraction(inner.sampling_probability)
         inner = inner.event
-    if inner is event.event:
-        return event
     return PoissonSampledEvent(sampling_probability=probability, event=inner)  # type: ignore[arg-type]  # rounds up
 
 
@@ -191,6 +191,8 @@ def _counted(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
 
 def _about_one_sample(event: PrivacyEvent) -> PrivacyEvent | None:
     """Return the single event that says what is released about one sample, or None for nothing."""
+    if type(event) not in _RULES and not isinstance(event, (SelfComposedEvent, ComposedEvent)):
+        return event
     parts = _counted(event)
     if not parts:
         return None

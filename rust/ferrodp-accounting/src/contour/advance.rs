@@ -16,6 +16,8 @@
 use super::complex::{Complex, exp_m1};
 use super::quadrature::Tilted;
 use crate::functions::UNIT;
+use ferrodp_core::Isa;
+use ferrodp_core::isa::Kind;
 
 /// Nodes treated together; the order of additions depends on it.
 const LANES: usize = 4;
@@ -68,8 +70,25 @@ impl Sweep {
         (self.lanes.len() + LANES + 4) as f64 * UNIT
     }
 
-    /// Writes S(jh) for `j = first, first + 1, …` to `sums`.
-    pub(super) fn advance(&self, first: usize, sums: &mut [Complex]) {
+    /// Writes S(jh) for `j = first, first + 1, …` to `sums`: the same bits on every [`Isa`].
+    pub(super) fn advance_on(&self, isa: Isa, first: usize, sums: &mut [Complex]) {
+        match isa.kind() {
+            // SAFETY: only `isa.rs` can make an `Isa`, and only of a kind the CPU has reported.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 | Kind::Avx512 => unsafe { self.advance_avx2(first, sums) },
+            _ => self.advance(first, sums),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn advance_avx2(&self, first: usize, sums: &mut [Complex]) {
+        self.advance(first, sums);
+    }
+
+    /// The one body.
+    #[inline(always)]
+    fn advance(&self, first: usize, sums: &mut [Complex]) {
         for (number, block) in sums.chunks_mut(self.block).enumerate() {
             let mut totals = [[[0.0; LANES]; 2]; MAX_BLOCK];
             let tau = (first + number * self.block) as f64 * self.step;
@@ -89,7 +108,7 @@ fn fold(total: &[f64; LANES]) -> f64 {
 
 impl Lane {
     /// Adds this lane's part of the sums from `tau` on.
-    #[inline]
+    #[inline(always)]
     fn advance(&self, tau: f64, totals: &mut [[[f64; LANES]; 2]]) {
         let start: [Complex; LANES] = core::array::from_fn(|i| exp_m1((-tau * self.log[1][i], tau * self.log[0][i])));
         let mut state = [start.map(|z| z.0), start.map(|z| z.1)];

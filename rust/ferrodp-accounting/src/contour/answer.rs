@@ -1,11 +1,11 @@
 //! From a composition to certified δ(ε) and ε(δ), one direction at a time.
 
 use super::composition::{Composition, Direction};
-use super::cut::{self, Cut};
+use super::cut::{self, Cut, Floors};
 use super::invert::invert;
 use super::line::{Line, LogDelta, Plan, log_chernoff, log_mgf_upper, rounded_contour};
 use super::path::round_to_bits;
-use super::saddle;
+use super::saddle::Curve;
 use super::single;
 use crate::functions::{RELATIVE_ERROR, UNIT, exp, ln};
 use core::f64::consts::PI;
@@ -69,15 +69,15 @@ struct Place {
 }
 
 impl Problem {
-    /// Decides on a cut for δ(ε) near `place`: whether the tail matters beyond the saddle.
-    fn new(composition: &Composition, direction: Direction, place: &Place) -> (Self, bool) {
+    /// Decides on a cut for δ(ε) near `place`: whether the tail matters beyond the saddle. `curve` is that of the whole.
+    fn new(composition: &Composition, curve: &mut Curve, direction: Direction, place: &Place) -> (Self, bool) {
         let uncut = Self { composition: composition.clone(), direction, cut: None };
         if direction == Direction::Add || composition.sampled.is_empty() {
             return (uncut, false);
         }
-        let cut = Cut::new(composition, place.epsilon, place.log_delta, false, cut::SPARE);
-        let with = saddle::cumulants(&cut.composition, direction, FARTHER * place.c).value;
-        let without = saddle::cumulants(composition, direction, FARTHER * place.c).value;
+        let cut = Cut::new(composition, None, place.epsilon, place.log_delta, cut::SPARE);
+        let with = Curve::new(&cut.composition, direction).cumulants(FARTHER * place.c).value;
+        let without = curve.cumulants(FARTHER * place.c).value;
         (uncut, without - with > HEAVY)
     }
 
@@ -88,10 +88,10 @@ impl Problem {
     /// Returns a line suited to values near `place`: with as few nodes as aliasing allows.
     ///
     /// Aliasing wants `2πc/h ≥ SPARE − ln δ` from below, and from above `2π(c' − c)/h ≥ SPARE + ln(Chernoff bound at c') − ln δ`, with some c' where K has not
-    /// yet exploded. Where it explodes right after the saddle, a line to the left of it is the better one.
-    fn line(&self, place: &Place) -> Line {
+    /// yet exploded. Where it explodes right after the saddle, a line to the left of it is the better one. `curve` is that of
+    /// [`Problem::contour`].
+    fn line(&self, place: &Place, curve: &mut Curve) -> Line {
         const FACTORS: [f64; 8] = [0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.3, 2.0];
-        let mut curve = saddle::Curve::new(self.contour(), self.direction);
         let needs = FACTORS.map(|factor| {
             let c = rounded_contour(place.c * factor);
             let log_mgf = if factor == 1.0 { place.log_mgf } else { curve.cumulants(c).value };
@@ -145,11 +145,12 @@ impl Problem {
 
     /// Cuts the tail for δ(ε) and returns the bounds on its logarithm; `place` is a first idea of it.
     fn with_cut(&mut self, composition: &Composition, epsilon: f64, mut place: Place) -> Certified {
-        let mut best = self.with_cut_of(composition, epsilon, &mut place, cut::SPARE);
+        let floors = Floors::new(composition);
+        let mut best = self.with_cut_of(composition, &floors, epsilon, &mut place, cut::SPARE);
         let mut spare = cut::SPARE;
         while best.loses_digits(best.upper - best.lower) && spare > cut::LEAST_SPARE {
             spare -= FEWER;
-            let found = self.with_cut_of(composition, epsilon, &mut place, spare);
+            let found = self.with_cut_of(composition, &floors, epsilon, &mut place, spare);
             if found.upper - found.lower >= best.upper - best.lower {
                 break;
             }
@@ -158,21 +159,33 @@ impl Problem {
         best
     }
 
-    fn with_cut_of(&mut self, composition: &Composition, epsilon: f64, place: &mut Place, spare: f64) -> Certified {
-        for _ in 0..5 {
-            let cut = Cut::new(composition, epsilon, place.log_delta, true, spare);
-            let found = place_of_epsilon(&cut.composition, self.direction, epsilon);
+    fn with_cut_of(
+        &mut self,
+        composition: &Composition,
+        floors: &Floors,
+        epsilon: f64,
+        place: &mut Place,
+        spare: f64,
+    ) -> Certified {
+        let mut tries = 5;
+        loop {
+            let cut = Cut::new(composition, Some(floors), epsilon, place.log_delta, spare);
+            let mut curve = Curve::new(&cut.composition, self.direction);
+            let found = place_of_epsilon(&mut curve, epsilon);
             let (least, _) = cut.remainder(epsilon);
-            self.cut = Some(cut);
             let log_delta = found.log_delta.max(ln(least));
             let settled = log_delta > place.log_delta - 3.0;
             *place = Place { log_delta, ..found };
-            if settled {
-                break;
+            tries -= 1;
+            if settled || tries == 0 {
+                let grids = curve.into_grids();
+                let cut = cut.certify(composition);
+                self.cut = Some(cut);
+                let mut curve = Curve::with_grids(self.contour(), self.direction, grids);
+                let line = self.line(place, &mut curve);
+                return self.certified(&line, self.log_delta(&line, epsilon));
             }
         }
-        let line = self.line(place);
-        self.certified(&line, self.log_delta(&line, epsilon))
     }
 
     fn invert(&self, line: &Line, start: f64, ceiling: f64, log_delta: f64) -> Certified {
@@ -203,21 +216,21 @@ const FARTHER: f64 = 1.5;
 /// Width of an interval, relative for ε and absolute for ln δ, for which no better line is sought.
 const ENOUGH: f64 = 1e-8;
 
-/// Returns the place of δ(ε) on the contour of `composition`.
-fn place_of_epsilon(composition: &Composition, direction: Direction, epsilon: f64) -> Place {
-    let (c, k) = saddle::for_epsilon(composition, direction, epsilon);
+/// Returns the place of δ(ε) on the contour that `curve` belongs to.
+fn place_of_epsilon(curve: &mut Curve, epsilon: f64) -> Place {
+    let (c, k) = curve.for_epsilon(epsilon);
     // The Chernoff bound with the prefactor of the saddle point approximation.
     let guess = log_chernoff(c, k.value, epsilon) - 0.5 * ln(2.0 * PI * (c * c * k.curvature + 1.0));
     Place { epsilon, log_delta: guess.min(-1e-3), c, log_mgf: k.value }
 }
 
 /// Returns the place where the Chernoff bound is δ, or that of ε = 0.
-fn place_of_log_delta(composition: &Composition, direction: Direction, log_delta: f64) -> Place {
-    let (c, epsilon, k) = saddle::for_log_delta(composition, direction, log_delta);
+fn place_of_log_delta(curve: &mut Curve, log_delta: f64) -> Place {
+    let (c, epsilon, k) = curve.for_log_delta(log_delta);
     if epsilon > 0.0 {
         return Place { epsilon, log_delta, c, log_mgf: k.value };
     }
-    let place = place_of_epsilon(composition, direction, 0.0);
+    let place = place_of_epsilon(curve, 0.0);
     Place { log_delta: place.log_delta.min(log_delta), ..place }
 }
 
@@ -241,12 +254,13 @@ pub fn log_delta_bounds(composition: &Composition, direction: Direction, epsilon
 
 /// Returns bounds on ln δ(ε) as the contour has them.
 pub(super) fn log_delta_by_contour(composition: &Composition, direction: Direction, epsilon: f64) -> Certified {
-    let place = place_of_epsilon(composition, direction, epsilon);
-    let (mut problem, heavy) = Problem::new(composition, direction, &place);
+    let mut curve = Curve::new(composition, direction);
+    let place = place_of_epsilon(&mut curve, epsilon);
+    let (mut problem, heavy) = Problem::new(composition, &mut curve, direction, &place);
     if heavy {
         return problem.with_cut(composition, epsilon, place);
     }
-    let line = problem.line(&place);
+    let line = problem.line(&place, &mut curve);
     let best = problem.certified(&line, problem.log_delta(&line, epsilon));
     if !problem.can_be_cut() || best.upper - best.lower <= ENOUGH {
         return best;
@@ -286,7 +300,8 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
     if composition.unanswered {
         return Certified { upper: f64::INFINITY, ..Certified::exactly(0.0) };
     }
-    let mut place = place_of_log_delta(composition, direction, log_delta);
+    let mut curve = Curve::new(composition, direction);
+    let mut place = place_of_log_delta(&mut curve, log_delta);
     if let Some(step) = single::only_step(composition) {
         let curve = |epsilon: f64| step.log_delta_of_one(direction, epsilon);
         let (lower, upper, found) = invert(curve, place.epsilon, f64::INFINITY, log_delta);
@@ -295,7 +310,7 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
             return Certified { lower, upper, ..closed_form(composition, found) };
         }
     }
-    let (mut problem, heavy) = Problem::new(composition, direction, &place);
+    let (mut problem, heavy) = Problem::new(composition, &mut curve, direction, &place);
     let ceiling = if direction == Direction::Add && composition.gaussian == 0.0 {
         composition.extreme_loss()
     } else {
@@ -304,7 +319,7 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
     place.epsilon = place.epsilon.min(ceiling);
     let mut best = Certified { upper: f64::INFINITY, ..Certified::exactly(0.0) };
     if !heavy {
-        best = problem.invert(&problem.line(&place), place.epsilon, ceiling, log_delta);
+        best = problem.invert(&problem.line(&place, &mut curve), place.epsilon, ceiling, log_delta);
         // A saddle held back by the tail shows in the digits that are lost.
         if !problem.can_be_cut() || best.upper - best.lower <= ENOUGH * best.upper {
             return best;
@@ -318,27 +333,30 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
     let mut floor = 0.0;
     let mut lines = 0;
     let mut spare = cut::SPARE;
+    let floors = Floors::new(composition);
     for _ in 0..60 {
-        let cut = Cut::new(composition, at, log_delta, true, spare);
+        let cut = Cut::new(composition, Some(&floors), at, log_delta, spare);
         let (least, _) = cut.remainder(at);
         let left = exp(log_delta) - least;
+        let mut curve = Curve::new(&cut.composition, direction);
         if left > 0.0 {
-            place = place_of_log_delta(&cut.composition, direction, ln(left));
+            place = place_of_log_delta(&mut curve, ln(left));
             if place.epsilon < 0.8 * at && place.epsilon >= floor {
                 at = place.epsilon;
                 continue;
             }
         } else {
-            place = place_of_epsilon(&cut.composition, direction, at);
+            place = place_of_epsilon(&mut curve, at);
         }
         place.log_delta = place.log_delta.max(log_delta - 1.0);
         place.epsilon = place.epsilon.min(at);
-        problem.cut = Some(cut);
-        let line = problem.line(&place);
+        let grids = curve.into_grids();
+        problem.cut = Some(cut.certify(composition));
+        let line = problem.line(&place, &mut Curve::with_grids(problem.contour(), direction, grids));
         let found = problem.invert(&line, place.epsilon, 1.05 * at + 0.5 / line.c, log_delta);
         best = Certified { lower: found.lower.max(best.lower), upper: found.upper.min(best.upper), ..found };
         lines += 1;
-        if lines == MOST_LINES || best.upper.is_finite() && best.upper - best.lower <= 1e-9 * best.upper {
+        if lines == MOST_LINES || best.upper.is_finite() && best.upper - best.lower <= ENOUGH * best.upper {
             break;
         }
         if found.upper == f64::INFINITY {

@@ -39,8 +39,29 @@ pub(super) struct Cut {
     mass: (f64, f64),
     /// Bound on their relative errors.
     error: f64,
-    /// `(t, ln of the bound on U without its factor e^{ε(1 + t)})`.
+    /// `t`, if some B lies where losses are large enough.
+    exponent: Option<f64>,
+    /// `(t, ln of the bound on U without its factor e^{ε(1 + t)})`, once it was asked for.
     chernoff: Option<(f64, f64)>,
+}
+
+/// What is known about how small losses can be: `(t, ln Π E_Q[r^{−t}])` for some t, without proof.
+#[derive(Clone, Debug)]
+pub(super) struct Floors(Vec<(f64, f64)>);
+
+impl Floors {
+    pub(super) fn new(composition: &Composition) -> Self {
+        let mut curve = saddle::Curve::new(composition, Direction::Add);
+        let at = |k: u32| exp(f64::from(k) * 1.4);
+        Self((0..16).map(at).map(|t| (t, curve.value_if_cheap(t).min(log_worst(composition, t)))).collect())
+    }
+
+    /// Returns `(t, ℓ)` such that beyond `ln r = ℓ` the bound on U with exponent t is small enough, ℓ the least over some t.
+    fn saturation(&self, log_steps: f64, epsilon: f64, target: f64) -> Option<(f64, f64)> {
+        let level = |&(t, cumulant): &(f64, f64)| (t, epsilon + (cumulant + log_steps + epsilon - target) / t);
+        let finite = self.0.iter().map(level).filter(|(_, level)| level.is_finite());
+        finite.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
 }
 
 /// How small U is to be, relative to δ: e to minus this power; and least where more digits are lost than gained by that.
@@ -50,10 +71,17 @@ pub(super) const LEAST_SPARE: f64 = 9.0;
 impl Cut {
     /// Returns the cut that suits δ(ε) near `e^{log_delta}`: where mass ends, or before that, where losses are large enough anyway.
     ///
-    /// U is to be about `e^{−spare}` of δ.
-    pub(super) fn new(composition: &Composition, epsilon: f64, log_delta: f64, by_loss: bool, spare: f64) -> Self {
+    /// U is to be about `e^{−spare}` of δ, once [`Cut::certify`] has shown it; before, it has the bound `e^ε·Q[Aᶜ]`.
+    pub(super) fn new(
+        composition: &Composition,
+        floors: Option<&Floors>,
+        epsilon: f64,
+        log_delta: f64,
+        spare: f64,
+    ) -> Self {
         let target = log_delta - spare - ln(composition.sampled.len() as f64);
-        let saturated = if by_loss { saturation(composition, epsilon, target) } else { None };
+        let log_steps = ln(composition.num_steps());
+        let saturated = floors.and_then(|floors| floors.saturation(log_steps, epsilon, target));
         let mut cut = composition.clone();
         let mut chernoff_used = false;
         for (event, count) in &mut cut.sampled {
@@ -62,7 +90,7 @@ impl Cut {
             chernoff_used |= by_loss < by_mass;
             event.end = Some(by_mass.min(by_loss));
         }
-        let chernoff = saturated.filter(|_| chernoff_used).map(|(t, _)| (t, log_chernoff(composition, &cut, t)));
+        let exponent = saturated.filter(|_| chernoff_used).map(|(t, _)| t);
         let (mut logs, mut error) = ((0.0, 0.0), 0.0_f64);
         for (event, count) in &cut.sampled {
             let (p, q, relative) = event.cut_mass();
@@ -71,7 +99,13 @@ impl Cut {
             error = error.max(relative);
         }
         let error = error + (40.0 + cut.sampled.len() as f64) * UNIT;
-        Self { composition: cut, mass: (-expm1(-logs.0), -expm1(-logs.1)), error, chernoff }
+        Self { composition: cut, mass: (-expm1(-logs.0), -expm1(-logs.1)), error, exponent, chernoff: None }
+    }
+
+    /// Proves the bound on U, for the composition that was cut.
+    pub(super) fn certify(mut self, composition: &Composition) -> Self {
+        self.chernoff = self.exponent.map(|t| (t, log_chernoff(composition, &self.composition, t)));
+        self
     }
 
     /// Returns bounds on `∫_Aᶜ (P − e^ε Q)₊`.
@@ -92,22 +126,6 @@ impl Cut {
         let upper = difference + slack + unsaturated * 1.001;
         ((difference - slack).max(0.0), if upper < most { upper.max(0.0) } else { most })
     }
-}
-
-/// Returns `(t, ℓ)` such that beyond `ln r = ℓ` the bound on U with exponent t is small enough, ℓ the least over some t.
-fn saturation(composition: &Composition, epsilon: f64, target: f64) -> Option<(f64, f64)> {
-    let steps = ln(composition.num_steps());
-    let mut best: Option<(f64, f64)> = None;
-    let mut curve = saddle::Curve::new(composition, Direction::Add);
-    for k in 0..16 {
-        let t = exp(f64::from(k) * 1.4);
-        let cumulant = curve.value_if_cheap(t).min(log_worst(composition, t));
-        let level = epsilon + (cumulant + steps + epsilon - target) / t;
-        if level.is_finite() && best.is_none_or(|(_, least)| level < least) {
-            best = Some((t, level));
-        }
-    }
-    best
 }
 
 /// Returns `ln` of `Σ count·E_Q[r^{−t}; x > B]·Π E_Q[r^{−t}]`, rounded up.

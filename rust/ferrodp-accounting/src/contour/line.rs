@@ -3,11 +3,13 @@
 use super::advance::{Sweep, exponential_error};
 use super::complex::{Complex, ln_1p_complex, modulus};
 use super::composition::{Composition, Direction};
+use super::envelope::envelope;
 use super::path::round_to_bits;
-use super::quadrature::{Tilted, log_envelope, tilted};
+use super::quadrature::{Tilted, tilted};
 use super::smoothing::{Smoothing, Transform};
 use crate::functions::{UNIT, atan2, exp, expm1, ln, ln_1p};
 use core::f64::consts::PI;
+use ferrodp_core::Isa;
 
 /// `K(c + iτⱼ)` at `τⱼ = jh`, for one direction, one `c` and one `h`.
 #[derive(Clone, Debug)]
@@ -104,15 +106,24 @@ fn nodes(composition: &Composition, direction: Direction, c: f64, digits: f64) -
     Nodes { events, log_mgf, error }
 }
 
-/// Returns how small quadrature errors are made, as `−ln`: `count` of them add up.
-fn digits(composition: &Composition) -> f64 {
-    (ln(composition.num_steps().max(1.0)) + 38.0).min(80.0)
+/// Returns how small quadrature errors are made, as `−ln`: `count` of them add up. Those of rounding add up over events.
+pub(super) fn digits(composition: &Composition) -> f64 {
+    (ln(composition.num_steps().max(1.0)) + 38.0 - ln(composition.sampled.len().max(1) as f64)).min(80.0)
 }
 
-/// Returns an upper bound on `K(c)`.
+/// Returns how small quadrature errors are made where only a bound is wanted that is good to 10⁻⁴.
+pub(super) fn rough_digits(composition: &Composition) -> f64 {
+    (ln(composition.num_steps().max(1.0)) + 12.0).min(80.0)
+}
+
+/// Returns an upper bound on `K(c)`, some 10⁻⁴ above it.
 pub(super) fn log_mgf_upper(composition: &Composition, direction: Direction, c: f64) -> f64 {
-    let nodes = nodes(composition, direction, c, digits(composition));
-    nodes.log_mgf + nodes.error
+    let mut found = nodes(composition, direction, c, rough_digits(composition));
+    // High powers below 0 grow so much off the real axis that few digits are none.
+    if found.error.is_nan() || found.error > 1e-3 {
+        found = nodes(composition, direction, c, digits(composition));
+    }
+    found.log_mgf + found.error
 }
 
 impl Line {
@@ -137,6 +148,7 @@ impl Line {
             smoothed: None,
             rivals,
         };
+        let isa = Isa::best();
         let mut length = 16;
         let mut sums = Vec::new();
         loop {
@@ -144,7 +156,7 @@ impl Line {
             let mut chunk = vec![Accumulated::default(); length];
             sums.resize(length, (0.0, 0.0));
             for ((event, sweep), (_, count)) in events.iter().zip(&sweeps).zip(&composition.sampled) {
-                sweep.advance(first, &mut sums);
+                sweep.advance_on(isa, first, &mut sums);
                 let per_tau = event.rounding + event.first_moment * (exponential_error(block) + sweep.summation());
                 for (index, (value, sum)) in chunk.iter_mut().zip(&sums).enumerate() {
                     let tau = (first + index) as f64 * step;
@@ -159,8 +171,10 @@ impl Line {
             let last = &line.values[line.values.len() - 1];
             let done = ln(last.amplitude.max(last.cap) * tau / step) < plan.log_tolerance;
             if done || line.values.len() >= max_nodes {
-                line.log_envelope = envelope(composition, direction, c, digits, tau, &events);
-                if line.log_truncation() < plan.log_tolerance + 1.0 {
+                line.log_envelope = 0.0;
+                let enough = plan.log_tolerance + 1.0 - line.log_truncation();
+                line.log_envelope = envelope(composition, direction, c, tau, &events, enough);
+                if line.log_envelope < enough {
                     return line;
                 }
                 if line.values.len() >= max_nodes {
@@ -365,25 +379,4 @@ impl Accumulated {
             cap: exp(self.log_cap + plain.0 * (1.0 - 1e-12)) / size * 1.000_001,
         }
     }
-}
-
-/// Returns a bound on `ln |e^{K(c + iτ') − K(c)}|` for all `τ' ≥ τ`.
-fn envelope(composition: &Composition, direction: Direction, c: f64, digits: f64, tau: f64, events: &[Tilted]) -> f64 {
-    let mut total = -0.5 * composition.gaussian * tau * tau * (1.0 - 1e-12);
-    for ((event, count), nodes) in composition.sampled.iter().zip(events) {
-        let power = direction.power(c);
-        // Near the real axis arg r ≈ y·ln'r, which balances y²/2σ² at y = τσ²·E[ln'r]; larger deviations ask for less.
-        let mut y = (tau * nodes.mean_argument / nodes.height * event.variance).min(nodes.height);
-        let mut best = 0.0_f64;
-        for _ in 0..6 {
-            let found = log_envelope(event, power, digits, tau, y, nodes);
-            if found >= best && best < 0.0 {
-                break;
-            }
-            best = best.min(found);
-            y *= 0.6;
-        }
-        total += count * best;
-    }
-    total
 }

@@ -11,8 +11,9 @@
 //! - `|dx/dt|` rises with t and is at most `a·min(1, e^t)`.
 
 use super::complex::{Complex, polar};
-use super::ratio::{Height, LogRatio, Sampled};
+use super::ratio::{Height, LogRatio, Sampled, ln_1p_estimate};
 use crate::functions::{UNIT, atan2, cos, exp, ln, ln_1p, sincos, sqrt};
+use crate::lanes::Split;
 use core::f64::consts::PI;
 
 /// A curve and the step of its parameter.
@@ -159,6 +160,28 @@ impl Path {
         log_ratio.error += displacement * log_ratio.slope / variance;
         let error = (60.0 + 6.0 * (x * x + y * y) / variance) * UNIT + displacement * (x.abs() + y) / variance;
         Point { log_ratio, gaussian: (-0.5 * (x * x - y * y) / variance, -x * y / variance), measure, error }
+    }
+
+    /// Returns `ln r` and the logarithm of the weight at a node of a path on the real axis.
+    ///
+    /// To some 12 digits; `normalizer` is that of [`Path::log_normalizer`].
+    #[inline]
+    pub(super) fn real_point(&self, sampled: &Sampled, normalizer: f64, index: i64) -> (f64, f64) {
+        let parameter = index as f64 * self.step;
+        let (x, log_measure) = match &self.shape {
+            Shape::Straight(_) => (parameter, normalizer),
+            Shape::Bent { end, scale, .. } => {
+                let log = parameter.max(0.0) + ln_1p_estimate(Split::new(-parameter.abs()).exponential());
+                (end - scale * log, normalizer + parameter - log)
+            }
+        };
+        (sampled.log_real_ratio(x), log_measure - 0.5 * x * x / sampled.variance)
+    }
+
+    /// Returns the logarithm of the factor that all weights have on the real axis.
+    pub(super) fn log_normalizer(&self, sampled: &Sampled) -> f64 {
+        let scale = if let Shape::Bent { scale, .. } = self.shape { scale } else { 1.0 };
+        ln(self.normalizer(sampled) * scale)
     }
 
     /// Returns bounds for the nodes from `first` to `last`.

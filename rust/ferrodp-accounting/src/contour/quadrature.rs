@@ -69,9 +69,11 @@ const LARGE: f64 = 30.0;
 fn raw(sampled: &Sampled, power: f64, path: &Path, digits: f64) -> Raw {
     let support = Support::find(sampled, power, path, digits);
     let level = support.level;
+    let count: i64 = support.ranges.iter().map(|range| range.end - range.start).sum();
+    let column = || Vec::with_capacity(count as usize);
     let mut result = Raw {
-        weights: [Vec::new(), Vec::new()],
-        logs: [Vec::new(), Vec::new()],
+        weights: [column(), column()],
+        logs: [column(), column()],
         scale: level,
         sum: 0.0,
         sum_error: 0.0,

@@ -15,6 +15,7 @@
 
 use super::complex::{Complex, modulus};
 use crate::functions::{UNIT, atan2, exp, expm1, ln, ln_1p, sincos};
+use crate::lanes::Split;
 
 /// One Poisson-sampled Gaussian: noise multiplier and sampling probability, `0 < q < 1`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,6 +103,13 @@ impl Sampled {
         LogRatio { value, error: (90.0 + 12.0 * v.abs()) * UNIT * modulus(value), slope: 1.5 }
     }
 
+    /// Returns `ln r(x)` to some 12 digits.
+    #[inline]
+    pub(super) fn log_real_ratio(&self, x: f64) -> f64 {
+        let v = self.exponent(x);
+        if v > 300.0 { ln(self.q) + v } else { ln_1p_estimate(self.q * (Split::new(v).centered(v) + v)) }
+    }
+
     /// Returns `ln|r(x + iy)|` for `θ ≤ π/2`; the error of [`Sampled::log_ratio`] holds for it too.
     #[inline]
     pub(super) fn log_modulus(&self, x: f64, line: &Height) -> f64 {
@@ -118,4 +126,18 @@ impl Sampled {
         let (a, b) = (self.rest + scaled * line.cosine, scaled * line.sine);
         0.5 * ln(a * a + b * b)
     }
+}
+
+/// Returns `ln(1 + u)` to some 12 digits of itself.
+#[inline]
+pub(super) fn ln_1p_estimate(u: f64) -> f64 {
+    if u.abs() > 0.02 {
+        return ln_1p(u);
+    }
+    // Cut off after u⁷: 0.02⁷/8 < 2·10⁻¹³.
+    let mut series = 1.0 / 7.0;
+    for k in (1..7).rev() {
+        series = 1.0 / f64::from(k) - u * series;
+    }
+    u * series
 }

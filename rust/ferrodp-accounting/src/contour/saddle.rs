@@ -4,8 +4,10 @@ use super::composition::{Composition, Direction};
 use super::path::{Path, Rule, Shape};
 use super::quadrature::beyond_end;
 use super::ratio::Sampled;
+use super::real_sums::{Axis, Sums};
 use super::support::Support;
 use crate::functions::{exp, expm1, ln, ln_1p, sqrt};
+use ferrodp_core::Isa;
 
 /// The contour stays in this range: within it, `1 + c` is exact for `c` of 20 bits.
 const RANGE: (f64, f64) = (1e-9, 1e12);
@@ -23,13 +25,27 @@ pub(super) struct Curve<'a> {
     composition: &'a Composition,
     direction: Direction,
     grids: Vec<Grid>,
+    isa: Isa,
 }
+
+/// The logarithms that a curve has computed.
+pub(super) struct Grids(Vec<Grid>);
 
 impl<'a> Curve<'a> {
     pub(super) fn new(composition: &'a Composition, direction: Direction) -> Self {
         let sign = direction.power(1.0);
         let grids = composition.sampled.iter().map(|(event, _)| Grid::new(event, sign)).collect();
-        Self { composition, direction, grids }
+        Self { composition, direction, grids, isa: Isa::best() }
+    }
+
+    /// Returns what was computed of a curve, for [`Curve::with_grids`].
+    pub(super) fn into_grids(self) -> Grids {
+        Grids(self.grids)
+    }
+
+    /// Returns the curve of the same composition, wherever it is now.
+    pub(super) fn with_grids(composition: &'a Composition, direction: Direction, grids: Grids) -> Self {
+        Self { composition, direction, grids: grids.0, isa: Isa::best() }
     }
 
     /// Returns the cumulants of the whole composition at `c`.
@@ -38,7 +54,7 @@ impl<'a> Curve<'a> {
         let mut total = Cumulants { value: 0.5 * g * c * (1.0 + c), slope: g * (c + 0.5), curvature: g };
         let power = self.direction.power(c);
         for ((event, count), grid) in self.composition.sampled.iter().zip(&mut self.grids) {
-            let one = grid.cumulants(event, power).unwrap_or_else(|| of_event(event, power));
+            let one = grid.cumulants(self.isa, event, power).unwrap_or_else(|| of_event(event, power));
             total.value += count * one.value;
             total.slope += count * if self.direction == Direction::Remove { one.slope } else { -one.slope };
             total.curvature += count * one.curvature;
@@ -48,12 +64,66 @@ impl<'a> Curve<'a> {
 }
 
 impl Curve<'_> {
+    /// Returns the saddle of `K(c) − εc − ln c − ln(1 + c)`, and the cumulants there.
+    pub(super) fn for_epsilon(&mut self, epsilon: f64) -> (f64, Cumulants) {
+        self.root(|c, k| {
+            (k.slope - epsilon - 1.0 / c - 1.0 / (1.0 + c), k.curvature + 1.0 / (c * c) + 1.0 / ((1.0 + c) * (1.0 + c)))
+        })
+    }
+
+    /// Returns where the Chernoff bound on ε for `ln δ` is least, that bound, and the cumulants there.
+    ///
+    /// The bound is `N(c)/c` with `N(c) = K(c) − ln δ + c·ln c − (1 + c)·ln(1 + c)`, and `c²` times its derivative is `c·N′ − N`,
+    /// increasing.
+    pub(super) fn for_log_delta(&mut self, log_delta: f64) -> (f64, f64, Cumulants) {
+        let entropy = |c: f64| c * ln(c / (1.0 + c)) - ln_1p(c);
+        let (c, k) = self.root(|c, k| {
+            let numerator = k.value - log_delta + entropy(c);
+            let slope = k.slope + ln(c / (1.0 + c));
+            (c * slope - numerator, c * k.curvature + 1.0 / (1.0 + c))
+        });
+        (c, (k.value - log_delta + entropy(c)) / c, k)
+    }
+
+    /// Returns the root of an increasing function of `c`, by Newton steps in `ln c` within a shrinking bracket.
+    ///
+    /// Where a tail takes over, functions grow so steeply that Newton's steps creep: on the same side again and again, steps double.
+    fn root(&mut self, function: impl Fn(f64, &Cumulants) -> (f64, f64)) -> (f64, Cumulants) {
+        const ENOUGH: f64 = 0.01;
+        let (mut low, mut high) = (ln(RANGE.0), ln(RANGE.1));
+        let mut at = 1.0_f64;
+        let mut best = (exp(at), Cumulants::default());
+        let (mut least, mut previous) = (0.5 * ENOUGH, 0.0);
+        for _ in 0..80 {
+            let c = exp(at);
+            let k = self.cumulants(c);
+            let (value, slope) = function(c, &k);
+            let above = value > 0.0 || value.is_nan();
+            if above {
+                high = at;
+            } else {
+                low = at;
+                best = (c, k);
+            }
+            if high - low < ENOUGH {
+                break;
+            }
+            let side = if above { -1.0 } else { 1.0 };
+            least = if side == previous { 2.0 * least } else { 0.5 * ENOUGH };
+            previous = side;
+            let newton = (value / (slope * c)).abs();
+            let proposed = at + side * newton.clamp(least, 3.0_f64.max(least));
+            at = if proposed > low && proposed < high { proposed } else { 0.5 * (low + high) };
+        }
+        best
+    }
+
     /// Returns K(c), or infinity where it would take many nodes.
     pub(super) fn value_if_cheap(&mut self, c: f64) -> f64 {
         let power = self.direction.power(c);
         let mut total = 0.5 * self.composition.gaussian * c * (1.0 + c);
         for ((event, count), grid) in self.composition.sampled.iter().zip(&mut self.grids) {
-            match grid.cumulants(event, power) {
+            match grid.cumulants(self.isa, event, power) {
                 Some(one) => total += count * one.value,
                 None => return f64::INFINITY,
             }
@@ -66,20 +136,24 @@ impl Curve<'_> {
 struct Grid {
     path: Path,
     first: i64,
-    /// `ln r` and the logarithm of the weight.
-    nodes: Vec<(f64, f64)>,
+    last: i64,
+    axis: Axis,
 }
 
 /// The most nodes that are summed without asking which of them matter.
 const MOST: i64 = 300;
 
+/// By how much more the nodes reach than they have to, so that the next power finds them there.
+const AHEAD: i64 = 6;
+
 impl Grid {
     fn new(event: &Sampled, sign: f64) -> Self {
-        Self { path: Rule::coarse(event, sign, DIGITS).path(event, 0.0), first: 0, nodes: Vec::new() }
+        let path = Rule::coarse(event, sign, DIGITS).path(event, 0.0);
+        Self { path, first: 0, last: -1, axis: Axis::default() }
     }
 
     /// Returns the cumulants at a power, unless nodes are too many.
-    fn cumulants(&mut self, event: &Sampled, power: f64) -> Option<Cumulants> {
+    fn cumulants(&mut self, isa: Isa, event: &Sampled, power: f64) -> Option<Cumulants> {
         let reach = 9.0 * event.sigma;
         let (left, right) = if power > 0.0 {
             (reach, power + reach)
@@ -95,55 +169,34 @@ impl Grid {
             return None;
         }
         self.extend(event, first, last);
-        let nodes = &self.nodes[(first - self.first) as usize..=(last - self.first) as usize];
-        let highest = nodes.iter().map(|&(log, weight)| power * log + weight).fold(f64::NEG_INFINITY, f64::max);
-        let level = if highest < 1.0 { 0.0 } else { highest };
-        let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
-        for &(log, weight) in nodes {
-            let grown = power * log;
-            let tilted;
-            if level == 0.0 && grown < 30.0 {
-                let plain = exp(weight);
-                let added = plain * expm1(grown);
-                sum += added;
-                tilted = plain + added;
-            } else {
-                tilted = exp(grown + weight - level);
-                sum += tilted;
-            }
-            first += tilted * log;
-            second += tilted * log * log;
-        }
-        sum -= if level == 0.0 { beyond_end(event).0 } else { 0.0 };
-        let (mass, value) = if level == 0.0 { (1.0 + sum, ln_1p(sum)) } else { (sum, level + ln(sum)) };
+        let Sums { level, change, first, second } = self.axis.sums(isa, power);
+        let (mass, value) = if level == 0.0 {
+            let change = change - beyond_end(event).0;
+            (1.0 + change, ln_1p(change))
+        } else {
+            (change, level + ln(change))
+        };
         let slope = first / mass;
         Some(Cumulants { value, slope, curvature: (second / mass - slope * slope).max(0.0) })
     }
 
-    /// Makes sure that the nodes from `first` to `last` are there.
+    /// Makes sure that the nodes from `first` to `last` are there. Their order does not matter.
     fn extend(&mut self, event: &Sampled, first: i64, last: i64) {
-        let node = |index: i64| {
-            let point = self.path.point(event, index);
-            (point.log_ratio.value.0, point.gaussian.0 + ln(point.measure.0))
-        };
-        if self.nodes.is_empty() {
-            self.first = first;
+        if first >= self.first && last <= self.last {
+            return;
         }
-        if first < self.first {
-            let mut nodes: Vec<_> = (first..self.first).map(node).collect();
-            nodes.append(&mut self.nodes);
-            self.nodes = nodes;
-            self.first = first;
+        if self.first > self.last {
+            (self.first, self.last) = (first, first - 1);
         }
-        let end = self.first + self.nodes.len() as i64;
-        let added: Vec<_> = (end..=last).map(node).collect();
-        self.nodes.extend(added);
+        let from = if first < self.first { first - AHEAD } else { self.first };
+        let to = if last > self.last { last + AHEAD } else { self.last };
+        let missing = (from..self.first).chain(self.last + 1..=to);
+        let count = (to - from) - (self.last - self.first);
+        let path = &self.path;
+        let normalizer = path.log_normalizer(event);
+        self.axis.extend(missing.map(|index| path.real_point(event, normalizer, index)), count as usize);
+        (self.first, self.last) = (from, to);
     }
-}
-
-/// Returns the cumulants of the whole composition at `c`.
-pub(super) fn cumulants(composition: &Composition, direction: Direction, c: f64) -> Cumulants {
-    Curve::new(composition, direction).cumulants(c)
 }
 
 /// Quadrature errors are e to minus this.
@@ -175,62 +228,4 @@ fn of_event(event: &Sampled, power: f64) -> Cumulants {
     let (mass, value) = if support.level == 0.0 { (1.0 + sum, ln_1p(sum)) } else { (sum, support.level + ln(sum)) };
     let slope = first / mass;
     Cumulants { value, slope, curvature: (second / mass - slope * slope).max(0.0) }
-}
-
-/// Returns the saddle of `K(c) − εc − ln c − ln(1 + c)`, and the cumulants there.
-pub(super) fn for_epsilon(composition: &Composition, direction: Direction, epsilon: f64) -> (f64, Cumulants) {
-    root(composition, direction, |c, k| {
-        (k.slope - epsilon - 1.0 / c - 1.0 / (1.0 + c), k.curvature + 1.0 / (c * c) + 1.0 / ((1.0 + c) * (1.0 + c)))
-    })
-}
-
-/// Returns where the Chernoff bound on ε for `ln δ` is least, that bound, and the cumulants there.
-///
-/// The bound is `N(c)/c` with `N(c) = K(c) − ln δ + c·ln c − (1 + c)·ln(1 + c)`, and `c²` times its derivative is `c·N′ − N`, increasing.
-pub(super) fn for_log_delta(composition: &Composition, direction: Direction, log_delta: f64) -> (f64, f64, Cumulants) {
-    let entropy = |c: f64| c * ln(c / (1.0 + c)) - ln_1p(c);
-    let (c, k) = root(composition, direction, |c, k| {
-        let numerator = k.value - log_delta + entropy(c);
-        let slope = k.slope + ln(c / (1.0 + c));
-        (c * slope - numerator, c * k.curvature + 1.0 / (1.0 + c))
-    });
-    (c, (k.value - log_delta + entropy(c)) / c, k)
-}
-
-/// Returns the root of an increasing function of `c`, by Newton steps in `ln c` within a shrinking bracket.
-///
-/// Where a tail takes over, functions grow so steeply that Newton's steps creep: on the same side again and again, steps double.
-fn root(
-    composition: &Composition,
-    direction: Direction,
-    function: impl Fn(f64, &Cumulants) -> (f64, f64),
-) -> (f64, Cumulants) {
-    const ENOUGH: f64 = 0.01;
-    let (mut low, mut high) = (ln(RANGE.0), ln(RANGE.1));
-    let mut at = 1.0_f64;
-    let mut best = (exp(at), Cumulants::default());
-    let mut curve = Curve::new(composition, direction);
-    let (mut least, mut previous) = (0.5 * ENOUGH, 0.0);
-    for _ in 0..80 {
-        let c = exp(at);
-        let k = curve.cumulants(c);
-        let (value, slope) = function(c, &k);
-        let above = value > 0.0 || value.is_nan();
-        if above {
-            high = at;
-        } else {
-            low = at;
-            best = (c, k);
-        }
-        if high - low < ENOUGH {
-            break;
-        }
-        let side = if above { -1.0 } else { 1.0 };
-        least = if side == previous { 2.0 * least } else { 0.5 * ENOUGH };
-        previous = side;
-        let newton = (value / (slope * c)).abs();
-        let proposed = at + side * newton.clamp(least, 3.0_f64.max(least));
-        at = if proposed > low && proposed < high { proposed } else { 0.5 * (low + high) };
-    }
-    best
 }

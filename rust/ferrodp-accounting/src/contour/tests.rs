@@ -8,6 +8,7 @@ use super::line::{Line, LogDelta, Plan, log_mgf_upper};
 use super::quadrature::{Tilted, log_envelope, tilted};
 use super::ratio::Sampled;
 use crate::functions::{exp, lgamma, ln, ln_1p};
+use ferrodp_core::Isa;
 
 const SIGMAS: [f64; 6] = [0.2, 0.5, 1.0, 3.0, 30.0, 500.0];
 const PROBABILITIES: [f64; 5] = [1e-6, 1e-3, 0.1, 0.7, 0.999];
@@ -126,7 +127,12 @@ fn recurrences_stay_within_their_error() {
         for block in [1, 16, 64] {
             let sweep = Sweep::new(&nodes, 0.375, block);
             let mut sums = vec![(0.0, 0.0); 300];
-            sweep.advance(1, &mut sums);
+            sweep.advance_on(Isa::best(), 1, &mut sums);
+            for isa in Isa::available() {
+                let mut same = vec![(0.0, 0.0); 300];
+                sweep.advance_on(isa, 1, &mut same);
+                assert_eq!(sums, same);
+            }
             for (j, sum) in sums.iter().enumerate() {
                 let tau = 0.375 * (j + 1) as f64;
                 let exact = characteristic(&nodes, tau);

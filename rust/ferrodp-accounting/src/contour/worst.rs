@@ -3,7 +3,7 @@
 use super::answer::{Certified, delta_bounds, epsilon_bounds, log_delta_bounds};
 use super::composition::{Composition, Direction, Release};
 use super::line::{log_chernoff, log_mgf_upper, rounded_contour};
-use super::saddle;
+use super::saddle::Curve;
 use crate::functions::{UNIT, ln};
 use ferrodp_core::Error;
 use ferrodp_core::blocks::for_each_block;
@@ -65,7 +65,7 @@ fn addition_is_below(quantity: Quantity, composition: &Composition, point: f64, 
     if !(epsilon >= 0.0 && log_delta > f64::NEG_INFINITY) {
         return false;
     }
-    let (c, k) = saddle::for_epsilon(composition, Direction::Add, epsilon);
+    let (c, k) = Curve::new(composition, Direction::Add).for_epsilon(epsilon);
     let c = rounded_contour(c);
     // The estimate decides whether the bound is worth its price.
     log_chernoff(c, k.value, epsilon) < log_delta - 1e-3

@@ -38,8 +38,8 @@ pub(super) fn laplace(epsilon: f64, order: f64) -> Bounds {
 /// Returns the curve of mechanisms whose loss has a range of at most `ε`.
 ///
 /// `E_P[L] ≤ η − 1 − ln η`, `η = ε/(e^ε − 1)` (Dong, Durfee, Rogers, "Optimal differential privacy composition for exponential
-/// mechanisms", ICML 2020, Lemma 3.4), and by Hoeffding's lemma `ln E_P[e^{βL}] ≤ β·E_P[L] + β²ε²/8`, so that
-/// `ρ ≤ η − 1 − ln η + βε²/8` (Cesar, Rogers, "Bounding, concentrating, and truncating", ALT 2021, section 3); never more than `ε`.
+/// mechanisms", ICML 2020; attained on the two ends of the range), and by Hoeffding's lemma `ln E_P[e^{βL}] ≤ β·E_P[L] + β²ε²/8`, so that
+/// `ρ ≤ η − 1 − ln η + βε²/8` (Cesar, Rogers, "Bounding, concentrating, and truncating", ALT 2021, Lemmas 3.2 and 3.4); never more than `ε`.
 pub(super) fn bounded_range(epsilon: f64, order: f64) -> Bounds {
     if epsilon == 0.0 {
         return Bounds::ZERO;

@@ -1,0 +1,99 @@
+"""The demo paid from a ledger: which budget it has, and what is told of it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ferrodp.cli import _ledgers
+from ferrodp.cli._console import Console, Report, counted, rounded_up
+from ferrodp.errors import InvalidParameter, LedgerError
+
+if TYPE_CHECKING:
+    from ferrodp.budget import PrivacyLedger
+    from ferrodp.demo import Digits, Settings, Training
+    from ferrodp.demo._checkpoint import Checkpoint
+
+_SCOPE = "demo"
+
+
+def trained(
+    args: argparse.Namespace, settings: Settings, data: Digits, console: Console
+) -> tuple[Settings, Training, Report]:
+    """Train, or go on with a training; return it with its budget and what became of it."""
+    from ferrodp.demo import allowed_rounds
+    from ferrodp.demo._checkpoint import Checkpoint
+    from ferrodp.demo._paid import CHECKPOINT, PaidTraining
+
+    folder = Path(args.output)
+    scope = _SCOPE if args.scope is None else args.scope
+    checkpoint = Checkpoint.load(folder / CHECKPOINT)
+    if checkpoint is None and "://" not in args.ledger and not Path(args.ledger).exists():
+        allowed_rounds(settings)  # refuses a budget for no round before there is a file
+    with _opened(args.ledger, folder, checkpoint) as ledger:
+        settings = _with_budget(ledger, scope, settings, args)
+        paid = PaidTraining(ledger, scope, settings, data_seed=args.data_seed, folder=folder, checkpoint=checkpoint)
+        with console.progress("private rounds", paid.planned) as advance:
+            training = paid.train(data, advance)
+        return settings, training, _told(args.ledger, ledger, paid, training)
+
+
+def _opened(where: str, folder: Path, checkpoint: Checkpoint | None) -> PrivacyLedger:
+    """Open the ledger: where a training is continued, only one that paid for what was done."""
+    if checkpoint is None:
+        return _ledgers.opened(where, create=True)
+    try:
+        return _ledgers.opened(where, witness=checkpoint.head)
+    except LedgerError as error:
+        hint = f"{folder} holds a training that was paid before; begin another one with another --output"
+        raise LedgerError(f"{error} ({hint})") from error
+
+
+def _with_budget(ledger: PrivacyLedger, scope: str, settings: Settings, args: argparse.Namespace) -> Settings:
+    """Return the settings with the budget of the scope, which is made if it is not there."""
+    from ferrodp.demo import allowed_rounds
+
+    if scope not in ledger.scopes:
+        allowed_rounds(settings)
+        ledger.create(scope, epsilon=settings.epsilon, delta=settings.delta, measure="gdp")
+        return settings
+    report = ledger.report(scope)
+    epsilon, delta = float(report.epsilon), float(report.delta)
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        given = getattr(args, name)
+        if given is not None and given != value:
+            raise InvalidParameter(
+                f"--{name} must be left out or {value!r}, the budget of scope {scope!r}, got {given!r}; "
+                "'ferrodp ledger raise-cap' and 'lower-cap' change it"
+            )
+    return dataclasses.replace(settings, epsilon=epsilon, delta=delta)
+
+
+def _told(where: str, ledger: PrivacyLedger, paid: Any, training: Training) -> Report:
+    report = ledger.report(paid.scope)
+    return {
+        "where": _ledgers.shown(where),
+        "scope": paid.scope,
+        "measure": report.measure,
+        "relations": [paid.relation.value],
+        "resumed_after_round": paid.resumed or None,
+        "lost_charges": paid.lost,
+        "epsilon_spent": report.epsilon_spent,
+        "delta_spent": report.delta_spent,
+        "charges": report.held + report.armed + report.spent,
+        "refusal": training.refusal,
+        "head": str(ledger.head),
+    }
+
+
+def show(told: Report, console: Console) -> None:
+    """Print what the ledger says."""
+    if told["resumed_after_round"] is not None:
+        console.line(f"Continued after round {told['resumed_after_round']}.")
+    lost = f", {told['lost_charges']} of them for results that were lost" if told["lost_charges"] else ""
+    console.line(
+        f"Ledger {told['where']}, scope {told['scope']!r}: epsilon {rounded_up(told['epsilon_spent'])} is spent by "
+        f"{counted(told['charges'], 'charge')}{lost}."
+    )

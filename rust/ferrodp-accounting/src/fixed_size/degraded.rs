@@ -1,0 +1,1 @@
+//! Each term of the error budget, left out.
