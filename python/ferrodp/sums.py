@@ -143,7 +143,8 @@ class GridSum:
         InvalidArray
             If an array changed while it was being added: the sum's sensitivity is not certain any more.
         EntropyError
-            If the operating system gives no key; nothing was drawn, and the sum can still be released.
+            If the operating system gives no key; nothing was drawn, and the sum can still be released, with another
+            ticket if it needs one.
 
         Notes
         -----

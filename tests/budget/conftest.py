@@ -3,6 +3,8 @@
 import postgres_server
 import pytest
 
+from ferrodp.budget import _points
+
 _MISSING = "PostgreSQL is not installed (Debian: apt-get install postgresql): its tests were SKIPPED"
 _skipped = False
 
@@ -34,6 +36,22 @@ def database(server):
 def url(server, database):
     """The address of a ledger that is still to be made."""
     return server.url(database)
+
+
+@pytest.fixture
+def at_point(monkeypatch):
+    """A function that lets something happen, once, when a named point is reached."""
+
+    def arrange(point, action):
+        pending = [action]
+
+        def observer(name):
+            if name == point and pending:
+                pending.pop()()
+
+        monkeypatch.setattr(_points, "observer", observer)
+
+    return arrange
 
 
 def forget(server):

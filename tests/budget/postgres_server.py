@@ -4,6 +4,8 @@ Its programs are those of Debian's packages, or the folder that ``POSTGRESQL_BIN
 root lets the user ``postgres`` run them, which the packages make.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import pwd
@@ -12,10 +14,16 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ferrodp.budget import PrivacyLedger
 
 _ROOM = 2**30
-_ROLES = "local all locked_out scram-sha-256\nlocal all all trust\n"
+_ROLES = "local all locked_out scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
+_TABLES = "about", "head", "log", "scopes", "tickets"
 
 
 def programs() -> Path | None:
@@ -69,36 +77,94 @@ class Server:
     def url(self, database: str = "postgres", *, user: str = "postgres", options: str = "") -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}{options}"
 
-    def start(self) -> None:
-        """Start, and return when connections are taken."""
+    def start(self, *, hot_standby: bool = True) -> None:
+        """Start, and return when connections are taken, or for sure refused by a replica that is no `hot_standby`.
+
+        The server ends with the thread that starts it.
+        """
         settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "max_connections": "60"}
+        settings["hot_standby"] = "on" if hot_standby else "off"
         arguments = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = [*self._as_user, str(self._programs / "postgres"), "-D", str(self._data), *arguments]
         for _ in range(50):  # after a kill, an old backend may hold the shared memory for a moment
             with (self.folder / "log").open("ab") as log:
-                self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
-            if self._ready():
+                self._process = subprocess.Popen(
+                    command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+                )
+            if self._reaches("OK" if hot_standby else "REJECT"):
                 return
             time.sleep(0.1)
         raise RuntimeError((self.folder / "log").read_text()[-2000:])
 
-    def _ready(self) -> bool:
+    def _reaches(self, state: str) -> bool:
         import psycopg
 
         assert self._process is not None
         while self._process.poll() is None:
-            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url()):
+            if psycopg.pq.PGconn.ping(self.url().encode()) == psycopg.pq.Ping[state]:
                 return True
             time.sleep(0.05)
         return False
 
     def sql(self, text: str, database: str = "postgres") -> list[tuple[object, ...]]:
-        """Run statements as the superuser, each on its own."""
+        """Run statements as the superuser, several as one transaction."""
         import psycopg
 
-        with psycopg.connect(self.url(database), autocommit=True) as connection:
+        always = "&options=-c%20default_transaction_read_only%3Doff"
+        with psycopg.connect(self.url(database, options=always), autocommit=True) as connection:
             cursor = connection.execute(text)
             return cursor.fetchall() if cursor.description else []
+
+    def configure(self, setting: str, value: str | None) -> None:
+        """Change a setting of the running server, or take it back, and return when it is so for new sessions."""
+        self.sql(f"ALTER SYSTEM SET {setting} = {value}" if value is not None else f"ALTER SYSTEM RESET {setting}")
+        loaded = self.sql("SELECT pg_conf_load_time()")
+        self.sql("SELECT pg_reload_conf()")
+        while self.sql("SELECT pg_conf_load_time()") == loaded:
+            time.sleep(0.01)
+
+    def terminate(self, ledger: PrivacyLedger) -> None:
+        """End the session of a ledger, and return when it has ended."""
+        process = ledger._store._session.connection.info.backend_pid  # type: ignore[attr-defined]
+        self.sql(f"SELECT pg_terminate_backend({process}, 10000)")
+
+    def tables(self) -> dict[str, list[tuple[object, ...]]]:
+        """Return all that a ledger consists of."""
+        return {table: self.sql(f"SELECT * FROM ferrodp.{table}") for table in _TABLES}
+
+    def put_back(self, tables: dict[str, list[tuple[object, ...]]]) -> None:
+        """Make a ledger what it was before, as who restores a backup does."""
+        import psycopg
+
+        with psycopg.connect(self.url()) as connection:
+            connection.execute("ALTER TABLE ferrodp.log DISABLE TRIGGER ALL")
+            for table, rows in tables.items():
+                connection.execute(f"DELETE FROM ferrodp.{table}")
+                places = ", ".join(["%s"] * len(rows[0])) if rows else ""
+                for row in rows:
+                    connection.execute(f"INSERT INTO ferrodp.{table} VALUES ({places})", row)
+            connection.execute("ALTER TABLE ferrodp.log ENABLE ALWAYS TRIGGER log_is_append_only")
+
+    @contextlib.contextmanager
+    def replica(self, *, hot_standby: bool = True) -> Iterator[Server]:
+        """A second server that follows this one."""
+        other = Server.__new__(Server)
+        other._programs, other._as_user, other._process = self._programs, self._as_user, None
+        other.folder = Path(tempfile.mkdtemp(prefix="ferrodp-pg-", dir=self.folder))
+        owner = self.folder.stat()
+        os.chown(other.folder, owner.st_uid, owner.st_gid)
+        other._data = other.folder / "data"
+        try:
+            copy = ["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "-U", "postgres", "-h", str(self.folder)]
+            self._run("pg_basebackup", *copy, "-D", str(other._data))
+            other.start(hot_standby=hot_standby)
+            yield other
+        finally:
+            other.stop()
+
+    def promote(self) -> None:
+        """Let a replica take over."""
+        self._run("pg_ctl", "promote", "-D", str(self._data))
 
     def kill(self) -> None:
         """Let all its processes die at once, as in a crash."""

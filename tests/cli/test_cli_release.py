@@ -130,6 +130,7 @@ def test_the_report_says_what_it_cost(release: Callable[..., Any], updates: list
         "delta": 1e-6,
         "unit": "one input file",
         "neighboring_relations": ["add_or_remove_one", "replace_special"],
+        "ledger": None,
     }
 
 

@@ -60,9 +60,9 @@ def train_until(folder: Path, point: str, times: int) -> None:
     _points.observer = reached
     save, clipped_sum = Checkpoint.save, _paid.clipped_sum
 
-    def saving(self: Checkpoint, path: Path) -> None:
+    def saving(self: Checkpoint, path: Path, before: Checkpoint | None) -> None:
         reached("before saving")
-        save(self, path)
+        save(self, path, before)
         reached("after saving")
 
     class Watched:
@@ -220,21 +220,31 @@ def test_another_training_is_not_continued(tmp_path: Path) -> None:
         train(tmp_path, scope="other")
 
 
-def test_of_two_processes_that_continue_one_training_one_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("point", "error", "rule"),
+    [
+        ("before arming", TicketError, r"is (armed|spent); its cost is spent"),
+        ("after arming", FileRefused, "was changed by another process, which continues this training"),
+    ],
+)
+def test_of_two_processes_that_continue_one_training_one_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, error: type[Exception], rule: str
+) -> None:
     train(tmp_path, rounds=1)
-    checkpoint = (tmp_path / CHECKPOINT).read_bytes()
 
     def other_first(name: str) -> None:
-        if name == "before arming":
+        if name == point:
             monkeypatch.setattr(_points, "observer", lambda _: None)
-            train(tmp_path, rounds=2)
+            train(tmp_path, rounds=3)
 
     monkeypatch.setattr(_points, "observer", other_first)
-    with pytest.raises(TicketError, match=r"is (armed|spent); its cost is spent"):
-        train(tmp_path, rounds=2)
-    assert (tmp_path / CHECKPOINT).read_bytes() != checkpoint
+    with pytest.raises(error, match=rule):
+        train(tmp_path, rounds=3)
+    after, done = train(tmp_path, rounds=3)
     with PrivacyLedger.open(tmp_path / "budget.db") as ledger:
-        assert ledger.report("demo").epsilon_spent == ledger.odometer("demo").epsilon <= 3.0
+        assert ledger.report("demo").epsilon_spent <= 3.0
+        assert ledger.remaining_count("demo", GaussianEvent(noise_multiplier=3.3)) == ALLOWED - 3 - after.lost
+    assert (len(done.rounds), after.lost) == (3, int(point == "after arming"))
 
 
 @pytest.mark.parametrize(
@@ -270,7 +280,7 @@ def test_a_checkpoint_keeps_every_bit(tmp_path: Path) -> None:
     train(tmp_path, rounds=2)
     first = Checkpoint.load(tmp_path / CHECKPOINT)
     assert first is not None
-    first.save(tmp_path / "again")
+    first.save(tmp_path / "again", None)
     second = Checkpoint.load(tmp_path / "again")
 
     assert second is not None

@@ -207,6 +207,29 @@ def test_the_estimate_is_the_last_count_within_the_target(method):
     assert spent(config, left + 5).budget_remaining == 0.0
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("multiplier", "rate", "steps", "delta"),
+    [
+        (1e6, 1.0, 2**63 - 1, 1e-5),
+        (1e300, 1.0, 2**63 - 1, 1e-5),
+        (1.0, 1e-300, 5, 1e-5),
+        (1e-300, 1.0, 1, 1e-5),
+        (5.0, 1.0, 10, 1e-299),
+        (5.0, 1.0, 10, 1 - 2**-53),
+    ],
+)
+def test_extreme_configurations_have_an_answer(method, multiplier, rate, steps, delta):
+    config = DPConfig("gaussian", method, noise_multiplier=multiplier, sampling_rate=rate, target_delta=delta)
+    if not is_supported(config, Sampling.POISSON):
+        return
+
+    report = spent(config, steps)
+
+    assert 0.0 <= report.epsilon_spent <= math.inf
+    assert 0 <= report.estimated_rounds_left <= 2**63 - 1
+
+
 def test_nothing_costs_nothing():
     report = spent(DPConfig(target_epsilon=3.0), 0)
 

@@ -1,8 +1,10 @@
 """Group commit: whoever comes while a transaction is being written rides in the next one.
 
-Making a commit durable takes far longer than a reservation. One thread leads: it takes the queue, writes for all who
-wait, wakes them and hands the lead to the first who came meanwhile. Nobody is acknowledged before the commit is on the
-disk. There is no thread of our own, so nothing is lost in a fork and nothing runs at exit.
+Making a commit durable takes far longer than a reservation. Whoever finds the store free leads: it takes the queue,
+writes for all who wait, wakes them, and then the first who came meanwhile. Nobody is acknowledged before the commit is
+on the disk. There is no thread of our own, so nothing is lost in a fork and nothing runs at exit. A thread may be
+interrupted (Ctrl-C) anywhere: to lead is nothing but to hold the lock, which is freed whatever happens, and who was to
+be woken and was not looks for himself a moment later.
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ from ferrodp.errors import FerroError, LedgerError
 
 _Result = TypeVar("_Result")
 _LARGEST_BATCH = 1000
+_PATIENCE = 0.5
+"""Seconds after which a waiting thread looks for itself whether the store is free."""
+_UNKNOWN = "the ledger could not be written, or not for certain; what was asked for counts as spent"
 
 
 class _Request:
-    __slots__ = ("done", "error", "leads", "result", "woken", "work")
+    __slots__ = ("done", "error", "result", "woken", "work")
 
     def __init__(self, work: Callable[[Transaction], Any]) -> None:
         self.work = work
-        self.done = self.leads = False
+        self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
         self.woken = threading.Lock()
@@ -42,9 +47,7 @@ class GroupCommit:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._using = threading.Lock()
-        self._mutex = threading.Lock()
         self._queue: collections.deque[_Request] = collections.deque()
-        self._led = False
 
     def run(self, work: Callable[[Transaction], _Result]) -> _Result:
         """Return what `work` returns, as soon as its changes are durable.
@@ -55,17 +58,20 @@ class GroupCommit:
             If the outcome is unknown: what was asked for may have happened.
         """
         request = _Request(work)
-        with self._mutex:
-            self._queue.append(request)
-            if not self._led:
-                self._led = request.leads = True
         try:
-            if not request.leads:
-                request.woken.acquire()
-            if request.leads:
-                self._lead()
+            self._queue.append(request)
+            while not request.done:
+                if self._using.locked():
+                    request.woken.acquire(timeout=_PATIENCE)
+                else:
+                    with self._using:
+                        if not request.done:
+                            self._lead(request)
         finally:
-            self._leave(request)
+            if not request.done:  # interrupted while it waited: nobody wants it any more
+                with contextlib.suppress(ValueError):
+                    self._queue.remove(request)
+            self._pass_on()
         if request.error is not None:
             raise request.error
         return cast("_Result", request.result)
@@ -73,52 +79,58 @@ class GroupCommit:
     @contextlib.contextmanager
     def excluded(self) -> Iterator[None]:
         """Keep the store for this thread."""
-        with self._using:
-            yield
-
-    def _lead(self) -> None:
-        with self._mutex:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_BATCH))]
         try:
-            with self._using, self._store.writing() as transaction:
+            with self._using:
+                yield
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Wake the first who waits, if nobody uses the store."""
+        if self._queue and not self._using.locked():
+            with contextlib.suppress(IndexError, RuntimeError):  # it went, or is awake already
+                self._queue[0].woken.release()
+
+    def _lead(self, own: _Request) -> None:
+        """Serve one's own request and those in the queue. Whom an interrupted leader left out serves himself."""
+        batch = [own]
+        try:
+            with self._store.writing() as transaction:
+                self._take(batch)
                 for request in batch:
                     try:
                         request.result = request.work(transaction)
                     except FerroError as error:
                         request.error = error
             _points.reached("after the commit")
-        except BaseException as error:
+        except Exception as error:
+            self._take(batch)  # a disk that fails us fails those who wait, too
             for request in batch:
                 if request.error is None:  # each its own: a traceback belongs to one thread
                     request.error = _copied(error)
-            if not isinstance(error, Exception):
-                raise
+        except BaseException:  # Ctrl-C; without its traceback, whose frames hold locks until it is gone
+            for request in batch[1:]:
+                request.error = request.error or LedgerError(_UNKNOWN)
+            raise
         finally:
             for request in batch:
                 request.done = True
-                if not request.leads:
+                with contextlib.suppress(RuntimeError):  # it is awake already
                     request.woken.release()
 
-    def _leave(self, request: _Request) -> None:
-        """Pass the lead on, also if this thread was interrupted while it waited or led."""
-        with self._mutex:
-            if not request.leads:
-                if not request.done:  # interrupted: nobody waits for it any more
-                    with contextlib.suppress(ValueError):
-                        self._queue.remove(request)
+    def _take(self, batch: list[_Request]) -> None:
+        while self._queue and len(batch) < _LARGEST_BATCH:
+            try:
+                request = self._queue.popleft()
+            except IndexError:  # who was interrupted took his back
                 return
-            if request in self._queue:
-                self._queue.remove(request)
-            if self._queue:
-                self._queue[0].leads = True
-                self._queue[0].woken.release()
-            else:
-                self._led = False
+            if request is not batch[0]:
+                batch.append(request)
 
 
 def _copied(error: BaseException) -> BaseException:
     if isinstance(error, FerroError):
         return type(error)(*error.args)
-    copy = LedgerError("the ledger could not be written, or not for certain; what was asked for counts as spent")
+    copy = LedgerError(_UNKNOWN)
     copy.__cause__ = error
     return copy

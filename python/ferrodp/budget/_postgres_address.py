@@ -65,38 +65,34 @@ class Address:
         port = f":{given['port']}" if "port" in given else ""
         self.name = f"ledger on PostgreSQL (database {given.get('dbname', '')!r} at {host}{port})"
 
-    def connect(self) -> Any:
+    def connect(self, deadline: float, *, patient: bool) -> Any:
         """Return a connection in which every transaction begins and ends by a statement of ours.
 
-        No statement is prepared on the server: behind a pooler, the next transaction may meet another server process.
+        A server that is starting is waited for until `deadline`; one that does not answer, only by the `patient`. One
+        that answers and still does not let us in twice is not waited for. No statement is prepared on the server:
+        behind a pooler, the next transaction may meet another of its processes.
         """
-        try:
-            return self._driver.connect(**self._parameters, autocommit=True, prepare_threshold=None)
-        except (self._driver.Error, UnicodeError) as error:
-            raise LedgerError(f"{self.name} cannot be reached: {self._said(error)}; nothing was charged") from None
-
-    def connect_again(self, deadline: float) -> Any:
-        """Return a connection as soon as the server takes one, which is waited for until `deadline`.
-
-        A server that answers and still does not let us in twice is not waited for.
-        """
+        states = self._driver.pq.Ping
         pause, longest = _PAUSES
-        refused = False
+        before = None
         while True:
             try:
-                return self.connect()
-            except LedgerError:
-                answers = self._answers()
-                if (answers and refused) or time.monotonic() + pause > deadline:
-                    raise
-                refused = answers
+                return self._driver.connect(**self._parameters, autocommit=True, prepare_threshold=None)
+            except (self._driver.Error, UnicodeError) as error:
+                state = self._state()
+                waits = state == states.REJECT or (patient and state == states.NO_RESPONSE)
+                if not (waits or state == states.OK != before) or time.monotonic() + pause > deadline:
+                    raise LedgerError(
+                        f"{self.name} cannot be reached: {self._said(error)}; nothing was charged"
+                    ) from None
+                before = state
             time.sleep(pause)
             pause = min(2 * pause, longest)
 
-    def _answers(self) -> bool:
+    def _state(self) -> Any:
+        """Ask the server, without a password, whether it takes connections."""
         conninfo = self._driver.conninfo.make_conninfo(**self._parameters)
-        ping = self._driver.pq.PGconn.ping(conninfo.encode())
-        return bool(ping == self._driver.pq.Ping.OK)
+        return self._driver.pq.PGconn.ping(conninfo.encode())
 
     def _said(self, error: Exception) -> str:
         """Return what a failed attempt says, unless it quotes a secret."""

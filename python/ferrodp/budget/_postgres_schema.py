@@ -40,11 +40,20 @@ _APPEND_ONLY = (
     "ALTER TABLE log ENABLE ALWAYS TRIGGER log_is_append_only",
     "ALTER TABLE head SET (fillfactor = 10)",
 )
-_SHAPE = (
-    "SELECT count(*) FILTER (WHERE relpersistence = 'p' AND relkind = 'r'), (SELECT count(*) FROM pg_trigger "
-    "WHERE tgrelid = to_regclass('ferrodp.log') AND tgname = 'log_is_append_only' AND tgenabled = 'A') "
-    "FROM pg_class WHERE oid = ANY (ARRAY[to_regclass('ferrodp.head'), to_regclass('ferrodp.log'), "
-    "to_regclass('ferrodp.scopes'), to_regclass('ferrodp.tickets'), to_regclass('ferrodp.about')])"
+# Of the catalogs only their tables are asked: functions such as to_regclass may answer from before a lock was granted.
+_THERE = "SELECT count(*) FROM pg_namespace WHERE nspname = 'ferrodp'"
+_RELATIONS = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'ferrodp'"
+_MARKED = (
+    f"SELECT count(*) FROM {_RELATIONS} JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relname = 'about' "
+    "AND a.attname = ANY (ARRAY['single', 'application', 'format', 'identity']) AND c.relkind = 'r'"
+)
+_TABLES_THERE = (
+    f"SELECT count(*) FROM {_RELATIONS} WHERE c.relname = ANY (ARRAY['head', 'log', 'scopes', 'tickets', 'about']) "
+    "AND c.relkind = 'r' AND c.relpersistence = 'p'"
+)
+_TRIGGERS_THERE = (
+    f"SELECT count(*) FROM {_RELATIONS} JOIN pg_trigger t ON t.tgrelid = c.oid WHERE c.relname = 'log' "
+    "AND t.tgname = 'log_is_append_only' AND t.tgenabled = 'A'"
 )
 
 
@@ -73,11 +82,11 @@ def inspect(connection: Any, name: str, *, create: bool, milliseconds: int) -> s
     connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
     connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
     refuse_forgetful(connection.execute(DURABILITY).fetchone(), name)
-    if not _exists(connection):
+    if not _count(connection, _THERE):
         if not create:
             raise LedgerError(f"{name} does not exist")
         connection.execute(f"SELECT pg_advisory_xact_lock({_MAKER})")
-        if not _exists(connection):  # nobody was faster
+        if not _count(connection, _THERE):  # nobody was faster
             _make(connection)
     identity = _identity(connection, name)
     if connection.execute("COMMIT").statusmessage != "COMMIT":
@@ -85,8 +94,8 @@ def inspect(connection: Any, name: str, *, create: bool, milliseconds: int) -> s
     return identity
 
 
-def _exists(connection: Any) -> bool:
-    return bool(connection.execute("SELECT to_regnamespace('ferrodp') IS NOT NULL").fetchone()[0])
+def _count(connection: Any, question: str) -> int:
+    return int(connection.execute(question).fetchone()[0])
 
 
 def _make(connection: Any) -> None:
@@ -102,11 +111,7 @@ def _make(connection: Any) -> None:
 def _identity(connection: Any, name: str) -> str:
     """Return the identity, once the mark, the tables and the trigger are there."""
     foreign = LedgerError(f"{name} is no ledger: its schema 'ferrodp' belongs to something else, or is damaged")
-    columns = connection.execute(
-        "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('ferrodp.about') AND attname = ANY (%s)",
-        (["single", "application", "format", "identity"],),
-    )
-    if columns.fetchone() != (4,):
+    if _count(connection, _MARKED) != 4:
         raise foreign
     found = connection.execute("SELECT application, format, identity FROM ferrodp.about WHERE single = 1").fetchall()
     if len(found) != 1 or found[0][0] != APPLICATION:
@@ -114,7 +119,7 @@ def _identity(connection: Any, name: str) -> str:
     _, version, identity = found[0]
     if version != _records.FORMAT:
         raise LedgerError(f"{name} has format {version}; this version reads {_records.FORMAT}")
-    if connection.execute(_SHAPE).fetchone() != (5, 1):
+    if (_count(connection, _TABLES_THERE), _count(connection, _TRIGGERS_THERE)) != (5, 1):
         raise LedgerError(
             f"{name} is damaged: a table is missing or not logged by the server, or the log is not append-only"
         )

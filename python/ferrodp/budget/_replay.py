@@ -13,7 +13,7 @@ from ferrodp.budget import _measures, _records
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget._records import Head
 from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_plain, event_from_plain, state_of
-from ferrodp.budget._store import Transaction
+from ferrodp.budget._store import Transaction, scope_values
 from ferrodp.errors import LedgerError
 from ferrodp.tickets import TicketState
 
@@ -162,7 +162,10 @@ class Replay:
         head = transaction.read_head
         if self.head != head:
             raise LedgerError(f"the log ends at record {self.head.sequence}, the head says {head.sequence}")
-        if {row.name: row for row in transaction.scopes()} != {name: s.row(name) for name, s in self._scopes.items()}:
+        if transaction.heads() != [(1, *self.head)]:
+            raise LedgerError("the head is not one row: it was changed or added to")
+        found_scopes = {row[0]: tuple(row) for row in transaction.scope_rows()}
+        if found_scopes != {name: scope_values(scope.row(name)) for name, scope in self._scopes.items()}:
             raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
         found = 0
         for row in transaction.ticket_rows():

@@ -72,6 +72,10 @@ class Store(abc.ABC):
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each row."""
 
+    def together(self) -> contextlib.AbstractContextManager[object]:
+        """Let the statements of the block go together; what `execute` returns knows their `rowcount` after its end."""
+        return contextlib.nullcontext()
+
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
         """Run a query of any number of rows, and go through them before the transaction ends."""
         rows: Rows = self.execute(sql, parameters)
@@ -104,7 +108,9 @@ class Transaction:
             row = store.execute("SELECT sequence, hash FROM head WHERE single = 1").fetchone()
             if row is None:
                 raise LedgerError(f"{store.name} has no head: its log was cut")
-            head = Head(int(row[0]), str(row[1]))
+            if type(row[0]) is not int or type(row[1]) is not str:
+                raise LedgerError(f"{store.name} has a head that no version of this program wrote")
+            head = Head(*row)
         self.read_head = self.head = head
 
     # what there is
@@ -118,7 +124,12 @@ class Transaction:
 
     def scopes(self) -> list[ScopeRow]:
         """Return all scopes, by name."""
-        return [scope_row(row) for row in self._store.execute(f"SELECT {_SCOPE_FIELDS} FROM scopes ORDER BY name")]
+        return [scope_row(row) for row in self.scope_rows()]
+
+    def scope_rows(self) -> Rows:
+        """Go through all scopes as the table has them."""
+        rows: Rows = self._store.execute(f"SELECT {_SCOPE_FIELDS} FROM scopes ORDER BY name")
+        return rows
 
     def ticket(self, identity: str) -> TicketRow | None:
         """Return a ticket, or None."""
@@ -151,9 +162,13 @@ class Transaction:
         """Go through all tickets as the table has them."""
         return self._store.stream(f"SELECT {_TICKET_FIELDS} FROM tickets ORDER BY sequence")
 
-    def log(self, after: int = 0) -> Rows:
-        """Go through the records after a number, in order: number, text, hash."""
-        return self._store.stream("SELECT sequence, body, hash FROM log WHERE sequence > ? ORDER BY sequence", (after,))
+    def log(self) -> Rows:
+        """Go through the records, in order: number, text, hash."""
+        return self._store.stream("SELECT sequence, body, hash FROM log ORDER BY sequence")
+
+    def heads(self) -> list[tuple[Any, ...]]:
+        """Return the table of the one head."""
+        return [tuple(row) for row in self._store.execute("SELECT single, sequence, hash FROM head")]
 
     def hash_of(self, sequence: int) -> str | None:
         """Return the hash of a record, or None."""
@@ -200,31 +215,35 @@ class Transaction:
         if not self._records:
             return
         _points.reached("before the rows")
+        with store.together():
+            changed = list(self._changes())
+        _points.reached("before the commit")
+        if any(cursor.rowcount != 1 for cursor in changed):
+            raise LedgerError(f"{store.name} was changed by something else meanwhile; nothing was written")
+
+    def _changes(self) -> Iterator[Any]:
+        """Send the changes, and go through the cursors of those that have to concern one row."""
+        store = self._store
         for name in sorted(self._new_scopes | self._versions.keys()):
             row = self._scopes[name]
             assert row is not None  # put_scope sets it
             if name in self._new_scopes:
-                store.execute(f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)", _scope_values(row))
+                store.execute(f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)", scope_values(row))
                 continue
             _points.reached("between the scopes")
-            values = (*_scope_values(row)[1:], name, self._versions[name])
+            values = (*scope_values(row)[1:], name, self._versions[name])
             fields = "terms = ?, caps = ?, spent = ?, frozen = ?, version = ?"
-            self._one(store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values))
+            yield store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values)
         for ticket in self._old_tickets.values():
             sql = "UPDATE tickets SET key = ?, state = ?, count = ? WHERE id = ?"
-            self._one(store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.id)))
+            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.id))
         if self._new_tickets:
             sql = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             store.execute_many(sql, [_ticket_values(row) for row in self._new_tickets.values()])
         _points.reached("before the log")
         store.execute_many("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", self._records)
         sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
-        self._one(store.execute(sql, (*self.head, *self.read_head)))
-        _points.reached("before the commit")
-
-    def _one(self, cursor: Any) -> None:
-        if cursor.rowcount != 1:
-            raise LedgerError(f"{self._store.name} was changed by something else meanwhile; nothing was written")
+        yield store.execute(sql, (*self.head, *self.read_head))
 
 
 def scope_row(row: Sequence[Any]) -> ScopeRow:
@@ -255,7 +274,8 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
     )
 
 
-def _scope_values(row: ScopeRow) -> tuple[Any, ...]:
+def scope_values(row: ScopeRow) -> tuple[Any, ...]:
+    """Return a scope as a row of the table."""
     terms, caps, spent = row.terms.to_dict(), amounts_to_plain(row.caps), amounts_to_plain(row.spent)
     return (row.name, *(str(_records.plain(part)) for part in (terms, caps, spent)), int(row.frozen), row.version)
 

@@ -5,14 +5,21 @@ at the same time (sqlite.org, release notes of 3.51.3); there a rollback journal
 is truncated after each commit, not removed, which costs as many syncs and a quarter less time. Fixed versions use a
 write-ahead log with `synchronous=FULL`. What was asked for is read back and checked. Network file systems are refused:
 SQLite's locks do not hold there.
+
+What SQLite knows in memory about locks must not be inherited: a child that opens a file of which its parent held a lock
+at the moment of the fork would believe that it holds it, too. So a fork waits for the transaction under way, and
+finds no connection open; the parent's is opened again when it is needed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import os
 import secrets
 import sqlite3
+import threading
 import urllib.parse
 import weakref
 from collections.abc import Iterator, Sequence
@@ -20,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrodp.budget import _filesystem, _records
+from ferrodp.budget._records import Head
 from ferrodp.budget._store import TABLES, Store, Transaction
 from ferrodp.errors import FerroError, InvalidType, LedgerError
 
@@ -31,10 +39,11 @@ _APPEND_ONLY = (
     "CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
     "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
 )
-_ABANDONED: list[sqlite3.Connection] = []
-"""Connections of a parent process: to use or even to close them in a forked child would break the parent's."""
-
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter for texts of a damaged file that appear in messages
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_OPENING = threading.Lock()
+"""Held while a connection is made, and during a fork."""
 
 
 def mode_for(version: tuple[int, ...]) -> tuple[str, int]:
@@ -58,6 +67,10 @@ class SqliteStore(Store):
     ) -> None:
         self._path = _checked_path(path)
         self._dead: str | None = None
+        self._timeout = timeout
+        self._lock = threading.RLock()
+        self._user: tuple[int, object] | None = None
+        self._paused = False
         if not allow_network_file_system:
             _filesystem.refuse_network(self._path)
         if not self._path.exists():
@@ -66,11 +79,10 @@ class SqliteStore(Store):
             _refuse_remains(self._path)
             _make(self._path)
         self._identity = _identity(self._path)
-        try:
-            self._connection = _connected(self._path, timeout)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        self._connection: sqlite3.Connection | None = None
+        self._seen = Head(0, _records.START)
         _OPEN.add(self)
+        self._connect()
 
     @property
     def name(self) -> str:
@@ -92,55 +104,113 @@ class SqliteStore(Store):
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
-        self._check_alive()
+        with self._lock:
+            self._check_alive()
+            connection = self._connection or self._connect()
+            mark = self._user = threading.get_ident(), object()
+            try:
+                if connection.in_transaction:  # a thread was interrupted before it could end it
+                    connection.execute("ROLLBACK")
+                connection.execute(begin)
+                if _identity(self._path) != self._identity:
+                    self._dead = f"{self.name} was moved, deleted or replaced while it was open"
+                    raise LedgerError(self._dead)
+                transaction = Transaction(self)
+                self._check_past(transaction)
+                yield transaction
+                self._check_alive()  # not so in a child that was forked meanwhile
+                connection.execute("COMMIT")
+                self._seen = transaction.head
+            except _ERRORS as error:
+                raise self._failed(error) from error
+            finally:
+                if self._user is mark:
+                    if connection.in_transaction:
+                        with contextlib.suppress(sqlite3.Error):
+                            connection.execute("ROLLBACK")
+                    self._user = None
+
+    def _check_past(self, transaction: Transaction) -> None:
+        """See that what this handle saw before is still there: a copy put in place is the same file to the system."""
+        seen = self._seen
+        if transaction.read_head != seen and transaction.hash_of(seen.sequence) != seen.hash:
+            self._dead = f"{self.name} was put back to an earlier state while it was open"
+            raise LedgerError(self._dead)
+
+    def _connect(self) -> sqlite3.Connection:
         try:
-            self._connection.execute(begin)
-            if _identity(self._path) != self._identity:
-                self._dead = f"{self.name} was moved, deleted or replaced while it was open"
-                raise LedgerError(self._dead)
-            yield Transaction(self)
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+            with _OPENING:
+                self._connection = _connected(self._path, self._timeout)
+        except _ERRORS as error:
             raise self._failed(error) from error
-        finally:
-            if self._connection.in_transaction:
-                with contextlib.suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
+        return self._connection
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run a statement; see `Store`."""
-        return self._connection.execute(sql, parameters)
+        return self._used().execute(sql, parameters)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each row."""
-        self._connection.executemany(sql, rows)
+        self._used().executemany(sql, rows)
+
+    def _used(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._check_alive()
+        assert self._connection is not None  # within a transaction
+        return self._connection
 
     def check(self) -> None:
         """Let SQLite check its own structures."""
-        self._check_alive()
-        try:
-            found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        with self._lock:
+            self._check_alive()
+            connection = self._connection or self._connect()
+            try:
+                found = connection.execute("PRAGMA integrity_check(1)").fetchone()
+                schema = connection.execute(_SCHEMA).fetchall()
+            except _ERRORS as error:
+                raise self._failed(error) from error
+        if schema != _expected_schema():
+            raise LedgerError(f"{self.name} has other tables, indexes or triggers than this program makes")
         if found is None or found[0] != "ok":
             raise LedgerError(f"{self.name} is damaged; restore it from a copy")
 
     def close(self) -> None:
         """Close the file."""
-        if self._dead is None:
-            self._dead = f"{self.name} is closed"
-            self._connection.close()
+        with self._lock:
+            if self._dead is None:
+                self._dead = f"{self.name} is closed"
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._user = self._connection, None, None
+        if connection is not None:
+            connection.close()
+
+    def pause(self) -> None:
+        """Leave no connection open for a fork, unless this very thread forks in the middle of a transaction."""
+        user = self._user
+        if (user is None or user[0] != threading.get_ident()) and self._lock.acquire(timeout=self._timeout):
+            self._paused = True
+            self._disconnect()
+
+    def resume(self) -> None:
+        """Go on after a fork."""
+        if self._paused:
+            self._paused = False
+            self._lock.release()
 
     def abandon(self) -> None:
-        """Leave the connection to the parent process."""
-        _ABANDONED.append(self._connection)
+        """Be of no use in a forked child."""
+        if self._connection is not None:  # to use or even to close it here would break the parent's
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
+            self._connection = self._user = None
         self._dead = f"{self.name} was opened by the parent of this process; open it again here"
 
     def _check_alive(self) -> None:
         if self._dead is not None:
             raise LedgerError(self._dead)
 
-    def _failed(self, error: sqlite3.Error) -> LedgerError:
+    def _failed(self, error: Exception) -> LedgerError:
         """Return what SQLite's error means. After errors of the disk the connection is not used again."""
         code = str(getattr(error, "sqlite_errorname", "") or "")
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -151,7 +221,7 @@ class SqliteStore(Store):
             )
         if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")):
             return LedgerError(f"{self.name} cannot be written here: {error}")
-        if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or isinstance(error, UnicodeDecodeError):
             self._dead = f"{self.name} is no ledger, or damaged; restore it from a copy"
             return LedgerError(self._dead)
         self._dead = f"{self.name} failed ({code or type(error).__name__}: {error}); open it again"
@@ -213,6 +283,14 @@ def _make(path: Path) -> None:
                 name.unlink()
 
 
+@functools.cache
+def _expected_schema() -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for statement in (*TABLES, *_APPEND_ONLY):
+            connection.execute(statement)
+        return connection.execute(_SCHEMA).fetchall()
+
+
 def _sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -259,10 +337,24 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _abandon_all() -> None:
+def _before_fork() -> None:
+    _OPENING.acquire()
     for store in list(_OPEN):
+        store.pause()
+
+
+def _after_in_parent() -> None:
+    for store in list(_OPEN):
+        store.resume()
+    _OPENING.release()
+
+
+def _after_in_child() -> None:
+    for store in list(_OPEN):
+        store.resume()
         store.abandon()
+    _OPENING.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_all)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

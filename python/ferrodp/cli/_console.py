@@ -58,7 +58,7 @@ class Console:
             return
         table = rich.Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
         for column, name in enumerate(header):
-            table.add_column(_plain(name), justify="left" if column < left else "right")
+            table.add_column(_plain(name), justify="left" if column < left else "right", overflow="fold")
         for row in rows:
             table.add_row(*map(_plain, row))
         _rich("console").Console(highlight=False).print(table)

@@ -72,19 +72,22 @@ def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool)
 
 
 def _show_status(report: Report, console: Console) -> None:
+    standings = report["scopes"]
+    rare = [state for state in ("armed", "cancelled") if any(each[state] for each in standings)]
+    header = ["scope", "measure", "epsilon", "spent", "left", "delta", "held", "used", *rare]
+    header += [] if report["event"] is None else ["room"]
     rows = []
-    for each in report["scopes"]:
-        numbers = _numbers(each)
+    for each in standings:
         name = each["scope"] + (" (frozen)" if each["frozen"] else "")
-        row = [name, each["measure"], *numbers, f"{each['delta']:g}", *(str(each[state]) for state in _STATES)]
-        count = each["remaining_count"]
-        rows.append(row if report["event"] is None else [*row, "unknown" if count is None else str(count)])
-    header = ["scope", "measure", "epsilon", "spent", "left", "delta", *_STATES[:2], "used", "cancelled"]
-    console.table(header if report["event"] is None else [*header, "room for"], rows, left=2)
+        counts = [str(each[state]) for state in ("held", "spent", *rare)]
+        row = [name, each["measure"], *_numbers(each), f"{each['delta']:g}", *counts]
+        room = "unknown" if each["remaining_count"] is None else str(each["remaining_count"])
+        rows.append(row if report["event"] is None else [*row, room])
+    console.table(header, rows, left=2)
     console.line()
     if report["event"] is not None:
-        console.line(f"room for  how often this still fits: {_events.told(PrivacyEvent.from_dict(report['event']))}")
-    console.line(f"head      {report['head']}")
+        console.line(f"room  how often this still fits: {_events.told(PrivacyEvent.from_dict(report['event']))}")
+    console.line(f"head  {report['head']}")
 
 
 def _numbers(standing: Report) -> list[str]:
@@ -123,8 +126,9 @@ def _show_history(report: Report, console: Console) -> None:
     for record in report["records"]:
         scope = record["scope"] if "scope" in record else ", ".join(record["scopes"])
         ticket = record.get("ticket", "")[:8]
-        rows.append([str(record["sequence"]), record["time"], record["kind"], scope, ticket, _what(record)])
-    console.table(["record", "time", "kind", "scope", "ticket", "what"], rows, left=6)
+        time = record["time"].removesuffix("+00:00").replace("T", " ")
+        rows.append([str(record["sequence"]), time, record["kind"], scope, ticket, _what(record)])
+    console.table(["record", "time (UTC)", "kind", "scope", "ticket", "what"], rows, left=6)
     if len(report["records"]) < report["total"]:
         console.line()
         console.line(f"The last {len(report['records'])} of {counted(report['total'], 'record')}.")
@@ -195,9 +199,10 @@ def _show_export(report: Report, console: Console) -> None:
 ACTIONS = {
     "status": Action(
         "show budgets, what was spent and what is left",
-        "Show budgets, what was spent, what is left, and tickets by state. Epsilon does\n"
-        "not add up, so what is left is a rough idea; describe an event, and the exact\n"
-        "number of times it fits is shown.",
+        "Show budgets, what was spent, what is left, and how many tickets are held and\n"
+        "used; armed ones are used up, too, and their release was not reported done.\n"
+        "Epsilon does not add up, except in measure pure, so what is left is a rough\n"
+        "idea: describe an event, and the exact number of times it fits is shown.",
         "  ferrodp ledger status budget.db --noise-multiplier 10",
         _add_status,
         _status,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ferrodp import _validate, files
 from ferrodp.accounting import GdpAccountant
-from ferrodp.cli import _inputs
+from ferrodp.cli import _inputs, _release_ledger
 from ferrodp.cli._console import Console, Report, counted, rounded_up
 from ferrodp.clipping import ClippedSum
 from ferrodp.files import Layout
@@ -34,9 +34,18 @@ inputs:
   counts as zeros, and the report does not tell. All headers are checked before
   noise is drawn; memory stays at one sum and one update.
 
-example:
+ledger:
+  With --ledger the release is charged to a scope before any update is read, and
+  refused if it does not fit. The charge is given back if the command fails
+  before noise is drawn; from then on it is spent, whether OUT was written or
+  not. If the command is killed, the charge stays: with --key, the same command
+  takes it up again, unless noise was drawn.
+
+examples:
   ferrodp release round-7/*.npz --clip-norm 1.0 --noise-multiplier 1.1 \\
-      --mean 100 -o round-7.npz"""
+      --mean 100 -o round-7.npz
+  ferrodp release round-7/*.npz --clip-norm 1.0 --noise-multiplier 10 \\
+      -o round-7.npz --ledger budget.db --scope hospital --key round-7"""
 
 WEAK_EPSILON = 20.0
 _MARGIN = 1 << 12  # bytes reserved per array beside its elements: headers, twice the name, an entry of the directory
@@ -81,6 +90,7 @@ def register(commands: Any) -> argparse.ArgumentParser:
         help="default: as many as the work is worth",
     )
     add("--force", action="store_true", help="replace OUT if it exists")
+    _release_ledger.add_ledger(add)
     return parser
 
 
@@ -91,6 +101,7 @@ def run(args: argparse.Namespace, console: Console) -> Report:
     delta = _validate.delta(args.delta, name="--delta")
     denominator = None if args.denominator is None else _validate.positive("--mean", args.denominator)
     noise = {"noise_multiplier": noise_multiplier, "denominator": denominator, "threads": args.threads}
+    _release_ledger.check(args)
     suffix = files.extension(args.output)
     paths = _inputs.expand(args.inputs)
     _inputs.check_distinct(paths, args.output)
@@ -101,11 +112,16 @@ def run(args: argparse.Namespace, console: Console) -> Report:
     # The same release of no values at all: what it refuses is refused before any update is read.
     ClippedSum((0,), clip_norm=clip_norm, dtype=summed).release(**noise)
 
-    with files.Destination(args.output, force=args.force) as destination:
+    with (
+        files.Destination(args.output, force=args.force) as destination,
+        _release_ledger.payment(args, noise_multiplier) as paid,
+    ):
         destination.reserve(sum(entry.size * outputs[entry.name].itemsize + _MARGIN for entry in template.values()))
         total = _clipped_sum(paths, template, summed, clip_norm, args.threads, console)
-        noised = {name: _narrowed(array, outputs[name]) for name, array in total.release(**noise).items()}
+        released = total.release(**noise, **paid.options)
+        noised = {name: _narrowed(array, outputs[name]) for name, array in released.items()}
         destination.commit(lambda stream: files.write(stream, suffix, noised))
+        ledger = paid.told()
 
     accountant = GdpAccountant()
     accountant.compose(total.event)
@@ -124,6 +140,7 @@ def run(args: argparse.Namespace, console: Console) -> Report:
         "delta": delta,
         "unit": "one input file",
         "neighboring_relations": ["add_or_remove_one", "replace_special"],
+        "ledger": ledger,
     }
 
 
@@ -143,6 +160,7 @@ def show(report: Report, console: Console) -> None:
             "event": f"GaussianEvent(noise_multiplier={report['event']['noise_multiplier']!r})",
             "epsilon": f"{rounded_up(report['epsilon'])} at delta {report['delta']:g}{weak}",
             "unit": f"{report['unit']}, added, removed or replaced by zeros",
+            **({} if report["ledger"] is None else _release_ledger.lines(report["ledger"])),
         }
     )
 

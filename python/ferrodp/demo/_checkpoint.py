@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +49,16 @@ class Checkpoint:
     settings: dict[str, float | int]
     charges: int
     rounds: tuple[Round, ...]
-    model: Model
-    velocity: Model
+    model: Model = field(compare=False)
+    velocity: Model = field(compare=False)
 
-    def save(self, path: Path) -> None:
-        """Replace the file, whole or not at all."""
+    def save(self, path: Path, before: Checkpoint | None) -> None:
+        """Replace the file, whole or not at all, unless it is not what was saved `before`: another process is at work.
+
+        Two that save at the very same moment are not told apart; the ledger charges both all the same.
+        """
+        if Checkpoint.load(path) != before:
+            raise FileRefused(os.fspath(path), "was changed by another process, which continues this training")
         plain = {
             "version": _VERSION,
             "run": self.run,

@@ -108,7 +108,8 @@ class PaidTraining:
         TicketError
             If another process armed the ticket of a round: it continues the same training.
         LedgerError, FileRefused
-            If a charge or a checkpoint cannot be written. The same training can be continued later.
+            If a charge or a checkpoint cannot be written, or another process wrote one. The same training can be
+            continued later.
         """
         now = self._checkpoint or self._begin()
         server, refusal = Server(now.model, now.velocity), None
@@ -145,8 +146,8 @@ class PaidTraining:
             model=server.model,
             velocity=server.velocity,
         )
-        now.save(self._path)
-        self._done = len(rounds)
+        now.save(self._path, self._checkpoint)
+        self._checkpoint, self._done = now, len(rounds)
         return now
 
     def _ticket(self, run: str) -> Ticket:

@@ -30,6 +30,7 @@ from ferrodp.accounting import (
     hockey_stick_epsilon,
     zcdp_epsilon,
 )
+from ferrodp.accounting._certified import first
 from ferrodp.accounting.calibration._search import narrow
 from ferrodp.accounting.events import GaussianEvent, PoissonSampledEvent, PrivacyEvent
 from ferrodp.accounting.single import SMALLEST_DELTA
@@ -39,6 +40,8 @@ from ferrodp.errors import CalibrationError, UnsupportedEventError
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 10))
 """Parts of δ that are divided among the rounds; with all of it, composition is basic."""
+_MANY = 10**9
+"""More rounds are composed by the advanced theorem, where the optimal one would take seconds."""
 _THEOREMS = (AccountingMethod.BASIC_COMPOSITION, AccountingMethod.ADVANCED_COMPOSITION, AccountingMethod.OPTIMAL)
 _LEAST, _MOST = 1e-3, 1e6
 """Noise multipliers between which one is looked for."""
@@ -86,15 +89,27 @@ def largest_count(step: Step) -> int:
         while found and epsilon(step, found) > target:  # the same question, asked in the same words
             found -= 1
         return found
-    safe, unsafe = 0, 1
-    while epsilon(step, unsafe) <= target:
-        if unsafe == _validate.MAX_COUNT:
-            return unsafe
-        safe, unsafe = unsafe, min(2 * unsafe, _validate.MAX_COUNT)
-    while unsafe - safe > 1:
-        middle = (safe + unsafe) // 2
-        safe, unsafe = (middle, unsafe) if epsilon(step, middle) <= target else (safe, middle)
-    return safe
+    guess = _guess(lambda count: _log_ratio(epsilon(step, count), target))
+    return first(lambda count: epsilon(step, count) > target, guess, 1, _validate.MAX_COUNT + 1) - 1
+
+
+def _guess(excess: Callable[[int], float]) -> int:
+    """Return about the smallest count with an excess > 0; proposes only."""
+    if excess(1) > 0.0:
+        return 1
+    low, high = 1, 8
+    while excess(high) <= 0.0:
+        if high > _validate.MAX_COUNT // 8:
+            return _validate.MAX_COUNT + 1
+        low, high = high, 8 * high
+    ends = math.log(low), math.log(high)
+    safe, _ = narrow(lambda t: -excess(round(math.exp(t))), *ends, 0.5 / high)
+    return round(math.exp(safe)) + 1
+
+
+def _log_ratio(value: float, target: float) -> float:
+    """Return ln(value/target), cut to the range of exponents of floats."""
+    return max(min(math.log(value / target), 700.0), -700.0) if value else -700.0
 
 
 def noise_multiplier(step: Step, count: int) -> float:
@@ -143,7 +158,7 @@ def _least_enough(epsilon_of: Callable[[float], float], target: float) -> float:
 
     @functools.cache
     def excess(logarithm: float) -> float:
-        return max(min(math.log(epsilon_of(math.exp(logarithm)) / target), 700.0), -700.0)
+        return _log_ratio(epsilon_of(math.exp(logarithm)), target)
 
     low, high = -math.log(2.0), math.log(2.0)
     while excess(high) > 0.0:
@@ -159,10 +174,11 @@ def _least_enough(epsilon_of: Callable[[float], float], target: float) -> float:
 
 def _out_of_reach(best: Step, count: int) -> str:
     config = best.config
+    hint = "; larger renyi_orders reach further" if config.accounting is AccountingMethod.RENYI else ""
     return (
         f"no noise_multiplier up to {_MOST:g} is proven to keep (epsilon={config.target_epsilon!r}, "
         f"delta={config.target_delta!r}) for {count} rounds by accounting={config.accounting.value!r}: "
-        f"the last one has epsilon {epsilon(best, count)!r}"
+        f"the last one has epsilon {epsilon(best, count)!r}{hint}"
     )
 
 
@@ -231,7 +247,7 @@ def _composed(step: Step, count: int, share: Fraction) -> float:
         return math.inf
     if share == 1:
         return compose_basic([each], count=count).epsilon
-    if step.config.accounting is AccountingMethod.ADVANCED_COMPOSITION:
+    if step.config.accounting is AccountingMethod.ADVANCED_COMPOSITION or count > _MANY:
         left = _validate.rounded(Fraction(delta) - count * Fraction(each.delta), "down")
         return compose_advanced([each], extra_delta=left, count=count).epsilon
     return compose_optimal([each], delta=delta, count=count).epsilon

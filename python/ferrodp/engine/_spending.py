@@ -52,7 +52,7 @@ class SpendingMethods:
         basic       each round has the ε that its own curve gives for δ/n: Dwork et al., EUROCRYPT 2006, Theorem 1
         advanced    a part of δ is divided among the rounds, the rest is the δ′ of Kairouz, Oh, Viswanath, ICML 2015,
                     Theorem 3.5
-        optimal     likewise, composed by their Theorem 3.3
+        optimal     likewise, composed by their Theorem 3.3; by Theorem 3.5 beyond 10⁹ rounds
         pld         `PldAccountant`: the privacy loss itself, on a certified grid or contour
         zcdp        `ZcdpAccountant`: ρ adds up (Bun, Steinke, TCC 2016); without sampling only
         ==========  ==============================================================================================

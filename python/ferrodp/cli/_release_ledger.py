@@ -1,0 +1,97 @@
+"""A release that is paid from a ledger: charged before any update is read, armed right before the noise is drawn."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ferrodp.accounting.events import GaussianEvent, NeighboringRelation
+from ferrodp.cli import _ledgers
+from ferrodp.cli._console import Report, rounded_up
+from ferrodp.errors import InvalidParameter, LedgerError, TicketError
+from ferrodp.tickets import Ticket, TicketState
+
+if TYPE_CHECKING:
+    from ferrodp.budget import PrivacyLedger
+
+
+def add_ledger(add: Callable[..., Any]) -> None:
+    """Declare how a release is paid."""
+    add("--ledger", metavar="LEDGER", help="pay from this ledger, or refuse: a file or postgresql://...")
+    add("--scope", metavar="NAME", help="what to charge there")
+    add("--key", metavar="KEY", help="names the charge: a command that died before it drew noise can be repeated")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse options that say half of it."""
+    if args.ledger is None and (args.scope is not None or args.key is not None):
+        raise InvalidParameter(f"--{'scope' if args.scope is not None else 'key'} must come with --ledger")
+    if args.ledger is not None and args.scope is None:
+        raise InvalidParameter("--ledger must come with --scope, the name of what to charge")
+
+
+class Payment:
+    """What a release is paid with: `options` for `ClippedSum.release`, and what became of it."""
+
+    def __init__(self, told: Callable[[], Report | None], options: dict[str, Any]) -> None:
+        self.told, self.options = told, options
+
+
+@contextlib.contextmanager
+def payment(args: argparse.Namespace, noise_multiplier: float) -> Iterator[Payment]:
+    """Charge the release, and give the charge back if it fails before noise is drawn.
+
+    Raises
+    ------
+    BudgetExceeded
+        If it does not fit.
+    TicketError
+        If the key has paid for a release before.
+    """
+    if args.ledger is None:
+        yield Payment(lambda: None, {})
+        return
+    with _ledgers.opened(args.ledger) as ledger:
+        relation = ledger.report(args.scope).neighboring_relation
+        replaced = relation is NeighboringRelation.REPLACE_ONE  # a file that becomes another moves the sum by 2C
+        event = GaussianEvent(noise_multiplier=noise_multiplier / 2.0 if replaced else noise_multiplier)
+        ticket = ledger.reserve(args.scope, event, key=args.key)
+        if ticket.state is not TicketState.HELD:
+            raise TicketError(
+                f"key {args.key!r} has paid for a release, and its noise was drawn; another release needs another key"
+            )
+
+        with ticket:
+            yield Payment(lambda: _told(args, ledger, ticket), {"ticket": ticket})
+
+
+def _told(args: argparse.Namespace, ledger: PrivacyLedger, ticket: Ticket) -> Report:
+    """Return where the scope stands after the release."""
+    try:
+        ticket.close()
+        now, left = ledger.report(args.scope), ledger.remaining_count(args.scope, ticket.event)
+        return {
+            "where": _ledgers.shown(args.ledger),
+            "scope": now.scope,
+            "ticket": ticket.id,
+            "key": ticket.key,
+            "neighboring_relation": now.neighboring_relation.value,
+            "epsilon": float(now.epsilon),
+            "delta": float(now.delta),
+            "epsilon_spent": now.epsilon_spent,
+            "delta_spent": now.delta_spent,
+            "remaining_count": left,
+            "head": str(ledger.head),
+        }
+    except LedgerError as error:
+        raise LedgerError(f"{error}; {args.output} is written, and was charged") from error
+
+
+def lines(told: Report) -> dict[str, str]:
+    """Return what is printed of a payment."""
+    spent = f"epsilon {rounded_up(told['epsilon_spent'])} of {told['epsilon']:g} at delta {told['delta']:g} is spent"
+    room = f"room for {told['remaining_count']} more"
+    key = "" if told["key"] is None else f", key {told['key']}"
+    return {"charged": f"to {told['scope']} in {told['where']}{key}", "budget": f"{spent}, {room}"}
