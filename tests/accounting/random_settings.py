@@ -128,22 +128,47 @@ def _asked(setting: Setting) -> tuple[float, float]:
 
 def microsoft_interval(setting: Setting) -> tuple[float, float]:
     """Return prv_accountant's bounds."""
-    from prv_accountant import PRVAccountant
+    from prv_accountant.accountant import PRVAccountant, compute_safe_domain_size
     from prv_accountant.privacy_random_variables import PoissonSubsampledGaussianMechanism as Mechanism
+    from prv_accountant.privacy_random_variables import PrivacyRandomVariableTruncated as Truncated
 
     delta_error = setting.delta / 1000
+    counts = [setting.count]
     # Its grid: [−L, L] in steps of error/√(k/2·ln(12/δ_error)), L some 3 more than a Rényi bound on ε.
     reach = 3.0 + 1.5 * _accountant(setting).epsilon(delta_error / 4)
     steps = math.sqrt(0.5 * setting.count * math.log(12.0 / delta_error))
     law = Mechanism(sampling_probability=setting.sampling_probability, noise_multiplier=setting.noise_multiplier)
+    error = max(2.0 * reach * steps / PEER_NODES, 0.001)
+    reach = compute_safe_domain_size([law], counts, eps_error=error, delta_error=delta_error)
     accountant = PRVAccountant(
-        prvs=[law],
-        max_self_compositions=[setting.count],
-        eps_error=max(2.0 * reach * steps / PEER_NODES, 0.001),
-        delta_error=delta_error,
+        prvs=[law], max_self_compositions=counts, eps_error=error, delta_error=delta_error, eps_max=reach
     )
-    ends = [accountant.compute_epsilon(delta=each, num_self_compositions=[setting.count]) for each in _asked(setting)]
+    composed = accountant.compute_composition(counts)
+    # Its bounds rest on the mean of the loss, which it integrates on one panel from 0.1 to L, and the period of its
+    # transform has to begin at the right place; on coarse grids both can be far off.
+    truncated = Truncated(law, -reach, reach)
+    mean = setting.count * _mean(truncated)
+    found = float((composed.domain.ts() * composed.pmf).sum())
+    if max(abs(setting.count * truncated.mean() - mean), abs(found - mean)) > 0.1 * error:
+        raise _MeanError
+    ends = [composed.compute_epsilon(each, delta_error, error) for each in _asked(setting)]
     return max(ends[0][0], 0.0), ends[1][2]
+
+
+class _MeanError(ArithmeticError):
+    """A peer's mean is too far off for its error bound."""
+
+
+def _mean(truncated) -> float:
+    """Return the mean of a law from its distribution function, on many panels."""
+    import numpy as np
+
+    end, (nodes, weights) = truncated.t_max, np.polynomial.legendre.leggauss(24)
+    edges = np.concatenate([[0.0], np.geomspace(1e-9, end, 240)])
+    centers, halves = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
+    x = centers[:, None] + halves[:, None] * nodes
+    above, below = 1.0 - truncated.cdf(x), truncated.cdf(-x)
+    return float(np.sum(halves[:, None] * weights * (above - below)))
 
 
 PEERS = {"dp_accounting": google_interval, "prv_accountant": microsoft_interval}
@@ -213,7 +238,11 @@ def main() -> None:
         report([row(setting) for setting in todo])
         return
     resource.setrlimit(resource.RLIMIT_AS, (PEER_MEMORY, PEER_MEMORY))
-    done = len(read(options.peers)) if options.peers.exists() else 0
+    done = 0
+    if options.peers.exists():
+        lines = [line for line in options.peers.read_text().splitlines() if line.endswith("}")]  # all but a torn one
+        options.peers.write_text("".join(line + "\n" for line in lines))
+        done = len(lines)
     with options.peers.open("a") as file:
         for setting in todo[done:]:
             file.write(json.dumps(asdict(row(setting, with_peers=True))) + "\n")

@@ -4,12 +4,13 @@ import os
 import sys
 import threading
 import traceback
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, postgres
+from ferrodp.budget import PrivacyLedger, _postgres_session
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, MissingPackage
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
@@ -331,7 +332,7 @@ def test_readers_see_one_moment(ledger, url):
 
 
 def test_long_logs_are_read_piece_by_piece(ledger, url, monkeypatch):
-    monkeypatch.setattr(postgres, "_ROWS", 3)
+    monkeypatch.setattr(_postgres_session, "_ROWS", 3)
     ledger.raise_cap("hospital", epsilon=2.0, reason="for the test")
     together(lambda i: ledger.spend("hospital", TENTH), 16)
 
@@ -344,7 +345,7 @@ def test_nothing_is_kept_in_the_session(ledger):
     """What a pooler does to a session between two transactions, and what other users of it leave there."""
     for _ in range(8):
         ledger.spend("hospital", TENTH)
-        connection = ledger._store._connection
+        connection = ledger._store._session.connection
         assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
         connection.execute("DISCARD ALL")
         connection.execute("CREATE TEMPORARY TABLE head AS SELECT 1 AS single, 99 AS sequence, 'x' AS hash")
@@ -397,6 +398,17 @@ def test_passwords_are_never_told(server, address):
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["PostgreSQL://postgres:s3cr3t@localhost/postgres", "postgresql+psycopg://postgres:s3cr3t@localhost/postgres"],
+)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_other_urls_are_neither_files_nor_told(address, kind):
+    with pytest.raises(InvalidParameter, match="begins with postgresql://") as caught:
+        PrivacyLedger.open(kind(address))
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
 def test_an_open_ledger_does_not_tell_its_password(server, database):
     address = server.url().replace("postgres@", "postgres:s3cr3t@")
     with PrivacyLedger.open(address) as ledger:
@@ -417,15 +429,15 @@ def test_a_forked_child_can_do_nothing_to_its_parents_connection(ledger):
                     use()
             ledger.close()
             ledger._store.close()
-            postgres._ABANDONED[0].close()  # what the end of an interpreter may do
+            _postgres_session._ABANDONED[0].close()  # what the end of an interpreter may do
             status = 0
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
-    backend = ledger._store._connection.info.backend_pid
+    backend = ledger._store._session.connection.info.backend_pid
     ledger.spend("hospital", TENTH)
-    assert ledger._store._connection.info.backend_pid == backend
+    assert ledger._store._session.connection.info.backend_pid == backend
 
 
 def test_a_closed_ledger_says_so(ledger):

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, TicketState, _store
+from ferrodp.budget import PrivacyLedger, TicketState, _store, postgres
 from ferrodp.errors import LedgerError, TicketError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
@@ -230,9 +230,17 @@ def test_an_interrupted_commit_is_recorded_and_the_ledger_goes_on(ledger, server
     ledger.spend("hospital", TENTH)
 
 
-def test_a_writer_that_stops_in_the_middle_is_given_up(ledger, url, at_point):
+def test_what_an_interrupted_thread_left_open_is_rolled_back(ledger):
+    ledger._store._session.connection.execute("BEGIN; UPDATE ferrodp.head SET sequence = 77")
+
+    ledger.spend("hospital", TENTH)
+
+    assert ledger.verify().sequence == 3
+
+
+def test_a_writer_that_stops_in_the_middle_is_given_up(ledger, url, at_point, monkeypatch):
     with PrivacyLedger.open(url, timeout=20.0) as other:
-        ledger._store._writing = ledger._store._writing.replace("30000", "100")
+        monkeypatch.setattr(postgres, "_WRITING", postgres._WRITING.replace("30000", "100"))
 
         def pause():
             other.spend("hospital", TENTH)  # waits until the server has had enough of us

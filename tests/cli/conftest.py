@@ -87,6 +87,19 @@ def updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, A
     return made
 
 
+@pytest.fixture
+def shell(ferrodp: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+    """Run an action on `budget.db`, which has the scopes survey (ε = 1, pure) and hospital (ε = 4, Rényi)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(action: str, *argv: object) -> Outcome:
+        return ferrodp("ledger", action, "budget.db", *argv)
+
+    run("create", "--scope", "survey", "--epsilon", "1.0", "--delta", 0, "--measure", "pure")
+    run("create", "--scope", "hospital", "--epsilon", 4, "--delta", "1e-6")
+    return run
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let processes that tests start find the package as this one did."""
     import ferrodp

@@ -156,6 +156,7 @@ def test_orders_become_a_tuple_of_plain_numbers():
     config = DPConfig(renyi_orders=np.array([2.5, 4.0]))
 
     assert config.renyi_orders == (2.5, 4.0)
+    assert DPConfig(renyi_orders=range(2, 5)).renyi_orders == (2, 3, 4)
     assert [type(order) for order in DPConfig(renyi_orders=[2, np.float64(3)]).renyi_orders] == [int, float]
 
 

@@ -9,53 +9,53 @@ was charged. After that the outcome is asked for over a new connection. The answ
 the lock that the lost transaction held until it ended: its record is in the log now, or never will be. It is as durable
 as any other, because the asking transaction itself is committed, after it in the server's log. Only where nobody can be
 asked is the outcome unknown; then it counts as spent.
+
+A server needs PostgreSQL 13 or later, a database in UTF8, and its settings as they are by default: with
+`synchronous_commit`, `fsync` or `full_page_writes` off, asked for anew in every transaction, nothing is charged. With
+standbys, name them in `synchronous_standby_names`: commits then wait for them, whatever the session prefers. Standbys
+that are not waited for may take over without the last commits; processes that saw a later state refuse such a server,
+and so does a witness.
+
+Making a ledger needs the right to create a schema. Using it needs USAGE on the schema `ferrodp`, SELECT on `about`,
+SELECT and UPDATE on `head`, SELECT and INSERT on `log`, and SELECT, INSERT and UPDATE on `scopes` and `tickets`. Who
+owns the tables can rewrite them; let the processes that spend have a role of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ferrodp.budget import _postgres_errors, _postgres_schema
 from ferrodp.budget._postgres_address import Address, driver
 from ferrodp.budget._postgres_schema import DURABILITY, PATH
+from ferrodp.budget._postgres_session import Session
 from ferrodp.budget._records import Head
 from ferrodp.budget._store import Store, Transaction
 from ferrodp.errors import LedgerError
 
+# A writer that stops in the middle keeps all others waiting: after 30 seconds of silence the server gives it up.
+_WRITING = (
+    f"BEGIN ISOLATION LEVEL READ COMMITTED; {PATH}; SET LOCAL lock_timeout = {{milliseconds}}; "
+    "SET LOCAL idle_in_transaction_session_timeout = 30000; SET LOCAL client_min_messages = warning; "
+    f"{DURABILITY}"
+)
 _READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {PATH}"
 _HEAD = (
     "SELECT sequence, hash, (SELECT identity FROM about), (SELECT hash FROM log WHERE sequence = {seen}), {number} "
     "FROM head WHERE single = 1"
 )
 _ATTEMPTS = 5
-_ROWS = 1000
-"""At a time, of many that are read."""
-_LONGEST_SILENCE = 30_000
-"""Milliseconds after which the server gives up a writer that stopped in the middle and keeps all others waiting."""
-_ABANDONED: list[Any] = []
-"""Connections of a parent process: to use or even to close them in a forked child would break the parent's."""
 
 
 class _Begun(NamedTuple):
     head: Head
     number: int
     """Of the transaction, as PostgreSQL counts them; 0 for one that reads."""
-
-
-@dataclass(slots=True)
-class _Statement:
-    """What shall be sent later, and how many rows it changed then."""
-
-    sql: str
-    parameters: Sequence[Any] | None
-    rowcount: int = -1
 
 
 class PostgresStore(Store):
@@ -75,21 +75,12 @@ class PostgresStore(Store):
         self._driver = driver()
         self._address = Address(address, timeout=timeout)
         self._timeout = timeout
+        self._milliseconds = min(int(timeout * 1000) + 1, 2**31 - 1)
         self._dead: str | None = None
-        self._connection: Any = None
         self._identity: str | None = None
         self._seen: Head | None = None
-        self._together: list[_Statement] | None = None
-        self._warnings = 0
-        self._transactions = 0
-        milliseconds = min(int(timeout * 1000) + 1, 2**31 - 1)
-        self._milliseconds = milliseconds
-        self._writing = (
-            f"BEGIN ISOLATION LEVEL READ COMMITTED; {PATH}; SET LOCAL lock_timeout = {milliseconds}; "
-            f"SET LOCAL idle_in_transaction_session_timeout = {_LONGEST_SILENCE}; "
-            f"SET LOCAL client_min_messages = warning; {DURABILITY}"
-        )
-        self._connect(create=create, patient=False)
+        self._process = os.getpid()
+        self._session = self._connected(time.monotonic() + timeout, create=create, patient=False)
         os.register_at_fork(after_in_child=_abandoning(self))
 
     @property
@@ -100,125 +91,88 @@ class PostgresStore(Store):
     @contextlib.contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Open the one writing transaction; see `Store`."""
+        self._check_alive()
         with self._harmless():
             begun = self._begin(self._begin_writing)
             transaction = Transaction(self, begun.head)
             yield transaction
             transaction.write()
-        if not self._commit() and not self._committed_after_all(transaction, begun):
+        if not self._session.commit() and not self._committed_after_all(transaction, begun):
             raise LedgerError(f"{self.name}: the connection was lost before the commit; nothing was charged")
         self._seen = transaction.head
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Transaction]:
         """Open a reading transaction; see `Store`."""
+        self._check_alive()
         with self._harmless():
             yield Transaction(self, self._begin(self._begin_reading).head)
-        self._commit()
+        self._session.commit()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run a statement; see `Store`."""
-        statement = _Statement(sql.replace("?", "%s"), parameters or None)
-        if self._together is not None:
-            self._together.append(statement)
-            return statement
-        return self._connection.execute(statement.sql, statement.parameters)
+        return self._session.execute(sql, parameters)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run an INSERT for many rows, which travel as one parameter."""
-        insert, _, _ = sql.partition(" VALUES ")
-        table, _, fields = insert.removeprefix("INSERT INTO ").rstrip(")").partition(" (")
-        names = fields.split(", ")
-        text = json.dumps([dict(zip(names, row, strict=True)) for row in rows])
-        self.execute(f"{insert} SELECT {fields} FROM json_populate_recordset(NULL::{table}, ?::json)", (text,))
+        """Run an INSERT for each row."""
+        self._session.execute_many(sql, rows)
 
-    @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """Send the statements of the block at its end, where libpq can do that without waiting for each.
-
-        Not earlier: until all of them have arrived, the server would not notice that this process stopped.
-        """
-        statements: list[_Statement] = []
-        self._together = statements
-        try:
-            yield
-        finally:
-            self._together = None
-        piped = self._driver.Pipeline.is_supported()
-        with self._connection.pipeline() if piped else contextlib.nullcontext():
-            cursors = [self._connection.execute(statement.sql, statement.parameters) for statement in statements]
-        for statement, cursor in zip(statements, cursors, strict=True):
-            statement.rowcount = cursor.rowcount
+    def together(self) -> contextlib.AbstractContextManager[object]:
+        """Let the statements of the block go together; see `Store`."""
+        return self._session.together()
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Sequence[Any]]:
         """Go through many rows, some at a time."""
-        transaction, cursor = self._transactions, f"rows_{time.monotonic_ns()}"
-        self.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {sql}", parameters)
-        while True:
-            if self._transactions != transaction:
-                raise LedgerError(f"{self.name}: the transaction is over")
-            rows = self.execute(f"FETCH {_ROWS} FROM {cursor}").fetchall()
-            yield from rows
-            if len(rows) < _ROWS:
-                return
+        return self._session.stream(sql, parameters)
 
     def close(self) -> None:
         """Give the connection back."""
         self._dead = self._dead or f"{self.name} is closed"
-        self._drop()
+        if self._process == os.getpid():
+            self._session.close()
 
     def abandon(self) -> None:
-        """Leave the connection to the parent process: whatever is still written here goes nowhere."""
+        """Leave the connection to the parent process."""
         self._dead = f"{self.name} was opened by the parent of this process; open it again here"
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            _ABANDONED.append(connection)
-            with contextlib.suppress(OSError, self._driver.Error):
-                nowhere = os.open(os.devnull, os.O_RDWR)
-                os.dup2(nowhere, connection.fileno())
-                os.close(nowhere)
+        self._session.abandon()
+
+    def _check_alive(self) -> None:
+        if self._dead is not None:
+            raise LedgerError(self._dead)
 
     # beginnings
 
     def _begin(self, begin: Callable[[], _Begun]) -> _Begun:
-        """Begin a transaction, on a new connection if there is none or it turns out to be lost."""
+        """Begin a transaction, on a new connection if the old one is lost or turns out to be."""
+        deadline = time.monotonic() + self._timeout
         for attempt in range(1, _ATTEMPTS + 1):
-            if self._dead is not None:
-                raise LedgerError(self._dead)
-            if self._connection is None:
-                self._connect(create=False, patient=True)
-            self._transactions += 1
+            self._check_alive()
+            self._session.roll_back()  # what an interrupted thread may have left
+            if self._session.lost:
+                self._session = self._connected(deadline, create=False, patient=True)
             try:
                 return begin()
             except self._driver.Error as error:
-                lost = self._lost()
-                self._roll_back()
-                if attempt == _ATTEMPTS or not (lost or error.sqlstate in _postgres_errors.CONFLICTS):
+                self._session.roll_back()
+                if attempt == _ATTEMPTS or not (self._session.lost or error.sqlstate in _postgres_errors.CONFLICTS):
                     raise
         raise AssertionError("the last attempt returns or raises")
 
     def _begin_writing(self) -> _Begun:
-        durability, head = self._answers(self._writing, f"{_HEAD} FOR UPDATE", number="pg_current_xact_id()::text")
+        begin = _WRITING.format(milliseconds=self._milliseconds)
+        durability, head = self._session.begin(f"{begin}; {self._question('pg_current_xact_id()::text')} FOR UPDATE")
         try:
             _postgres_schema.refuse_forgetful(durability, self.name)
         except LedgerError:
-            self._drop()  # what a role or a database prefers is asked for when a session begins
+            self._session.close()  # what a role or a database prefers is asked for when a session begins
             raise
         return self._begun(head)
 
     def _begin_reading(self) -> _Begun:
-        return self._begun(*self._answers(_READING, _HEAD, number="0"))
+        return self._begun(*self._session.begin(f"{_READING}; {self._question('0')}"))
 
-    def _answers(self, begin: str, head: str, *, number: str) -> list[Any]:
-        """Send all that a transaction begins with at once, and return what its questions are answered with."""
-        seen = 0 if self._seen is None else self._seen.sequence
-        cursor = self._connection.execute(f"{begin}; {head.format(seen=seen, number=number)}")
-        rows = []
-        while True:
-            if cursor.description is not None:
-                rows.append(cursor.fetchone())
-            if not cursor.nextset():
-                return rows
+    def _question(self, number: str) -> str:
+        return _HEAD.format(seen=0 if self._seen is None else self._seen.sequence, number=number)
 
     def _begun(self, row: tuple[Any, ...] | None) -> _Begun:
         """Refuse a server that forgot what this process has seen: a stale replica that took over, or a backup."""
@@ -237,22 +191,6 @@ class PostgresStore(Store):
 
     # ends
 
-    def _commit(self) -> bool:
-        """Return whether the server acknowledged that all is durable; if not, the connection is not used again."""
-        try:
-            self._warnings = 0
-            tag = self._connection.execute("COMMIT").statusmessage
-            # "ROLLBACK" ends a transaction that had failed. A warning says that a standby was not waited for.
-            if tag == "COMMIT" and not self._warnings:
-                return True
-        except self._driver.Error:
-            pass
-        except BaseException:
-            self._drop()
-            raise
-        self._drop()
-        return False
-
     def _committed_after_all(self, transaction: Transaction, begun: _Begun) -> bool:
         """Return whether a transaction was committed whose commit was not acknowledged.
 
@@ -268,7 +206,7 @@ class PostgresStore(Store):
                 number = str(begun.number % 2**32)
                 sql = "SELECT 1 FROM log WHERE sequence = ? AND hash = ? AND xmin = ?::xid"
                 found = self.execute(sql, (*transaction.head, number)).fetchone()
-            if self._commit():
+            if self._session.commit():
                 return found is not None
         except LedgerError as error:
             reason = f" ({error})"
@@ -285,64 +223,35 @@ class PostgresStore(Store):
         try:
             yield
         except self._driver.Error as error:
-            lost = self._lost()
-            self._roll_back()
-            text, final = _postgres_errors.meaning(error, lost=lost)
-            message = f"{self.name} {text}"
+            self._session.roll_back()
+            text, final = _postgres_errors.meaning(error, lost=self._session.lost)
             if final:
-                self._dead = message
-                self._drop()
-            raise LedgerError(message) from error
+                self._dead = f"{self.name} {text}"
+            raise LedgerError(f"{self.name} {text}") from error
         except BaseException:
-            self._roll_back()
+            self._session.roll_back()
             raise
 
-    def _lost(self) -> bool:
-        return self._connection is None or bool(self._connection.closed)
-
-    def _roll_back(self) -> None:
-        """End a transaction that shall not be; if the server cannot be told, it will see that we are gone."""
-        if self._connection is None:
-            return
+    def _connected(self, deadline: float, *, create: bool, patient: bool) -> Session:
+        """Return a session if a ledger, and the same as before, is at its other end."""
+        connection = self._address.connect(deadline, patient=patient)
         try:
-            if self._connection.info.transaction_status != self._driver.pq.TransactionStatus.IDLE:
-                self._connection.execute("ROLLBACK")
-        except self._driver.Error:
-            self._drop()
-        except BaseException:
-            self._drop()
-            raise
-
-    # the connection
-
-    def _connect(self, *, create: bool, patient: bool) -> None:
-        """Take a connection if a ledger, and the same as before, is at its other end."""
-        connection = self._address.connect(time.monotonic() + self._timeout, patient=patient)
-        try:
-            try:
-                identity = _postgres_schema.inspect(
-                    connection, self.name, create=create, milliseconds=self._milliseconds
-                )
-            except self._driver.Error as error:
-                text, _ = _postgres_errors.meaning(error, lost=bool(connection.closed))
-                raise LedgerError(f"{self.name} {text}") from error
-            if self._identity not in (None, identity):
-                self._dead = f"{self.name} was removed or replaced while it was open"
-                raise LedgerError(self._dead)
+            self._meet(connection, create)
         except BaseException:
             connection.close()
             raise
-        connection.add_notice_handler(self._count_warning)
-        self._identity = identity
-        self._connection = connection
+        return Session(self._driver, connection)
 
-    def _count_warning(self, diagnostic: Any) -> None:
-        self._warnings += diagnostic.severity_nonlocalized == "WARNING"
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+    def _meet(self, connection: Any, create: bool) -> None:
+        try:
+            found = _postgres_schema.inspect(connection, self.name, create=create, milliseconds=self._milliseconds)
+        except self._driver.Error as error:
+            text, _ = _postgres_errors.meaning(error, lost=bool(connection.closed))
+            raise LedgerError(f"{self.name} {text}") from error
+        if self._identity not in (None, found):
+            self._dead = f"{self.name} was removed or replaced while it was open"
+            raise LedgerError(self._dead)
+        self._identity = found
 
 
 def _abandoning(store: PostgresStore) -> Callable[[], None]:

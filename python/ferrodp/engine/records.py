@@ -222,7 +222,7 @@ def sampling_rate(value: object) -> float:
 def _orders(value: object) -> tuple[float, ...]:
     if isinstance(value, np.ndarray) and value.ndim == 1:
         value = value.tolist()
-    if not isinstance(value, (tuple, list)):
+    if not isinstance(value, (tuple, list, range)):
         raise InvalidType(f"renyi_orders must be a tuple of numbers, got {type(value).__name__}")
     orders = tuple(_order(each) for each in value)
     if not orders or any(a >= b for a, b in itertools.pairwise(orders)):

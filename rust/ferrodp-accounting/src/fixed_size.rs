@@ -73,11 +73,17 @@ pub fn gaussian_replace_one(noise_multiplier: f64, sampling_probability: f64, or
 
 /// Returns the bound that follows from `A ≤ 1 + E_Q[u^α]` and `‖1 − q + qr‖_α ≤ 1 − q + q‖r‖_α`.
 fn minkowski(s: f64, q: f64, order: f64) -> f64 {
-    let z = 0.5 * (order - 1.0) * (s * s) * (1.0 + 4.0 * UNIT);
-    let norm = if z < 700.0 { ln_1p(q * expm1(z)) } else { z + ln(q) + ln_1p((1.0 - q) / q * exp(-z)) };
-    // z is within 4 units, exp within 8 + z of them, the logarithm then within 40 + 2z.
-    let log = order * norm + UNIT * (40.0 + 2.0 * z) * (1.0 + order);
+    let (log, error) = log_minkowski(s, q, order);
+    let log = log + error;
     (log + ln_1p(exp(-log))) / (order - 1.0) * (1.0 + 32.0 * UNIT)
+}
+
+/// Returns `α·ln(1 − q + q‖r‖_α)`, and a bound on its error.
+fn log_minkowski(s: f64, q: f64, order: f64) -> (f64, f64) {
+    let z = 0.5 * (order - 1.0) * (s * s);
+    let norm = if z < 700.0 { ln_1p(q * expm1(z)) } else { z + ln(q) + ln_1p((1.0 - q) / q * exp(-z)) };
+    // z is within 3 units, what the logarithm is taken of within 3z + 12, and a logarithm within 8 units of at most z + 1.
+    (order * norm, UNIT * (40.0 + 14.0 * z) * (1.0 + order))
 }
 
 /// `g`, for one order.
@@ -185,7 +191,8 @@ impl Integrand {
         if self.order > LARGEST_ORDER || !self.scale.is_finite() {
             return f64::INFINITY;
         }
-        self.rate(self.integral(&Budget::PROVEN).total())
+        self.log_moment(self.integral(&Budget::PROVEN).total(), UNIT, UNDERFLOW) / (self.order - 1.0)
+            * (1.0 + 32.0 * UNIT)
     }
 
     /// Returns the integral of `√(2π)·g`, relative to the scale, and the terms of its error apart.
@@ -227,16 +234,15 @@ impl Integrand {
         found
     }
 
-    /// Returns an upper bound on `ln A/(α − 1)` for an integral of `√(2π)·g` relative to the scale.
-    fn rate(&self, total: f64) -> f64 {
+    /// Returns an upper bound on `ln A`, within `32·unit` of itself, for an integral of `√(2π)·g` relative to the scale.
+    fn log_moment(&self, total: f64, unit: f64, underflow: f64) -> f64 {
         // Four additions of the terms, of which all but one are small, and 1/√(2π).
-        let total = total * (1.0 + 16.0 * UNIT) / sqrt(2.0 * PI);
-        let log = if self.scale < 600.0 {
-            ln_1p(total * exp(self.scale) * (1.0 + UNIT * (16.0 + 2.0 * self.scale.abs())) + UNDERFLOW)
+        let total = total * (1.0 + 16.0 * unit) / sqrt(2.0 * PI);
+        if self.scale < 600.0 {
+            ln_1p(total * exp(self.scale) * (1.0 + unit * (16.0 + 2.0 * self.scale.abs())) + underflow)
         } else {
             self.scale + ln(total) + exp(-600.0) / total
-        };
-        log / (self.order - 1.0) * (1.0 + 32.0 * UNIT)
+        }
     }
 }
 

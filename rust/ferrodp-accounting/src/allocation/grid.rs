@@ -35,8 +35,9 @@ pub enum Side {
     Lower,
 }
 
-/// Mass or mean that is cut off at an end of a law, at most.
+/// Mass or mean that is cut off at an end of a law, at most, and standard deviations that the law of one step reaches.
 const CUT: f64 = 1e-26;
+const REACH: f64 = 11.5;
 
 /// A law on the grid.
 #[derive(Clone, Debug)]
@@ -67,6 +68,8 @@ struct Grid {
     h: f64,
     offset: f64,
     side: Side,
+    cut: f64,
+    reach: f64,
 }
 
 impl Allocation {
@@ -74,10 +77,15 @@ impl Allocation {
     /// it would need more than `most` nodes.
     #[must_use]
     pub fn new(s: f64, steps: u64, h: f64, side: Side, most: usize) -> Option<Self> {
+        Self::cut_at(CUT, REACH, s, steps, h, side, most)
+    }
+
+    /// Returns the same with so much cut off, and a law of one step that reaches so far.
+    fn cut_at(cut: f64, reach: f64, s: f64, steps: u64, h: f64, side: Side, most: usize) -> Option<Self> {
         let log_steps = ln(steps as f64);
         let shift = (log_steps / h).round();
-        let grid = Grid { h, offset: log_steps - h * shift, side };
-        let span = (s * (2.0 * 11.5 + s) + log_steps) / h;
+        let grid = Grid { h, offset: log_steps - h * shift, side, cut, reach };
+        let span = (s * (2.0 * reach + s) + log_steps) / h;
         if span.is_nan() || span >= most as f64 {
             return None;
         }
@@ -166,7 +174,7 @@ impl Grid {
 
     /// Returns the law of one `r = exp(s·z − s²/2)`.
     fn single(&self, s: f64) -> Law {
-        let (low, high) = (-s * (11.5 + 0.5 * s), s * (11.5 + 0.5 * s));
+        let (low, high) = (-s * (self.reach + 0.5 * s), s * (self.reach + 0.5 * s));
         let first = ((low - self.offset) / self.h).floor() as i64;
         let count = ((high - self.offset) / self.h).ceil() as i64 - first;
         let mut cells = Cells::new(first, count as usize + 1);
@@ -186,10 +194,9 @@ impl Grid {
         let mut law = self.place(cells, 1.0, 160.0, 640.0);
         if self.side == Side::Upper {
             // Below the first node: split among it and 0. Above the last: its mean, all of it.
-            let below = normal::tail(at(first, 1.0).negated(), 0.0);
-            law.zero = below;
-            law.excess = normal::tail(at(first + count, -1.0), 0.0) * 1.001;
-            law.masses[0] += normal::tail(at(first, -1.0).negated(), 0.0) / self.value(first);
+            law.zero += normal::tail(at(first, 1.0).negated(), 0.0);
+            law.excess += normal::tail(at(first + count, -1.0), 0.0) * 1.001;
+            law.masses[0] += normal::tail(at(first, -1.0).negated(), 0.0) / self.value(law.first);
         }
         law
     }
@@ -305,7 +312,7 @@ impl Grid {
     /// Cuts the ends off where next to nothing is: see the head of this file.
     fn cut(&self, law: &mut Law) {
         let mut last = law.masses.len();
-        let (mut mean, limit) = (0.0, CUT * law.steps);
+        let (mut mean, limit) = (0.0, self.cut * law.steps);
         while last > 1 {
             let next = mean + law.masses[last - 1] * self.value(law.first + last as i64 - 1);
             if next > limit {
@@ -316,7 +323,7 @@ impl Grid {
         }
         let removed: f64 = law.masses.drain(last..).sum();
         let (mut start, mut mass, mut moment) = (0, 0.0, 0.0);
-        while start + 1 < law.masses.len() && mass + law.masses[start] <= CUT {
+        while start + 1 < law.masses.len() && mass + law.masses[start] <= self.cut {
             mass += law.masses[start];
             moment += law.masses[start] * self.value(law.first + start as i64);
             start += 1;
@@ -380,3 +387,6 @@ impl Cells {
         out
     }
 }
+
+#[cfg(test)]
+mod degraded;

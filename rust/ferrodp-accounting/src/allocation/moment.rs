@@ -23,9 +23,9 @@
 //! Beyond the last node, 9.5 standard deviations above what the square of `r` makes of 0, `e^{−xr}` is less than on average, so that less than
 //! `10⁻²⁰` of `F` lies there; before the first lies `Φ(−40)`.
 
-use core::f64::consts::PI;
+use core::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use crate::functions::{UNIT, cos, exp, expm1, ln, ln_1p, sqrt};
+use crate::functions::{UNIT, cos, erfc, exp, expm1, ln, ln_1p, sqrt};
 
 /// Returns an upper bound on `ρ(α)` of the second direction, for noise `1/s` and `steps` steps; `α > 1`.
 ///
@@ -41,48 +41,104 @@ pub fn rdp_add(s: f64, steps: f64, order: f64) -> f64 {
     if steps == 1.0 || beta > 300.0 || beta * s * s > 300.0 || !(1e-3..=4.0).contains(&s) {
         return means;
     }
-    means.min(integral(s, steps, beta))
+    means.min(integral(s, steps, beta, &Budget::PROVEN).map_or(f64::INFINITY, |found| found.rate_upper(beta)))
 }
 
-fn integral(s: f64, steps: f64, beta: f64) -> f64 {
-    let inner = Inner::new(s);
+/// How much may be left out. Tests leave out more, so that what stands for it can be seen.
+#[derive(Clone, Copy)]
+struct Budget {
+    /// `−ln` of the aliasing errors of the outer and of the inner rule, but for the growth of their integrands.
+    outer: f64,
+    inner: f64,
+    /// `−ln λ` at the first node, less `s²/2`, and how far the integrand has fallen at the last one, as a logarithm.
+    left: f64,
+    right: f64,
+    /// Standard deviations that the inner nodes reach up, beyond `2s`.
+    reach: f64,
+}
+
+impl Budget {
+    const PROVEN: Self = Self { outer: 52.0, inner: 62.0, left: 26.0, right: 52.0, reach: 9.5 };
+}
+
+/// `A − 1 = excess/norm`, and what else `excess` may hold: each term is an upper bound.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    excess: f64,
+    norm: f64,
+    /// Rounding of the terms and of their sum; of the norm, relatively.
+    rounding: f64,
+    norm_rounding: f64,
+    /// Errors of `D`.
+    inner: f64,
+    /// Below the first node and above the last.
+    left: f64,
+    right: f64,
+    /// Relative error of either rule's sum.
+    outer: f64,
+}
+
+impl Moment {
+    /// Returns an upper bound on `A − 1`.
+    fn upper(&self) -> f64 {
+        let excess = self.excess + self.rounding + self.inner + self.left + self.right;
+        let ratio = excess / (self.norm * (1.0 - self.norm_rounding));
+        (ratio + 4.0 * self.outer * (1.0 + ratio)) * (1.0 + 16.0 * UNIT)
+    }
+
+    /// Returns an upper bound on `ln A/β`.
+    fn rate_upper(&self, beta: f64) -> f64 {
+        ln_1p(self.upper()) / beta * (1.0 + 32.0 * UNIT)
+    }
+}
+
+fn integral(s: f64, steps: f64, beta: f64, budget: &Budget) -> Option<Moment> {
+    let inner = Inner::new(s, budget);
     let phi = sqrt(40.0 / beta).min(1.2);
     let spread = -ln(cos(phi));
-    let h = 2.0 * PI * phi / (52.0 + (beta + 1.0) * spread);
-    let eta = 2.02 * exp((beta + 1.0) * spread) / expm1(2.0 * PI * phi / h);
+    let h = 2.0 * PI * phi / (budget.outer + (beta + 1.0) * spread);
     // The left end, where λ² is 10⁻²².
-    let first = ((-26.0 - 0.5 * s * s) / h).floor();
+    let first = ((-budget.left - 0.5 * s * s) / h).floor();
     // Terms are relative to e^{β·ln β − β}, the largest of the norm's.
     let base = beta * ln(beta) - beta;
-    let (mut excess, mut error, mut norm, mut norm_error) = (0.0, 0.0, 0.0, 0.0);
+    let mut found = Moment {
+        excess: 0.0,
+        norm: 0.0,
+        rounding: 0.0,
+        norm_rounding: 0.0,
+        inner: 0.0,
+        left: 0.6 * exp((beta + 2.0) * (first * h) - base + s * s) / steps / -expm1(-(beta + 2.0) * h),
+        right: 0.0,
+        outer: 2.02 * exp((beta + 1.0) * spread) / expm1(2.0 * PI * phi / h),
+    };
     let (mut largest, mut before) = (f64::NEG_INFINITY, f64::INFINITY);
     for step in 0..20_000_u32 {
         let w = (first + f64::from(step)) * h;
         let lambda = exp(w);
         let exponent = beta * w - lambda - base;
-        let Some((d, d_error)) = inner.excess(lambda, steps) else { break };
+        let (d, d_error) = inner.excess(lambda, steps)?;
         let units = 32.0 + 16.0 * (beta * (1.0 + w.abs()) + lambda + base.abs() + d);
         // Γ(β) = Γ(β + 1)/β: this one converges to the left whatever β is.
         let plain = exp(exponent + w);
-        norm += plain;
-        norm_error += plain * units * UNIT;
+        found.norm += plain / beta;
+        found.norm_rounding += plain / beta * (units + 1.0) * UNIT;
         let log_f = exponent + d;
         let f = exp(log_f);
         let term = f * -expm1(-d);
-        excess += term;
-        error += term * units * UNIT + f * d_error * (1.0 + d_error);
+        found.excess += term;
+        found.rounding += term * units * UNIT;
+        found.inner += f * d_error * (1.0 + d_error);
         largest = largest.max(log_f);
-        if log_f < largest - 52.0 && log_f < before - 1.0 && w > ln(beta) {
-            let w = first * h;
-            let left = 0.6 * exp((beta + 2.0) * w - base + s * s) / steps / -expm1(-(beta + 2.0) * h);
-            let norm = (norm - norm_error) / beta * (1.0 - 2.0 * f64::from(step) * UNIT);
-            let ratio = (excess * (1.0 + 2.0 * f64::from(step) * UNIT) + error + left + f) / norm;
-            let moment = (ratio + 4.0 * eta * (1.0 + ratio)) * (1.0 + 16.0 * UNIT);
-            return ln_1p(moment) / beta * (1.0 + 32.0 * UNIT);
+        if log_f < largest - budget.right && log_f < before - 1.0 && w > ln(beta) {
+            found.right = f;
+            let sums = 2.0 * f64::from(step) * UNIT;
+            found.rounding += found.excess * sums;
+            found.norm_rounding = found.norm_rounding / found.norm + sums;
+            return Some(found);
         }
         before = log_f;
     }
-    f64::INFINITY
+    None
 }
 
 /// Nodes of the inner rule: weights and values of `r`.
@@ -91,16 +147,18 @@ struct Inner {
     /// `2·e^{a²/2}/(e^{2πa/h} − 1)`, and `1 − cos(sa)`.
     alias: f64,
     loss: f64,
+    /// What lies beyond the last node: `F`'s relative to itself, and that of `E[e^{−xr} − 1 + xr]` relative to `x²e^{s²}`.
+    tail: f64,
     s: f64,
 }
 
 impl Inner {
-    fn new(s: f64) -> Self {
+    fn new(s: f64, budget: &Budget) -> Self {
         let a = (0.5 / s).min(6.0);
-        let h = 2.0 * PI * a / (0.5 * a * a + 62.0);
+        let h = 2.0 * PI * a / (0.5 * a * a + budget.inner);
         let alias = 2.02 * exp(0.5 * a * a) / expm1(2.0 * PI * a / h);
         let first = (-40.0 / h).floor();
-        let last = ((9.5 + 2.0 * s) / h).ceil();
+        let last = ((budget.reach + 2.0 * s) / h).ceil();
         let mut nodes = Vec::new();
         let mut j = first;
         while j <= last {
@@ -108,7 +166,9 @@ impl Inner {
             nodes.push((h / sqrt(2.0 * PI) * exp(-0.5 * (z * z)), exp(s * z - 0.5 * (s * s))));
             j += 1.0;
         }
-        Self { nodes, alias, loss: 1.0 - cos(s * a), s }
+        // Φ(−reach), and 10⁻²⁰ for Φ(−40) and what is rounded.
+        let tail = 0.5 * erfc(budget.reach * FRAC_1_SQRT_2) * (1.0 + 1e-9) + 1e-20;
+        Self { nodes, alias, loss: 1.0 - cos(s * a), tail, s }
     }
 
     /// Returns `D = λ + T·ln F(λ/T)` and a bound on its error, or `None` where it is not known to 1.
@@ -117,7 +177,7 @@ impl Inner {
         if x < 0.5 {
             // c = E[e^{−xr} − 1 + xr], each term within a few units of itself by its own series where xr is small.
             let c: f64 = self.nodes.iter().map(|&(weight, r)| weight * second(x * r)).sum();
-            let tail = 1e-19 * x * x * exp(self.s * self.s);
+            let tail = self.tail * x * x * exp(self.s * self.s);
             let alias = self.alias * (2.0 + x) + tail;
             // ln(1 − (x − c)) + x = c − m²/2 − m³/3 − …, m = x − c
             let m = x - c;
@@ -131,7 +191,7 @@ impl Inner {
             return None;
         }
         let log = ln(f);
-        let relative = self.alias * exp(-self.loss * log) + 1e-20 + 400.0 * UNIT * (1.0 + log.abs());
+        let relative = self.alias * exp(-self.loss * log) + 1.1 * self.tail + 400.0 * UNIT * (1.0 + log.abs());
         let error = steps * relative * 1.1 + 4.0 * UNIT * (lambda + steps * log.abs());
         (relative < 0.1 && error < 1.0).then_some(((lambda + steps * log).max(0.0), error))
     }
@@ -163,4 +223,124 @@ fn minus_log_rest(m: f64) -> f64 {
         k += 1.0;
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::twofold::Twofold;
+
+    /// `(s, T, β)`.
+    const SETTINGS: [(f64, f64, f64); 7] = [
+        (1.0, 2.0, 1.5),
+        (0.5, 10.0, 4.0),
+        (0.25, 100.0, 20.0),
+        (2.0, 3.0, 0.5),
+        (0.1, 1000.0, 60.0),
+        (1.5, 20.0, 8.0),
+        (0.01, 7.0, 3.0),
+    ];
+
+    /// Counts how often the bound would be too small without one of its terms; with it, it never is.
+    fn wrong_without(budgets: &[Budget], without: impl Fn(Moment) -> Moment) -> usize {
+        let mut wrong = 0;
+        for (s, steps, beta) in SETTINGS {
+            let exact = integral(s, steps, beta, &Budget::PROVEN).expect("short enough");
+            // The fine integral is that close: its own terms say so.
+            let truth = exact.upper() * (1.0 - 1e-7);
+            assert!(exact.excess / exact.norm > truth, "{s} {steps} {beta}: {exact:?}");
+            for budget in budgets {
+                // Where D is not known to 1 there is no bound at all.
+                let Some(found) = integral(s, steps, beta, budget) else { continue };
+
+                assert!(found.upper() >= truth, "{s} {steps} {beta}: {found:?} {exact:?}");
+                wrong += usize::from(without(found).upper() < truth);
+            }
+        }
+        wrong
+    }
+
+    #[test]
+    fn aliasing_of_the_outer_rule() {
+        let budgets = [4.0, 8.0, 12.0, 16.0].map(|outer| Budget { outer, ..Budget::PROVEN });
+        assert!(wrong_without(&budgets, |found| Moment { outer: 0.0, ..found }) >= 3);
+    }
+
+    #[test]
+    fn aliasing_of_the_inner_rule() {
+        let mut wrong = 0;
+        for (s, steps) in [(0.05, 10.0), (0.2, 3.0), (0.01, 100.0), (1.0, 5.0), (3.0, 2.0)] {
+            let fine = Inner::new(s, &Budget::PROVEN);
+            for inner in [6.0, 8.0, 10.0, 12.0] {
+                let coarse = Inner::new(s, &Budget { inner, ..Budget::PROVEN });
+                let careless = Inner { nodes: coarse.nodes.clone(), alias: 0.0, ..coarse };
+                for lambda in [0.01, 0.3, 1.0, 4.0, 20.0] {
+                    let (Some(truth), Some(found)) = (fine.excess(lambda, steps), coarse.excess(lambda, steps)) else {
+                        continue; // no bound is claimed
+                    };
+                    let off = (found.0 - truth.0).abs() - truth.1;
+
+                    assert!(off <= found.1, "{s} {steps} {inner} {lambda}: {found:?} {truth:?}");
+                    wrong += usize::from(careless.excess(lambda, steps).is_some_and(|(_, error)| off > error));
+                }
+            }
+        }
+        assert!(wrong >= 10, "{wrong}");
+    }
+
+    #[test]
+    fn tail_of_the_inner_rule() {
+        let budgets = [1.0, 2.0, 3.0, 4.0].map(|reach| Budget { reach, ..Budget::PROVEN });
+        assert!(wrong_without(&budgets, |found| Moment { inner: 0.0, ..found }) >= 3);
+    }
+
+    #[test]
+    fn left_of_the_first_node() {
+        // Of the bound itself not enough is missing: the norm lacks more there, which errs on the other side.
+        let mut wrong = 0;
+        for (s, steps, beta) in SETTINGS {
+            let exact = integral(s, steps, beta, &Budget::PROVEN).expect("short enough");
+            for left in [0.0, 1.0, 2.0, 4.0] {
+                let found = integral(s, steps, beta, &Budget { left, ..Budget::PROVEN }).expect("as the other");
+                let missing = exact.excess - found.excess - exact.inner - exact.rounding;
+
+                assert!(missing <= found.left, "{s} {steps} {beta} {left}: {found:?} {exact:?}");
+                wrong += usize::from(missing > 1e-9 * exact.excess);
+            }
+        }
+        assert!(wrong >= 5, "{wrong}");
+    }
+
+    #[test]
+    fn right_of_the_last_node() {
+        let budgets = [0.5, 1.0, 2.0, 4.0].map(|right| Budget { right, ..Budget::PROVEN });
+        assert!(wrong_without(&budgets, |found| Moment { right: 0.0, ..found }) >= 3);
+    }
+
+    /// `(s, β, A − 1)` for two steps, the last one as a sum of two floats: `e^{βv + β²v/2}·E[(cosh d)^{−β}] − 1` with
+    /// `d ~ N(0, v)`, `v = s²/2`, from mpmath in 40 digits.
+    const TRUTHS: [(f64, f64, (f64, f64)); 8] = [
+        (1.0, 1.5, (1.880561712587613, 8.135771816484748e-17)),
+        (0.5, 4.0, (2.6830532999420624, 1.5134804227306872e-16)),
+        (0.25, 20.0, (759.5687991460381, -4.625097719936621e-14)),
+        (2.0, 0.5, (1.6651799486355785, 1.8879124895614438e-17)),
+        (0.125, 100.0, (1.509268476185953e+17, 0.19479701451025666)),
+        (1.5, 8.0, (1.1325441724816339e+19, -99.86128407023638)),
+        (0.75, 0.25, (0.04966617401345033, 2.0693583368779806e-18)),
+        (0.0625, 3.0, (0.011799187880126865, -8.355483641725936e-19)),
+    ];
+
+    #[test]
+    fn rounding() {
+        let mut wrong = 0;
+        for (s, beta, truth) in TRUTHS {
+            let found = integral(s, 2.0, beta, &Budget::PROVEN).expect("short enough");
+            let off = |moment: f64| Twofold::sum(moment, 0.0).minus(Twofold::sum(truth.0, truth.1)).float();
+
+            assert!(off(found.upper()) >= 0.0, "{s} {beta}: {found:?}");
+            let careless = Moment { rounding: 0.0, norm_rounding: 0.0, inner: 0.0, ..found };
+            wrong += usize::from(off(careless.upper()) < 0.0);
+        }
+        assert!(wrong >= 1, "{wrong}");
+    }
 }
