@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import traceback
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -395,6 +396,17 @@ def test_passwords_are_never_told(server, address):
     told = traceback.format_exception(caught.value)
     assert "s3cr3t" not in "".join(told) + repr(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["PostgreSQL://postgres:s3cr3t@localhost/postgres", "postgresql+psycopg://postgres:s3cr3t@localhost/postgres"],
+)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_other_urls_are_neither_files_nor_told(address, kind):
+    with pytest.raises(InvalidParameter, match="begins with postgresql://") as caught:
+        PrivacyLedger.open(kind(address))
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_an_open_ledger_does_not_tell_its_password(server, database):

@@ -12,6 +12,7 @@ SPENDING = ENGINE + "_spending.py"
 
 KILLERS = {
     "rounds": "pytest tests/engine/test_rounds.py",
+    "round sums": "pytest tests/engine/test_round_sums.py",
     "ledger rounds": "pytest tests/engine/test_ledger_rounds.py",
     "spending": "pytest tests/engine/test_spending.py",
     "engine calibration": "pytest tests/engine/test_engine_calibration.py",
@@ -180,21 +181,21 @@ MUTANTS = [
         SUMS,
         "clip_norm=self._clip_norm, ord=1)",
         "clip_norm=self._clip_norm, ord=2)",
-        "rounds",
+        "round sums",
     ),
     (
         "updates for Laplace noise are rounded to the nearest",
         SUMS,
         "            np.trunc(units, out=units)",
         "            np.rint(units, out=units)",
-        "rounds",
+        "round sums",
     ),
     (
         "an update that changed while it was clipped is added",
         SUMS,
         "            if not (np.abs(units).sum(axis=1) <= self._bound).all():",
         "            if False:",
-        "rounds",
+        "round sums",
     ),
     (
         "the noise of integers is scaled for floats",
@@ -209,14 +210,14 @@ MUTANTS = [
         SUMS,
         "        units = math.ceil(total.clip_norm / total.granularity)  # a power of two: the quotient is exact\n",
         "        units = math.ceil(total.clip_norm)\n",
-        "rounds",
+        "round sums",
     ),
     (
         "the denominator is forgotten",
         SUMS,
         "        return _trees.split(_as(values, denominator, self._like.dtype), self._like._structure)",
         "        return _trees.split(_as(values, None, self._like.dtype), self._like._structure)",
-        "rounds",
+        "round sums",
     ),
     (
         "a client joins at the threshold",

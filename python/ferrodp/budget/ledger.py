@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Sequence
 from typing import Self
 
@@ -23,6 +24,7 @@ from ferrodp.tickets import Ticket, TicketState
 __all__ = ["PrivacyLedger"]
 
 _SERVERS = ("postgresql://", "postgres://")
+_LIKE_A_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 class PrivacyLedger(Questions):
@@ -85,7 +87,8 @@ class PrivacyLedger(Questions):
         Parameters
         ----------
         where : str or PathLike
-            A file, for SQLite, or ``postgresql://…`` for a server (needs ``ferrodp[postgres]``).
+            A file, for SQLite, or ``postgresql://…`` for a server (needs ``ferrodp[postgres]``; what the server has to
+            be like, and what the role needs, is told by `ferrodp.budget.postgres`).
         create : bool
             Whether to begin a ledger where there is none. A file that is there but is no ledger is never touched.
         verify : bool
@@ -94,7 +97,7 @@ class PrivacyLedger(Questions):
             A `head` that was kept elsewhere: a ledger that does not contain it is refused, as it was put back to an
             earlier state, or is another one. Implies ``create=False``.
         timeout : float
-            For how many seconds to wait for other writers.
+            For how many seconds to wait for other writers, or for a server that went away while the ledger was open.
         allow_network_file_system : bool
             Whether a file may lie where locks cannot be trusted. Not with more than one process.
 
@@ -102,6 +105,8 @@ class PrivacyLedger(Questions):
         ------
         LedgerError
             If it cannot be opened, is damaged or was changed, or is older than the witness.
+        InvalidParameter
+            If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
         """
         expected = None if witness is None else Head.parse(witness)
         for name, value in (("create", create), ("verify", verify)):
@@ -113,6 +118,8 @@ class PrivacyLedger(Questions):
             from ferrodp.budget.postgres import PostgresStore
 
             store = PostgresStore(where, create=create and expected is None, timeout=seconds)
+        elif _LIKE_A_URL.match(str(where)):  # not shown: it may hold a password
+            raise InvalidParameter("where must be a file, or a str that begins with postgresql://")
         else:
             from ferrodp.budget.sqlite import SqliteStore
 

@@ -9,6 +9,16 @@ was charged. After that the outcome is asked for over a new connection. The answ
 the lock that the lost transaction held until it ended: its record is in the log now, or never will be. It is as durable
 as any other, because the asking transaction itself is committed, after it in the server's log. Only where nobody can be
 asked is the outcome unknown; then it counts as spent.
+
+A server needs PostgreSQL 13 or later, a database in UTF8, and its settings as they are by default: with
+`synchronous_commit`, `fsync` or `full_page_writes` off, asked for anew in every transaction, nothing is charged. With
+standbys, name them in `synchronous_standby_names`: commits then wait for them, whatever the session prefers. Standbys
+that are not waited for may take over without the last commits; processes that saw a later state refuse such a server,
+and so does a witness.
+
+Making a ledger needs the right to create a schema. Using it needs USAGE on the schema `ferrodp`, SELECT on `about`,
+SELECT and UPDATE on `head`, SELECT and INSERT on `log`, and SELECT, INSERT and UPDATE on `scopes` and `tickets`. Who
+owns the tables can rewrite them; let the processes that spend have a role of their own.
 """
 
 from __future__ import annotations

@@ -174,10 +174,11 @@ def _least_enough(epsilon_of: Callable[[float], float], target: float) -> float:
 
 def _out_of_reach(best: Step, count: int) -> str:
     config = best.config
+    hint = "; larger renyi_orders reach further" if config.accounting is AccountingMethod.RENYI else ""
     return (
         f"no noise_multiplier up to {_MOST:g} is proven to keep (epsilon={config.target_epsilon!r}, "
         f"delta={config.target_delta!r}) for {count} rounds by accounting={config.accounting.value!r}: "
-        f"the last one has epsilon {epsilon(best, count)!r}; larger renyi_orders, or AccountingMethod.PLD, may reach it"
+        f"the last one has epsilon {epsilon(best, count)!r}{hint}"
     )
 
 
