@@ -4,6 +4,7 @@ import itertools
 import math
 import operator
 import sys
+import tracemalloc
 import types
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from scipy import stats
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation, PureDpAccountant, hockey_stick_epsilon
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-from ferrodp.statistics import counts, quantiles, sums
+from ferrodp.statistics import _column, counts, quantiles, sums
 from ferrodp.statistics._column import column
 
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -77,9 +78,9 @@ def test_bins_are_those_of_numpy_and_drop_what_is_outside():
     edges = np.array([-1.0, -0.5, 0.0, 0.25, 2.0])
 
     finite = values[np.isfinite(values)]
-    assert counts._binned(values, edges).tolist() == np.histogram(finite, edges)[0].tolist()
+    assert counts._binned(edges, [values]).tolist() == np.histogram(finite, edges)[0].tolist()
     codes = rng.integers(0, 9, 500)
-    assert counts._counted(codes, np.array([7, 2, 5])).tolist() == [(codes == c).sum() for c in (7, 2, 5)]
+    assert counts._counted(np.array([7, 2, 5]), [codes]).tolist() == [(codes == c).sum() for c in (7, 2, 5)]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -154,13 +155,11 @@ def test_the_number_of_rows_of_a_mean_has_noise_of_its_own():
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, REPLACE])
 def test_the_sensitivity_of_a_histogram_is_the_furthest_its_counts_can_move(relation, rows, delta):
-    """By all ways in which the rows of one unit fall into two bins or none, and are replaced or were not there."""
-    ways = [[fallen.count(b) for b in (0, 1)] for fallen in itertools.product(range(3), repeat=rows)]
-    before = ways if relation is REPLACE else [[0, 0]]
-    moves = [np.subtract(way, other) for way in ways for other in before]
-
+    """By all ways in which the rows of one unit fall into the bins or none, and are replaced or were not there."""
     keywords = {"epsilon": 1.0, "delta": delta, "max_contributions": rows, "neighboring_relation": relation}
-    for bins in ({"bins": [0, 1, 2]}, {"categories": [0, 1]}):
+    for size, bins in ((2, {"bins": [0, 1, 2]}), (2, {"categories": [0, 1]}), (1, {"bins": [0, 1]})):
+        ways = [[fallen.count(b) for b in range(size)] for fallen in itertools.product(range(size + 1), repeat=rows)]
+        moves = [np.subtract(a, b) for a in ways for b in (ways if relation is REPLACE else [[0] * size])]
         event = fd.private_histogram([], **bins, **keywords).event
         if delta:
             furthest = max(int(move @ move) for move in moves)
@@ -253,6 +252,35 @@ def test_any_byte_that_is_not_zero_is_one_truth():
     for values in (truths, truths[::-1]):
         assert int(fd.private_count(values, epsilon=1.0, source=seeded(9))) == 1000 + noise
     assert abs(float(fd.private_sum(truths, bounds=(0, 5), epsilon=1.0, source=source)) - 1000.0) < 200.0
+
+
+def test_parts_of_a_column_add_up(monkeypatch):
+    """The same numbers whether the parts are longer than the column or have seven rows."""
+    rows = np.random.default_rng(5).normal(size=1000)
+    found = []
+    for length in (1 << 16, 7):
+        monkeypatch.setattr(_column, "_ROWS", length)
+        found.append(
+            [
+                fd.private_sum(rows, bounds=(-1.0, 2.0), epsilon=1.0, source=seeded(7)).value,
+                fd.private_mean(rows, bounds=(-1.0, 2.0), epsilon=1.0, source=seeded(7)).value,
+                *fd.private_histogram(rows, bins=[-1, 0, 0.5], epsilon=1.0, source=seeded(7)).value,
+                *fd.private_histogram(rows.round(), categories=[1, 0], epsilon=1.0, source=seeded(7)).value,
+                fd.private_quantile(rows, 0.7, bounds=(-3, 3), epsilon=1.0, source=seeded(7)).value,
+                fd.private_quantile(rows, 0.7, candidates=[0.5, -1, 0.5, 0.6], epsilon=9.0, source=seeded(7)).value,
+            ]
+        )
+    assert found[0] == found[1]
+
+
+def test_rows_that_share_their_memory_need_none_of_their_own():
+    """2^26 rows, half a gigabyte of floats, of which there is one."""
+    tracemalloc.start()
+    fd.private_sum(np.broadcast_to(1.5, 1 << 26), bounds=(0, 1), epsilon=1.0)
+    fd.private_histogram(np.broadcast_to(np.int8(3), 1 << 24), categories=[3], epsilon=1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 24
 
 
 def test_nulls_are_in_no_bin_whatever_fills_them():

@@ -49,7 +49,7 @@ MUTANTS = [
         "both geometric variables have the same digits",
         FIXED,
         "let (down, second) = digits_below(&self.thresholds, down);",
-        "let (down, second) = digits_below(&self.thresholds, &[down, up][down.len().min(1)]);",
+        "let (down, second) = digits_below(&self.thresholds, &blocks[..down.len()]);",
         "fixed time reference",
     ),
     (

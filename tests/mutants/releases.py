@@ -62,10 +62,10 @@ MUTANTS = [
         "choices",
     ),
     (
-        "bounds in floats are trusted a little too far",
+        "bounds in floats are trusted far too far",
         SELECT,
         "(x.abs() + t) * exp2(-48) + widening",
-        "0.0 * widening",
+        "(x.abs() + t) * -exp2(-3) + widening",
         "choices",
     ),
     (

@@ -116,6 +116,7 @@ class SqliteStore(Store):
                     self._dead = f"{self.name} was moved, deleted or replaced while it was open"
                     raise LedgerError(self._dead)
                 transaction = Transaction(self)
+                self._check_mode(connection)
                 self._check_past(transaction)
                 yield transaction
                 self._check_alive()  # not so in a child that was forked meanwhile
@@ -129,6 +130,13 @@ class SqliteStore(Store):
                         with contextlib.suppress(sqlite3.Error):
                             connection.execute("ROLLBACK")
                     self._user = None
+
+    def _check_mode(self, connection: sqlite3.Connection) -> None:
+        """See that no process with a newer SQLite changed the journal; now it cannot, for there is a lock."""
+        found = str(connection.execute("PRAGMA journal_mode").fetchone()[0]).lower()
+        if found != mode_for(sqlite3.sqlite_version_info)[0]:
+            self._dead = f"{self.name} was put into journal mode {found!r} by another version of SQLite; open it again"
+            raise LedgerError(self._dead)
 
     def _check_past(self, transaction: Transaction) -> None:
         """See that what this handle saw before is still there: a copy put in place is the same file to the system."""

@@ -7,6 +7,7 @@ of what is computed from it would be lost: no common dtype is sought that might 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ferrodp import _arrays
 from ferrodp.errors import InvalidArray, InvalidArrayType
 
 _KINDS = "biuf"
+_ROWS = 1 << 14  # 128 KiB of floats: in the cache, and no pages come from the system and go back for each part
 _FILLS: dict[str, float] = {"Boolean": False}
 """What stands for null in a column of polars, by dtype."""
 _FILLS |= {f"{sign}Int{bits}": 0 for sign in ("", "U") for bits in (8, 16, 32, 64)}
@@ -28,10 +30,11 @@ class Column(NamedTuple):
     values: npt.NDArray[Any]
     missing: npt.NDArray[np.bool_] | None = None
 
-    @property
-    def present(self) -> npt.NDArray[Any]:
-        """The values that are not missing."""
-        return self.values if self.missing is None else self.values[~self.missing]
+    def present(self) -> Iterator[npt.NDArray[Any]]:
+        """Yield the values that are not missing, in parts."""
+        if self.missing is None:
+            return blocks(self.values)
+        return (part[~missing] for part, missing in zip(blocks(self.values), blocks(self.missing), strict=True))
 
 
 def column(values: object, name: str = "values") -> npt.NDArray[Any]:
@@ -112,8 +115,23 @@ def _of_polars(values: Any, name: str) -> Column:
     return Column(np.asarray(values.fill_null(_FILLS[kind]).to_numpy()), missing)
 
 
+def blocks(array: npt.NDArray[Any], at_least: int = 0) -> Iterator[npt.NDArray[Any]]:
+    """Yield a column in parts: what is made of each stays in the cache, and memory does not grow with the rows."""
+    rows = max(_ROWS, at_least)
+    for start in range(0, array.size, rows):
+        yield array[start : start + rows]
+
+
+def add_counts(counts: npt.NDArray[np.int64], places: npt.NDArray[np.intp]) -> None:
+    """Count every place; where there are far more counts than places, in time that does not grow with them."""
+    if counts.size <= 4 * places.size:
+        counts += np.bincount(places, minlength=counts.size)
+    else:
+        np.add.at(counts, places, 1)
+
+
 def finite_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return a fresh float64 array in which whatever is not finite counts as 0."""
     floats = np.array(array, dtype=np.float64)  # integers beyond 2⁵³ round: they are clamped to bounds later
-    floats[~np.isfinite(floats)] = 0.0
+    np.copyto(floats, 0.0, where=~np.isfinite(floats))
     return floats

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics._column import column, nullable_column, public_numbers
+from ferrodp.statistics._column import add_counts, column, nullable_column, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -143,8 +144,8 @@ def private_histogram(
     Notes
     -----
     Rows outside all bins, NaN and nulls among them, are not counted, and nobody learns how many there were.
-    Sensitivities for k = `max_contributions` rows: L1 k and L2 k if a unit is added or removed; 2k and √2·k if it is
-    replaced.
+    Sensitivities for k = `max_contributions` rows: L1 k and L2 k if a unit is added or removed, or there is one bin
+    alone; 2k and √2·k if it is replaced.
     Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006, Section 3.
 
     Examples
@@ -155,19 +156,19 @@ def private_histogram(
     ((3,), dtype('int64'))
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    array = nullable_column(values).present
+    parts = nullable_column(values).present()
     if (bins is None) == (categories is None):
         raise InvalidParameter("exactly one of bins and categories must be given")
-    edges = None if bins is None else _ascending(bins)
-    known = None if categories is None else _distinct(categories)
-    size = edges.size - 1 if edges is not None else known.size if known is not None else 0
+    if bins is not None:
+        edges = _ascending(bins)
+        size, count = edges.size - 1, functools.partial(_binned, edges)
+    else:
+        known = _distinct(categories)
+        size, count = known.size, functools.partial(_counted, known)
     moved = spent.max_contributions
-    mechanism = spent.mechanism(
-        l1_sensitivity=2 * moved if spent.replaces else moved,
-        squared_l2_sensitivity=2 * moved**2 if spent.replaces else moved**2,
-        dimension=max(size, 2) if spent.replaces else size,
-    )
-    counts = _binned(array, edges) if edges is not None else _counted(array, known)
+    ends = 2 if spent.replaces and size > 1 else 1  # a row that is replaced leaves a bin and comes to another
+    mechanism = spent.mechanism(l1_sensitivity=ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=size)
+    counts = count(parts)
     event = mechanism.event
     (source,) = spent.sources(event)
     mechanism.release(counts, out=counts, source=source)
@@ -201,16 +202,20 @@ def _distinct(categories: Any) -> npt.NDArray[Any]:
     return known
 
 
-def _binned(array: npt.NDArray[Any], edges: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    place = np.searchsorted(edges, array.astype(np.float64), side="right") - 1
-    place[array == edges[-1]] = edges.size - 2
-    inside = (place >= 0) & (place < edges.size - 1)  # NaN sorts behind everything
-    return np.bincount(place[inside], minlength=edges.size - 1).astype(np.int64)
+def _binned(edges: npt.NDArray[np.float64], parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    counts = np.zeros(edges.size - 1, np.int64)
+    for part in parts:
+        place = np.searchsorted(edges, part.astype(np.float64), side="right") - 1
+        place[part == edges[-1]] = edges.size - 2
+        inside = (place >= 0) & (place < edges.size - 1)  # NaN sorts behind everything
+        add_counts(counts, place[inside])
+    return counts
 
 
-def _counted(array: npt.NDArray[Any], known: Any) -> npt.NDArray[np.int64]:
-    order = np.argsort(known, kind="stable")
+def _counted(known: npt.NDArray[Any], parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    counts, order = np.zeros(known.size, np.int64), np.argsort(known, kind="stable")
     ascending = known[order]
-    place = np.minimum(np.searchsorted(ascending, array), ascending.size - 1)
-    counts = np.bincount(order[place[ascending[place] == array]], minlength=known.size)
-    return counts.astype(np.int64)
+    for part in parts:
+        place = np.minimum(np.searchsorted(ascending, part), ascending.size - 1)
+        add_counts(counts, order[place[ascending[place] == part]])
+    return counts

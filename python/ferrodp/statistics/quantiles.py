@@ -15,7 +15,7 @@ from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import bounds, budget
-from ferrodp.statistics._column import column, finite_floats, public_numbers
+from ferrodp.statistics._column import blocks, column, finite_floats, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -108,10 +108,16 @@ def _utilities(
     array: npt.NDArray[Any], points: npt.NDArray[np.float64], below: int, above: int
 ) -> npt.NDArray[np.float64]:
     """Return −|below·#{x < c} − above·#{x > c}| for every candidate c."""
-    ordered = np.sort(finite_floats(array))
-    less = np.searchsorted(ordered, points, side="left")
-    more = array.size - np.searchsorted(ordered, points, side="right")
-    return np.asarray(-np.abs(below * less - above * more), np.float64)
+    order = np.argsort(points, kind="stable")
+    ascending = points[order]
+    less, more = np.zeros((2, points.size), np.int64)
+    for part in blocks(array, at_least=points.size):
+        rows = np.sort(finite_floats(part))
+        less += np.searchsorted(rows, ascending, side="left")
+        more += rows.size - np.searchsorted(rows, ascending, side="right")
+    utilities = np.empty(points.size)
+    utilities[order] = -np.abs(below * less - above * more)
+    return utilities
 
 
 def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float64]:

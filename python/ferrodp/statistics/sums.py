@@ -13,7 +13,7 @@ from ferrodp.accounting.events import ComposedEvent, NeighboringRelation, Privac
 from ferrodp.errors import InvalidParameter
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget, Mechanism, bounds, budget
-from ferrodp.statistics._column import column, finite_floats
+from ferrodp.statistics._column import blocks, column, finite_floats
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -37,8 +37,17 @@ class _Grid(NamedTuple):
 
     def total(self, array: npt.NDArray[Any]) -> int:
         """Return the sum of a column, in grid steps; values that are not finite count as 0, clamped."""
-        clamped = np.clip(finite_floats(array), self.lower, self.upper)
-        return int(np.trunc(clamped / self.width).astype(np.int64).sum())
+        return sum(self._total(finite_floats(part)) for part in blocks(array))
+
+    def total_around(self, middle: float, lower: float, upper: float, array: npt.NDArray[Any]) -> int:
+        """Return the sum of the distances of clamped values from the middle of their bounds."""
+        clamped = (np.clip(finite_floats(part), lower, upper) for part in blocks(array))
+        return sum(self._total(part - middle) for part in clamped)  # clamped again: rounding cannot matter
+
+    def _total(self, values: npt.NDArray[np.float64]) -> int:
+        steps = np.clip(values, self.lower, self.upper, out=values)
+        steps /= self.width
+        return int(steps.astype(np.int64).sum())  # which cuts toward zero
 
     def moved_by(self, rows: int, *, replaced: bool) -> int:
         """Return by how many steps the sum moves at most if so many rows come, go or are replaced."""
@@ -179,10 +188,9 @@ def private_mean(
     if not 1e-250 <= reach <= 1e300:
         raise InvalidParameter("bounds must be at least 2e-250 apart")
     grid = _grid(-reach, reach)
-    centered = np.clip(finite_floats(array), lower, upper) - middle  # clamped again below: rounding cannot matter
     part = spent if spent.replaces else spent.half()
     mechanism = _mechanism(part, grid)
-    exact = grid.total(centered)
+    exact = grid.total_around(middle, lower, upper, array)
     event: PrivacyEvent = mechanism.event
     rows = array.size
     if spent.replaces:

@@ -213,6 +213,10 @@ mod tests {
             assert!(coins.iter().enumerate().all(|(i, &coin)| coin == u8::from(i % 2 == 0)), "{numerator}");
             assert!(coins.iter().zip(&gammas).all(|(&a, &b)| f64::from(a) == b), "{numerator}");
         }
+        // Digits that are zeros throughout are below any probability.
+        let (zeros, mut gammas) = (Keystream::of_tape(|_, _| [0; 2]), [689.9, 690.0, 1234.5]);
+        toss_each_by(&zeros, &mut gammas, ONE, 0.0);
+        assert_eq!([1.0; 3], gammas);
     }
 
     #[test]

@@ -132,7 +132,8 @@ fn run(options: &Options) -> Result<bool, Box<dyn core::error::Error>> {
 
 /// Prints what all runs of a file say together, and returns whether nothing speaks against the laws.
 fn judged(path: &str) -> Result<bool, Box<dyn core::error::Error>> {
-    let rows = runs::read(&std::fs::read_to_string(path)?).map_err(|message| format!("{path}: {message}"))?;
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let rows = runs::read(&text).map_err(|message| format!("{path}: {message}"))?;
     let wagers = runs::wagers(&rows);
     let alarms = wagers.iter().filter(|wager| wager.is_alarm()).count();
     println!("\n{} kept p-values of {} tests; largest products of their e-values:", rows.len(), wagers.len());

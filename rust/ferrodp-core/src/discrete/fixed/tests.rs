@@ -1,3 +1,5 @@
+use std::sync::{Arc, Mutex};
+
 use super::*;
 use crate::math::exp::exp_neg;
 use crate::params::exp2;
@@ -92,6 +94,65 @@ fn further_digits_break_ties() {
             assert!(below >= 1 << j && below % (1 << j) == 0, "{below}");
             assert_eq!(0, above);
         }
+    }
+}
+
+fn halves(threshold: [u64; 2]) -> u128 {
+    (u128::from(threshold[0]) << 64) | u128::from(threshold[1])
+}
+
+/// The production path over several chunks, every sample of it a tie: its digits are those of its own blocks, and what breaks
+/// the tie are the further digits of that very decision.
+#[test]
+fn each_tie_is_broken_by_digits_of_its_own() {
+    let tape = |digits: u128| [digits as u64, (digits >> 64) as u64];
+    let gaussian = law(Law::Gaussian, 3.0);
+    let table = gaussian.thresholds.clone();
+    let keystream = Keystream::of_tape(move |stream, index| match (stream, index % 2) {
+        (0, sign) => tape(halves(table[index as usize % 20]) << 1 | u128::from(sign)),
+        (_, 0) => [0; 2],
+        (n, _) => [u64::MAX - n; 2],
+    });
+    let mut found = vec![0_i64; 3000];
+    gaussian.add_block(&keystream, 0, &mut found);
+    // A sign of minus where the digits are ones, too.
+    assert!(found.iter().enumerate().all(|(i, &x)| x == if i % 2 == 0 { i as i64 % 20 } else { -(i as i64 % 20) - 1 }));
+
+    let laplace = law(Law::Laplace, 3.0);
+    let (table, per_sample) = (laplace.thresholds.clone(), laplace.blocks_per_sample());
+    let (num, of_sample) = (table.len(), per_sample as u64);
+    // Sample i has its tie at digit i % J of one of the two geometric variables; all other digits are zeros.
+    let place = move |sample: u64| sample % (num as u64 - 1) + sample / 8 % 2 * num as u64;
+    let keystream = Keystream::of_tape(move |stream, index| {
+        let is_tie = index % of_sample == place(index / of_sample);
+        match stream {
+            0 if is_tie => tape(halves(table[(index % of_sample) as usize % num])),
+            0 => [u64::MAX; 2],
+            _ if is_tie => [0, 1],
+            n => [u64::MAX - n; 2],
+        }
+    });
+    let mut found = vec![0_i64; 3000];
+    laplace.add_block(&keystream, 0, &mut found);
+    for (i, &x) in found.iter().enumerate() {
+        let digit = 1 << (i % (num - 1));
+        assert_eq!(if i / 8 % 2 == 0 { digit } else { -digit }, x, "sample {i}");
+    }
+}
+
+/// Whatever the noise, a sample asks for its own blocks, once each, in order, and for no others.
+#[test]
+fn the_random_bits_that_are_used_do_not_depend_on_the_noise() {
+    for law in laws() {
+        let asked: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
+        let (seen, bits) = (Arc::clone(&asked), Keystream::new(Isa::PORTABLE, &Key::from_bytes([5; 32])));
+        let keystream = Keystream::of_tape(move |stream, index| {
+            seen.lock().expect("no panic").push((stream, index));
+            bits.words(stream, index)
+        });
+        law.add_block(&keystream, 0, &mut vec![0_i64; 1500]);
+        let all = (0..1500 * law.blocks_per_sample() as u64).map(|index| (0, index)).collect::<Vec<_>>();
+        assert!(*asked.lock().expect("no panic") == all, "{:?}", law.decision);
     }
 }
 

@@ -1,0 +1,376 @@
+"""Files that are no ledger, are ledgers no more, or change under an open one: refused, and never touched."""
+
+import os
+import shutil
+import sqlite3
+import stat
+from pathlib import Path
+
+import forking
+import pytest
+
+from ferrodp.accounting import LaplaceEvent
+from ferrodp.budget import PrivacyLedger, _filesystem
+from ferrodp.budget.sqlite import APPLICATION, mode_for
+from ferrodp.errors import InvalidType, LedgerError
+
+TENTH = LaplaceEvent(noise_multiplier=10.0)
+FIXED, BEFORE = (3, 51, 3), (3, 51, 2)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "budget.db"
+    with PrivacyLedger.open(path) as ledger:
+        ledger.create("all", epsilon=1.0, delta=0.0, measure="pure")
+        ledger.spend("all", TENTH)
+    return path
+
+
+def refused(path, match=None, **arguments):
+    """Open what is no ledger; see that it and its neighbors stay as they are."""
+    before = listing(Path(path).parent)
+    with pytest.raises(LedgerError, match=match) as raised:
+        PrivacyLedger.open(path, **({"timeout": 2.0} | arguments)).close()
+    assert listing(Path(path).parent) == before
+    return str(raised.value)
+
+
+def listing(folder):
+    found = {}
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        status = entry.lstat()
+        small = stat.S_ISREG(status.st_mode) and status.st_size < 2**24
+        found[entry.name] = (status.st_mode, status.st_size, entry.read_bytes() if small else None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"", "empty"),
+        (b"\x00", None),
+        (b"SQLite format 3\x00", "no ledger"),
+        (b"SQLite format 3\x00" + bytes(84), None),
+        (os.urandom(4096), "no ledger"),
+        (b"name,epsilon\nhospital,1.0\n" * 1000, "no ledger"),
+        (bytes(8192), "no ledger"),
+    ],
+    ids=["empty", "byte", "magic", "header", "random", "text", "zeros"],
+)
+def test_a_file_that_is_no_ledger_is_left_alone(tmp_path, content, match):
+    path = tmp_path / "budget.db"
+    path.write_bytes(content)
+
+    refused(path, match)
+    refused(path, match, verify=False)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.25, 0.5, 0.75, 0.99])
+def test_a_file_that_was_cut_is_refused(path, share):
+    os.truncate(path, int(path.stat().st_size * share))
+
+    refused(path)
+
+
+def test_a_file_that_grew_is_read_or_refused_but_not_changed(path):
+    """Sparse, a tebibyte: SQLite goes by the size in its header."""
+    data = path.read_bytes()
+    try:
+        os.truncate(path, 2**40)
+    except OSError:
+        os.truncate(path, 2**32)
+    try:
+        with PrivacyLedger.open(path) as ledger:
+            assert ledger.remaining_count("all", TENTH) == 9
+    except LedgerError:
+        pass
+    with path.open("rb") as stream:
+        assert stream.read(len(data))[100:] == data[100:]
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path):
+    path = tmp_path / "budget.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE head (single, sequence, hash)")
+    connection.commit()
+    connection.close()
+
+    refused(path, "another program")
+
+
+@pytest.mark.parametrize("version", [0, 2, 7, -1])
+def test_other_formats_are_refused_by_number(path, version):
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+
+    assert f"format {version}" in refused(path, "this version reads 1")
+
+
+def test_a_database_that_only_claims_to_be_a_ledger_is_refused(tmp_path):
+    path = tmp_path / "budget.db"
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.execute("CREATE TABLE t (x)")
+    connection.commit()
+    connection.close()
+
+    refused(path)
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "loop", "full", "null", "nowhere", "in a file"])
+def test_what_is_no_regular_file_is_refused(tmp_path, kind):
+    path = tmp_path / "budget.db"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "nowhere":
+        path.symlink_to(tmp_path / "no" / "budget.db")
+    elif kind == "in a file":
+        path.write_bytes(b"x")
+        path = path / "budget.db"
+    else:
+        path = Path(f"/dev/{kind}")
+        with pytest.raises(LedgerError, match="no regular file"):
+            PrivacyLedger.open(path)
+        return
+
+    refused(path)
+    refused(path, create=False)
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "x" * 300, "no/such/folder/budget.db", ""])
+def test_paths_that_cannot_be_are_refused(tmp_path, name):
+    with pytest.raises(LedgerError):
+        PrivacyLedger.open(f"{tmp_path}/{name}" if name else tmp_path)
+
+
+@pytest.mark.parametrize("path", [b"budget.db", 7, None, ["budget.db"]])
+def test_paths_are_text(path):
+    with pytest.raises(InvalidType):
+        PrivacyLedger.open(path)
+
+
+@pytest.mark.parametrize("remains", ["-journal", "-wal", "-shm"])
+def test_remains_of_a_ledger_that_is_gone_are_noticed(path, remains):
+    path.unlink()
+    Path(f"{path}-journal").unlink(missing_ok=True)
+    Path(f"{path}{remains}").write_bytes(b"what was not finished")
+
+    refused(path, "deleted or moved")
+
+
+def test_names_that_mean_something_to_a_uri_are_names(tmp_path):
+    for name in ("a?mode=memory", "b#c", "d%20e", "caf\u00e9 1", "file:g"):
+        with PrivacyLedger.open(tmp_path / name) as ledger:
+            ledger.create("all", epsilon=1.0, delta=0.0, measure="pure")
+        assert (tmp_path / name).is_file()
+        with PrivacyLedger.open(tmp_path / name, create=False) as ledger:
+            assert ledger.scopes == ("all",)
+
+
+def test_a_ledger_is_made_whole_or_not_at_all(tmp_path):
+    with PrivacyLedger.open(tmp_path / "budget.db"):
+        pass
+
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"budget.db", "budget.db-journal"}
+    with pytest.raises(LedgerError, match="does not exist"):
+        PrivacyLedger.open(tmp_path / "other.db", create=False)
+
+
+@pytest.mark.parametrize("what", ["deleted", "moved", "replaced", "folder moved"])
+def test_a_file_that_goes_away_under_an_open_ledger_is_noticed(path, tmp_path, what):
+    ledger = PrivacyLedger.open(path)
+    ticket = ledger.reserve("all", TENTH)
+    if what == "deleted":
+        path.unlink()
+    elif what == "moved":
+        path.rename(tmp_path / "elsewhere.db")
+    elif what == "replaced":
+        shutil.copy(path, tmp_path / "copy.db")
+        (tmp_path / "copy.db").replace(path)
+    else:
+        tmp_path.rename(f"{tmp_path}-moved")
+
+    for use in (lambda: ledger.spend("all", TENTH), ticket.arm, lambda: ledger.remaining_count("all", TENTH)):
+        with pytest.raises(LedgerError, match="moved, deleted or replaced"):
+            use()
+    ledger.close()
+
+
+def test_a_copy_put_back_in_place_is_noticed_by_who_saw_more(path):
+    """The same file to the system; and a ledger as whole as it was. Later readers need a witness."""
+    kept = path.read_bytes()
+    ledger = PrivacyLedger.open(path)
+    ledger.spend("all", TENTH)
+    with path.open("r+b") as stream:
+        stream.truncate(0)
+        stream.write(kept)
+
+    with pytest.raises(LedgerError, match=r"earlier state|damaged"):
+        ledger.spend("all", TENTH)
+    ledger.close()
+    with PrivacyLedger.open(path) as ledger:
+        assert ledger.remaining_count("all", TENTH) == 9
+
+
+def unprivileged(work, *arguments):
+    """Run `work` as somebody who may not do everything; return how it ended."""
+
+    def lowered():
+        if os.getuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        work(*arguments)
+
+    return forking.run(lowered)
+
+
+def read_but_not_spend(path):
+    with PrivacyLedger.open(path, timeout=1.0) as ledger:
+        ledger.verify()
+        with pytest.raises(LedgerError, match="cannot be written here"):
+            ledger.spend("all", TENTH)
+        assert ledger.remaining_count("all", TENTH) == 9
+
+
+def opened(path):
+    for parent in path.parents:
+        if parent.stat().st_uid == os.getuid():
+            parent.chmod(parent.stat().st_mode | 0o755)
+
+
+def test_a_file_that_cannot_be_written_can_be_read(path):
+    opened(path)
+    Path(f"{path}-journal").unlink(missing_ok=True)
+    path.chmod(0o444)
+
+    assert unprivileged(read_but_not_spend, path) == 0
+
+
+def test_a_folder_that_cannot_be_written_takes_no_ledger(tmp_path):
+    opened(tmp_path / "x")
+    tmp_path.chmod(0o555)
+
+    def begin():
+        with pytest.raises(LedgerError, match="cannot be made here"):
+            PrivacyLedger.open(tmp_path / "budget.db")
+
+    assert unprivileged(begin) == 0
+    tmp_path.chmod(0o755)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_read_is_refused(path):
+    opened(path)
+    path.chmod(0)
+
+    def use():
+        with pytest.raises(LedgerError):
+            PrivacyLedger.open(path)
+
+    assert unprivileged(use) == 0
+
+
+def test_a_network_file_system_is_refused_unless_asked_for(path, tmp_path, monkeypatch):
+    device = os.stat(tmp_path).st_dev
+    for kind, refuse in [
+        *((kind, True) for kind in ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "fuse.sshfs", "glusterfs")),
+        *((kind, False) for kind in ("ext4", "xfs", "tmpfs", "overlay", "fuse.ext4", "nfsd")),
+    ]:
+        line = f"36 35 {os.major(device)}:{os.minor(device)} / /home rw,noatime master:1 - {kind} server:/home rw"
+        monkeypatch.setattr(
+            _filesystem, "_kinds", lambda _, line=line: real(f"1 0 0:1 / / rw - proc proc rw\n{line}\n")
+        )
+        if refuse:
+            refused(path, f"network file system \\({kind}\\)")
+            PrivacyLedger.open(path, allow_network_file_system=True).close()
+        else:
+            PrivacyLedger.open(path).close()
+
+
+real = _filesystem._kinds
+
+
+def test_mounts_that_cannot_be_read_decide_nothing(tmp_path):
+    for text in (b"", b"\xff\xfe garbage - \n - \n36 35 x:y / / rw - nfs s rw\n", b"36 35 0:1 - "):
+        (tmp_path / "mountinfo").write_bytes(text)
+        _filesystem.refuse_network(tmp_path / "budget.db", tmp_path / "mountinfo")
+    _filesystem.refuse_network(tmp_path / "budget.db", tmp_path / "none")
+
+
+def test_versions_of_sqlite_that_lose_commits_get_a_rollback_journal():
+    for version in ((3, 7, 0), (3, 40, 1), BEFORE):
+        assert mode_for(version) == ("truncate", 3)
+    for version in (FIXED, (3, 52, 0), (4, 0, 0)):
+        assert mode_for(version) == ("wal", 2)
+
+
+def mode_of(path):
+    """Return 1 for a rollback journal, 2 for a write-ahead log, as the file itself has it."""
+    return path.read_bytes()[18]
+
+
+def test_a_file_of_a_fixed_version_is_converted_or_refused_by_an_older_one(path, monkeypatch):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", FIXED)
+    newer = PrivacyLedger.open(path)
+    newer.spend("all", TENTH)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", BEFORE)
+    with pytest.raises(LedgerError):
+        PrivacyLedger.open(path, timeout=0.1)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", FIXED)
+    newer.close()
+    assert mode_of(path) == 2
+
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", BEFORE)
+    with PrivacyLedger.open(path) as older:
+        assert older.remaining_count("all", TENTH) == 8
+        older.spend("all", TENTH)
+    assert mode_of(path) == 1
+
+
+def test_an_older_version_notices_that_a_newer_one_changed_the_journal(path, monkeypatch):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", BEFORE)
+    older = PrivacyLedger.open(path)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", FIXED)
+    with PrivacyLedger.open(path) as newer:
+        newer.spend("all", TENTH)
+        monkeypatch.setattr(sqlite3, "sqlite_version_info", BEFORE)
+
+        with pytest.raises(LedgerError, match="journal mode 'wal'"):
+            older.spend("all", TENTH)
+        monkeypatch.setattr(sqlite3, "sqlite_version_info", FIXED)
+        assert newer.remaining_count("all", TENTH) == 8
+    older.close()
+
+
+def crash_in_the_middle(path):
+    """Leave a journal that holds what the file was before."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = TRUNCATE")
+    connection.execute("PRAGMA cache_size = 1")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute('UPDATE scopes SET spent = \'["0","0"]\'')
+    connection.executemany("INSERT INTO log VALUES (?, ?, ?)", [(n, "x" * 3000, "") for n in range(100, 160)])
+    forking.die()
+
+
+def test_what_was_not_finished_is_undone_when_it_is_opened(path):
+    assert forking.run(crash_in_the_middle, path) == -9
+    assert Path(f"{path}-journal").stat().st_size > 0
+
+    with PrivacyLedger.open(path) as ledger:
+        assert ledger.remaining_count("all", TENTH) == 9
+
+
+def test_what_was_not_finished_and_cannot_be_undone_is_noticed(path):
+    """Somebody removed the journal of a crashed process."""
+    assert forking.run(crash_in_the_middle, path) == -9
+    Path(f"{path}-journal").unlink()
+
+    refused(path)
