@@ -152,11 +152,17 @@ def microsoft_interval(setting: Setting) -> tuple[float, float]:
     if max(abs(setting.count * truncated.mean() - mean), abs(found - mean)) > 0.1 * error:
         raise _MeanError
     ends = [composed.compute_epsilon(each, delta_error, error) for each in _asked(setting)]
+    if ends[1][2] > composed.domain.t_max():
+        raise _GridError
     return max(ends[0][0], 0.0), ends[1][2]
 
 
 class _MeanError(ArithmeticError):
     """A peer's mean is too far off for its error bound."""
+
+
+class _GridError(ArithmeticError):
+    """A peer's bound lies beyond the end of its grid."""
 
 
 def _mean(truncated) -> float:
