@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import glob
 import os
 import secrets
 import sqlite3
@@ -78,6 +79,7 @@ class SqliteStore(Store):
                 raise LedgerError(f"{self.name} does not exist")
             _refuse_remains(self._path)
             _make(self._path)
+        _refuse_other_names(self._path)
         self._identity = _identity(self._path)
         self._connection: sqlite3.Connection | None = None
         self._seen = Head(0, _records.START)
@@ -256,11 +258,21 @@ def _checked_path(path: object) -> Path:
 
 def _refuse_remains(path: Path) -> None:
     for suffix in ("-journal", "-wal", "-shm"):
-        if os.path.lexists(f"{path}{suffix}"):
+        if os.path.lexists(f"{path}{suffix}") and not path.exists():  # else another process was faster
             raise LedgerError(
                 f"ledger {str(path)!r} does not exist, but {path.name + suffix!r} does: it was deleted or moved; put "
                 "both back, or remove both to begin a new one"
             )
+
+
+def _refuse_other_names(path: Path) -> None:
+    """Refuse hard links: each name would get a journal of its own. A process may have died while it made the file."""
+    if path.exists() and path.stat().st_nlink > 1:
+        for left_over in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}"):
+            if _identity(left_over) == _identity(path):
+                left_over.unlink(missing_ok=True)
+        if path.stat().st_nlink > 1:
+            raise LedgerError(f"ledger {str(path)!r} has other names (hard links); remove them, SQLite cannot cope")
 
 
 def _make(path: Path) -> None:
