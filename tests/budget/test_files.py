@@ -12,7 +12,8 @@ import pytest
 
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger, _filesystem
-from ferrodp.budget.sqlite import APPLICATION, mode_for
+from ferrodp.budget._file import APPLICATION
+from ferrodp.budget.sqlite import mode_for
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
