@@ -15,6 +15,7 @@ from ferrodp.budget.sqlite import APPLICATION, mode_for
 from ferrodp.errors import InvalidType, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
+NATIVE = mode_for(sqlite3.sqlite_version_info)[0]
 FIXED, BEFORE = (3, 51, 3), (3, 51, 2)
 
 
@@ -41,8 +42,14 @@ def listing(folder):
     for entry in folder.iterdir() if folder.is_dir() else ():
         status = entry.lstat()
         small = stat.S_ISREG(status.st_mode) and status.st_size < 2**24
-        found[entry.name] = (status.st_mode, status.st_size, entry.read_bytes() if small else None)
+        found[entry.name] = (status.st_mode, status.st_size, content(entry) if small else None)
     return found
+
+
+def content(path):
+    """Return what is in a file, but for how its journal is kept, which is changed before anything is read."""
+    data = path.read_bytes()
+    return data[:18] + data[20:24] + data[28:92] + data[100:] if data.startswith(b"SQLite format 3") else data
 
 
 @pytest.mark.parametrize(
@@ -212,11 +219,14 @@ def test_a_copy_put_back_in_place_is_noticed_by_who_saw_more(path):
         stream.truncate(0)
         stream.write(kept)
 
-    with pytest.raises(LedgerError, match=r"earlier state|damaged"):
+    if NATIVE == "wal":  # what is newer than the copy is in the log beside it, and nothing is lost
         ledger.spend("all", TENTH)
+    else:
+        with pytest.raises(LedgerError, match=r"earlier state|damaged"):
+            ledger.spend("all", TENTH)
     ledger.close()
     with PrivacyLedger.open(path) as ledger:
-        assert ledger.remaining_count("all", TENTH) == 9
+        assert ledger.remaining_count("all", TENTH) == (7 if NATIVE == "wal" else 9)
 
 
 def unprivileged(work, *arguments):
@@ -232,6 +242,10 @@ def unprivileged(work, *arguments):
 
 
 def read_but_not_spend(path):
+    if NATIVE == "wal":  # readers write down that they read, so there is no reading alone
+        with pytest.raises(LedgerError, match="cannot be written here"):
+            PrivacyLedger.open(path, timeout=1.0)
+        return
     with PrivacyLedger.open(path, timeout=1.0) as ledger:
         ledger.verify()
         with pytest.raises(LedgerError, match="cannot be written here"):
