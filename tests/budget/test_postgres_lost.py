@@ -211,7 +211,7 @@ def test_who_does_the_same_at_the_same_moment_is_told_apart(ledger, server, url,
             theirs.arm()
 
         at_point("before the commit", overtake)
-        with pytest.raises(LedgerError, match="nothing was charged"):
+        with pytest.raises(LedgerError, match="outcome is unknown"):
             mine.arm()
 
     assert theirs.state is TicketState.ARMED
