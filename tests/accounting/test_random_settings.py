@@ -1,5 +1,8 @@
 """A few of the random settings of `random_settings.py`, without peers: intervals are intervals, and narrow."""
 
+import json
+from dataclasses import asdict
+
 import random_settings
 
 ROWS = [random_settings.row(setting) for setting in random_settings.settings(200)]
@@ -18,3 +21,11 @@ def test_intervals_are_narrow():
 
 def test_a_longer_list_begins_with_the_shorter_one():
     assert [row.setting for row in ROWS[:20]] == list(random_settings.settings(20))
+
+
+def test_rows_are_read_from_a_file_whose_last_one_is_torn(tmp_path):
+    path = tmp_path / "rows"
+    lines = [json.dumps(asdict(row)) for row in ROWS[:4]]
+    path.write_text("\n".join(lines)[:-20])
+
+    assert random_settings.read(path) == ROWS[:3]

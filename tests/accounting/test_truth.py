@@ -68,7 +68,7 @@ def test_there_are_truths_of_every_kind():
     kinds = {row["id"].split("-")[0] for row in TRUTHS}
 
     assert kinds >= {"anchor", "tail", "long", "corner", "flat", "mixed"}
-    assert len(TRUTHS) >= 59
+    assert len(TRUTHS) >= 61
 
 
 def test_truths_are_the_same_in_both_directions_at_zero():

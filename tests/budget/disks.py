@@ -97,16 +97,37 @@ def judge(path, diary):
 
 def case(folder, call, error, when):
     """Run one case; return whether a call failed, and whether the ledger said so."""
+    name = f"{call} number {when} fails with {error}"
+    path, diary, log = traced(folder, name, f"trace={call}", f"inject={call}:error={error}:when={when}")
+    assert forking.run(judge, path, diary) == 0, f"{name}\n{Path(diary).read_text()}"
+    return "(INJECTED)" in log, "failed" in Path(diary).read_text()
+
+
+def syncs(folder):
+    """Return how often the disk was told to keep what it has before each acknowledgement."""
+    _, _, log = traced(folder, "nothing fails", "trace=fsync,fdatasync,write")
+    found, count = [], 0
+    for line in log.splitlines():
+        if "sync(" in line:
+            count += 1
+        elif "write(" in line and any(f'"{word}' in line for word in ("created", "reserved", "armed")):
+            found.append(count)
+            count = 0
+    return found
+
+
+def traced(folder, name, *expressions):
+    """Run `work` under strace; return the paths of the ledger and the diary, and what strace wrote."""
     path, diary, log = f"{folder}/budget.db", f"{folder}/diary", f"{folder}/trace"
-    for name in os.listdir(folder):
-        os.remove(f"{folder}/{name}")
+    for file in os.listdir(folder):
+        os.remove(f"{folder}/{file}")
     Path(diary).touch()
     gate, opened = os.pipe()
     child = forking.start(work, path, diary, gate)
-    command = ["strace", "-f", "-p", str(child), "-o", log, "-e", f"trace={call}"]
-    tracer = subprocess.Popen(
-        [*command, "-e", f"inject={call}:error={error}:when={when}"], stderr=subprocess.PIPE, text=True
-    )
+    command = ["strace", "-f", "-p", str(child), "-o", log]
+    for expression in expressions:
+        command += ["-e", expression]
+    tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     with tracer.stderr:
         attached = tracer.stderr.readline()
         os.write(opened, b"!")
@@ -116,11 +137,8 @@ def case(folder, call, error, when):
     os.close(gate)
     os.close(opened)
     assert "attached" in attached, attached
-    name = f"{call} number {when} fails with {error}"
     assert code == 0, f"{name}: the process ended with {code}\n{Path(diary).read_text()}"
-    assert forking.run(judge, path, diary) == 0, f"{name}\n{Path(diary).read_text()}"
-    hit = "(INJECTED)" in Path(log).read_text()
-    return hit, "failed" in Path(diary).read_text()
+    return path, diary, Path(log).read_text()
 
 
 def fill(path, diary, limit):

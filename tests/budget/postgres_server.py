@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
     from ferrodp.budget import PrivacyLedger
@@ -74,8 +75,11 @@ class Server:
         if done.returncode:
             raise RuntimeError(f"{program} failed: {done.stderr}")
 
-    def url(self, database: str = "postgres", *, user: str = "postgres", options: str = "") -> str:
-        return f"postgresql://{user}@/{database}?host={self.folder}{options}"
+    def url(self, database: str = "postgres", *, user: str = "postgres", settings: dict[str, str] | None = None) -> str:
+        """Return the address of a database, for sessions with these settings."""
+        options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in (settings or {}).items())
+        query = {"host": str(self.folder), **({"options": options} if options else {})}
+        return f"postgresql://{user}@/{database}?{urlencode(query, quote_via=quote)}"
 
     def start(self, *, hot_standby: bool = True) -> None:
         """Start, and return when connections are taken, or for sure refused by a replica that is no `hot_standby`.
@@ -110,8 +114,8 @@ class Server:
         """Run statements as the superuser, several as one transaction."""
         import psycopg
 
-        always = "&options=-c%20default_transaction_read_only%3Doff"
-        with psycopg.connect(self.url(database, options=always), autocommit=True) as connection:
+        always = {"default_transaction_read_only": "off"}
+        with psycopg.connect(self.url(database, settings=always), autocommit=True) as connection:
             cursor = connection.execute(text)
             return cursor.fetchall() if cursor.description else []
 

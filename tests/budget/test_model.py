@@ -237,7 +237,7 @@ def main():
     begin = time.monotonic()
     while LedgerMachine.sequences < options.sequences and time.monotonic() - begin < options.seconds:
         deep = settings(
-            max_examples=min(200, options.sequences), stateful_step_count=options.steps, derandomize=False,
+            max_examples=min(50, options.sequences), stateful_step_count=options.steps, derandomize=False,
             database=None, deadline=None, suppress_health_check=QUIET,
         )  # fmt: skip
         run_state_machine_as_test(LedgerMachine, settings=deep)

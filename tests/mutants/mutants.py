@@ -14,6 +14,7 @@ import columns
 import discrete
 import events
 import fixed_time
+import ledger
 import releases
 import rounds
 import sparse_vector
@@ -391,6 +392,7 @@ for others in (
     discrete,
     events,
     fixed_time,
+    ledger,
     releases,
     rounds,
     sparse_vector,

@@ -17,7 +17,7 @@ import math
 import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
@@ -168,7 +168,15 @@ def entry(case: Case) -> dict | str:
             return f"{name} at: {reason}"
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    if at == 0.0 and not _agree(deltas.values()):
+        return f"{name} at: the two directions of δ(0), one total variation distance, differ: {deltas}"
     return {"id": name, "events": events, "delta": delta, "epsilon": epsilons, "at": at, "delta_at": deltas}
+
+
+def _agree(values: Iterable[str]) -> bool:
+    """Return whether all are there, and the same to 20 digits."""
+    numbers = [mp.mpf(value) for value in values]
+    return len(numbers) == 2 and abs(numbers[0] - numbers[1]) <= abs(numbers[0]) * mp.mpf("1e-20")
 
 
 def entry_or_kept(kept: dict[str, dict], case: Case) -> dict | str:

@@ -156,15 +156,40 @@ fn the_envelope_holds_from_its_point_on() {
         let nodes = tilted(&event, power, 44.0);
         for tau in [2.0, 10.0, 40.0] {
             for y in [0.0, 0.1 * nodes.height, 0.7 * nodes.height] {
-                let bound = log_envelope(&event, power, 44.0, tau, y, &nodes);
-                for beyond in [1.0, 1.01, 1.3, 2.0, 7.0] {
-                    let (a, b) = characteristic(&nodes, tau * beyond);
-                    let size = ln(modulus((1.0 + a, b)) - nodes.quadrature - 1e-12);
-                    assert!(size.is_nan() || size <= bound, "{sigma} {q} {power} {tau} {y} {beyond}: {size} {bound}");
+                for digits in [44.0, 19.0, 12.0] {
+                    let bound = log_envelope(&event, power, digits, tau, y, &nodes);
+                    for beyond in [1.0, 1.01, 1.3, 2.0, 7.0] {
+                        let (a, b) = characteristic(&nodes, tau * beyond);
+                        let size = ln(modulus((1.0 + a, b)) - nodes.quadrature - 1e-12);
+                        let context = format!("{sigma} {q} {power} {tau} {y} {digits} {beyond}");
+                        assert!(size.is_nan() || size <= bound, "{context}: {size} {bound}");
+                    }
                 }
             }
         }
     }
+}
+
+#[test]
+fn bounds_of_few_digits_are_bounds_and_close() {
+    let mut close = 0;
+    for sigma in SIGMAS {
+        for q in PROBABILITIES {
+            for direction in BOTH {
+                for c in [0.25, 2.0, 30.0] {
+                    let composition = composition(sigma, q, 1000);
+                    let fine = tilted(&composition.sampled[0].0, direction.power(c), 50.0);
+                    let exact = 1000.0 * fine.log_moment;
+                    let upper = log_mgf_upper(&composition, direction, c);
+
+                    let slack = 1000.0 * fine.log_moment_error + 1e-12 * exact.abs();
+                    assert!(upper >= exact - slack, "{sigma} {q} {direction:?} {c}: {upper} {exact}");
+                    close += usize::from(upper <= exact + 1e-3 + slack);
+                }
+            }
+        }
+    }
+    assert!(close >= 170, "{close} of 180");
 }
 
 /// The interval without one of its slack terms: 0 rounding, 1 truncation, 2 aliasing.

@@ -1,0 +1,250 @@
+"""Defects of the ledger that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
+
+BUDGET = "python/ferrodp/budget/"
+BOOK = BUDGET + "_book.py"
+COMMIT = BUDGET + "_commit.py"
+MEASURES = BUDGET + "_measures.py"
+REPLAY = BUDGET + "_replay.py"
+SQLITE = BUDGET + "sqlite.py"
+STORE = BUDGET + "_store.py"
+
+KILLERS = {
+    "ledger model": "pytest tests/budget/test_model.py",
+    "ledger": "pytest tests/budget/test_ledger.py",
+    "ledger crashes": "pytest tests/budget/test_crashes.py tests/budget/test_kills.py",
+    "ledger disk": "pytest tests/budget/test_disk.py",
+    "ledger files": "pytest tests/budget/test_files.py",
+    "ledger forks": "pytest tests/budget/test_forks.py",
+    "ledger interrupts": "pytest tests/budget/test_interrupts.py",
+    "ledger rounding": "pytest tests/budget/test_measures.py",
+    "ledger tampering": "pytest tests/budget/test_tampering.py",
+}
+
+MUTANTS = [
+    (
+        "a charge is written after the release",
+        "python/ferrodp/tickets.py",
+        "                    self._book.arm(self)\n",
+        "                    threading.Timer(0.2, self._book.arm, (self,)).start()\n",
+        "ledger crashes",
+    ),
+    (
+        "a refusal of the ledger is swallowed",
+        COMMIT,
+        "        if request.error is not None:\n            raise request.error\n        return cast",
+        "        return cast",
+        "ledger model",
+    ),
+    (
+        "sums are kept as floats",
+        MEASURES,
+        "return tuple([total + cost for total, cost in zip(spent, costs, strict=True)])",
+        "return tuple([int(float(total) + float(cost)) for total, cost in zip(spent, costs, strict=True)])",
+        "ledger model",
+    ),
+    (
+        "costs are rounded down",
+        MEASURES,
+        "tuple(math.ceil(Fraction(cost, meter.unit) * self._unit) for cost in exact)",
+        "tuple(math.floor(Fraction(cost, meter.unit) * self._unit) for cost in exact)",
+        "ledger rounding",
+    ),
+    (
+        "caps are rounded up",
+        MEASURES,
+        "[math.floor(Fraction(cap, found._meter.unit) * unit) for cap in found._meter.caps]",
+        "[math.ceil(Fraction(cap, found._meter.unit) * unit) for cap in found._meter.caps]",
+        "ledger rounding",
+    ),
+    (
+        "what is spent may reach one more than the cap",
+        MEASURES,
+        "within = [total <= cap for total, cap in zip(spent, caps, strict=True)]",
+        "within = [total <= cap + 1 for total, cap in zip(spent, caps, strict=True)]",
+        "ledger",
+    ),
+    (
+        "what is spent may not reach the cap",
+        MEASURES,
+        "within = [total <= cap for total, cap in zip(spent, caps, strict=True)]",
+        "within = [total < cap for total, cap in zip(spent, caps, strict=True)]",
+        "ledger model",
+    ),
+    (
+        "one sum within its cap is enough in every measure",
+        MEASURES,
+        'return any(within) if self.measure == "rdp" else all(within)',
+        "return any(within)",
+        "ledger model",
+    ),
+    (
+        "an armed ticket is given back",
+        BOOK,
+        "    if row.state is not TicketState.HELD:\n"
+        '        raise TicketError(f"ticket {identity} is {row.state.value}; only a held one can be cancelled")\n',
+        "",
+        "ledger model",
+    ),
+    (
+        "a spend does not use up the ticket held under its key",
+        BOOK,
+        "    if ticket.state is TicketState.HELD:\n        arm(transaction, ticket.id)\n",
+        "    if ticket.state is None:\n        arm(transaction, ticket.id)\n",
+        "ledger model",
+    ),
+    (
+        "what a key was used for is not compared",
+        BOOK,
+        "            if known.fingerprint != fingerprint:\n",
+        "            if not known.fingerprint:\n",
+        "ledger model",
+    ),
+    (
+        "scopes around a scope are forgotten",
+        BOOK,
+        "        for outer in _names.ancestors(name):\n",
+        "        for outer in ():\n",
+        "ledger model",
+    ),
+    (
+        "a frozen scope takes charges",
+        BOOK,
+        "        if row.frozen:\n            raise BudgetExceeded",
+        "        if row.frozen and False:\n            raise BudgetExceeded",
+        "ledger model",
+    ),
+    (
+        "tickets are armed in a frozen scope",
+        BOOK,
+        "        if existing(transaction, name).frozen:\n",
+        "        if existing(transaction, name) is None:\n",
+        "ledger model",
+    ),
+    (
+        "a lease gives back one more than was left",
+        BOOK,
+        "    refunds = _refunded(transaction, row, unused)\n",
+        "    refunds = _refunded(transaction, row, min(unused + 1, row.count))\n",
+        "ledger model",
+    ),
+    (
+        "a lowered cap loses the orders without budget",
+        MEASURES,
+        "            return dataclasses.replace(found, orders=orders)",
+        "            return found",
+        "ledger",
+    ),
+    (
+        "arming is not written down",
+        BUDGET + "ledger.py",
+        "        self._run(lambda transaction: _book.arm(transaction, ticket.id))\n",
+        "        _book.arm\n",
+        "ledger crashes",
+    ),
+    (
+        "transactions are not committed",
+        SQLITE,
+        '                connection.execute("COMMIT")\n                self._seen',
+        "                self._seen",
+        "ledger",
+    ),
+    (
+        "the file is not synced",
+        SQLITE,
+        'connection.execute(f"PRAGMA synchronous = {level}")\n        if found != mode or '
+        'connection.execute("PRAGMA synchronous").fetchone()[0] != level:',
+        'connection.execute("PRAGMA synchronous = 0")\n        if found != mode:',
+        "ledger disk",
+    ),
+    (
+        "versions that lose commits get a write-ahead log",
+        SQLITE,
+        "_LOG_FIXED = (3, 51, 3)",
+        "_LOG_FIXED = (3, 7, 0)",
+        "ledger files",
+    ),
+    (
+        "a journal that another version changed is not noticed",
+        SQLITE,
+        "                self._check_mode(connection)\n",
+        "",
+        "ledger files",
+    ),
+    (
+        "a copy put back under an open ledger is not noticed",
+        SQLITE,
+        "                self._check_past(transaction)\n",
+        "",
+        "ledger files",
+    ),
+    (
+        "a file replaced under an open ledger is not noticed",
+        SQLITE,
+        "                if _file.identity(self._path) != self._identity:\n",
+        "                if self._identity is None:\n",
+        "ledger files",
+    ),
+    (
+        "a network file system is taken for a disk",
+        BUDGET + "_filesystem.py",
+        "    if kind is not None and _NETWORK.fullmatch(kind):\n",
+        "    if kind is None:\n",
+        "ledger files",
+    ),
+    (
+        "a connection stays open across a fork",
+        SQLITE,
+        "    for store in list(_OPEN):\n        store.pause()\n",
+        "",
+        "ledger forks",
+    ),
+    (
+        "a forked child ends the transaction of its parent",
+        SQLITE,
+        "            self._connection = self._user = None\n        self._dead",
+        "            pass\n        self._dead",
+        "ledger forks",
+    ),
+    (
+        "who was interrupted stays in the queue without a lead",
+        COMMIT,
+        "                    request.woken.acquire(timeout=_PATIENCE)\n",
+        "                    request.woken.acquire()\n",
+        "ledger interrupts",
+    ),
+    (
+        "the head is not compared with the log",
+        REPLAY,
+        "        if self.head != head:\n",
+        "        if self.head.sequence < 0:\n",
+        "ledger tampering",
+    ),
+    (
+        "the hash of a record is not computed again",
+        REPLAY,
+        "        if _records.chained(self.head.hash, text) != digest:\n",
+        "        if not digest:\n",
+        "ledger tampering",
+    ),
+    (
+        "scopes are not compared with the log",
+        REPLAY,
+        "        if found_scopes != {name: scope_values(scope.row(name)) for name, scope in self._scopes.items()}:\n",
+        "        if found_scopes.keys() != self._scopes.keys():\n",
+        "ledger tampering",
+    ),
+    (
+        "tickets are not compared with the log",
+        REPLAY,
+        "            if entry is None or entry.row(row[0]) != tuple(row):\n",
+        "            if entry is None:\n",
+        "ledger tampering",
+    ),
+    (
+        "other tables and triggers are overlooked",
+        SQLITE,
+        "        if schema != _expected_schema():\n",
+        "        if not schema:\n",
+        "ledger tampering",
+    ),
+]
