@@ -180,7 +180,7 @@ MUTANTS = [
     (
         "a file replaced under an open ledger is not noticed",
         SQLITE,
-        "                if _identity(self._path) != self._identity:\n",
+        "                if _file.identity(self._path) != self._identity:\n",
         "                if self._identity is None:\n",
         "ledger files",
     ),
