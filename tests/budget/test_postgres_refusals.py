@@ -194,6 +194,18 @@ def test_tampering_is_noticed(ledger, server, url, statement):
         PrivacyLedger.open(url)
 
 
+@pytest.mark.parametrize("statement", ["UPDATE ferrodp.scopes SET version = 7", "DELETE FROM ferrodp.tickets"])
+def test_what_changes_without_the_lock_is_noticed(ledger, server, at_point, statement):
+    ticket = ledger.reserve("hospital", TENTH)
+    before = ledger.head
+    at_point("before the rows", lambda: server.sql(statement))
+
+    with pytest.raises(LedgerError, match="changed by something else"):
+        ticket.cancel()  # changes the scope and the ticket
+
+    assert ledger.head == before
+
+
 def test_an_earlier_state_is_refused_by_who_saw_the_later_one(ledger, server, url):
     ledger.spend("hospital", TENTH)
     kept = server.tables()
