@@ -214,9 +214,8 @@ def main():
                 subprocess.run(["umount", folder], check=True)
         else:
             print("no disk could be mounted: a full one was not tested")
-    print(
-        f"all promises kept with journal mode {mode_for(sqlite3.sqlite_version_info)[0]!r}, {time.monotonic() - begun:.0f} s"
-    )
+    mode = mode_for(sqlite3.sqlite_version_info)[0]
+    print(f"all promises kept with journal mode {mode!r}, {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":
