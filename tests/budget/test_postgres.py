@@ -125,6 +125,17 @@ def test_long_logs_are_read_piece_by_piece(ledger, url, monkeypatch):
         assert len(list(again.history())) == 18
 
 
+def test_rows_are_not_read_after_their_transaction(ledger, monkeypatch):
+    monkeypatch.setattr(_postgres_session, "_ROWS", 1)
+    ledger.spend("hospital", TENTH)
+    with ledger._store.reading() as moment:
+        rows = iter(moment.log())
+        next(rows)
+
+    with pytest.raises(LedgerError, match="after its end"):
+        next(rows)
+
+
 def test_nothing_is_kept_in_the_session(ledger):
     """What a pooler does to a session between two transactions, and what other users of it leave there."""
     for _ in range(8):
@@ -180,6 +191,19 @@ def test_passwords_are_never_told(server, address):
     told = traceback.format_exception(caught.value)
     assert "s3cr3t" not in "".join(told) + repr(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("password", [":s3cr3t", ""], ids=["in the address", "in the environment"])
+def test_a_driver_that_quotes_a_password_is_not_repeated(monkeypatch, password):
+    def refuse(**parameters):
+        raise psycopg.OperationalError("access denied with s3cr3t")
+
+    monkeypatch.setattr(psycopg, "connect", refuse)
+    monkeypatch.setenv("PGPASSWORD", "s3cr3t")
+
+    with pytest.raises(LedgerError, match="quotes a secret") as caught:
+        PrivacyLedger.open(f"postgresql://postgres{password}@localhost/postgres", timeout=0.01)
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ class Session:
 
     def commit(self) -> bool:
         """Return whether the server acknowledged that all is durable; if not, the connection is closed."""
+        self._transactions += 1
         try:
             self._warnings = 0
             tag = self.connection.execute("COMMIT").statusmessage
