@@ -55,7 +55,8 @@ def refuse_other_names(path: Path) -> None:
     if path.exists() and path.stat().st_nlink > 1:
         for left_over in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}"):
             if identity(left_over) == identity(path):
-                left_over.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    left_over.unlink()
         if path.stat().st_nlink > 1:
             raise LedgerError(f"ledger {str(path)!r} has other names (hard links); remove them, SQLite cannot cope")
 

@@ -66,12 +66,17 @@ class SqliteStore(Store):
         self._paused = False
         if not allow_network_file_system:
             _filesystem.refuse_network(self._path)
-        if not self._path.exists():
-            if not create:
-                raise LedgerError(f"{self.name} does not exist")
-            _file.refuse_remains(self._path)
-            _file.make(self._path)
-        _file.refuse_other_names(self._path)
+        try:
+            if not self._path.exists():
+                if not create:
+                    raise LedgerError(f"{self.name} does not exist")
+                _file.refuse_remains(self._path)
+                _file.make(self._path)
+            _file.refuse_other_names(self._path)
+        except LedgerError:
+            raise
+        except OSError as error:
+            raise LedgerError(f"{self.name} cannot be reached: {error}") from error
         self._identity = _file.identity(self._path)
         self._connection: sqlite3.Connection | None = None
         self._seen = Head(0, _records.START)
