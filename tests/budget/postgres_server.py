@@ -150,8 +150,8 @@ class Server:
             connection.execute("ALTER TABLE ferrodp.log ENABLE ALWAYS TRIGGER log_is_append_only")
 
     @contextlib.contextmanager
-    def replica(self, *, hot_standby: bool = True) -> Iterator[Server]:
-        """A second server that follows this one."""
+    def replica(self, *, hot_standby: bool = True, follows: bool = True) -> Iterator[Server]:
+        """A second server, a copy of this one that `follows` it or stays as it is."""
         other = Server.__new__(Server)
         other._programs, other._as_user, other._process = self._programs, self._as_user, None
         other.folder = Path(tempfile.mkdtemp(prefix="ferrodp-pg-", dir=self.folder))
@@ -161,6 +161,8 @@ class Server:
         try:
             copy = ["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "-U", "postgres", "-h", str(self.folder)]
             self._run("pg_basebackup", *copy, "-D", str(other._data))
+            if not follows:
+                (other._data / "postgresql.auto.conf").write_text("")
             other.start(hot_standby=hot_standby)
             yield other
         finally:

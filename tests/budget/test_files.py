@@ -1,5 +1,6 @@
 """Files that are no ledger, are ledgers no more, or change under an open one: refused, and never touched."""
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -11,8 +12,9 @@ import pytest
 
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger, _filesystem
-from ferrodp.budget.sqlite import APPLICATION, mode_for
-from ferrodp.errors import InvalidType, LedgerError
+from ferrodp.budget._file import APPLICATION
+from ferrodp.budget.sqlite import mode_for
+from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
 NATIVE = mode_for(sqlite3.sqlite_version_info)[0]
@@ -188,6 +190,57 @@ def test_a_ledger_is_made_whole_or_not_at_all(tmp_path):
     assert {entry.name for entry in tmp_path.iterdir()} <= {"budget.db", "budget.db-journal"}
     with pytest.raises(LedgerError, match="does not exist"):
         PrivacyLedger.open(tmp_path / "other.db", create=False)
+
+
+def begin_at_once(path, gate):
+    os.read(gate, 1)
+    with PrivacyLedger.open(path) as ledger:
+        with contextlib.suppress(InvalidParameter):  # another process was faster
+            ledger.create("all", epsilon=1.0, delta=0.0, measure="pure")
+        ledger.spend("all", TENTH)
+
+
+def test_processes_that_begin_a_ledger_at_once_begin_one(tmp_path):
+    for attempt in range(4):
+        path = tmp_path / f"{attempt}.db"
+        gate, opened = os.pipe()
+        children = [forking.start(begin_at_once, path, gate) for _ in range(8)]
+        os.write(opened, b"!" * 8)
+
+        assert [forking.end_of(child) for child in children] == [0] * 8
+        with PrivacyLedger.open(path) as ledger:
+            assert ledger.remaining_count("all", TENTH) == 2
+
+
+def die_while_making(path, moment):
+    link = os.link
+
+    def dying(*arguments):
+        if moment == "after":
+            link(*arguments)
+        forking.die()
+
+    os.link = dying
+    PrivacyLedger.open(path)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_crash_while_a_ledger_is_made_leaves_none_or_a_whole_one(tmp_path, moment):
+    path = tmp_path / "budget.db"
+
+    assert forking.run(die_while_making, path, moment) == -9
+
+    assert path.exists() == (moment == "after")
+    with PrivacyLedger.open(path) as ledger:
+        ledger.create("all", epsilon=1.0, delta=0.0, measure="pure")
+    assert path.stat().st_nlink == 1
+
+
+def test_a_file_with_two_names_is_refused(path, tmp_path):
+    os.link(path, tmp_path / "other.db")
+
+    refused(path, "hard links")
+    refused(tmp_path / "other.db", "hard links")
 
 
 @pytest.mark.parametrize("what", ["deleted", "moved", "replaced", "folder moved"])

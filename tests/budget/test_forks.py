@@ -197,6 +197,19 @@ def test_sixteen_threads_get_exactly_what_there_is(ledger):
     ledger.verify()
 
 
+def test_threads_draw_from_a_lease_exactly_what_was_leased(ledger):
+    drawn = []
+    with ledger.lease("all", EVENT, count=4000) as lease:
+        threads = [threading.Thread(target=lambda: drawn.extend(lease)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert len(drawn) == 4000
+    assert ledger.remaining_count("all", EVENT) == 96
+
+
 def test_nothing_works_after_close(ledger):
     ticket, lease = ledger.reserve("all", EVENT), ledger.lease("all", EVENT, count=5)
     ledger.close()

@@ -85,6 +85,8 @@ def test_one_of_two_holders_of_a_key_arms_it(ledger, path):
         second.arm()
 
         with pytest.raises(TicketError, match="armed"):
+            first.cancel()
+        with pytest.raises(TicketError, match="armed"):
             first.arm()
         assert ledger.reserve("hospital", TENTH, key="round-7").state is TicketState.ARMED
 

@@ -125,6 +125,30 @@ def test_long_logs_are_read_piece_by_piece(ledger, url, monkeypatch):
         assert len(list(again.history())) == 18
 
 
+@pytest.mark.parametrize("conforming", ["on", "off"])
+def test_names_are_data_whatever_they_look_like(server, database, conforming):
+    name = "o'clock\\'; DROP TABLE log; -- % %s %% ? $1 \" E'\\n é 漢 \\"
+    with PrivacyLedger.open(server.url(settings={"standard_conforming_strings": conforming})) as mine:
+        mine.create(name, epsilon=1.0, delta=0.0, measure="pure")
+        ticket = mine.reserve(name, TENTH, key=name)
+        mine.freeze(name, reason=name)
+
+        assert mine.scopes == (name,)
+        assert mine.verify().sequence == 3
+        assert mine.reserve(name, TENTH, key=name).id == ticket.id
+
+
+def test_rows_are_not_read_after_their_transaction(ledger, monkeypatch):
+    monkeypatch.setattr(_postgres_session, "_ROWS", 1)
+    ledger.spend("hospital", TENTH)
+    with ledger._store.reading() as moment:
+        rows = iter(moment.log())
+        next(rows)
+
+    with pytest.raises(LedgerError, match="after its end"):
+        next(rows)
+
+
 def test_nothing_is_kept_in_the_session(ledger):
     """What a pooler does to a session between two transactions, and what other users of it leave there."""
     for _ in range(8):
@@ -182,6 +206,19 @@ def test_passwords_are_never_told(server, address):
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.parametrize("password", [":s3cr3t", ""], ids=["in the address", "in the environment"])
+def test_a_driver_that_quotes_a_password_is_not_repeated(monkeypatch, password):
+    def refuse(**parameters):
+        raise psycopg.OperationalError("access denied with s3cr3t")
+
+    monkeypatch.setattr(psycopg, "connect", refuse)
+    monkeypatch.setenv("PGPASSWORD", "s3cr3t")
+
+    with pytest.raises(LedgerError, match="quotes a secret") as caught:
+        PrivacyLedger.open(f"postgresql://postgres{password}@localhost/postgres", timeout=0.01)
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
 @pytest.mark.parametrize(
     "address",
     ["PostgreSQL://postgres:s3cr3t@localhost/postgres", "postgresql+psycopg://postgres:s3cr3t@localhost/postgres"],
@@ -204,6 +241,7 @@ def test_an_open_ledger_does_not_tell_its_password(server, database):
 
 
 def test_a_forked_child_can_do_nothing_to_its_parents_connection(ledger):
+    connection = ledger._store._session.connection
     child = os.fork()
     if child == 0:
         status = 1
@@ -213,15 +251,14 @@ def test_a_forked_child_can_do_nothing_to_its_parents_connection(ledger):
                     use()
             ledger.close()
             ledger._store.close()
-            _postgres_session._ABANDONED[0].close()  # what the end of an interpreter may do
+            connection.close()  # what the end of an interpreter may do
             status = 0
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
-    backend = ledger._store._session.connection.info.backend_pid
     ledger.spend("hospital", TENTH)
-    assert ledger._store._session.connection.info.backend_pid == backend
+    assert ledger._store._session.connection is connection
 
 
 def test_a_closed_ledger_says_so(ledger):

@@ -194,6 +194,18 @@ def test_tampering_is_noticed(ledger, server, url, statement):
         PrivacyLedger.open(url)
 
 
+@pytest.mark.parametrize("statement", ["UPDATE ferrodp.scopes SET version = 7", "DELETE FROM ferrodp.tickets"])
+def test_what_changes_without_the_lock_is_noticed(ledger, server, at_point, statement):
+    ticket = ledger.reserve("hospital", TENTH)
+    before = ledger.head
+    at_point("before the rows", lambda: server.sql(statement))
+
+    with pytest.raises(LedgerError, match="changed by something else"):
+        ticket.cancel()  # changes the scope and the ticket
+
+    assert ledger.head == before
+
+
 def test_an_earlier_state_is_refused_by_who_saw_the_later_one(ledger, server, url):
     ledger.spend("hospital", TENTH)
     kept = server.tables()
@@ -203,17 +215,18 @@ def test_an_earlier_state_is_refused_by_who_saw_the_later_one(ledger, server, ur
     with PrivacyLedger.open(url, witness=witness) as other:
         assert other.head.sequence == witness.sequence + 1
 
-    server.put_back(kept)
+    with PrivacyLedger.open(url) as late:
+        server.put_back(kept)
 
-    with pytest.raises(LedgerError, match="earlier state"):
-        ledger.spend("hospital", TENTH)
-    with pytest.raises(LedgerError, match="witness"):
-        PrivacyLedger.open(url, witness=witness)
-    with PrivacyLedger.open(url) as other:  # without a witness nobody can know
-        other.spend("hospital", TENTH)
-        other.spend("hospital", TENTH)
-    with pytest.raises(LedgerError, match="earlier state"):
-        ledger.head  # noqa: B018  # asks the server
+        with pytest.raises(LedgerError, match="earlier state"):
+            ledger.spend("hospital", TENTH)
+        with pytest.raises(LedgerError, match="witness"):
+            PrivacyLedger.open(url, witness=witness)
+        with PrivacyLedger.open(url) as other:  # without a witness nobody can know
+            for _ in range(3):
+                other.spend("hospital", TENTH)
+        with pytest.raises(LedgerError, match="earlier state"):
+            late.spend("hospital", TENTH)
 
 
 def test_another_ledger_in_its_place_is_refused(ledger, server, url):

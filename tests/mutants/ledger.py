@@ -83,14 +83,14 @@ MUTANTS = [
         "    if row.state is not TicketState.HELD:\n"
         '        raise TicketError(f"ticket {identity} is {row.state.value}; only a held one can be cancelled")\n',
         "",
-        "ledger model",
+        "ledger",
     ),
     (
         "a spend does not use up the ticket held under its key",
         BOOK,
         "    if ticket.state is TicketState.HELD:\n        arm(transaction, ticket.id)\n",
         "    if ticket.state is None:\n        arm(transaction, ticket.id)\n",
-        "ledger model",
+        "ledger",
     ),
     (
         "what a key was used for is not compared",
@@ -118,7 +118,7 @@ MUTANTS = [
         BOOK,
         "        if existing(transaction, name).frozen:\n",
         "        if existing(transaction, name) is None:\n",
-        "ledger model",
+        "ledger",
     ),
     (
         "a lease gives back one more than was left",
@@ -180,7 +180,7 @@ MUTANTS = [
     (
         "a file replaced under an open ledger is not noticed",
         SQLITE,
-        "                if _identity(self._path) != self._identity:\n",
+        "                if _file.identity(self._path) != self._identity:\n",
         "                if self._identity is None:\n",
         "ledger files",
     ),
@@ -215,8 +215,8 @@ MUTANTS = [
     (
         "the head is not compared with the log",
         REPLAY,
-        "        if self.head != head:\n",
-        "        if self.head.sequence < 0:\n",
+        "        if transaction.heads() != [(1, *self.head)]:\n",
+        "        if not transaction.heads():\n",
         "ledger tampering",
     ),
     (

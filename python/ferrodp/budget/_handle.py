@@ -82,6 +82,7 @@ class Handle:
         if mark not in self._warm:
             with self._read() as transaction:
                 rows = _book.charged_scopes(transaction, names)
+            self._relations[names[0]] = rows[0].terms.neighboring_relation  # nothing has to be read after the commit
             _book.priced(rows, event, planned)  # type: ignore[arg-type]  # checked above
             if len(self._warm) >= 4096:
                 self._warm.clear()

@@ -68,31 +68,26 @@ class Address:
     def connect(self, deadline: float, *, patient: bool) -> Any:
         """Return a connection in which every transaction begins and ends by a statement of ours.
 
-        A server that is starting is waited for until `deadline`; one that does not answer, only by the `patient`. One
-        that answers and still does not let us in twice is not waited for. No statement is prepared on the server:
-        behind a pooler, the next transaction may meet another of its processes.
+        The `patient` wait until `deadline`, whatever is wrong: a server is restarted, a standby takes over. Others wait
+        only for a server that is starting. No statement is prepared on the server: behind a pooler, the next
+        transaction may meet another of its processes.
         """
-        states = self._driver.pq.Ping
         pause, longest = _PAUSES
-        before = None
         while True:
             try:
                 return self._driver.connect(**self._parameters, autocommit=True, prepare_threshold=None)
             except (self._driver.Error, UnicodeError) as error:
-                state = self._state()
-                waits = state == states.REJECT or (patient and state == states.NO_RESPONSE)
-                if not (waits or state == states.OK != before) or time.monotonic() + pause > deadline:
+                if time.monotonic() + pause > deadline or not (patient or self._starting()):
                     raise LedgerError(
                         f"{self.name} cannot be reached: {self._said(error)}; nothing was charged"
                     ) from None
-                before = state
             time.sleep(pause)
             pause = min(2 * pause, longest)
 
-    def _state(self) -> Any:
-        """Ask the server, without a password, whether it takes connections."""
+    def _starting(self) -> bool:
+        """Ask the server, without a password, whether it is there and takes no connections yet."""
         conninfo = self._driver.conninfo.make_conninfo(**self._parameters)
-        return self._driver.pq.PGconn.ping(conninfo.encode())
+        return bool(self._driver.pq.PGconn.ping(conninfo.encode()) == self._driver.pq.Ping.REJECT)
 
     def _said(self, error: Exception) -> str:
         """Return what a failed attempt says, unless it quotes a secret."""

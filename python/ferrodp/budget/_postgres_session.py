@@ -72,9 +72,9 @@ class Session:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Send the statements of the block at its end, where libpq can do that without waiting for each.
+        """Send the statements of the block at its end, in one message: it arrives as a whole, and is answered once.
 
-        Not earlier: until all of them have arrived, the server would not notice that this process stopped.
+        The driver writes the parameters into it, quoted by libpq.
         """
         statements: list[_Statement] = []
         self._together = statements
@@ -82,11 +82,12 @@ class Session:
             yield
         finally:
             self._together = None
-        piped = self._driver.Pipeline.is_supported()
-        with self.connection.pipeline() if piped else contextlib.nullcontext():
-            cursors = [self.connection.execute(statement.sql, statement.parameters) for statement in statements]
-        for statement, cursor in zip(statements, cursors, strict=True):
+        quoting = self._driver.ClientCursor(self.connection)
+        texts = [quoting.mogrify(statement.sql, statement.parameters) for statement in statements]
+        cursor = self.connection.execute("; ".join(texts))
+        for statement in statements:
             statement.rowcount = cursor.rowcount
+            cursor.nextset()
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Sequence[Any]]:
         """Go through many rows, some at a time."""
@@ -102,6 +103,7 @@ class Session:
 
     def commit(self) -> bool:
         """Return whether the server acknowledged that all is durable; if not, the connection is closed."""
+        self._transactions += 1
         try:
             self._warnings = 0
             tag = self.connection.execute("COMMIT").statusmessage

@@ -287,7 +287,11 @@ def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _now(seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
+    """Return a moment as text, for people: nothing depends on it, so a clock that is mad stops nothing."""
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return "unknown"
 
 
 def _loaded(text: Any) -> Any:

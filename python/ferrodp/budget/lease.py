@@ -65,16 +65,24 @@ class Lease:
         """
         if self._process != os.getpid():
             self._refuse("belongs to the parent of this forked process")
+        if not self._take():
+            self._refuse("is used up" if self._end is not None else "is closed")
+        return self._drawn()
+
+    def _take(self) -> bool:
         with self._lock:
             if self._left <= 0:
-                self._refuse("is used up" if self._end is not None else "is closed")
+                return False
             self._left -= 1
+            return True
+
+    def _drawn(self) -> Ticket:
         return Ticket(self.event, id=self.id, key=None, scopes=self.scopes, neighboring_relation=self._relation)
 
     def __iter__(self) -> Iterator[Ticket]:
         """Draw until nothing is left."""
-        while self._left > 0:
-            yield self.draw()
+        while self._process == os.getpid() and self._take():
+            yield self._drawn()
 
     def close(self) -> None:
         """End the lease and give back what was not drawn. A ticket that was drawn is spent, used or not."""

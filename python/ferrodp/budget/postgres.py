@@ -161,11 +161,7 @@ class PostgresStore(Store):
     def _begin_writing(self) -> _Begun:
         begin = _WRITING.format(milliseconds=self._milliseconds)
         durability, head = self._session.begin(f"{begin}; {self._question('pg_current_xact_id()::text')} FOR UPDATE")
-        try:
-            _postgres_schema.refuse_forgetful(durability, self.name)
-        except LedgerError:
-            self._session.close()  # what a role or a database prefers is asked for when a session begins
-            raise
+        _postgres_schema.refuse_forgetful(durability, self.name)
         return self._begun(head)
 
     def _begin_reading(self) -> _Begun:
@@ -195,27 +191,26 @@ class PostgresStore(Store):
         """Return whether a transaction was committed whose commit was not acknowledged.
 
         It had locked the head and, unless it wrote nothing, changed it. Who holds that lock now comes after its end,
-        in whichever way it ended. Its last record has a hash that others could only have by the very same change to
-        the very same state, and carries the number of the transaction, which others do not have.
+        in whichever way it ended. If its last record is not there, it will never be. If it is there and carries the
+        number of the transaction, it was committed. Another number means that somebody did the very same to the very
+        same state, or rewrote the table: that settles nothing.
         """
         if transaction.head == transaction.read_head:
             return False
+        cause = None
         try:
             with self._harmless():
                 self._begin(self._begin_writing)
-                number = str(begun.number % 2**32)
-                sql = "SELECT 1 FROM log WHERE sequence = ? AND hash = ? AND xmin = ?::xid"
-                found = self.execute(sql, (*transaction.head, number)).fetchone()
-            if self._session.commit():
-                return found is not None
+                sql = "SELECT xmin = ?::xid FROM log WHERE sequence = ? AND hash = ?"
+                row = self.execute(sql, (str(begun.number % 2**32), *transaction.head)).fetchone()
+            if self._session.commit() and row in (None, (True,)):
+                return row is not None
         except LedgerError as error:
-            reason = f" ({error})"
-        else:
-            reason = ""
+            cause = error
         raise LedgerError(
-            f"{self.name}: the connection was lost during the commit, and the outcome is unknown{reason}; what was "
-            "asked for counts as spent"
-        )
+            f"{self.name}: the connection was lost during the commit, and the outcome is unknown; what was asked for "
+            "counts as spent"
+        ) from cause
 
     @contextlib.contextmanager
     def _harmless(self) -> Iterator[None]:

@@ -17,7 +17,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import secrets
 import sqlite3
 import threading
 import urllib.parse
@@ -26,19 +25,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ferrodp.budget import _filesystem, _records
+from ferrodp.budget import _file, _filesystem, _records
 from ferrodp.budget._records import Head
 from ferrodp.budget._store import TABLES, Store, Transaction
-from ferrodp.errors import FerroError, InvalidType, LedgerError
+from ferrodp.errors import LedgerError
 
-APPLICATION = 0x46655244
-"""Marks a database as a ledger of this program."""
 _LOG_FIXED = (3, 51, 3)
 _FULL, _EXTRA = 2, 3
-_APPEND_ONLY = (
-    "CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
-    "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
-)
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter for texts of a damaged file that appear in messages
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
@@ -65,7 +58,7 @@ class SqliteStore(Store):
     def __init__(
         self, path: str | os.PathLike[str], *, create: bool, timeout: float, allow_network_file_system: bool = False
     ) -> None:
-        self._path = _checked_path(path)
+        self._path = _file.checked_path(path)
         self._dead: str | None = None
         self._timeout = timeout
         self._lock = threading.RLock()
@@ -73,12 +66,18 @@ class SqliteStore(Store):
         self._paused = False
         if not allow_network_file_system:
             _filesystem.refuse_network(self._path)
-        if not self._path.exists():
-            if not create:
-                raise LedgerError(f"{self.name} does not exist")
-            _refuse_remains(self._path)
-            _make(self._path)
-        self._identity = _identity(self._path)
+        try:
+            if not self._path.exists():
+                if not create:
+                    raise LedgerError(f"{self.name} does not exist")
+                _file.refuse_remains(self._path)
+                _file.make(self._path)
+            _file.refuse_other_names(self._path)
+        except LedgerError:
+            raise
+        except OSError as error:
+            raise LedgerError(f"{self.name} cannot be reached: {error}") from error
+        self._identity = _file.identity(self._path)
         self._connection: sqlite3.Connection | None = None
         self._seen = Head(0, _records.START)
         _OPEN.add(self)
@@ -112,7 +111,7 @@ class SqliteStore(Store):
                 if connection.in_transaction:  # a thread was interrupted before it could end it
                     connection.execute("ROLLBACK")
                 connection.execute(begin)
-                if _identity(self._path) != self._identity:
+                if _file.identity(self._path) != self._identity:
                     self._dead = f"{self.name} was moved, deleted or replaced while it was open"
                     raise LedgerError(self._dead)
                 transaction = Transaction(self)
@@ -236,75 +235,12 @@ class SqliteStore(Store):
         return LedgerError(self._dead)
 
 
-def _checked_path(path: object) -> Path:
-    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
-        raise InvalidType(f"path must be a str or a path, got {type(path).__name__}")
-    try:
-        found = Path(os.path.realpath(path, strict=False))
-        if found.exists() and not found.is_file():
-            raise LedgerError(f"ledger {str(path)!r} is no regular file")
-        if found.exists() and not found.stat().st_size:
-            raise LedgerError(f"ledger {str(path)!r} is an empty file; remove it to begin a new ledger")
-        if not found.parent.is_dir():
-            raise LedgerError(f"ledger {str(path)!r}: there is no directory {str(found.parent)!r}")
-    except (OSError, ValueError) as error:
-        if isinstance(error, FerroError):
-            raise
-        raise LedgerError(f"ledger {str(path)!r} cannot be reached: {error}") from error
-    return found
-
-
-def _refuse_remains(path: Path) -> None:
-    for suffix in ("-journal", "-wal", "-shm"):
-        if os.path.lexists(f"{path}{suffix}"):
-            raise LedgerError(
-                f"ledger {str(path)!r} does not exist, but {path.name + suffix!r} does: it was deleted or moved; put "
-                "both back, or remove both to begin a new one"
-            )
-
-
-def _make(path: Path) -> None:
-    """Make an empty ledger under another name, durably, and give it its name unless there is one by now."""
-    hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        connection = sqlite3.connect(hidden, isolation_level=None)
-        try:
-            connection.execute("PRAGMA journal_mode = DELETE")
-            connection.execute(f"PRAGMA synchronous = {_EXTRA}")
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {_records.FORMAT}")
-            for statement in (*TABLES, *_APPEND_ONLY):
-                connection.execute(statement)
-            connection.execute("INSERT INTO head VALUES (1, 0, ?)", (_records.START,))
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
-        with contextlib.suppress(FileExistsError):  # another process was faster
-            os.link(hidden, path)
-        _sync_directory(path.parent)
-    except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"ledger {str(path)!r} cannot be made here: {error}") from error
-    finally:
-        for name in (hidden, Path(f"{hidden}-journal")):
-            with contextlib.suppress(OSError):
-                name.unlink()
-
-
 @functools.cache
 def _expected_schema() -> list[tuple[Any, ...]]:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        for statement in (*TABLES, *_APPEND_ONLY):
+        for statement in (*TABLES, *_file.APPEND_ONLY):
             connection.execute(statement)
         return connection.execute(_SCHEMA).fetchall()
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _connected(path: Path, timeout: float) -> sqlite3.Connection:
@@ -315,7 +251,7 @@ def _connected(path: Path, timeout: float) -> sqlite3.Connection:
     )
     try:
         marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-        if marks[0] != APPLICATION:
+        if marks[0] != _file.APPLICATION:
             raise LedgerError(f"ledger {str(path)!r} is a database of another program")
         if marks[1] != _records.FORMAT:
             raise LedgerError(f"ledger {str(path)!r} has format {marks[1]}; this version reads {_records.FORMAT}")
@@ -335,14 +271,6 @@ def _connected(path: Path, timeout: float) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _before_fork() -> None:

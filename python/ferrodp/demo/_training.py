@@ -36,7 +36,7 @@ class Settings:
     Parameters
     ----------
     epsilon, delta : float
-        The budget for the whole training, for one client replaced by one that sends zeros: how many there are is public.
+        The budget for the whole training, for one client replaced by one that sends zeros: their number is public.
     noise_multiplier : float
         Standard deviation of the noise on the sum of a round, divided by `clip_norm`.
     clip_norm : float

@@ -1,0 +1,106 @@
+"""The file of a ledger in SQLite: which paths may be one, and how it is made, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+
+from ferrodp.budget import _records
+from ferrodp.budget._store import TABLES
+from ferrodp.errors import FerroError, InvalidType, LedgerError
+
+APPLICATION = 0x46655244
+"""Marks a database as a ledger of this program."""
+APPEND_ONLY = (
+    "CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
+    "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
+)
+
+
+def checked_path(path: object) -> Path:
+    """Return the one absolute path of what may be a ledger, or may become one."""
+    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
+        raise InvalidType(f"path must be a str or a path, got {type(path).__name__}")
+    try:
+        found = Path(os.path.realpath(path, strict=False))
+        if found.exists() and not found.is_file():
+            raise LedgerError(f"ledger {str(path)!r} is no regular file")
+        if found.exists() and not found.stat().st_size:
+            raise LedgerError(f"ledger {str(path)!r} is an empty file; remove it to begin a new ledger")
+        if not found.parent.is_dir():
+            raise LedgerError(f"ledger {str(path)!r}: there is no directory {str(found.parent)!r}")
+    except (OSError, ValueError) as error:
+        if isinstance(error, FerroError):
+            raise
+        raise LedgerError(f"ledger {str(path)!r} cannot be reached: {error}") from error
+    return found
+
+
+def refuse_remains(path: Path) -> None:
+    """Refuse to begin a ledger beside the journal of one that is gone."""
+    for suffix in ("-journal", "-wal", "-shm"):
+        if os.path.lexists(f"{path}{suffix}") and not path.exists():  # else another process was faster
+            raise LedgerError(
+                f"ledger {str(path)!r} does not exist, but {path.name + suffix!r} does: it was deleted or moved; put "
+                "both back, or remove both to begin a new one"
+            )
+
+
+def refuse_other_names(path: Path) -> None:
+    """Refuse hard links: each name would get a journal of its own. A process may have died while it made the file."""
+    if path.exists() and path.stat().st_nlink > 1:
+        for left_over in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}"):
+            if identity(left_over) == identity(path):
+                with contextlib.suppress(OSError):
+                    left_over.unlink()
+        if path.stat().st_nlink > 1:
+            raise LedgerError(f"ledger {str(path)!r} has other names (hard links); remove them, SQLite cannot cope")
+
+
+def make(path: Path) -> None:
+    """Make an empty ledger under another name, durably, and give it its name unless there is one by now."""
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        connection = sqlite3.connect(hidden, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_records.FORMAT}")
+            for statement in (*TABLES, *APPEND_ONLY):
+                connection.execute(statement)
+            connection.execute("INSERT INTO head VALUES (1, 0, ?)", (_records.START,))
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            os.link(hidden, path)
+        _sync_directory(path.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"ledger {str(path)!r} cannot be made here: {error}") from error
+    finally:
+        for name in (hidden, Path(f"{hidden}-journal")):
+            with contextlib.suppress(OSError):
+                name.unlink()
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return which file a path leads to now, or None."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
