@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -95,7 +96,7 @@ class Terms:
 
     def fits(self, spent: Amounts, caps: Amounts) -> bool:
         """Whether the sums keep the promise: all of them, or at one order."""
-        within = [total <= cap for total, cap in zip(spent, caps, strict=True)]
+        within = map(operator.le, spent, caps)
         return any(within) if self.measure == "rdp" else all(within)
 
     def remaining(self, spent: Amounts, caps: Amounts, costs: Amounts) -> int:
@@ -174,17 +175,17 @@ def checked_terms(
 
 def scaled(costs: Amounts, count: int) -> Amounts:
     """Return the cost of `count` of the same."""
-    return tuple([cost * count for cost in costs])
+    return costs if count == 1 else tuple([cost * count for cost in costs])
 
 
 def added(spent: Amounts, costs: Amounts) -> Amounts:
     """Return the sums after a charge."""
-    return tuple([total + cost for total, cost in zip(spent, costs, strict=True)])
+    return tuple(map(operator.add, spent, costs))
 
 
 def taken(spent: Amounts, costs: Amounts) -> Amounts:
     """Return the sums after a charge was cancelled."""
-    return tuple([total - cost for total, cost in zip(spent, costs, strict=True)])
+    return tuple(map(operator.sub, spent, costs))
 
 
 @functools.lru_cache(maxsize=256)

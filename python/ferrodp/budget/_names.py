@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Sequence
 
@@ -20,6 +21,11 @@ def scope(value: object, *, name: str = "scope") -> str:
 
     Refused are empty parts, "." and "..", spaces at an end of a part, and characters that cannot be seen.
     """
+    return _scope(name, value) if isinstance(value, str) else _text(name, value, MAX_SCOPE)
+
+
+@functools.lru_cache(maxsize=1024)
+def _scope(name: str, value: str) -> str:
     text = _text(name, value, MAX_SCOPE)
     if any(part != part.strip() or part in ("", ".", "..") for part in text.split(_SEPARATOR)):
         raise _validate.out_of_domain(name, 'a path like "hospital/images" without empty parts, "." or ".."', value)

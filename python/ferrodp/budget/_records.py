@@ -53,6 +53,7 @@ class Encoded(str):
     __slots__ = ()
 
 
+_scan: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # `raw_decode` without its wrapping
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
@@ -78,9 +79,9 @@ def chained(before: str, text: str) -> str:
 def parsed(text: str) -> dict[str, Any]:
     """Return the record that a text holds."""
     try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        body, end = _scan(text, 0)
+    except (ValueError, StopIteration, RecursionError) as error:
         raise LedgerError("the log holds a record that is no JSON") from error
-    if not isinstance(body, dict):
+    if end != len(text) or not isinstance(body, dict):
         raise LedgerError("the log holds a record that is no JSON object")
     return body

@@ -111,7 +111,9 @@ class Replay:
         for name, costs in charges.items():
             scope = self._changed(name)
             scope.spent = _measures.added(scope.spent, _measures.scaled(costs, entry.count))
-            if min(costs) < 0 or scope.frozen or not scope.terms.fits(scope.spent, scope.caps):
+            if len(costs) != len(scope.caps) or min(costs) < 0:
+                self._require(False, "charges less than nothing, or in other measures")
+            if scope.frozen or not scope.terms.fits(scope.spent, scope.caps):
                 self._require(False, f"overspends scope {name!r}")
         self._require(body["ticket"] not in self._tickets and entry.key not in self._keys, "reserves the same twice")
         self._tickets[body["ticket"]] = entry

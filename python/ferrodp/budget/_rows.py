@@ -13,6 +13,7 @@ from ferrodp.budget._records import Encoded, plain
 from ferrodp.errors import FerroError, LedgerError
 from ferrodp.tickets import TicketState
 
+_STATES = {state.value: state for state in TicketState}
 Charges = dict[str, Amounts]
 """By scope, what one release costs."""
 
@@ -80,10 +81,10 @@ def amounts_from_plain(data: object) -> Amounts:
 
 def state_of(text: object) -> TicketState:
     """Return the state of a ticket."""
-    try:
-        return TicketState(text)
-    except ValueError as error:
-        raise LedgerError("the ledger holds a ticket in no known state") from error
+    found = _STATES.get(text) if isinstance(text, str) else None
+    if found is None:
+        raise LedgerError("the ledger holds a ticket in no known state")
+    return found
 
 
 @functools.lru_cache(maxsize=1024)

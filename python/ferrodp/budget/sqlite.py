@@ -35,6 +35,7 @@ _FULL, _EXTRA = 2, 3
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter for texts of a damaged file that appear in messages
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_ROWS_AT_ONCE = 100
 _OPENING = threading.Lock()
 """Held while a connection is made, and during a fork."""
 
@@ -157,8 +158,12 @@ class SqliteStore(Store):
         return self._used().execute(sql, parameters)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a statement for each row."""
-        self._used().executemany(sql, rows)
+        """Run an INSERT for each row, many rows a statement: the interpreter changes threads at every statement."""
+        values = sql[sql.rindex("(") :]
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = rows[start : start + _ROWS_AT_ONCE]
+            whole = ", ".join((sql, *[values] * (len(part) - 1)))
+            self._used().execute(whole, [value for row in part for value in row])
 
     def _used(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -247,7 +252,7 @@ def _connected(path: Path, timeout: float) -> sqlite3.Connection:
     """Return a connection that is as durable as this version allows, or refuse."""
     address = f"file:{urllib.parse.quote(str(path))}?mode=rw"
     connection = sqlite3.connect(
-        address, uri=True, isolation_level=None, check_same_thread=False, timeout=timeout, cached_statements=64
+        address, uri=True, isolation_level=None, check_same_thread=False, timeout=timeout, cached_statements=256
     )
     try:
         marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
