@@ -38,7 +38,7 @@ MUTANTS = [
     (
         "sums are kept as floats",
         MEASURES,
-        "return tuple([total + cost for total, cost in zip(spent, costs, strict=True)])",
+        "return tuple(map(operator.add, spent, costs))",
         "return tuple([int(float(total) + float(cost)) for total, cost in zip(spent, costs, strict=True)])",
         "ledger model",
     ),
@@ -59,15 +59,15 @@ MUTANTS = [
     (
         "what is spent may reach one more than the cap",
         MEASURES,
-        "within = [total <= cap for total, cap in zip(spent, caps, strict=True)]",
+        "within = map(operator.le, spent, caps)",
         "within = [total <= cap + 1 for total, cap in zip(spent, caps, strict=True)]",
         "ledger",
     ),
     (
         "what is spent may not reach the cap",
         MEASURES,
-        "within = [total <= cap for total, cap in zip(spent, caps, strict=True)]",
-        "within = [total < cap for total, cap in zip(spent, caps, strict=True)]",
+        "within = map(operator.le, spent, caps)",
+        "within = map(operator.lt, spent, caps)",
         "ledger model",
     ),
     (
@@ -208,8 +208,8 @@ MUTANTS = [
     (
         "who was interrupted stays in the queue without a lead",
         COMMIT,
-        "                    request.woken.acquire(timeout=_PATIENCE)\n",
-        "                    request.woken.acquire()\n",
+        "elif not request.woken.acquire(timeout=_PATIENCE):",
+        "elif not request.woken.acquire():",
         "ledger interrupts",
     ),
     (

@@ -1,16 +1,20 @@
 """Group commit: whoever comes while a transaction is being written rides in the next one.
 
-Making a commit durable takes far longer than a reservation. Whoever finds the store free leads: it takes the queue,
-writes for all who wait, wakes them, and then the first who came meanwhile. Nobody is acknowledged before the commit is
-on the disk. There is no thread of our own, so nothing is lost in a fork and nothing runs at exit. A thread may be
-interrupted (Ctrl-C) anywhere: to lead is nothing but to hold the lock, which is freed whatever happens, and who was to
-be woken and was not looks for himself a moment later.
+Making a commit durable takes far longer than a reservation. Whoever finds nobody leading leads: it takes the queue,
+writes for all who wait, and wakes the first who came meanwhile. Nobody is acknowledged before the commit is on the
+disk. There is no thread of our own, so nothing is lost in a fork and nothing runs at exit. A thread may be interrupted
+(Ctrl-C) anywhere. So who leads is a hint, which is dropped after a moment without news; what keeps two from writing is
+a lock, which is freed whatever happens. Nobody waits for that lock in order to lead: he would hold it up later.
+
+Who was served wakes the next of his batch as he goes. Were all woken at once, they would fight for the interpreter's
+lock, and hundreds of threads spend more time on that than on the disk.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -27,13 +31,14 @@ _UNKNOWN = "the ledger could not be written, or not for certain; what was asked 
 
 
 class _Request:
-    __slots__ = ("done", "error", "result", "woken", "work")
+    __slots__ = ("done", "error", "following", "result", "woken", "work")
 
     def __init__(self, work: Callable[[Transaction], Any]) -> None:
         self.work = work
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
+        self.following: _Request | None = None
         self.woken = threading.Lock()
         self.woken.acquire()
 
@@ -48,6 +53,7 @@ class GroupCommit:
         self._store = store
         self._using = threading.Lock()
         self._queue: collections.deque[_Request] = collections.deque()
+        self._leader: dict[int, _Request] = {}
 
     def run(self, work: Callable[[Transaction], _Result]) -> _Result:
         """Return what `work` returns, as soon as its changes are durable.
@@ -61,17 +67,20 @@ class GroupCommit:
         try:
             self._queue.append(request)
             while not request.done:
-                if self._using.locked():
-                    request.woken.acquire(timeout=_PATIENCE)
-                else:
+                if self._leader.setdefault(0, request) is request:
                     with self._using:
                         if not request.done:
                             self._lead(request)
+                elif not request.woken.acquire(timeout=_PATIENCE):
+                    self._leader.clear()  # it may have been interrupted before it could resign
         finally:
             if not request.done:  # interrupted while it waited: nobody wants it any more
                 with contextlib.suppress(ValueError):
                     self._queue.remove(request)
+            if self._leader.get(0) is request:
+                self._leader.clear()
             self._pass_on()
+            _wake(request.following)
         if request.error is not None:
             raise request.error
         return cast("_Result", request.result)
@@ -86,10 +95,10 @@ class GroupCommit:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Wake the first who waits, if nobody uses the store."""
-        if self._queue and not self._using.locked():
-            with contextlib.suppress(IndexError, RuntimeError):  # it went, or is awake already
-                self._queue[0].woken.release()
+        """Wake the first who waits, if nobody leads."""
+        if self._queue and not self._leader:
+            with contextlib.suppress(IndexError):  # it went
+                _wake(self._queue[0])
 
     def _lead(self, own: _Request) -> None:
         """Serve one's own request and those in the queue. Whom an interrupted leader left out serves himself."""
@@ -113,10 +122,10 @@ class GroupCommit:
                 request.error = request.error or LedgerError(_UNKNOWN)
             raise
         finally:
+            for request, following in itertools.zip_longest(batch, batch[1:]):
+                request.following = following
             for request in batch:
                 request.done = True
-                with contextlib.suppress(RuntimeError):  # it is awake already
-                    request.woken.release()
 
     def _take(self, batch: list[_Request]) -> None:
         while self._queue and len(batch) < _LARGEST_BATCH:
@@ -126,6 +135,12 @@ class GroupCommit:
                 return
             if request is not batch[0]:
                 batch.append(request)
+
+
+def _wake(request: _Request | None) -> None:
+    if request is not None:
+        with contextlib.suppress(RuntimeError):  # it is awake already
+            request.woken.release()
 
 
 def _copied(error: BaseException) -> BaseException:
