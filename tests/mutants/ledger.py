@@ -236,8 +236,8 @@ MUTANTS = [
     (
         "tickets are not compared with the log",
         REPLAY,
-        "            if entry is None or entry.row(row[0]) != tuple(row):\n",
-        "            if entry is None:\n",
+        "            if self._tickets.get(row[0]) != tuple(row):\n",
+        "            if row[0] not in self._tickets:\n",
         "ledger tampering",
     ),
     (

@@ -7,7 +7,7 @@ rule that can be checked without prices is (states, sums, caps), and each row ha
 from __future__ import annotations
 
 import marshal
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from ferrodp.budget import _measures, _records
 from ferrodp.budget._measures import Amounts, Terms
@@ -17,28 +17,22 @@ from ferrodp.budget._store import Transaction, scope_values
 from ferrodp.errors import LedgerError
 from ferrodp.tickets import TicketState
 
-_ENDS = {"arm": TicketState.ARMED, "finish": TicketState.SPENT, "cancel": TicketState.CANCELLED}
-_FROM = {"arm": TicketState.HELD, "finish": TicketState.ARMED, "cancel": TicketState.HELD}
+_HELD, _ARMED, _SPENT, _CANCELLED = (state.value for state in TicketState)
+_ENDS = {"arm": _ARMED, "finish": _SPENT, "cancel": _CANCELLED}
+_FROM = {"arm": _HELD, "finish": _ARMED, "cancel": _HELD}
 
 
-class _Entry:
-    """A ticket as its row in the table holds it, and what it charges."""
+class _Row(NamedTuple):
+    """A ticket as its row in the table holds it."""
 
-    __slots__ = ("charges", "charges_text", "count", "event_text", "fingerprint", "key", "sequence", "state")
-
-    def __init__(self, body: dict[str, Any], event_text: str, charges_text: str, charges: Charges) -> None:
-        self.key: str | None = body.get("key")
-        self.fingerprint: str = body["fingerprint"]
-        self.state = state_of(body["state"])
-        self.count: int = body["count"]
-        self.sequence: int = body["sequence"]
-        self.event_text, self.charges_text, self.charges = event_text, charges_text, charges
-
-    def row(self, identity: str) -> tuple[Any, ...]:
-        return (
-            *(identity, self.key, self.fingerprint, self.state.value),
-            *(self.event_text, self.charges_text, self.count, self.sequence),
-        )
+    id: str
+    key: str | None
+    fingerprint: str
+    state: str
+    event: str
+    charges: str
+    times: int
+    sequence: int
 
 
 class _Scope:
@@ -61,10 +55,11 @@ class Replay:
     def __init__(self) -> None:
         self.head = Head(0, _records.START)
         self._scopes: dict[str, _Scope] = {}
-        self._tickets: dict[str, _Entry] = {}
+        self._tickets: dict[str, _Row] = {}
         self._keys: set[str] = set()
         self._events: dict[bytes, str] = {}
         self._charges: dict[bytes, tuple[str, Charges]] = {}
+        self._charges_of: dict[str, Charges] = {}
 
     def read(self, sequence: object, text: object, digest: object) -> None:
         """Take the next record."""
@@ -88,10 +83,10 @@ class Replay:
         elif kind in _ENDS:
             self._move(kind, self._tickets[body["ticket"]])
         elif kind == "return":
-            entry = self._tickets[body["ticket"]]
-            self._require(entry.state is TicketState.ARMED and 0 <= body["count"] <= entry.count, "ends what has ended")
-            self._refund(entry, body["count"])
-            entry.state, entry.count = TicketState.SPENT, entry.count - body["count"]
+            row = self._tickets[body["ticket"]]
+            self._require(row.state == _ARMED and 0 <= body["count"] <= row.times, "ends what has ended")
+            self._refund(row, body["count"])
+            self._tickets[row.id] = row._replace(state=_SPENT, times=row.times - body["count"])
         elif kind == "create":
             self._require(body["scope"] not in self._scopes, "creates a scope that there is")
             self._scopes[body["scope"]] = _Scope(Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"]))
@@ -104,35 +99,38 @@ class Replay:
             raise LedgerError(f"record {self.head.sequence} of the log is of no known kind")
 
     def _reserve(self, body: dict[str, Any]) -> None:
-        event_text = self._event_text(body["event"])
         charges_text, charges = self._known_charges(body["charges"])
-        entry = _Entry(body, event_text, charges_text, charges)
-        self._require(type(entry.count) is int and entry.count >= 1, "charges nothing")
+        identity, key, count = body["ticket"], body.get("key"), body["count"]
+        if type(count) is not int or count < 1:
+            self._refuse("charges nothing")
         for name, costs in charges.items():
             scope = self._changed(name)
-            scope.spent = _measures.added(scope.spent, _measures.scaled(costs, entry.count))
+            scope.spent = _measures.added(scope.spent, _measures.scaled(costs, count))
             if len(costs) != len(scope.caps) or min(costs) < 0:
-                self._require(False, "charges less than nothing, or in other measures")
+                self._refuse("charges less than nothing, or in other measures")
             if scope.frozen or not scope.terms.fits(scope.spent, scope.caps):
-                self._require(False, f"overspends scope {name!r}")
-        self._require(body["ticket"] not in self._tickets and entry.key not in self._keys, "reserves the same twice")
-        self._tickets[body["ticket"]] = entry
-        if entry.key is not None:
-            self._keys.add(entry.key)
+                self._refuse(f"overspends scope {name!r}")
+        if identity in self._tickets or key in self._keys:
+            self._refuse("reserves the same twice")
+        texts = body["fingerprint"], state_of(body["state"]).value, self._event_text(body["event"]), charges_text
+        self._tickets[identity] = _Row(identity, key, *texts, count, body["sequence"])
+        if key is not None:
+            self._keys.add(key)
 
-    def _move(self, kind: str, entry: _Entry) -> None:
-        self._require(entry.state is _FROM[kind], f"has a ticket {kind} that is {entry.state.value}")
+    def _move(self, kind: str, row: _Row) -> None:
+        self._require(row.state == _FROM[kind], f"has a ticket {kind} that is {row.state}")
         if kind == "arm":
-            self._require(not any(self._scopes[name].frozen for name in entry.charges), "arms in a frozen scope")
+            frozen = any(self._scopes[name].frozen for name in self._charges_of[row.charges])
+            self._require(not frozen, "arms in a frozen scope")
         if kind == "cancel":
-            self._refund(entry, entry.count)
-            if entry.key is not None:
-                self._keys.remove(entry.key)
-                entry.key = None
-        entry.state = _ENDS[kind]
+            self._refund(row, row.times)
+            if row.key is not None:
+                self._keys.remove(row.key)
+                row = row._replace(key=None)
+        self._tickets[row.id] = row._replace(state=_ENDS[kind])
 
-    def _refund(self, entry: _Entry, count: int) -> None:
-        for name, costs in entry.charges.items():
+    def _refund(self, row: _Row, count: int) -> None:
+        for name, costs in self._charges_of[row.charges].items():
             scope = self._changed(name)
             scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, count))
 
@@ -152,12 +150,17 @@ class Replay:
     def _known_charges(self, plain: Any) -> tuple[str, Charges]:
         mark = marshal.dumps(plain, 2)
         if mark not in self._charges:
-            self._charges[mark] = _records.plain(plain), charges_from_plain(plain)
+            text, charges = str(_records.plain(plain)), charges_from_plain(plain)
+            self._charges[mark] = text, charges
+            self._charges_of[text] = charges
         return self._charges[mark]
 
     def _require(self, holds: bool, what: str) -> None:
         if not holds:
-            raise LedgerError(f"record {self.head.sequence} of the log {what}")
+            self._refuse(what)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise LedgerError(f"record {self.head.sequence} of the log {what}")
 
     def compare(self, transaction: Transaction) -> None:
         """Raise `LedgerError` unless the tables hold exactly this."""
@@ -169,8 +172,7 @@ class Replay:
         found = 0
         for row in transaction.ticket_rows():
             found += 1
-            entry = self._tickets.get(row[0])
-            if entry is None or entry.row(row[0]) != tuple(row):
+            if self._tickets.get(row[0]) != tuple(row):
                 raise LedgerError("a ticket is not what the log makes it: its row was changed or added")
         if found != len(self._tickets):
             raise LedgerError("a ticket of the log is missing: its row was removed")
