@@ -9,7 +9,7 @@ SQLITE = BUDGET + "sqlite.py"
 STORE = BUDGET + "_store.py"
 
 KILLERS = {
-    "ledger model": "pytest tests/budget/test_model.py",
+    "ledger model": "pytest tests/budget/test_ledger_model.py",
     "ledger": "pytest tests/budget/test_ledger.py",
     "ledger crashes": "pytest tests/budget/test_crashes.py tests/budget/test_kills.py",
     "ledger disk": "pytest tests/budget/test_disk.py",

@@ -18,7 +18,7 @@ KILLERS = {
     "engine calibration": "pytest tests/engine/test_engine_calibration.py",
     "discrete rounds": "pytest tests/engine/test_discrete_rounds.py",
     "gradients": "pytest tests/engine/test_gradients.py",
-    "model": "pytest tests/engine/test_model.py",
+    "model": "pytest tests/engine/test_named_model.py",
     "samples": "pytest tests/engine/test_sampling.py",
 }
 

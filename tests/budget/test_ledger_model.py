@@ -1,6 +1,6 @@
 """The ledger does what a page of fractions does, in whatever order it is asked, opened, dropped and opened again.
 
-Run as a program for a longer search: `python tests/budget/test_model.py --seconds 600 --sequences 50000`.
+Run as a program for a longer search: `python tests/budget/test_ledger_model.py --seconds 600 --sequences 50000`.
 """
 
 import argparse
