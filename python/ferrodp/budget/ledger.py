@@ -48,7 +48,8 @@ class PrivacyLedger(Questions):
     Every change is a record in an append-only log, each tied to all before by SHA-256; `head` is the last one. A ledger
     that was put back to an earlier state still looks whole: keep a head elsewhere and pass it as `witness`, and it is
     refused. Not promised: anything against someone who may write to the file *and* to the witness; several ledgers
-    about the same data do not know of each other.
+    about the same data do not know of each other. Copy a ledger's file from another process: to open and close it here
+    would drop the locks that SQLite holds (POSIX locks belong to the process).
 
     Sums and caps are exact integers, costs rounded up and caps down. A scope lies in the scopes whose names its own
     begins with: what is charged to ``hospital/images`` is charged to ``hospital``, too, where that exists.
