@@ -125,7 +125,7 @@ def _show_history(report: Report, console: Console) -> None:
     rows = []
     for record in report["records"]:
         scope = record["scope"] if "scope" in record else ", ".join(record["scopes"])
-        ticket = record.get("ticket", "")[:8]
+        ticket = record.get("ticket", "")[-8:]
         time = record["time"].removesuffix("+00:00").replace("T", " ")
         rows.append([str(record["sequence"]), time, record["kind"], scope, ticket, _what(record)])
     console.table(["record", "time (UTC)", "kind", "scope", "ticket", "what"], rows, left=6)
