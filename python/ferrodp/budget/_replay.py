@@ -57,8 +57,7 @@ class Replay:
         self._scopes: dict[str, _Scope] = {}
         self._tickets: dict[str, _Row] = {}
         self._keys: set[str] = set()
-        self._events: dict[bytes, str] = {}
-        self._charges: dict[bytes, tuple[str, Charges]] = {}
+        self._prices: dict[bytes, tuple[str, str, Charges]] = {}
         self._charges_of: dict[str, Charges] = {}
 
     def read(self, sequence: object, text: object, digest: object) -> None:
@@ -99,21 +98,23 @@ class Replay:
             raise LedgerError(f"record {self.head.sequence} of the log is of no known kind")
 
     def _reserve(self, body: dict[str, Any]) -> None:
-        charges_text, charges = self._known_charges(body["charges"])
+        event_text, charges_text, charges = self._priced(body["event"], body["charges"])
         identity, key, count = body["ticket"], body.get("key"), body["count"]
         if type(count) is not int or count < 1:
             self._refuse("charges nothing")
         for name, costs in charges.items():
             scope = self._changed(name)
             scope.spent = _measures.added(scope.spent, _measures.scaled(costs, count))
-            if len(costs) != len(scope.caps) or min(costs) < 0:
-                self._refuse("charges less than nothing, or in other measures")
+            if len(costs) != len(scope.caps):
+                self._refuse("charges in another measure")
             if scope.frozen or not scope.terms.fits(scope.spent, scope.caps):
                 self._refuse(f"overspends scope {name!r}")
         if identity in self._tickets or key in self._keys:
             self._refuse("reserves the same twice")
-        texts = body["fingerprint"], state_of(body["state"]).value, self._event_text(body["event"]), charges_text
-        self._tickets[identity] = _Row(identity, key, *texts, count, body["sequence"])
+        state = state_of(body["state"]).value
+        self._tickets[identity] = _Row(
+            identity, key, body["fingerprint"], state, event_text, charges_text, count, body["sequence"]
+        )
         if key is not None:
             self._keys.add(key)
 
@@ -139,21 +140,18 @@ class Replay:
         scope.version += 1
         return scope
 
-    def _event_text(self, plain: Any) -> str:
-        """Return the text of an event, checked once; most records are about few different ones."""
-        mark = marshal.dumps(plain, 2)
-        if mark not in self._events:
-            event_from_plain(plain)
-            self._events[mark] = _records.plain(plain)
-        return self._events[mark]
-
-    def _known_charges(self, plain: Any) -> tuple[str, Charges]:
-        mark = marshal.dumps(plain, 2)
-        if mark not in self._charges:
-            text, charges = str(_records.plain(plain)), charges_from_plain(plain)
-            self._charges[mark] = text, charges
-            self._charges_of[text] = charges
-        return self._charges[mark]
+    def _priced(self, event: Any, charges: Any) -> tuple[str, str, Charges]:
+        """Return an event and what it costs, checked once; most records are about few different ones."""
+        mark = marshal.dumps((event, charges), 2)
+        known = self._prices.get(mark)
+        if known is None:
+            event_from_plain(event)
+            costs = charges_from_plain(charges)
+            if any(min(amounts, default=-1) < 0 for amounts in costs.values()):
+                self._refuse("charges less than nothing")
+            known = self._prices[mark] = str(_records.plain(event)), str(_records.plain(charges)), costs
+            self._charges_of[known[1]] = costs
+        return known
 
     def _require(self, holds: bool, what: str) -> None:
         if not holds:
