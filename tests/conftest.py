@@ -5,9 +5,15 @@ Properties are tried on the same examples every time, so that a run passes or fa
 """
 
 import os
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# A shell starts what runs in its background with Ctrl-C ignored, which a process hands on to its children. What Ctrl-C
+# does is tested here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

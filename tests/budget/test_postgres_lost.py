@@ -1,7 +1,6 @@
 """Connections and servers that go away at the worst moments: what was charged is known, or counts as spent."""
 
 import contextlib
-import datetime
 import os
 import signal
 import threading
@@ -232,8 +231,7 @@ def test_where_nobody_can_be_asked_the_charge_counts_as_spent(ledger, server, ur
 
 def test_who_does_the_same_at_the_same_moment_is_told_apart(ledger, server, url, at_point, monkeypatch):
     """The records of both are equal to the last bit; only one transaction wrote it, and only one may release."""
-    clock = type("Clock", (datetime.datetime,), {"now": classmethod(lambda cls, zone: cls(2026, 1, 1, tzinfo=zone))})
-    monkeypatch.setattr(_store.datetime, "datetime", clock)
+    monkeypatch.setattr(_store, "_now", lambda *_: "2026-01-01T00:00:00+00:00")
     mine = ledger.reserve("hospital", TENTH, key="round-7")
     with PrivacyLedger.open(url) as other:
         theirs = other.reserve("hospital", TENTH, key="round-7")
