@@ -19,7 +19,7 @@ from ferrodp.accounting.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _records
 from ferrodp.budget._measures import Terms
 from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_to_plain, charges_text, event_text
-from ferrodp.budget._store import Transaction
+from ferrodp.budget._store import Transaction, ticket_name
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, TicketError
 from ferrodp.tickets import TicketState
 
@@ -97,8 +97,7 @@ def reserve(
         if not row.terms.fits(spent, row.caps):
             raise BudgetExceeded(_refusal(row, event, count, charges))
         changed.append(dataclasses.replace(row, spent=spent, version=row.version + 1))
-    # In the order of the records: so that new rows are neighbors in the index, on few pages.
-    identity = f"{transaction.head.sequence + 1:012x}{secrets.token_hex(10)}"
+    identity = ticket_name(transaction.head.sequence + 1, secrets.token_hex(10))
     fields: dict[str, Any] = {"key": key} if key is not None else {}
     if plan_delta is not None:
         fields["plan_delta"] = plan_delta

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 from ferrodp import _validate
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
-FORMAT = 1
+FORMAT = 2
 """Of the ledger: files of another one are refused."""
 START = "0" * 64
 """What stands before the first record."""

@@ -37,13 +37,16 @@ from ferrodp.tickets import TicketState
 
 TABLES = (
     "CREATE TABLE head (single INTEGER PRIMARY KEY CHECK (single = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)",
-    "CREATE TABLE log (sequence BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE log (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE scopes (name TEXT PRIMARY KEY, terms TEXT NOT NULL, caps TEXT NOT NULL, spent TEXT NOT NULL, "
     "frozen INTEGER NOT NULL, version BIGINT NOT NULL)",
-    "CREATE TABLE tickets (id TEXT PRIMARY KEY, key TEXT UNIQUE, fingerprint TEXT NOT NULL, state TEXT NOT NULL, "
-    "event TEXT NOT NULL, charges TEXT NOT NULL, count BIGINT NOT NULL, sequence BIGINT NOT NULL)",
+    "CREATE TABLE tickets (sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL, "
+    "state TEXT NOT NULL, event TEXT NOT NULL, charges TEXT NOT NULL, count BIGINT NOT NULL)",
+    "CREATE UNIQUE INDEX tickets_by_key ON tickets (key) WHERE key IS NOT NULL",
 )
+"""Few and small, as each page that a commit touches is written: a ticket is found by the record that began it."""
 _TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
+_THIS_TICKET = "sequence = ? AND id = ?"
 _SCOPE_FIELDS = "name, terms, caps, spent, frozen, version"
 Rows = Iterable[Sequence[Any]]
 
@@ -76,10 +79,9 @@ class Store(abc.ABC):
         """Let the statements of the block go together; what `execute` returns knows their `rowcount` after its end."""
         return contextlib.nullcontext()
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        """Run a query of any number of rows, and go through them before the transaction ends."""
-        rows: Rows = self.execute(sql, parameters)
-        return rows
+    @abc.abstractmethod
+    def stream(self, fields: str, table: str) -> Rows:
+        """Go through all rows of a table in the order of `sequence`, before the transaction ends."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -134,7 +136,9 @@ class Transaction:
     def ticket(self, identity: str) -> TicketRow | None:
         """Return a ticket, or None."""
         if identity not in self._tickets:
-            rows = list(self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets WHERE id = ?", (identity,)))
+            rows = list(
+                self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets WHERE {_THIS_TICKET}", _place(identity))
+            )
             self._tickets[identity] = ticket_row(rows[0]) if rows else None
         return self._tickets[identity]
 
@@ -159,12 +163,12 @@ class Transaction:
         return found
 
     def ticket_rows(self) -> Rows:
-        """Go through all tickets as the table has them, in any order."""
-        return self._store.stream(f"SELECT {_TICKET_FIELDS} FROM tickets")
+        """Go through all tickets as the table has them."""
+        return self._store.stream(_TICKET_FIELDS, "tickets")
 
     def log(self) -> Rows:
         """Go through the records, in order: number, text, hash."""
-        return self._store.stream("SELECT sequence, body, hash FROM log ORDER BY sequence")
+        return self._store.stream("sequence, body, hash", "log")
 
     def heads(self) -> list[tuple[Any, ...]]:
         """Return the table of the one head."""
@@ -235,8 +239,8 @@ class Transaction:
             fields = "terms = ?, caps = ?, spent = ?, frozen = ?, version = ?"
             yield store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values)
         for ticket in self._old_tickets.values():
-            sql = "UPDATE tickets SET key = ?, state = ?, count = ? WHERE id = ?"
-            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.id))
+            sql = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
+            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.sequence, ticket.id))
         if self._new_tickets:
             sql = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             store.execute_many(sql, [_ticket_values(row) for row in self._new_tickets.values()])
@@ -244,6 +248,19 @@ class Transaction:
         store.execute_many("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", self._records)
         sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
         yield store.execute(sql, (*self.head, *self.read_head))
+
+
+def ticket_name(sequence: int, secret: str) -> str:
+    """Return the name of the ticket that a record begins: it leads back to the record."""
+    return f"{sequence:012x}{secret}"
+
+
+def _place(identity: str) -> tuple[int, str]:
+    """Return where a ticket of this name is, if there is one; see `ticket_name`."""
+    try:
+        return int(identity[:12], 16), identity
+    except ValueError:
+        return 0, identity
 
 
 def scope_row(row: Sequence[Any]) -> ScopeRow:
