@@ -38,7 +38,19 @@ def read_with_another_sqlite(path):
 
 
 OPEN_AND_CLOSE = "import sys; from ferrodp.budget import PrivacyLedger; PrivacyLedger.open(sys.argv[1]).close()"
-"""For another process: not a fork, for which an open ledger would be closed."""
+BEGIN_TO_WRITE = """
+import sys
+from ferrodp import _native
+try:
+    _native.SqliteConnection(sys.argv[1], create=False).execute_slowly("BEGIN IMMEDIATE", seconds=0.2)
+except _native.SqliteError as error:
+    sys.exit(error.args[0])
+"""
+
+
+def in_another_process(code, path):
+    """Run code in a process that was not forked: it would know of our locks, and our ledgers are closed for forks."""
+    return subprocess.run([sys.executable, "-c", code, str(path)], check=False, stderr=subprocess.PIPE, text=True)
 
 
 @linux
@@ -48,18 +60,11 @@ def test_the_log_stays_under_an_open_ledger(path, use):
     with PrivacyLedger.open(path) as ledger:
         ledger.spend("all", TENTH)
         use(path)
-        subprocess.run([sys.executable, "-c", OPEN_AND_CLOSE, str(path)], check=True)
+        assert in_another_process(OPEN_AND_CLOSE, path).returncode == 0
         assert Path(f"{path}-wal").exists()
         ledger.spend("all", TENTH)
     with PrivacyLedger.open(path) as ledger:
         assert ledger.remaining_count("all", TENTH) == 8
-
-
-def write(path, seconds):
-    connection = _native.SqliteConnection(path, create=False)
-    with pytest.raises(_native.SqliteError) as raised:
-        connection.execute_slowly("BEGIN IMMEDIATE", seconds=seconds)
-    assert raised.value.args[0] == "SQLITE_BUSY"
 
 
 @linux
@@ -70,7 +75,7 @@ def test_the_writer_stays_the_only_one(path, use):
     connection.execute("UPDATE scopes SET version = version + 1", ())
     use(path)
 
-    assert forking.run(write, path, 0.2) == 0
+    assert in_another_process(BEGIN_TO_WRITE, path).stderr == "SQLITE_BUSY\n"
     connection.execute("COMMIT", ())
     connection.close()
 
