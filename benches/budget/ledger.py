@@ -10,13 +10,13 @@ import argparse
 import contextlib
 import os
 import platform
-import sqlite3
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ferrodp._native import sqlite_version
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
 
@@ -78,9 +78,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--threads", default="1,8,64,256")
     options = parser.parse_args()
-    print(
-        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
-    )
+    print(f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, SQLite {sqlite_version}")
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
         directory = Path(folder)
         raw = fsync_rate(directory, options.seconds)

@@ -1,4 +1,5 @@
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeAlias, final
 
 import numpy as np
@@ -10,6 +11,9 @@ __all__ = [
     "NoisyThreshold",
     "Permit",
     "RdpCurve",
+    "SqliteConnection",
+    "SqliteError",
+    "SqliteResult",
     "__version__",
     "add_discrete_noise",
     "add_discrete_noise_in_fixed_time",
@@ -52,6 +56,7 @@ __all__ = [
     "rdp_poisson_replaced_by_rule",
     "rdp_total",
     "release_scalar",
+    "sqlite_version",
     "toss_coins",
     "toss_each_coin",
 ]
@@ -285,3 +290,26 @@ def rdp_poisson_replaced_by_rule(
     reach: float,
     /,
 ) -> npt.NDArray[np.float64]: ...
+
+sqlite_version: str
+
+class SqliteError(Exception): ...
+
+@final
+class SqliteResult:
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+
+@final
+class SqliteConnection:
+    def __new__(cls, path: str | os.PathLike[str], /, *, create: bool) -> Self: ...
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, sql: str, parameters: Iterable[str | int | None], /) -> SqliteResult: ...
+    def execute_many(self, sql: str, rows: Iterable[Iterable[str | int | None]], /) -> None: ...
+    def execute_slowly(self, sql: str, /, *, seconds: float) -> None: ...
+    def close(self) -> None: ...
+    def forget(self) -> None: ...

@@ -7,7 +7,6 @@ two scopes before the first and before the second.
 import argparse
 import itertools
 import os
-import sqlite3
 import sys
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import forking
 
+from ferrodp._native import sqlite_version
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger, _points
 from ferrodp.errors import BudgetExceeded
@@ -163,7 +163,7 @@ def main():
     missing = set(_points.POINTS) - reached
     assert not missing, f"nothing died at {missing}"
     seconds = time.monotonic() - begun
-    print(f"{cases} cases, {deaths} deaths, at {len(reached)} points, {seconds:.0f} s, sqlite {sqlite3.sqlite_version}")
+    print(f"{cases} cases, {deaths} deaths, at {len(reached)} points, {seconds:.0f} s, sqlite {sqlite_version}")
 
 
 if __name__ == "__main__":

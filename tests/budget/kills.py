@@ -20,6 +20,7 @@ from pathlib import Path
 
 import forking
 
+from ferrodp._native import sqlite_version
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
 from ferrodp.errors import BudgetExceeded, LedgerError
@@ -169,7 +170,7 @@ def main():
             count = options.count or options.kills * 100 + 10_000
             kills, processes, pause = options.kills, options.processes, options.pause
             found = kill(path, folder, kills=kills, processes=processes, count=count, pause=pause)
-    found |= {"seconds": round(time.monotonic() - begun, 1), "sqlite": sqlite3.sqlite_version}
+    found |= {"seconds": round(time.monotonic() - begun, 1), "sqlite": sqlite_version}
     print(", ".join(f"{name} {value}" for name, value in found.items()))
 
 

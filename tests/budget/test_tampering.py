@@ -4,6 +4,7 @@ Run as a program for a longer search: `python tests/budget/test_tampering.py --f
 """
 
 import argparse
+import contextlib
 import itertools
 import os
 import random
@@ -61,19 +62,15 @@ def path(original, tmp_path):
 
 def change(path, *statements):
     """Write to the file as one who may, without its triggers and checks."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    for setting in ("ignore_check_constraints = 1", "writable_schema = 1", "recursive_triggers = 0"):
-        connection.execute(f"PRAGMA {setting}")
-    kept = [row[0] for row in connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'trigger'")]
-    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'")]
-    for name in names:
-        connection.execute(f"DROP TRIGGER {name}")
-    changed = 0
-    for statement, *parameters in statements:
-        changed += connection.execute(statement, parameters).rowcount
-    for sql in kept:
-        connection.execute(sql)
-    connection.close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for setting in ("ignore_check_constraints = 1", "writable_schema = 1", "recursive_triggers = 0"):
+            connection.execute(f"PRAGMA {setting}")
+        kept = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        for name, _ in kept:
+            connection.execute(f"DROP TRIGGER {name}")
+        changed = sum(connection.execute(statement, parameters).rowcount for statement, *parameters in statements)
+        for _, sql in kept:
+            connection.execute(sql)
     return changed
 
 
@@ -148,7 +145,7 @@ def test_no_row_can_be_added(original, tmp_path):
                 path = Path(shutil.copy(original, tmp_path))
                 values = [first, *row[2:]]
                 if table == "tickets":
-                    values[1] = None  # its key
+                    values[2] = None  # its key
                 marks = ", ".join("?" * len(values))
                 try:
                     change(path, (f"INSERT INTO {table} VALUES ({marks})", *values))
@@ -158,13 +155,13 @@ def test_no_row_can_be_added(original, tmp_path):
 
 
 def test_no_two_rows_can_change_places(original, tmp_path):
-    for table, key in (("log", "sequence"), ("scopes", "name"), ("tickets", "id")):
+    for table, key in (("log", "sequence"), ("scopes", "name"), ("tickets", "sequence"), ("tickets", "id")):
         connection = sqlite3.connect(original)
         keys = [row[0] for row in connection.execute(f"SELECT {key} FROM {table}")]
         connection.close()
         for one, other in itertools.pairwise(keys):
             path = Path(shutil.copy(original, tmp_path))
-            spare = -1 if table == "log" else "spare"
+            spare = -1 if key == "sequence" else "spare"
             moves = [(one, spare), (other, one), (spare, other)]
             change(path, *((f"UPDATE {table} SET {key} = ? WHERE {key} = ?", new, old) for old, new in moves))
             refused(path)
@@ -181,7 +178,7 @@ def test_no_two_rows_can_change_places(original, tmp_path):
         "ALTER TABLE scopes ADD COLUMN more",
         "ALTER TABLE scopes RENAME TO others",
         "DROP TABLE tickets",
-        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 3",
         "PRAGMA user_version = 0",
         "PRAGMA application_id = 1",
     ],

@@ -6,6 +6,7 @@ COMMIT = BUDGET + "_commit.py"
 MEASURES = BUDGET + "_measures.py"
 REPLAY = BUDGET + "_replay.py"
 SQLITE = BUDGET + "sqlite.py"
+LIBRARY = "rust/ferrodp-sqlite/src/"
 STORE = BUDGET + "_store.py"
 
 KILLERS = {
@@ -16,8 +17,10 @@ KILLERS = {
     "ledger files": "pytest tests/budget/test_files.py",
     "ledger forks": "pytest tests/budget/test_forks.py",
     "ledger interrupts": "pytest tests/budget/test_interrupts.py",
+    "ledger locks": "pytest tests/budget/test_sqlite_locks.py",
     "ledger rounding": "pytest tests/budget/test_measures.py",
     "ledger tampering": "pytest tests/budget/test_tampering.py",
+    "sqlite": "cargo test -p ferrodp-sqlite",
 }
 
 MUTANTS = [
@@ -124,7 +127,7 @@ MUTANTS = [
         "a lease gives back one more than was left",
         BOOK,
         "    refunds = _refunded(transaction, row, unused)\n",
-        "    refunds = _refunded(transaction, row, min(unused + 1, row.count))\n",
+        "    refunds = _refunded(transaction, row, min(unused + 1, row.times))\n",
         "ledger model",
     ),
     (
@@ -144,31 +147,51 @@ MUTANTS = [
     (
         "transactions are not committed",
         SQLITE,
-        '                connection.execute("COMMIT")\n                self._seen',
-        "                self._seen",
+        '                connection.execute_slowly("COMMIT", seconds=self._timeout)\n',
+        "",
         "ledger",
     ),
     (
-        "the file is not synced",
+        "the log is not synced",
         SQLITE,
-        'connection.execute(f"PRAGMA synchronous = {level}")\n        if found != mode or '
-        'connection.execute("PRAGMA synchronous").fetchone()[0] != level:',
-        'connection.execute("PRAGMA synchronous = 0")\n        if found != mode:',
+        "        raise\n    return connection\n",
+        '        raise\n    connection.execute("PRAGMA synchronous = 0", ())\n    return connection\n',
         "ledger disk",
     ),
     (
-        "versions that lose commits get a write-ahead log",
-        SQLITE,
-        "_LOG_FIXED = (3, 51, 3)",
-        "_LOG_FIXED = (3, 7, 0)",
-        "ledger files",
+        "versions that lose commits are taken",
+        LIBRARY + "lib.rs",
+        "const LOG_FIXED: i32 = 3_051_003;",
+        "const LOG_FIXED: i32 = 3_007_000;",
+        "sqlite",
     ),
     (
-        "a journal that another version changed is not noticed",
-        SQLITE,
-        "                self._check_mode(connection)\n",
+        "locks belong to the process",
+        LIBRARY + "lib.rs",
+        "    locks::install();\n",
         "",
-        "ledger files",
+        "ledger locks",
+    ),
+    (
+        "locks are asked for as the process's",
+        LIBRARY + "locks.rs",
+        "libc::F_SETLK => libc::F_OFD_SETLK,",
+        "libc::F_SETLK => libc::F_SETLK,",
+        "sqlite",
+    ),
+    (
+        "a log removed under an open ledger is not noticed",
+        SQLITE,
+        '        elif _file.identity(f"{self._path}-wal") != self._log:\n',
+        "        elif self._log is None:\n",
+        "ledger locks",
+    ),
+    (
+        "a database of another program is opened to look at it",
+        SQLITE,
+        "        _file.refuse_foreign(self._path)\n",
+        "",
+        "ledger locks",
     ),
     (
         "a copy put back under an open ledger is not noticed",
@@ -180,8 +203,8 @@ MUTANTS = [
     (
         "a file replaced under an open ledger is not noticed",
         SQLITE,
-        "                if _file.identity(self._path) != self._identity:\n",
-        "                if self._identity is None:\n",
+        "        if _file.identity(self._path) != self._identity:\n",
+        "        if self._identity is None:\n",
         "ledger files",
     ),
     (

@@ -18,7 +18,7 @@ from ferrodp.accounting.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _records
 from ferrodp.budget._measures import Terms
 from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_text, charges_text, event_text
-from ferrodp.budget._store import Transaction
+from ferrodp.budget._store import Transaction, ticket_name
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, TicketError
 from ferrodp.tickets import TicketState
 
@@ -96,8 +96,7 @@ def reserve(
         if not row.terms.fits(spent, row.caps):
             raise BudgetExceeded(_refusal(row, event, count, charges))
         changed.append(row._replace(spent=spent, version=row.version + 1))
-    # In the order of the records: so that new rows are neighbors in the index, on few pages.
-    identity = f"{transaction.head.sequence + 1:012x}{secrets.token_hex(10)}"
+    identity = ticket_name(transaction.head.sequence + 1, secrets.token_hex(10))
     fields: dict[str, Any] = {"key": key} if key is not None else {}
     if plan_delta is not None:
         fields["plan_delta"] = plan_delta
@@ -119,7 +118,7 @@ def reserve(
         state=state,
         event=event,
         charges=charges,
-        count=count,
+        times=count,
         sequence=sequence,
     )
     for row in changed:
@@ -161,7 +160,7 @@ def cancel(transaction: Transaction, identity: str) -> None:
     row = _ticket(transaction, identity)
     if row.state is not TicketState.HELD:
         raise TicketError(f"ticket {identity} is {row.state.value}; only a held one can be cancelled")
-    refunds = _refunded(transaction, row, row.count)
+    refunds = _refunded(transaction, row, row.times)
     transaction.record("cancel", ticket=identity)
     for scope in refunds:
         transaction.put_scope(scope)
@@ -171,13 +170,13 @@ def cancel(transaction: Transaction, identity: str) -> None:
 def give_back(transaction: Transaction, identity: str, unused: int) -> None:
     """End a lease, and give back what it did not use."""
     row = _ticket(transaction, identity)
-    if row.state is not TicketState.ARMED or not 0 <= unused <= row.count:
+    if row.state is not TicketState.ARMED or not 0 <= unused <= row.times:
         raise TicketError(f"lease {identity} has ended")
     refunds = _refunded(transaction, row, unused)
     transaction.record("return", ticket=identity, count=unused)
     for scope in refunds:
         transaction.put_scope(scope)
-    transaction.put_ticket(row._replace(count=row.count - unused, state=TicketState.SPENT))
+    transaction.put_ticket(row._replace(times=row.times - unused, state=TicketState.SPENT))
 
 
 def set_budget(transaction: Transaction, name: str, terms: Terms, reason: str) -> None:

@@ -6,15 +6,17 @@ import contextlib
 import glob
 import os
 import secrets
-import sqlite3
 from pathlib import Path
 
+from ferrodp import _native
 from ferrodp.budget import _records
 from ferrodp.budget._store import TABLES
 from ferrodp.errors import FerroError, InvalidType, LedgerError
 
 APPLICATION = 0x46655244
 """Marks a database as a ledger of this program."""
+SUFFIXES = "-journal", "-wal", "-shm"
+"""Of the files that SQLite keeps beside a database."""
 APPEND_ONLY = (
     "CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
     "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
@@ -42,7 +44,7 @@ def checked_path(path: object) -> Path:
 
 def refuse_remains(path: Path) -> None:
     """Refuse to begin a ledger beside the journal of one that is gone."""
-    for suffix in ("-journal", "-wal", "-shm"):
+    for suffix in SUFFIXES:
         if os.path.lexists(f"{path}{suffix}") and not path.exists():  # else another process was faster
             raise LedgerError(
                 f"ledger {str(path)!r} does not exist, but {path.name + suffix!r} does: it was deleted or moved; put "
@@ -61,30 +63,50 @@ def refuse_other_names(path: Path) -> None:
             raise LedgerError(f"ledger {str(path)!r} has other names (hard links); remove them, SQLite cannot cope")
 
 
+def refuse_foreign(path: Path) -> None:
+    """Refuse a database of another program or format, before SQLite opens it: that may finish what is in its log."""
+    try:
+        with path.open("rb") as stream:
+            header = stream.read(100)
+    except OSError as error:
+        raise LedgerError(f"ledger {str(path)!r} cannot be read: {error}") from error
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        raise LedgerError(f"ledger {str(path)!r} is no ledger, or damaged; restore it from a copy")
+    if int.from_bytes(header[68:72], "big") != APPLICATION:
+        raise LedgerError(f"ledger {str(path)!r} is a database of another program")
+    version = int.from_bytes(header[60:64], "big", signed=True)
+    if version != _records.FORMAT:
+        raise LedgerError(f"ledger {str(path)!r} has format {version}; this version reads {_records.FORMAT}")
+
+
 def make(path: Path) -> None:
     """Make an empty ledger under another name, durably, and give it its name unless there is one by now."""
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        connection = sqlite3.connect(hidden, isolation_level=None)
+        connection = _native.SqliteConnection(hidden, create=True)
         try:
-            connection.execute("PRAGMA journal_mode = DELETE")
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {_records.FORMAT}")
-            for statement in (*TABLES, *APPEND_ONLY):
-                connection.execute(statement)
-            connection.execute("INSERT INTO head VALUES (1, 0, ?)", (_records.START,))
-            connection.execute("COMMIT")
+            for statement in (
+                "PRAGMA journal_mode = DELETE",
+                "PRAGMA synchronous = EXTRA",
+                "BEGIN IMMEDIATE",
+                f"PRAGMA application_id = {APPLICATION}",
+                f"PRAGMA user_version = {_records.FORMAT}",
+                *TABLES,
+                *APPEND_ONLY,
+                f"INSERT INTO head VALUES (1, 0, '{_records.START}')",
+                "COMMIT",
+                "PRAGMA journal_mode = WAL",
+            ):
+                connection.execute(statement, ())
         finally:
             connection.close()
         with contextlib.suppress(FileExistsError):  # another process was faster
             os.link(hidden, path)
         _sync_directory(path.parent)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, _native.SqliteError) as error:
         raise LedgerError(f"ledger {str(path)!r} cannot be made here: {error}") from error
     finally:
-        for name in (hidden, Path(f"{hidden}-journal")):
+        for name in (hidden, *(Path(f"{hidden}{suffix}") for suffix in SUFFIXES)):
             with contextlib.suppress(OSError):
                 name.unlink()
 
@@ -97,7 +119,7 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def identity(path: Path) -> tuple[int, int] | None:
+def identity(path: Path | str) -> tuple[int, int] | None:
     """Return which file a path leads to now, or None."""
     try:
         found = os.stat(path)

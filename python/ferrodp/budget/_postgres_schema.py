@@ -26,7 +26,9 @@ DURABILITY = (
 
 _MAKER = 1_179_996_754  # the name of the lock under which a ledger is made: any number, and always this one
 # Names are compared byte by byte: an index must not depend on a system's collation, which an update may change.
-_TABLES = tuple(statement.replace("TEXT", 'TEXT COLLATE "C"') for statement in TABLES)
+_TABLES = tuple(
+    statement.replace("TEXT", 'TEXT COLLATE "C"').replace("sequence INTEGER", "sequence BIGINT") for statement in TABLES
+)
 _MARK = (
     "CREATE TABLE about (single INTEGER PRIMARY KEY CHECK (single = 1), application TEXT NOT NULL, "
     "format INTEGER NOT NULL, identity TEXT NOT NULL)"

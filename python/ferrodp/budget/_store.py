@@ -37,13 +37,16 @@ from ferrodp.tickets import TicketState
 
 TABLES = (
     "CREATE TABLE head (single INTEGER PRIMARY KEY CHECK (single = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)",
-    "CREATE TABLE log (sequence BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE log (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE scopes (name TEXT PRIMARY KEY, terms TEXT NOT NULL, caps TEXT NOT NULL, spent TEXT NOT NULL, "
     "frozen INTEGER NOT NULL, version BIGINT NOT NULL)",
-    "CREATE TABLE tickets (id TEXT PRIMARY KEY, key TEXT UNIQUE, fingerprint TEXT NOT NULL, state TEXT NOT NULL, "
-    "event TEXT NOT NULL, charges TEXT NOT NULL, count BIGINT NOT NULL, sequence BIGINT NOT NULL)",
+    "CREATE TABLE tickets (sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL, "
+    "state TEXT NOT NULL, event TEXT NOT NULL, charges TEXT NOT NULL, count BIGINT NOT NULL)",
+    "CREATE UNIQUE INDEX tickets_by_key ON tickets (key) WHERE key IS NOT NULL",
 )
+"""Few and small, as each page that a commit touches is written: a ticket is found by the record that began it."""
 _TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
+_THIS_TICKET = "sequence = ? AND id = ?"
 _SCOPE_FIELDS = "name, terms, caps, spent, frozen, version"
 _MAX_KNOWN = 256
 Rows = Iterable[Sequence[Any]]
@@ -77,10 +80,9 @@ class Store(abc.ABC):
         """Let the statements of the block go together; what `execute` returns knows their `rowcount` after its end."""
         return contextlib.nullcontext()
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        """Run a query of any number of rows, and go through them before the transaction ends."""
-        rows: Rows = self.execute(sql, parameters)
-        return rows
+    @abc.abstractmethod
+    def stream(self, fields: str, table: str) -> Rows:
+        """Go through all rows of a table in the order of `sequence`, before the transaction ends."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -135,7 +137,9 @@ class Transaction:
     def ticket(self, identity: str) -> TicketRow | None:
         """Return a ticket, or None."""
         if identity not in self._tickets:
-            rows = list(self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets WHERE id = ?", (identity,)))
+            rows = list(
+                self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets WHERE {_THIS_TICKET}", _place(identity))
+            )
             self._tickets[identity] = ticket_row(rows[0]) if rows else None
         return self._tickets[identity]
 
@@ -160,12 +164,12 @@ class Transaction:
         return found
 
     def ticket_rows(self) -> Rows:
-        """Go through all tickets as the table has them, in any order."""
-        return self._store.stream(f"SELECT {_TICKET_FIELDS} FROM tickets")
+        """Go through all tickets as the table has them."""
+        return self._store.stream(_TICKET_FIELDS, "tickets")
 
     def log(self) -> Rows:
         """Go through the records, in order: number, text, hash."""
-        return self._store.stream("SELECT sequence, body, hash FROM log ORDER BY sequence")
+        return self._store.stream("sequence, body, hash", "log")
 
     def heads(self) -> list[tuple[Any, ...]]:
         """Return the table of the one head."""
@@ -238,8 +242,8 @@ class Transaction:
             fields = "terms = ?, caps = ?, spent = ?, frozen = ?, version = ?"
             yield store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values)
         for ticket in self._old_tickets.values():
-            sql = "UPDATE tickets SET key = ?, state = ?, count = ? WHERE id = ?"
-            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.id))
+            sql = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
+            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.times, ticket.sequence, ticket.id))
         if self._new_tickets:
             sql = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             store.execute_many(sql, [_ticket_values(row) for row in self._new_tickets.values()])
@@ -247,6 +251,19 @@ class Transaction:
         store.execute_many("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", self._records)
         sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
         yield store.execute(sql, (*self.head, *self.read_head))
+
+
+def ticket_name(sequence: int, secret: str) -> str:
+    """Return the name of the ticket that a record begins: it leads back to the record."""
+    return f"{sequence:012x}{secret}"
+
+
+def _place(identity: str) -> tuple[int, str]:
+    """Return where a ticket of this name is, if there is one; see `ticket_name`."""
+    try:
+        return int(identity[:12], 16), identity
+    except ValueError:
+        return 0, identity
 
 
 def scope_row(row: Sequence[Any]) -> ScopeRow:
@@ -268,8 +285,8 @@ def scope_row(row: Sequence[Any]) -> ScopeRow:
 
 
 _scopes_known: dict[str, tuple[tuple[Any, ...], ScopeRow]] = {}
-"""What the last row of a scope's name meant. It is asked only about a row that is the same in all fields, and what these
-mean does not depend on whose they are: so it is right for any ledger, and after any other process's changes."""
+"""What a row meant, by its scope's name. Asked only about a row that is the same in all fields, and what these mean
+does not depend on whose they are: so it is right for any ledger, and after any other process's changes."""
 
 
 def _remember(values: tuple[Any, ...], row: ScopeRow) -> None:
@@ -288,7 +305,7 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
         state=state_of(state),
         event=event_from_text(event),
         charges=charges_from_text(charges),
-        count=count,
+        times=count,
         sequence=sequence,
     )
 
@@ -301,7 +318,7 @@ def scope_values(row: ScopeRow) -> tuple[Any, ...]:
 
 def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
     texts = str(event_text(row.event)), str(charges_text(row.charges))
-    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.count, row.sequence)
+    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.times, row.sequence)
 
 
 @functools.lru_cache(maxsize=8)

@@ -121,9 +121,9 @@ class PostgresStore(Store):
         """Let the statements of the block go together; see `Store`."""
         return self._session.together()
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Sequence[Any]]:
-        """Go through many rows, some at a time."""
-        return self._session.stream(sql, parameters)
+    def stream(self, fields: str, table: str) -> Iterator[Sequence[Any]]:
+        """Go through all rows of a table, some at a time; see `Store`."""
+        return self._session.stream(f"SELECT {fields} FROM {table} ORDER BY sequence")
 
     def close(self) -> None:
         """Give the connection back."""

@@ -1,10 +1,9 @@
 """A ledger in one file: SQLite, as safe against crashes as it can be made.
 
-Versions of SQLite before 3.51.3 can lose committed transactions in write-ahead mode when two connections reset the log
-at the same time (sqlite.org, release notes of 3.51.3); there a rollback journal is used, with `synchronous=EXTRA`. It
-is truncated after each commit, not removed, which costs as many syncs and a quarter less time. Fixed versions use a
-write-ahead log with `synchronous=FULL`. What was asked for is read back and checked. Network file systems are refused:
-SQLite's locks do not hold there.
+SQLite is compiled in, not the interpreter's, whose version may be one that can lose commits (before 3.51.3, says
+sqlite.org); on Linux other code of the process cannot drop its locks. It keeps a write-ahead log with
+`synchronous=FULL`: a commit is one write and one sync of the log, and then it is acknowledged. What was asked for is
+read back and checked. Network file systems are refused: SQLite's locks do not hold there.
 
 What SQLite knows in memory about locks must not be inherited: a child that opens a file of which its parent held a lock
 at the moment of the fork would believe that it holds it, too. So a fork waits for the transaction under way, and
@@ -14,35 +13,37 @@ finds no connection open; the parent's is opened again when it is needed.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
-import sqlite3
 import threading
-import urllib.parse
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ferrodp import _native
 from ferrodp.budget import _file, _filesystem, _records
 from ferrodp.budget._records import Head
 from ferrodp.budget._store import TABLES, Store, Transaction
 from ferrodp.errors import LedgerError
 
-_LOG_FIXED = (3, 51, 3)
-_FULL, _EXTRA = 2, 3
-_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter for texts of a damaged file that appear in messages
+_MODE, _SYNCHRONOUS = ("wal",), (2,)
+"""A write-ahead log, synced at each commit (FULL)."""
+_SETTINGS = (
+    "synchronous = FULL",
+    "wal_autocheckpoint = 200",
+    "fullfsync = 1",
+    "checkpoint_fullfsync = 1",
+    "trusted_schema = 0",
+    "cell_size_check = 1",
+)
+_READ = "SELECT 1 FROM sqlite_master"
+"""Begins to read: opens the files, and fixes the moment that a transaction sees."""
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
-_ROWS_AT_ONCE = 100
+_ROWS_AT_ONCE = 1000
 _OPENING = threading.Lock()
 """Held while a connection is made, and during a fork."""
-
-
-def mode_for(version: tuple[int, ...]) -> tuple[str, int]:
-    """Return the journal mode and the level of `synchronous` for a version of SQLite."""
-    return ("wal", _FULL) if version >= _LOG_FIXED else ("truncate", _EXTRA)
 
 
 class SqliteStore(Store):
@@ -79,7 +80,9 @@ class SqliteStore(Store):
         except OSError as error:
             raise LedgerError(f"{self.name} cannot be reached: {error}") from error
         self._identity = _file.identity(self._path)
-        self._connection: sqlite3.Connection | None = None
+        _file.refuse_foreign(self._path)
+        self._connection: _native.SqliteConnection | None = None
+        self._log: tuple[int, int] | None = None
         self._seen = Head(0, _records.START)
         _OPEN.add(self)
         self._connect()
@@ -99,44 +102,44 @@ class SqliteStore(Store):
     @contextlib.contextmanager
     def reading(self) -> Iterator[Transaction]:
         """Open a reading transaction; see `Store`."""
-        with self._transaction("BEGIN") as transaction:
+        with self._transaction("BEGIN", _READ) as transaction:
             yield transaction
 
     @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[Transaction]:
+    def _transaction(self, *beginning: str) -> Iterator[Transaction]:
         with self._lock:
             self._check_alive()
             connection = self._connection or self._connect()
             mark = self._user = threading.get_ident(), object()
             try:
                 if connection.in_transaction:  # a thread was interrupted before it could end it
-                    connection.execute("ROLLBACK")
-                connection.execute(begin)
-                if _file.identity(self._path) != self._identity:
-                    self._dead = f"{self.name} was moved, deleted or replaced while it was open"
-                    raise LedgerError(self._dead)
+                    connection.execute("ROLLBACK", ())
+                for statement in beginning:
+                    connection.execute_slowly(statement, seconds=self._timeout)
+                self._check_files()
                 transaction = Transaction(self)
-                self._check_mode(connection)
                 self._check_past(transaction)
                 yield transaction
                 self._check_alive()  # not so in a child that was forked meanwhile
-                connection.execute("COMMIT")
+                connection.execute_slowly("COMMIT", seconds=self._timeout)
+                self._check_files()
                 self._seen = transaction.head
-            except _ERRORS as error:
+            except _native.SqliteError as error:
                 raise self._failed(error) from error
             finally:
                 if self._user is mark:
                     if connection.in_transaction:
-                        with contextlib.suppress(sqlite3.Error):
-                            connection.execute("ROLLBACK")
+                        with contextlib.suppress(_native.SqliteError):
+                            connection.execute("ROLLBACK", ())
                     self._user = None
 
-    def _check_mode(self, connection: sqlite3.Connection) -> None:
-        """See that no process with a newer SQLite changed the journal; now it cannot, for there is a lock."""
-        found = str(connection.execute("PRAGMA journal_mode").fetchone()[0]).lower()
-        if found != mode_for(sqlite3.sqlite_version_info)[0]:
-            self._dead = f"{self.name} was put into journal mode {found!r} by another version of SQLite; open it again"
-            raise LedgerError(self._dead)
+    def _check_files(self) -> None:
+        """See that the file and its log are those in which this handle reads and writes, not others put in place."""
+        if _file.identity(self._path) != self._identity:
+            self._dead = f"{self.name} was moved, deleted or replaced while it was open"
+        elif _file.identity(f"{self._path}-wal") != self._log:
+            self._dead = f"{self.name} lost its log, {self._path.name + '-wal'!r}, while it was open"
+        self._check_alive()
 
     def _check_past(self, transaction: Transaction) -> None:
         """See that what this handle saw before is still there: a copy put in place is the same file to the system."""
@@ -145,11 +148,13 @@ class SqliteStore(Store):
             self._dead = f"{self.name} was put back to an earlier state while it was open"
             raise LedgerError(self._dead)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> _native.SqliteConnection:
         try:
             with _OPENING:
-                self._connection = _connected(self._path, self._timeout)
-        except _ERRORS as error:
+                connection = _connected(self._path, self._timeout)
+                self._log = _file.identity(f"{self._path}-wal")
+                self._connection = connection
+        except _native.SqliteError as error:
             raise self._failed(error) from error
         return self._connection
 
@@ -158,14 +163,23 @@ class SqliteStore(Store):
         return self._used().execute(sql, parameters)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run an INSERT for each row, many rows a statement: the interpreter changes threads at every statement."""
-        values = sql[sql.rindex("(") :]
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            part = rows[start : start + _ROWS_AT_ONCE]
-            whole = ", ".join((sql, *[values] * (len(part) - 1)))
-            self._used().execute(whole, [value for row in part for value in row])
+        """Run a statement for each row."""
+        self._used().execute_many(sql, rows)
 
-    def _used(self) -> sqlite3.Connection:
+    def stream(self, fields: str, table: str) -> Iterator[Sequence[Any]]:
+        """Go through all rows of a table, some at a time; see `Store`."""
+        last = -(2**63)
+        begin = f"SELECT sequence, {fields} FROM {table} WHERE sequence"
+        operator, end = ">=", f"? ORDER BY sequence LIMIT {_ROWS_AT_ONCE}"
+        while True:
+            rows = self._used().execute(f"{begin} {operator} {end}", (last,)).fetchall()
+            for row in rows:
+                yield row[1:]
+            if len(rows) < _ROWS_AT_ONCE:
+                return
+            last, operator = rows[-1][0], ">"
+
+    def _used(self) -> _native.SqliteConnection:
         if self._connection is None:
             self._check_alive()
         assert self._connection is not None  # within a transaction
@@ -177,9 +191,9 @@ class SqliteStore(Store):
             self._check_alive()
             connection = self._connection or self._connect()
             try:
-                found = connection.execute("PRAGMA integrity_check(1)").fetchone()
-                schema = connection.execute(_SCHEMA).fetchall()
-            except _ERRORS as error:
+                found = connection.execute("PRAGMA integrity_check(1)", ()).fetchone()
+                schema = connection.execute(_SCHEMA, ()).fetchall()
+            except _native.SqliteError as error:
                 raise self._failed(error) from error
         if schema != _expected_schema():
             raise LedgerError(f"{self.name} has other tables, indexes or triggers than this program makes")
@@ -196,7 +210,8 @@ class SqliteStore(Store):
     def _disconnect(self) -> None:
         connection, self._connection, self._user = self._connection, None, None
         if connection is not None:
-            connection.close()
+            with contextlib.suppress(_native.SqliteError):  # all that was committed is on the disk
+                connection.close()
 
     def pause(self) -> None:
         """Leave no connection open for a fork, unless this very thread forks in the middle of a transaction."""
@@ -214,7 +229,7 @@ class SqliteStore(Store):
     def abandon(self) -> None:
         """Be of no use in a forked child."""
         if self._connection is not None:  # to use or even to close it here would break the parent's
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
+            self._connection.forget()
             self._connection = self._user = None
         self._dead = f"{self.name} was opened by the parent of this process; open it again here"
 
@@ -222,58 +237,51 @@ class SqliteStore(Store):
         if self._dead is not None:
             raise LedgerError(self._dead)
 
-    def _failed(self, error: Exception) -> LedgerError:
+    def _failed(self, error: _native.SqliteError) -> LedgerError:
         """Return what SQLite's error means. After errors of the disk the connection is not used again."""
-        code = str(getattr(error, "sqlite_errorname", "") or "")
-        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        code, text = error.args
+        if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):
             return LedgerError(f"{self.name} is busy: another writer did not finish in time; nothing was charged")
-        if code.startswith("SQLITE_FULL"):
+        if code == "SQLITE_FULL":
             return LedgerError(
                 f"{self.name}: the disk is full; what was asked for was not recorded, or counts as spent"
             )
-        if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")):
-            return LedgerError(f"{self.name} cannot be written here: {error}")
-        if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or isinstance(error, UnicodeDecodeError):
+        if code in ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH"):
+            return LedgerError(f"{self.name} cannot be written here: {text}")
+        if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
             self._dead = f"{self.name} is no ledger, or damaged; restore it from a copy"
             return LedgerError(self._dead)
-        self._dead = f"{self.name} failed ({code or type(error).__name__}: {error}); open it again"
+        self._dead = f"{self.name} failed ({code}: {text}); open it again"
         return LedgerError(self._dead)
 
 
 @functools.cache
 def _expected_schema() -> list[tuple[Any, ...]]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        for statement in (*TABLES, *_file.APPEND_ONLY):
-            connection.execute(statement)
-        return connection.execute(_SCHEMA).fetchall()
+    connection = _native.SqliteConnection(":memory:", create=True)
+    for statement in (*TABLES, *_file.APPEND_ONLY):
+        connection.execute(statement, ())
+    return connection.execute(_SCHEMA, ()).fetchall()
 
 
-def _connected(path: Path, timeout: float) -> sqlite3.Connection:
-    """Return a connection that is as durable as this version allows, or refuse."""
-    address = f"file:{urllib.parse.quote(str(path))}?mode=rw"
-    connection = sqlite3.connect(
-        address, uri=True, isolation_level=None, check_same_thread=False, timeout=timeout, cached_statements=256
-    )
+def _connected(path: Path, timeout: float) -> _native.SqliteConnection:
+    """Return a connection on which what is committed stays, or refuse."""
+    connection = _native.SqliteConnection(path, create=False)
     try:
-        marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-        if marks[0] != _file.APPLICATION:
-            raise LedgerError(f"ledger {str(path)!r} is a database of another program")
-        if marks[1] != _records.FORMAT:
-            raise LedgerError(f"ledger {str(path)!r} has format {marks[1]}; this version reads {_records.FORMAT}")
-        mode, level = mode_for(sqlite3.sqlite_version_info)
-        found = str(connection.execute("PRAGMA journal_mode").fetchone()[0]).lower()
-        if found != mode:
-            found = str(connection.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0]).lower()
-        connection.execute(f"PRAGMA synchronous = {level}")
-        if found != mode or connection.execute("PRAGMA synchronous").fetchone()[0] != level:
+        connection.execute_slowly(_READ, seconds=timeout)  # another may just be closing it
+        if connection.execute("PRAGMA journal_mode", ()).fetchone() != _MODE:
+            connection.execute_slowly("PRAGMA journal_mode = WAL", seconds=timeout)
+        for setting in _SETTINGS:
+            connection.execute(f"PRAGMA {setting}", ())
+        connection.execute_slowly(_READ, seconds=timeout)  # opens the log, which may be new
+        found = [connection.execute(f"PRAGMA {name}", ()).fetchone() for name in ("journal_mode", "synchronous")]
+        if found != [_MODE, _SYNCHRONOUS]:
             raise LedgerError(
-                f"ledger {str(path)!r} cannot be put into journal mode {mode!r}, which SQLite {sqlite3.sqlite_version} "
-                "needs to keep what it commits; close it everywhere else first"
+                f"ledger {str(path)!r} cannot keep a write-ahead log, without which commits may be lost; close it "
+                "everywhere else first, and keep it on a local disk"
             )
-        for setting in ("fullfsync = 1", "checkpoint_fullfsync = 1", "trusted_schema = 0", "cell_size_check = 1"):
-            connection.execute(f"PRAGMA {setting}")
     except BaseException:
-        connection.close()
+        with contextlib.suppress(_native.SqliteError):
+            connection.close()
         raise
     return connection
 

@@ -14,6 +14,7 @@ mod noise;
 mod permit;
 mod respond;
 mod select;
+mod sqlite;
 
 /// The native half of `ferrodp`.
 #[pymodule]
@@ -34,6 +35,7 @@ mod _native {
         noise::register(module)?;
         permit::register(module)?;
         respond::register(module)?;
-        select::register(module)
+        select::register(module)?;
+        sqlite::register(module)
     }
 }

@@ -1,0 +1,202 @@
+//! Connections to a ledger's file; see `ferrodp.budget.sqlite`.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use ferrodp_sqlite::{Connection, Error, Value, ValueRef};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+create_exception!(
+    ferrodp._native,
+    SqliteError,
+    PyException,
+    "What SQLite could not do: the name of its code, and why."
+);
+
+/// An error of SQLite's, or a Python one passing through.
+struct Failure(PyErr);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self(SqliteError::new_err((error.name, error.message)))
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self(error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}
+
+/// What a statement did.
+#[pyclass(frozen, module = "ferrodp._native")]
+struct SqliteResult {
+    rows: Py<PyList>,
+    /// How many rows a statement changed; −1 of a query.
+    #[pyo3(get)]
+    rowcount: isize,
+}
+
+#[pymethods]
+impl SqliteResult {
+    /// The first row, or None.
+    fn fetchone<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        self.rows.bind(py).get_item(0).ok()
+    }
+
+    /// All rows.
+    fn fetchall(&self, py: Python<'_>) -> Py<PyList> {
+        self.rows.clone_ref(py)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.rows.bind(py).try_iter()?.into_any())
+    }
+}
+
+/// A connection to a file; for one thread at a time.
+#[pyclass(frozen, module = "ferrodp._native")]
+struct SqliteConnection {
+    inner: Mutex<Option<Connection>>,
+}
+
+#[pymethods]
+impl SqliteConnection {
+    #[new]
+    #[pyo3(signature = (path, /, *, create))]
+    fn new(py: Python<'_>, path: PathBuf, create: bool) -> PyResult<Self> {
+        let opened = py.detach(|| Connection::open(&path, create)).map_err(Failure::from)?;
+        Ok(Self { inner: Mutex::new(Some(opened)) })
+    }
+
+    /// Run a statement that takes microseconds: other threads wait for it.
+    #[pyo3(signature = (sql, parameters, /))]
+    fn execute(&self, py: Python<'_>, sql: &str, parameters: &Bound<'_, PyAny>) -> PyResult<SqliteResult> {
+        let values = values(parameters)?;
+        let guard = self.locked(py);
+        let outcome = opened(&guard)?.execute(sql, &values, |row| Ok::<_, Failure>(tuple(py, row)?.unbind()))?;
+        let rowcount = outcome.changed.map_or(-1, usize::cast_signed);
+        Ok(SqliteResult { rows: PyList::new(py, outcome.rows)?.unbind(), rowcount })
+    }
+
+    /// Run a statement for each of many rows of parameters.
+    #[pyo3(signature = (sql, rows, /))]
+    fn execute_many(&self, py: Python<'_>, sql: &str, rows: &Bound<'_, PyAny>) -> PyResult<()> {
+        let guard = self.locked(py);
+        for row in rows.try_iter()? {
+            opened(&guard)?.execute(sql, &values(&row?)?, |_| Ok::<_, Failure>(()))?;
+        }
+        Ok(())
+    }
+
+    /// Run a statement without parameters or results that may take its time, and let other threads run.
+    ///
+    /// While another connection is in the way it is tried again, for `seconds`.
+    #[pyo3(signature = (sql, /, *, seconds))]
+    fn execute_slowly(&self, py: Python<'_>, sql: &str, seconds: f64) -> PyResult<()> {
+        let patience = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let start = Instant::now();
+        loop {
+            let done = py.detach(|| {
+                let guard = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                match guard.as_ref() {
+                    Some(connection) => connection.batch(sql),
+                    None => Err(closed()),
+                }
+            });
+            match done {
+                Err(error) if error.is_busy() && start.elapsed() < patience => py.check_signals()?,
+                other => return Ok(other.map_err(Failure::from)?),
+            }
+        }
+    }
+
+    /// Whether a transaction is open.
+    #[getter]
+    fn in_transaction(&self, py: Python<'_>) -> bool {
+        self.locked(py).as_ref().is_some_and(Connection::in_transaction)
+    }
+
+    /// Close the file, if it is open.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let taken = self.locked(py).take();
+        match taken {
+            Some(connection) => Ok(py.detach(|| connection.close()).map_err(Failure::from)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Never touch the file again, not even to close it: for the child of a fork.
+    fn forget(&self, py: Python<'_>) {
+        core::mem::forget(self.locked(py).take());
+    }
+}
+
+impl SqliteConnection {
+    fn locked(&self, py: Python<'_>) -> MutexGuard<'_, Option<Connection>> {
+        self.inner.lock_py_attached(py).unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn closed() -> Error {
+    Error { name: "SQLITE_MISUSE", message: "the connection is closed".to_owned() }
+}
+
+fn opened(guard: &Option<Connection>) -> Result<&Connection, Failure> {
+    guard.as_ref().ok_or_else(|| closed().into())
+}
+
+fn values(parameters: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
+    parameters.try_iter()?.map(|item| value(&item?)).collect()
+}
+
+fn value(item: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if let Ok(text) = item.cast::<PyString>() {
+        Ok(Value::Text(text.to_str()?.to_owned()))
+    } else if item.is_instance_of::<PyInt>() {
+        Ok(Value::Integer(item.extract()?))
+    } else if item.is_none() {
+        Ok(Value::Null)
+    } else {
+        Err(PyTypeError::new_err("parameters must be str, int or None"))
+    }
+}
+
+fn tuple<'py>(py: Python<'py>, row: &[ValueRef<'_>]) -> Result<Bound<'py, PyTuple>, Failure> {
+    let mut items = Vec::with_capacity(row.len());
+    for found in row {
+        items.push(match found {
+            ValueRef::Null => py.None().into_bound(py),
+            ValueRef::Integer(number) => PyInt::new(py, *number).into_any(),
+            ValueRef::Real(number) => PyFloat::new(py, *number).into_any(),
+            ValueRef::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
+            ValueRef::Text(bytes) => match core::str::from_utf8(bytes) {
+                Ok(text) => PyString::new(py, text).into_any(),
+                Err(_) => {
+                    let message = "a text is not UTF-8".to_owned();
+                    return Err(Error { name: "SQLITE_CORRUPT", message }.into());
+                }
+            },
+        });
+    }
+    Ok(PyTuple::new(py, items)?)
+}
+
+/// Adds this file's classes to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("sqlite_version", ferrodp_sqlite::version())?;
+    module.add("SqliteError", module.py().get_type::<SqliteError>())?;
+    module.add_class::<SqliteResult>()?;
+    module.add_class::<SqliteConnection>()
+}
