@@ -4,6 +4,7 @@ BUDGET = "python/ferrodp/budget/"
 BOOK = BUDGET + "_book.py"
 COMMIT = BUDGET + "_commit.py"
 MEASURES = BUDGET + "_measures.py"
+RECORDS = BUDGET + "_records.py"
 REPLAY = BUDGET + "_replay.py"
 SQLITE = BUDGET + "sqlite.py"
 LIBRARY = "rust/ferrodp-sqlite/src/"
@@ -20,6 +21,7 @@ KILLERS = {
     "ledger locks": "pytest tests/budget/test_sqlite_locks.py",
     "ledger rounding": "pytest tests/budget/test_measures.py",
     "ledger tampering": "pytest tests/budget/test_tampering.py",
+    "ledger texts": "pytest tests/budget/test_texts.py",
     "sqlite": "cargo test -p ferrodp-sqlite",
 }
 
@@ -262,6 +264,20 @@ MUTANTS = [
         "            if self._tickets.get(row[0]) != tuple(row):\n",
         "            if row[0] not in self._tickets:\n",
         "ledger tampering",
+    ),
+    (
+        "texts of a record are not escaped",
+        RECORDS,
+        "        return _quoted(value)\n",
+        "        return f'\"{value}\"'\n",
+        "ledger texts",
+    ),
+    (
+        "a scope that was changed is taken for the one that is remembered",
+        STORE,
+        "    if known is not None and known[0] == values:\n",
+        "    if known is not None:\n",
+        "ledger texts",
     ),
     (
         "other tables and triggers are overlooked",

@@ -17,7 +17,7 @@ from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, Pr
 from ferrodp.accounting.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _records
 from ferrodp.budget._measures import Terms
-from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_text, charges_text, event_text
+from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_text, charges_text, event_text, names_text
 from ferrodp.budget._store import Transaction, ticket_name
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, TicketError
 from ferrodp.tickets import TicketState
@@ -103,7 +103,7 @@ def reserve(
     sequence = transaction.record(
         "lease" if lease else "reserve",
         ticket=identity,
-        scopes=list(names),
+        scopes=names_text(names),
         event=event_text(event),
         charges=charges_text(charges),
         count=count,

@@ -80,6 +80,18 @@ def amounts_text(amounts: Amounts) -> Encoded:
 
 
 @functools.lru_cache(maxsize=1024)
+def caps_text(caps: Amounts) -> Encoded:
+    """Return the JSON text of amounts that seldom change."""
+    return amounts_text(caps)
+
+
+@functools.lru_cache(maxsize=1024)
+def names_text(names: tuple[str, ...]) -> Encoded:
+    """Return the JSON text of names."""
+    return plain(list(names))
+
+
+@functools.lru_cache(maxsize=1024)
 def amounts_from_text(text: str) -> Amounts:
     """Return the amounts of a JSON text."""
     return amounts_from_plain(loaded(text))

@@ -26,6 +26,7 @@ from ferrodp.budget._rows import (
     amounts_from_plain,
     amounts_from_text,
     amounts_text,
+    caps_text,
     charges_from_text,
     charges_text,
     event_from_text,
@@ -312,7 +313,7 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
 
 def scope_values(row: ScopeRow) -> tuple[Any, ...]:
     """Return a scope as a row of the table."""
-    texts = str(row.terms.text), str(amounts_text(row.caps)), str(amounts_text(row.spent))
+    texts = str(row.terms.text), str(caps_text(row.caps)), str(amounts_text(row.spent))
     return (row.name, *texts, int(row.frozen), row.version)
 
 
