@@ -7,7 +7,6 @@ errors and lost tickets stay charged.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import secrets
@@ -18,7 +17,7 @@ from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, Pr
 from ferrodp.accounting.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _records
 from ferrodp.budget._measures import Terms
-from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_to_plain, charges_text, event_text
+from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_text, charges_text, event_text
 from ferrodp.budget._store import Transaction, ticket_name
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, TicketError
 from ferrodp.tickets import TicketState
@@ -30,7 +29,7 @@ def create(transaction: Transaction, name: str, terms: Terms) -> None:
         raise InvalidParameter(f"scope {name!r} exists already; a reset is a new scope under another name")
     caps = terms.caps()
     row = ScopeRow(name=name, terms=terms, caps=caps, spent=(0,) * len(caps))
-    transaction.record("create", scope=name, terms=terms.to_dict(), caps=amounts_to_plain(caps))
+    transaction.record("create", scope=name, terms=terms.text, caps=amounts_text(caps))
     transaction.put_scope(row)
 
 
@@ -96,7 +95,7 @@ def reserve(
         spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
         if not row.terms.fits(spent, row.caps):
             raise BudgetExceeded(_refusal(row, event, count, charges))
-        changed.append(dataclasses.replace(row, spent=spent, version=row.version + 1))
+        changed.append(row._replace(spent=spent, version=row.version + 1))
     identity = ticket_name(transaction.head.sequence + 1, secrets.token_hex(10))
     fields: dict[str, Any] = {"key": key} if key is not None else {}
     if plan_delta is not None:
@@ -145,7 +144,7 @@ def arm(transaction: Transaction, identity: str) -> None:
         if existing(transaction, name).frozen:
             raise BudgetExceeded(f"scope {name!r} is frozen: nothing may be released")
     transaction.record("arm", ticket=identity)
-    transaction.put_ticket(dataclasses.replace(row, state=TicketState.ARMED))
+    transaction.put_ticket(row._replace(state=TicketState.ARMED))
 
 
 def finish(transaction: Transaction, identity: str) -> None:
@@ -153,7 +152,7 @@ def finish(transaction: Transaction, identity: str) -> None:
     row = _ticket(transaction, identity)
     if row.state is TicketState.ARMED:
         transaction.record("finish", ticket=identity)
-        transaction.put_ticket(dataclasses.replace(row, state=TicketState.SPENT))
+        transaction.put_ticket(row._replace(state=TicketState.SPENT))
 
 
 def cancel(transaction: Transaction, identity: str) -> None:
@@ -165,7 +164,7 @@ def cancel(transaction: Transaction, identity: str) -> None:
     transaction.record("cancel", ticket=identity)
     for scope in refunds:
         transaction.put_scope(scope)
-    transaction.put_ticket(dataclasses.replace(row, key=None, state=TicketState.CANCELLED), freed_key=row.key)
+    transaction.put_ticket(row._replace(key=None, state=TicketState.CANCELLED), freed_key=row.key)
 
 
 def give_back(transaction: Transaction, identity: str, unused: int) -> None:
@@ -177,15 +176,15 @@ def give_back(transaction: Transaction, identity: str, unused: int) -> None:
     transaction.record("return", ticket=identity, count=unused)
     for scope in refunds:
         transaction.put_scope(scope)
-    transaction.put_ticket(dataclasses.replace(row, count=row.count - unused, state=TicketState.SPENT))
+    transaction.put_ticket(row._replace(count=row.count - unused, state=TicketState.SPENT))
 
 
 def set_budget(transaction: Transaction, name: str, terms: Terms, reason: str) -> None:
     """Change what a scope allows in all; what was spent stays."""
     row = existing(transaction, name)
     caps = terms.caps()
-    transaction.record("cap", scope=name, terms=terms.to_dict(), caps=amounts_to_plain(caps), reason=reason)
-    transaction.put_scope(dataclasses.replace(row, terms=terms, caps=caps, version=row.version + 1))
+    transaction.record("cap", scope=name, terms=terms.text, caps=amounts_text(caps), reason=reason)
+    transaction.put_scope(row._replace(terms=terms, caps=caps, version=row.version + 1))
 
 
 def set_frozen(transaction: Transaction, name: str, frozen: bool, reason: str) -> None:
@@ -194,7 +193,7 @@ def set_frozen(transaction: Transaction, name: str, frozen: bool, reason: str) -
     if row.frozen is frozen:
         return
     transaction.record("freeze" if frozen else "thaw", scope=name, reason=reason)
-    transaction.put_scope(dataclasses.replace(row, frozen=frozen, version=row.version + 1))
+    transaction.put_scope(row._replace(frozen=frozen, version=row.version + 1))
 
 
 def _ticket(transaction: Transaction, identity: str) -> TicketRow:
@@ -211,7 +210,7 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
     for name in sorted(ticket.charges):
         row = existing(transaction, name)
         spent = _measures.taken(row.spent, _measures.scaled(ticket.charges[name], count))
-        rows.append(dataclasses.replace(row, spent=spent, version=row.version + 1))
+        rows.append(row._replace(spent=spent, version=row.version + 1))
     return rows
 
 

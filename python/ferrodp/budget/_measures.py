@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.filters import Measure, RdpFilter, privacy_filter
 from ferrodp.accounting.gaussian import gaussian_epsilon
 from ferrodp.accounting.zcdp import zcdp_epsilon
+from ferrodp.budget import _records
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 
 Amounts: TypeAlias = tuple[int, ...]
@@ -35,15 +36,29 @@ _IMPOSSIBLE = -1
 """The cap of an order that leaves no budget: nothing fits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Terms:
-    """The promise of a scope, and in which measure it is kept. Ratios only where ε adds up by itself, in "pure"."""
+    """The promise of a scope, and in which measure it is kept. Ratios only where ε adds up by itself, in "pure".
+
+    Terms are equal if their texts are: a text is compared and hashed sooner than a hundred orders are.
+    """
 
     measure: Measure
     epsilon: float | Fraction
     delta: float | Fraction
     neighboring_relation: NeighboringRelation
     orders: tuple[float, ...] = ()
+    text: _records.Encoded = field(init=False, repr=False)
+    """What `to_dict` returns, as JSON."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", _records.plain(self.to_dict()))
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == other.text if isinstance(other, Terms) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -71,6 +86,11 @@ class Terms:
             return dataclasses.replace(found, orders=orders)  # also those that have no budget now
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError("the ledger holds a scope that no version of this program wrote") from error
+
+    @staticmethod
+    def from_text(text: object) -> Terms:
+        """Return the terms of a JSON text; they follow from it alone, so most texts are read once."""
+        return _terms(text)
 
     def caps(self) -> Amounts:
         """Return what may be charged in all, rounded down."""
@@ -141,6 +161,11 @@ class Terms:
         if self.measure == "pure":
             return _validate.rounded(Fraction(spent[1], UNITS["pure"]), "up")
         return float(self.delta) if any(spent) else 0.0
+
+
+@functools.lru_cache(maxsize=1024)
+def _terms(text: object) -> Terms:
+    return Terms.from_dict(_records.loaded(text))
 
 
 def _plain(value: float | Fraction) -> float | str:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import functools
-import json
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.budget._measures import Amounts, Terms
-from ferrodp.budget._records import Encoded, plain
+from ferrodp.budget._records import Encoded, loaded, plain
 from ferrodp.errors import FerroError, LedgerError
 from ferrodp.tickets import TicketState
 
 _STATES = {state.value: state for state in TicketState}
-Charges = dict[str, Amounts]
-"""By scope, what one release costs."""
+Charges: TypeAlias = Mapping[str, Amounts]
+"""By scope, what one release costs. Shared by those who have the same: nobody changes them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeRow:
+class ScopeRow(NamedTuple):
     """A scope. `version` counts its changes."""
 
     name: str
@@ -30,8 +28,7 @@ class ScopeRow:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicketRow:
+class TicketRow(NamedTuple):
     """A reservation: so many releases of an event, in which state, and what each costs where."""
 
     id: str
@@ -56,6 +53,12 @@ def charges_from_plain(data: object) -> Charges:
     return {name: amounts_from_plain(amounts) for name, amounts in data.items()}
 
 
+@functools.lru_cache(maxsize=1024)
+def charges_from_text(text: str) -> Charges:
+    """Return the charges of a JSON text."""
+    return charges_from_plain(loaded(text))
+
+
 def charges_text(charges: Charges) -> Encoded:
     """Return the JSON text of charges."""
     return _charges_text(tuple(charges.items()))
@@ -69,6 +72,17 @@ def _charges_text(charges: tuple[tuple[str, Amounts], ...]) -> Encoded:
 def amounts_to_plain(amounts: Amounts) -> list[str]:
     """Return amounts as JSON data."""
     return [str(amount) for amount in amounts]
+
+
+def amounts_text(amounts: Amounts) -> Encoded:
+    """Return what `plain` makes of `amounts_to_plain`: digits and signs need no encoder."""
+    return Encoded('["' + '","'.join(map(str, amounts)) + '"]' if amounts else "[]")
+
+
+@functools.lru_cache(maxsize=1024)
+def amounts_from_text(text: str) -> Amounts:
+    """Return the amounts of a JSON text."""
+    return amounts_from_plain(loaded(text))
 
 
 def amounts_from_plain(data: object) -> Amounts:
@@ -96,7 +110,7 @@ def event_text(event: PrivacyEvent) -> Encoded:
 @functools.lru_cache(maxsize=1024)
 def event_from_text(text: str) -> PrivacyEvent:
     """Return the event of a JSON text."""
-    return event_from_plain(json.loads(text))
+    return event_from_plain(loaded(text))
 
 
 def event_from_plain(data: Any) -> PrivacyEvent:

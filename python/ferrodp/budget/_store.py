@@ -12,7 +12,6 @@ import abc
 import contextlib
 import datetime
 import functools
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,8 +24,9 @@ from ferrodp.budget._rows import (
     ScopeRow,
     TicketRow,
     amounts_from_plain,
-    amounts_to_plain,
-    charges_from_plain,
+    amounts_from_text,
+    amounts_text,
+    charges_from_text,
     charges_text,
     event_from_text,
     event_text,
@@ -48,6 +48,7 @@ TABLES = (
 _TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
 _THIS_TICKET = "sequence = ? AND id = ?"
 _SCOPE_FIELDS = "name, terms, caps, spent, frozen, version"
+_MAX_KNOWN = 256
 Rows = Iterable[Sequence[Any]]
 
 
@@ -158,7 +159,7 @@ class Transaction:
         found: Counter[TicketState] = Counter()
         sql = "SELECT state, charges, COUNT(*) FROM tickets GROUP BY state, charges"
         for state, charges, count in self._store.execute(sql):
-            if name in _loaded(charges):
+            if name in _records.loaded(charges):
                 found[state_of(state)] += int(count)
         return found
 
@@ -235,7 +236,9 @@ class Transaction:
                 store.execute(f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)", scope_values(row))
                 continue
             _points.reached("between the scopes")
-            values = (*scope_values(row)[1:], name, self._versions[name])
+            values = scope_values(row)
+            _remember(values, row)
+            values = (*values[1:], name, self._versions[name])
             fields = "terms = ?, caps = ?, spent = ?, frozen = ?, version = ?"
             yield store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values)
         for ticket in self._old_tickets.values():
@@ -265,15 +268,31 @@ def _place(identity: str) -> tuple[int, str]:
 
 def scope_row(row: Sequence[Any]) -> ScopeRow:
     """Return a row of the table as what it means."""
-    name, terms, caps, spent, frozen, version = row
-    return ScopeRow(
+    name, terms, caps, spent, frozen, version = values = tuple(row)
+    known = _scopes_known.get(name)
+    if known is not None and known[0] == values:
+        return known[1]
+    found = ScopeRow(
         name=name,
-        terms=Terms.from_dict(_loaded(terms)),
-        caps=amounts_from_plain(_loaded(caps)),
-        spent=amounts_from_plain(_loaded(spent)),
+        terms=Terms.from_text(terms),
+        caps=amounts_from_text(caps),
+        spent=amounts_from_plain(_records.loaded(spent)),
         frozen=bool(frozen),
         version=version,
     )
+    _remember(values, found)
+    return found
+
+
+_scopes_known: dict[str, tuple[tuple[Any, ...], ScopeRow]] = {}
+"""What the last row of a scope's name meant. It is asked only about a row that is the same in all fields, and what these
+mean does not depend on whose they are: so it is right for any ledger, and after any other process's changes."""
+
+
+def _remember(values: tuple[Any, ...], row: ScopeRow) -> None:
+    if len(_scopes_known) >= _MAX_KNOWN:
+        _scopes_known.clear()
+    _scopes_known[row.name] = values, row
 
 
 def ticket_row(row: Sequence[Any]) -> TicketRow:
@@ -285,7 +304,7 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
         fingerprint=fingerprint,
         state=state_of(state),
         event=event_from_text(event),
-        charges=charges_from_plain(_loaded(charges)),
+        charges=charges_from_text(charges),
         count=count,
         sequence=sequence,
     )
@@ -293,8 +312,8 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
 
 def scope_values(row: ScopeRow) -> tuple[Any, ...]:
     """Return a scope as a row of the table."""
-    terms, caps, spent = row.terms.to_dict(), amounts_to_plain(row.caps), amounts_to_plain(row.spent)
-    return (row.name, *(str(_records.plain(part)) for part in (terms, caps, spent)), int(row.frozen), row.version)
+    texts = str(row.terms.text), str(amounts_text(row.caps)), str(amounts_text(row.spent))
+    return (row.name, *texts, int(row.frozen), row.version)
 
 
 def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
@@ -309,10 +328,3 @@ def _now(seconds: int) -> str:
         return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return "unknown"
-
-
-def _loaded(text: Any) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise LedgerError("the ledger holds a row that no version of this program wrote") from error
