@@ -31,7 +31,7 @@ _MODE, _SYNCHRONOUS = ("wal",), (2,)
 """A write-ahead log, synced at each commit (FULL)."""
 _SETTINGS = (
     "synchronous = FULL",
-    "wal_autocheckpoint = 200",
+    "wal_autocheckpoint = 1000",
     "fullfsync = 1",
     "checkpoint_fullfsync = 1",
     "trusted_schema = 0",
