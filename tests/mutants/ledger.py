@@ -127,7 +127,7 @@ MUTANTS = [
         "a lease gives back one more than was left",
         BOOK,
         "    refunds = _refunded(transaction, row, unused)\n",
-        "    refunds = _refunded(transaction, row, min(unused + 1, row.count))\n",
+        "    refunds = _refunded(transaction, row, min(unused + 1, row.times))\n",
         "ledger model",
     ),
     (

@@ -118,7 +118,7 @@ def reserve(
         state=state,
         event=event,
         charges=charges,
-        count=count,
+        times=count,
         sequence=sequence,
     )
     for row in changed:
@@ -160,7 +160,7 @@ def cancel(transaction: Transaction, identity: str) -> None:
     row = _ticket(transaction, identity)
     if row.state is not TicketState.HELD:
         raise TicketError(f"ticket {identity} is {row.state.value}; only a held one can be cancelled")
-    refunds = _refunded(transaction, row, row.count)
+    refunds = _refunded(transaction, row, row.times)
     transaction.record("cancel", ticket=identity)
     for scope in refunds:
         transaction.put_scope(scope)
@@ -170,13 +170,13 @@ def cancel(transaction: Transaction, identity: str) -> None:
 def give_back(transaction: Transaction, identity: str, unused: int) -> None:
     """End a lease, and give back what it did not use."""
     row = _ticket(transaction, identity)
-    if row.state is not TicketState.ARMED or not 0 <= unused <= row.count:
+    if row.state is not TicketState.ARMED or not 0 <= unused <= row.times:
         raise TicketError(f"lease {identity} has ended")
     refunds = _refunded(transaction, row, unused)
     transaction.record("return", ticket=identity, count=unused)
     for scope in refunds:
         transaction.put_scope(scope)
-    transaction.put_ticket(row._replace(count=row.count - unused, state=TicketState.SPENT))
+    transaction.put_ticket(row._replace(times=row.times - unused, state=TicketState.SPENT))
 
 
 def set_budget(transaction: Transaction, name: str, terms: Terms, reason: str) -> None:

@@ -70,7 +70,7 @@ def plain_object(fields: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return what `plain` does. Numbers and short texts are most of a record, and the encoder takes its time to begin."""
+    """Return what `plain` does; most values are numbers and texts, which need no encoder."""
     kind = type(value)
     if kind is Encoded:
         return str(value)

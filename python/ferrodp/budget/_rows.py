@@ -37,7 +37,7 @@ class TicketRow(NamedTuple):
     state: TicketState
     event: PrivacyEvent
     charges: Charges
-    count: int
+    times: int
     sequence: int
 
 

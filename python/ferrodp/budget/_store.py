@@ -243,7 +243,7 @@ class Transaction:
             yield store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values)
         for ticket in self._old_tickets.values():
             sql = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
-            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.count, ticket.sequence, ticket.id))
+            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.times, ticket.sequence, ticket.id))
         if self._new_tickets:
             sql = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             store.execute_many(sql, [_ticket_values(row) for row in self._new_tickets.values()])
@@ -285,8 +285,8 @@ def scope_row(row: Sequence[Any]) -> ScopeRow:
 
 
 _scopes_known: dict[str, tuple[tuple[Any, ...], ScopeRow]] = {}
-"""What the last row of a scope's name meant. It is asked only about a row that is the same in all fields, and what these
-mean does not depend on whose they are: so it is right for any ledger, and after any other process's changes."""
+"""What a row meant, by its scope's name. Asked only about a row that is the same in all fields, and what these mean
+does not depend on whose they are: so it is right for any ledger, and after any other process's changes."""
 
 
 def _remember(values: tuple[Any, ...], row: ScopeRow) -> None:
@@ -305,7 +305,7 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
         state=state_of(state),
         event=event_from_text(event),
         charges=charges_from_text(charges),
-        count=count,
+        times=count,
         sequence=sequence,
     )
 
@@ -318,7 +318,7 @@ def scope_values(row: ScopeRow) -> tuple[Any, ...]:
 
 def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
     texts = str(event_text(row.event)), str(charges_text(row.charges))
-    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.count, row.sequence)
+    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.times, row.sequence)
 
 
 @functools.lru_cache(maxsize=8)

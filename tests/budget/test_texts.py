@@ -1,0 +1,133 @@
+"""The texts of a ledger, which its hashes depend on, are those of the standard encoder; meanings are read from them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrodp.accounting.events import LaplaceEvent, NeighboringRelation
+from ferrodp.budget import _book, _records, _rows
+from ferrodp.budget._measures import Terms, checked_terms
+from ferrodp.budget._rows import ScopeRow
+from ferrodp.budget._store import scope_row, scope_values
+from ferrodp.errors import LedgerError
+
+RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+HOSTILE = [
+    "",
+    '"',
+    "\\",
+    '\\"',
+    "\x00\x1f\x7f\x80\x9f",
+    "\u2028\u2029",
+    "ß\ufeff\u202e",
+    "\U0001f92b",
+    "\ud83e",
+    "\udd2b\ud83e",
+]
+TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), max_size=20))  # lone surrogates, too
+NUMBERS = st.one_of(st.integers(), st.integers(-(10**80), 10**80))
+VALUES = st.recursive(
+    st.one_of(TEXTS, NUMBERS, st.booleans(), st.none(), st.floats(allow_nan=False, allow_infinity=False)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+def standard(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=6))
+def test_a_record_has_the_text_of_the_standard_encoder(fields):
+    assert _records.plain_object(fields) == standard(fields)
+    encoded = {name: _records.plain(value) for name, value in fields.items()}
+    assert _records.plain_object(encoded) == standard(fields)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_breaks_out_of_a_record(text):
+    written = _records.plain_object({"key": text, "kind": "reserve"})
+    assert written == standard({"key": text, "kind": "reserve"})
+    assert json.loads(written)["key"] == text
+
+
+class Whole(int):
+    def __repr__(self):
+        return "1,"
+
+
+@pytest.mark.parametrize("value", [True, False, Whole(7), type("Text", (str,), {})('"')])
+def test_relatives_of_numbers_and_texts_are_encoded_as_ever(value):
+    assert _records.plain_object({"a": value}) == standard({"a": value})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1}, b""])
+def test_what_is_no_json_is_refused(value):
+    with pytest.raises((ValueError, TypeError)):
+        _records.plain_object({"a": value})
+
+
+@given(st.lists(NUMBERS, max_size=5).map(tuple))
+def test_amounts_have_the_text_of_the_standard_encoder(amounts):
+    text = _rows.amounts_text(amounts)
+    assert text == standard(_rows.amounts_to_plain(amounts))
+    assert _rows.amounts_from_text(text) == amounts
+
+
+def scope(measure="zcdp", epsilon=1.0, **row):
+    delta = 0.0 if measure == "pure" else 1e-6
+    terms = checked_terms(measure=measure, epsilon=epsilon, delta=delta, neighboring_relation=RELATION)
+    caps = terms.caps()
+    return ScopeRow(**({"name": "a", "terms": terms, "caps": caps, "spent": (0,) * len(caps)} | row))
+
+
+@pytest.mark.parametrize("measure", ["pure", "zcdp", "gdp", "rdp"])
+def test_a_row_of_a_scope_means_what_it_was_made_from(measure):
+    row = scope(measure, version=3, frozen=True)
+    values = scope_values(row)
+    assert scope_row(values) == row
+    assert scope_row(values) == row
+    assert values[1] == standard(row.terms.to_dict())
+    assert Terms.from_text(values[1]) == row.terms
+
+
+def test_a_row_that_differs_in_one_field_is_read_again():
+    values = scope_values(scope())
+    scope_row(values)
+    for other in (
+        scope(epsilon=0.9),
+        scope(caps=(1,)),
+        scope(spent=(1,)),
+        scope(frozen=True),
+        scope(version=1),
+        scope(name="b"),
+        scope("pure"),
+    ):
+        assert scope_row(scope_values(other)) == other
+        assert scope_row(values) == scope()
+
+
+@pytest.mark.parametrize("text", ["", "[", "[]", "null", '{"measure":"zcdp"}', 7, None])
+def test_what_is_wrong_is_wrong_every_time(text):
+    name, _, *rest = scope_values(scope())
+    for _ in range(3):
+        with pytest.raises(LedgerError, match="no version of this program"):
+            Terms.from_text(text)
+        with pytest.raises(LedgerError, match="no version of this program"):
+            scope_row((name, text, *rest))
+
+
+def test_terms_are_equal_if_their_texts_are():
+    one, same, other = (scope(epsilon=epsilon).terms for epsilon in (1.0, 1.0, 0.5))
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other
+    assert one != one.text
+
+
+def test_a_fingerprint_is_that_of_the_request():
+    """It is kept in ledgers, so it may never change."""
+    found = _book._fingerprint(("a", "b"), LaplaceEvent(noise_multiplier=4.0), 2, None)
+    assert found == "94bdd86ef8102535b68f8b3a93e5422cb44ac95bda05a22592fc8451e53feb00"
