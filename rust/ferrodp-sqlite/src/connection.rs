@@ -6,6 +6,8 @@ use std::time::Duration;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{OpenFlags, ffi};
 
+use crate::identity::{Identity, identity};
+
 /// Statements that are kept compiled.
 const STATEMENTS: usize = 64;
 /// After so many steps of waiting for another connection, its lock is reported as busy: the caller decides, and may be
@@ -90,21 +92,6 @@ pub struct Outcome<T> {
 pub struct Connection {
     inner: rusqlite::Connection,
     watched: Vec<(PathBuf, Identity)>,
-}
-
-/// Which file a name leads to, if to any: the numbers of its device and of itself.
-type Identity = Option<(u64, u64)>;
-
-#[cfg(unix)]
-fn identity(path: &Path) -> Identity {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
-}
-
-/// Elsewhere open files cannot be removed or renamed.
-#[cfg(not(unix))]
-fn identity(path: &Path) -> Identity {
-    path.exists().then_some((0, 0))
 }
 
 impl Connection {
