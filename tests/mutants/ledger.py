@@ -184,8 +184,8 @@ MUTANTS = [
     (
         "a log removed under an open ledger is not noticed",
         SQLITE,
-        '        elif _file.identity(f"{self._path}-wal") != self._log:\n',
-        "        elif self._log is None:\n",
+        '                connection.watch([self._path, f"{self._path}-wal"])\n',
+        "                connection.watch([self._path])\n",
         "ledger locks",
     ),
     (
@@ -205,8 +205,8 @@ MUTANTS = [
     (
         "a file replaced under an open ledger is not noticed",
         SQLITE,
-        "        if _file.identity(self._path) != self._identity:\n",
-        "        if self._identity is None:\n",
+        '                connection.watch([self._path, f"{self._path}-wal"])\n',
+        '                connection.watch([f"{self._path}-wal"])\n',
         "ledger files",
     ),
     (

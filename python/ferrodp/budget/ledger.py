@@ -48,8 +48,9 @@ class PrivacyLedger(Questions):
     Every change is a record in an append-only log, each tied to all before by SHA-256; `head` is the last one. A ledger
     that was put back to an earlier state still looks whole: keep a head elsewhere and pass it as `witness`, and it is
     refused. Not promised: anything against someone who may write to the file *and* to the witness; several ledgers
-    about the same data do not know of each other. Copy a ledger's file from another process: to open and close it here
-    would drop the locks that SQLite holds (POSIX locks belong to the process).
+    about the same data do not know of each other. While a file is open its last records are in the one beside it, with
+    ``-wal`` after its name: that belongs to it, also after a crash. On Linux other code of the process may read or copy
+    an open ledger; elsewhere that would drop the locks that SQLite holds.
 
     Sums and caps are exact integers, costs rounded up and caps down. A scope lies in the scopes whose names its own
     begins with: what is charged to ``hospital/images`` is charged to ``hospital``, too, where that exists.

@@ -31,7 +31,7 @@ _MODE, _SYNCHRONOUS = ("wal",), (2,)
 """A write-ahead log, synced at each commit (FULL)."""
 _SETTINGS = (
     "synchronous = FULL",
-    "wal_autocheckpoint = 200",
+    "wal_autocheckpoint = 1000",
     "fullfsync = 1",
     "checkpoint_fullfsync = 1",
     "trusted_schema = 0",
@@ -82,7 +82,6 @@ class SqliteStore(Store):
         self._identity = _file.identity(self._path)
         _file.refuse_foreign(self._path)
         self._connection: _native.SqliteConnection | None = None
-        self._log: tuple[int, int] | None = None
         self._seen = Head(0, _records.START)
         _OPEN.add(self)
         self._connect()
@@ -116,13 +115,13 @@ class SqliteStore(Store):
                     connection.execute("ROLLBACK", ())
                 for statement in beginning:
                     connection.execute_slowly(statement, seconds=self._timeout)
-                self._check_files()
+                self._check_files(connection)
                 transaction = Transaction(self)
                 self._check_past(transaction)
                 yield transaction
                 self._check_alive()  # not so in a child that was forked meanwhile
                 connection.execute_slowly("COMMIT", seconds=self._timeout)
-                self._check_files()
+                self._check_files(connection)
                 self._seen = transaction.head
             except _native.SqliteError as error:
                 raise self._failed(error) from error
@@ -133,13 +132,13 @@ class SqliteStore(Store):
                             connection.execute("ROLLBACK", ())
                     self._user = None
 
-    def _check_files(self) -> None:
+    def _check_files(self, connection: _native.SqliteConnection) -> None:
         """See that the file and its log are those in which this handle reads and writes, not others put in place."""
-        if _file.identity(self._path) != self._identity:
-            self._dead = f"{self.name} was moved, deleted or replaced while it was open"
-        elif _file.identity(f"{self._path}-wal") != self._log:
-            self._dead = f"{self.name} lost its log, {self._path.name + '-wal'!r}, while it was open"
-        self._check_alive()
+        replaced = connection.replaced()
+        if replaced is not None:
+            what = "was moved, deleted or replaced" if replaced == self._path else f"lost its log, {replaced.name!r},"
+            self._dead = f"{self.name} {what} while it was open"
+            raise LedgerError(self._dead)
 
     def _check_past(self, transaction: Transaction) -> None:
         """See that what this handle saw before is still there: a copy put in place is the same file to the system."""
@@ -152,7 +151,10 @@ class SqliteStore(Store):
         try:
             with _OPENING:
                 connection = _connected(self._path, self._timeout)
-                self._log = _file.identity(f"{self._path}-wal")
+                connection.watch([self._path, f"{self._path}-wal"])
+                if _file.identity(self._path) != self._identity:
+                    self._dead = f"{self.name} was moved, deleted or replaced while it was open"
+                    raise LedgerError(self._dead)
                 self._connection = connection
         except _native.SqliteError as error:
             raise self._failed(error) from error

@@ -122,6 +122,19 @@ impl SqliteConnection {
         }
     }
 
+    /// Note which files these names lead to now.
+    #[pyo3(signature = (names, /))]
+    fn watch(&self, py: Python<'_>, names: Vec<PathBuf>) {
+        if let Some(connection) = self.locked(py).as_mut() {
+            connection.watch(names);
+        }
+    }
+
+    /// The first of the watched names that leads to another file by now, or to none; None if all are as they were.
+    fn replaced(&self, py: Python<'_>) -> Option<PathBuf> {
+        self.locked(py).as_ref().and_then(|connection| connection.replaced().map(PathBuf::from))
+    }
+
     /// Whether a transaction is open.
     #[getter]
     fn in_transaction(&self, py: Python<'_>) -> bool {

@@ -1,10 +1,12 @@
 //! One connection, and its errors by name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{OpenFlags, ffi};
+
+use crate::identity::{Identity, identity};
 
 /// Statements that are kept compiled.
 const STATEMENTS: usize = 64;
@@ -89,6 +91,7 @@ pub struct Outcome<T> {
 #[derive(Debug)]
 pub struct Connection {
     inner: rusqlite::Connection,
+    watched: Vec<(PathBuf, Identity)>,
 }
 
 impl Connection {
@@ -102,7 +105,7 @@ impl Connection {
         let mut inner = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | made)?;
         inner.set_prepared_statement_cache_capacity(STATEMENTS);
         inner.busy_handler(Some(wait))?;
-        Ok(Self { inner })
+        Ok(Self { inner, watched: Vec::new() })
     }
 
     /// Runs a statement, and hands the values of each row to `each`.
@@ -136,6 +139,21 @@ impl Connection {
     /// SQLite's.
     pub fn batch(&self, sql: &str) -> Result<()> {
         Ok(self.inner.execute_batch(sql)?)
+    }
+
+    /// Notes which files some names lead to now; see [`Connection::replaced`].
+    pub fn watch(&mut self, names: Vec<PathBuf>) {
+        self.watched.clear();
+        for name in names {
+            let found = identity(&name);
+            self.watched.push((name, found));
+        }
+    }
+
+    /// Returns the first of the watched names that leads to another file by now, or to none.
+    #[must_use]
+    pub fn replaced(&self) -> Option<&Path> {
+        self.watched.iter().find(|(name, then)| identity(name) != *then).map(|(name, _)| name.as_path())
     }
 
     /// Returns whether a transaction is open.

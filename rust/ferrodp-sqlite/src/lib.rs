@@ -6,6 +6,7 @@
 //! descriptions, so that other code of the process may open, read and close the same file, see [`locks`].
 
 mod connection;
+mod identity;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod locks;
 
