@@ -49,6 +49,17 @@ TABLES = (
 _TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
 _THIS_TICKET = "sequence = ? AND id = ?"
 _SCOPE_FIELDS = "name, terms, caps, spent, frozen, version"
+_SELECT_HEAD = "SELECT sequence, hash FROM head WHERE single = 1"
+_SELECT_SCOPE = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name = ?"
+_SELECT_TICKET = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE {_THIS_TICKET}"
+_INSERT_SCOPE = f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)"
+_UPDATE_SCOPE = (
+    "UPDATE scopes SET terms = ?, caps = ?, spent = ?, frozen = ?, version = ? WHERE name = ? AND version = ?"
+)
+_INSERT_TICKET = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_UPDATE_TICKET = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
+_INSERT_RECORD = "INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)"
+_UPDATE_HEAD = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
 _MAX_KNOWN = 256
 Rows = Iterable[Sequence[Any]]
 
@@ -109,7 +120,7 @@ class Transaction:
         self._new_tickets: dict[str, TicketRow] = {}
         self._records: list[tuple[int, str, str]] = []
         if head is None:
-            row = store.execute("SELECT sequence, hash FROM head WHERE single = 1").fetchone()
+            row = store.execute(_SELECT_HEAD).fetchone()
             if row is None:
                 raise LedgerError(f"{store.name} has no head: its log was cut")
             if type(row[0]) is not int or type(row[1]) is not str:
@@ -122,7 +133,7 @@ class Transaction:
     def scope(self, name: str) -> ScopeRow | None:
         """Return a scope, or None."""
         if name not in self._scopes:
-            rows = list(self._store.execute(f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name = ?", (name,)))
+            rows = list(self._store.execute(_SELECT_SCOPE, (name,)))
             self._scopes[name] = scope_row(rows[0]) if rows else None
         return self._scopes[name]
 
@@ -139,7 +150,7 @@ class Transaction:
         """Return a ticket, or None."""
         if identity not in self._tickets:
             rows = list(
-                self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets WHERE {_THIS_TICKET}", _place(identity))
+                self._store.execute(_SELECT_TICKET, _place(identity))
             )
             self._tickets[identity] = ticket_row(rows[0]) if rows else None
         return self._tickets[identity]
@@ -234,24 +245,20 @@ class Transaction:
             row = self._scopes[name]
             assert row is not None  # put_scope sets it
             if name in self._new_scopes:
-                store.execute(f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)", scope_values(row))
+                store.execute(_INSERT_SCOPE, scope_values(row))
                 continue
             _points.reached("between the scopes")
             values = scope_values(row)
             _remember(values, row)
             values = (*values[1:], name, self._versions[name])
-            fields = "terms = ?, caps = ?, spent = ?, frozen = ?, version = ?"
-            yield store.execute(f"UPDATE scopes SET {fields} WHERE name = ? AND version = ?", values)
+            yield store.execute(_UPDATE_SCOPE, values)
         for ticket in self._old_tickets.values():
-            sql = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
-            yield store.execute(sql, (ticket.key, ticket.state.value, ticket.times, ticket.sequence, ticket.id))
+            yield store.execute(_UPDATE_TICKET, (ticket.key, ticket.state.value, ticket.times, ticket.sequence, ticket.id))
         if self._new_tickets:
-            sql = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            store.execute_many(sql, [_ticket_values(row) for row in self._new_tickets.values()])
+            store.execute_many(_INSERT_TICKET, [_ticket_values(row) for row in self._new_tickets.values()])
         _points.reached("before the log")
-        store.execute_many("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", self._records)
-        sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
-        yield store.execute(sql, (*self.head, *self.read_head))
+        store.execute_many(_INSERT_RECORD, self._records)
+        yield store.execute(_UPDATE_HEAD, (*self.head, *self.read_head))
 
 
 def ticket_name(sequence: int, secret: str) -> str:

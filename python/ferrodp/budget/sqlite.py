@@ -91,18 +91,13 @@ class SqliteStore(Store):
         """What messages call this ledger."""
         return f"ledger {str(self._path)!r}"
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open the one writing transaction; see `Store`."""
-        with self._transaction("BEGIN IMMEDIATE") as transaction:
-            yield transaction
-            transaction.write()
+        return self._transaction("BEGIN IMMEDIATE")
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open a reading transaction; see `Store`."""
-        with self._transaction("BEGIN", _READ) as transaction:
-            yield transaction
+        return self._transaction("BEGIN", _READ)
 
     @contextlib.contextmanager
     def _transaction(self, *beginning: str) -> Iterator[Transaction]:
@@ -115,10 +110,10 @@ class SqliteStore(Store):
                     connection.execute("ROLLBACK", ())
                 for statement in beginning:
                     connection.execute_slowly(statement, seconds=self._timeout)
-                self._check_files(connection)
                 transaction = Transaction(self)
                 self._check_past(transaction)
                 yield transaction
+                transaction.write()
                 self._check_alive()  # not so in a child that was forked meanwhile
                 connection.execute_slowly("COMMIT", seconds=self._timeout)
                 self._check_files(connection)
@@ -133,7 +128,10 @@ class SqliteStore(Store):
                     self._user = None
 
     def _check_files(self, connection: _native.SqliteConnection) -> None:
-        """See that the file and its log are those in which this handle reads and writes, not others put in place."""
+        """See that the file and its log are those in which this handle reads and writes, not others put in place.
+
+        That is asked once, at the end: before what was read is used, and what was written is acknowledged.
+        """
         replaced = connection.replaced()
         if replaced is not None:
             what = "was moved, deleted or replaced" if replaced == self._path else f"lost its log, {replaced.name!r},"

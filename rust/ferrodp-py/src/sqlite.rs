@@ -111,7 +111,7 @@ impl SqliteConnection {
             let done = py.detach(|| {
                 let guard = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 match guard.as_ref() {
-                    Some(connection) => connection.batch(sql),
+                    Some(connection) => connection.run(sql),
                     None => Err(closed()),
                 }
             });

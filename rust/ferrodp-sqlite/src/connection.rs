@@ -133,12 +133,15 @@ impl Connection {
         Ok(Outcome { rows, changed: None })
     }
 
-    /// Runs statements that return nothing of interest.
+    /// Runs a statement without parameters for what it does, not for what it returns.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn batch(&self, sql: &str) -> Result<()> {
-        Ok(self.inner.execute_batch(sql)?)
+    pub fn run(&self, sql: &str) -> Result<()> {
+        let mut statement = self.inner.prepare_cached(sql)?;
+        let mut rows = statement.raw_query();
+        while rows.next()?.is_some() {}
+        Ok(())
     }
 
     /// Notes which files some names lead to now; see [`Connection::replaced`].

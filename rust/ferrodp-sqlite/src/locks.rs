@@ -80,9 +80,9 @@ mod tests {
         install();
         let path = std::env::temp_dir().join(format!("ferrodp-locks-{}.db", std::process::id()));
         let holder = crate::Connection::open(&path, true).expect("the temporary directory can be written");
-        holder
-            .batch("PRAGMA journal_mode = WAL; CREATE TABLE t (x); BEGIN IMMEDIATE; INSERT INTO t VALUES (1)")
-            .expect("it is new");
+        for sql in ["PRAGMA journal_mode = WAL", "CREATE TABLE t (x)", "BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)"] {
+            holder.run(sql).expect("it is new");
+        }
         for suffix in ["", "-shm", "-wal"] {
             drop(std::fs::File::open(format!("{}{suffix}", path.display())).expect("SQLite made it"));
         }
@@ -93,7 +93,7 @@ mod tests {
         // SAFETY: as in `available`.
         let code = unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&shm), libc::F_OFD_SETLK, &raw mut lock) };
         assert_eq!(code, -1, "the writer's lock is gone");
-        holder.batch("COMMIT").expect("it is still locked");
+        holder.run("COMMIT").expect("it is still locked");
         drop(holder);
         std::fs::remove_file(path).expect("it is there");
     }
