@@ -19,6 +19,7 @@ KILLERS = {
     "ledger forks": "pytest tests/budget/test_forks.py",
     "ledger interrupts": "pytest tests/budget/test_interrupts.py",
     "ledger locks": "pytest tests/budget/test_sqlite_locks.py",
+    "ledger postgres": "pytest tests/budget/test_postgres_refusals.py",
     "ledger rounding": "pytest tests/budget/test_measures.py",
     "ledger tampering": "pytest tests/budget/test_tampering.py",
     "ledger texts": "pytest tests/budget/test_texts.py",
@@ -240,9 +241,9 @@ MUTANTS = [
     (
         "the head is not compared with the log",
         REPLAY,
-        "        if transaction.heads() != [(1, *self.head)]:\n",
-        "        if not transaction.heads():\n",
-        "ledger tampering",
+        "        if transaction.read_head != self.head:\n",
+        "        if transaction is None:\n",
+        "ledger postgres",
     ),
     (
         "the hash of a record is not computed again",

@@ -93,7 +93,6 @@ def make(path: Path) -> None:
                 f"PRAGMA user_version = {_records.FORMAT}",
                 *TABLES,
                 *APPEND_ONLY,
-                f"INSERT INTO head VALUES (1, 0, '{_records.START}')",
                 "COMMIT",
                 "PRAGMA journal_mode = WAL",
             ):

@@ -26,8 +26,13 @@ DURABILITY = (
 
 _MAKER = 1_179_996_754  # the name of the lock under which a ledger is made: any number, and always this one
 # Names are compared byte by byte: an index must not depend on a system's collation, which an update may change.
+_HEAD = (
+    "CREATE TABLE head (single INTEGER PRIMARY KEY CHECK (single = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)"
+)
+"""The head in a row of its own: by its lock writers exclude each other."""
 _TABLES = tuple(
-    statement.replace("TEXT", 'TEXT COLLATE "C"').replace("sequence INTEGER", "sequence BIGINT") for statement in TABLES
+    statement.replace("TEXT", 'TEXT COLLATE "C"').replace("sequence INTEGER", "sequence BIGINT")
+    for statement in (_HEAD, *TABLES)
 )
 _MARK = (
     "CREATE TABLE about (single INTEGER PRIMARY KEY CHECK (single = 1), application TEXT NOT NULL, "

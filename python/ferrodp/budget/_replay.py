@@ -162,8 +162,8 @@ class Replay:
 
     def compare(self, transaction: Transaction) -> None:
         """Raise `LedgerError` unless the tables hold exactly this."""
-        if transaction.heads() != [(1, *self.head)]:
-            raise LedgerError(f"the log ends at record {self.head.sequence}, and the head is not this one alone")
+        if transaction.read_head != self.head:
+            raise LedgerError(f"the log ends at record {self.head.sequence}, and the head is another one")
         found_scopes = {row[0]: tuple(row) for row in transaction.scope_rows()}
         if found_scopes != {name: scope_values(scope.row(name)) for name, scope in self._scopes.items()}:
             raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")

@@ -1,9 +1,9 @@
 """Rows and records in tables of a database: what SQLite and PostgreSQL have in common.
 
 A transaction reads what it needs once, is told the changes, and writes them together: for each scope, in the order of
-their names, one UPDATE that only takes effect if nobody changed the row meanwhile; the tickets; the records; and the
-head, again only if it is still the one that was read. Both databases let one writer in at a time, so none of these
-conditions can fail; if one does, something else writes to the tables, and nothing is committed.
+their names, one UPDATE that only takes effect if nobody changed the row meanwhile; the tickets; and the records, under
+numbers that nobody else has used. Both databases let one writer in at a time, so none of these conditions can fail; if
+one does, something else writes to the tables, and nothing is committed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from ferrodp.errors import LedgerError
 from ferrodp.tickets import TicketState
 
 TABLES = (
-    "CREATE TABLE head (single INTEGER PRIMARY KEY CHECK (single = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE log (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE scopes (name TEXT PRIMARY KEY, terms TEXT NOT NULL, caps TEXT NOT NULL, spent TEXT NOT NULL, "
     "frozen INTEGER NOT NULL, version BIGINT NOT NULL)",
@@ -49,7 +48,6 @@ TABLES = (
 _TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
 _THIS_TICKET = "sequence = ? AND id = ?"
 _SCOPE_FIELDS = "name, terms, caps, spent, frozen, version"
-_SELECT_HEAD = "SELECT sequence, hash FROM head WHERE single = 1"
 _SELECT_SCOPE = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name = ?"
 _SELECT_TICKET = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE {_THIS_TICKET}"
 _INSERT_SCOPE = f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)"
@@ -59,7 +57,6 @@ _UPDATE_SCOPE = (
 _INSERT_TICKET = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE_TICKET = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
 _INSERT_RECORD = "INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)"
-_UPDATE_HEAD = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
 _MAX_KNOWN = 256
 Rows = Iterable[Sequence[Any]]
 
@@ -68,16 +65,14 @@ class Store(abc.ABC):
     """A place where a ledger lives."""
 
     @abc.abstractmethod
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open a transaction that excludes all other writers; commit it durably at the end, or leave no trace.
 
         A `LedgerError` from the end of the block means that the outcome is unknown.
         """
 
     @abc.abstractmethod
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open a transaction that sees one moment."""
 
     @abc.abstractmethod
@@ -96,6 +91,10 @@ class Store(abc.ABC):
     def stream(self, fields: str, table: str) -> Rows:
         """Go through all rows of a table in the order of `sequence`, before the transaction ends."""
 
+    def move_head(self, before: Head, after: Head) -> Iterable[Any]:
+        """Note the new head where a row of its own holds it; return the cursors of statements that have to fit."""
+        return ()
+
     @abc.abstractmethod
     def close(self) -> None:
         """Give the connection back."""
@@ -109,7 +108,7 @@ class Store(abc.ABC):
 class Transaction:
     """One moment of a ledger, and what shall be changed in it."""
 
-    def __init__(self, store: Store, head: Head | None = None) -> None:
+    def __init__(self, store: Store, head: Head) -> None:
         self._store = store
         self._scopes: dict[str, ScopeRow | None] = {}
         self._tickets: dict[str, TicketRow | None] = {}
@@ -119,13 +118,6 @@ class Transaction:
         self._old_tickets: dict[str, TicketRow] = {}
         self._new_tickets: dict[str, TicketRow] = {}
         self._records: list[tuple[int, str, str]] = []
-        if head is None:
-            row = store.execute(_SELECT_HEAD).fetchone()
-            if row is None:
-                raise LedgerError(f"{store.name} has no head: its log was cut")
-            if type(row[0]) is not int or type(row[1]) is not str:
-                raise LedgerError(f"{store.name} has a head that no version of this program wrote")
-            head = Head(*row)
         self.read_head = self.head = head
 
     # what there is
@@ -149,9 +141,7 @@ class Transaction:
     def ticket(self, identity: str) -> TicketRow | None:
         """Return a ticket, or None."""
         if identity not in self._tickets:
-            rows = list(
-                self._store.execute(_SELECT_TICKET, _place(identity))
-            )
+            rows = list(self._store.execute(_SELECT_TICKET, _place(identity)))
             self._tickets[identity] = ticket_row(rows[0]) if rows else None
         return self._tickets[identity]
 
@@ -182,10 +172,6 @@ class Transaction:
     def log(self) -> Rows:
         """Go through the records, in order: number, text, hash."""
         return self._store.stream("sequence, body, hash", "log")
-
-    def heads(self) -> list[tuple[Any, ...]]:
-        """Return the table of the one head."""
-        return [tuple(row) for row in self._store.execute("SELECT single, sequence, hash FROM head")]
 
     def hash_of(self, sequence: int) -> str | None:
         """Return the hash of a record, or None."""
@@ -253,12 +239,14 @@ class Transaction:
             values = (*values[1:], name, self._versions[name])
             yield store.execute(_UPDATE_SCOPE, values)
         for ticket in self._old_tickets.values():
-            yield store.execute(_UPDATE_TICKET, (ticket.key, ticket.state.value, ticket.times, ticket.sequence, ticket.id))
+            yield store.execute(
+                _UPDATE_TICKET, (ticket.key, ticket.state.value, ticket.times, ticket.sequence, ticket.id)
+            )
         if self._new_tickets:
             store.execute_many(_INSERT_TICKET, [_ticket_values(row) for row in self._new_tickets.values()])
         _points.reached("before the log")
         store.execute_many(_INSERT_RECORD, self._records)
-        yield store.execute(_UPDATE_HEAD, (*self.head, *self.read_head))
+        yield from store.move_head(self.read_head, self.head)
 
 
 def ticket_name(sequence: int, secret: str) -> str:

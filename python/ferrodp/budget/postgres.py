@@ -27,7 +27,7 @@ import contextlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ferrodp.budget import _postgres_errors, _postgres_schema
@@ -124,6 +124,11 @@ class PostgresStore(Store):
     def stream(self, fields: str, table: str) -> Iterator[Sequence[Any]]:
         """Go through all rows of a table, some at a time; see `Store`."""
         return self._session.stream(f"SELECT {fields} FROM {table} ORDER BY sequence")
+
+    def move_head(self, before: Head, after: Head) -> Iterable[Any]:
+        """Note the new head in the row by whose lock writers exclude each other."""
+        sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
+        yield self.execute(sql, (*after, *before))
 
     def close(self) -> None:
         """Give the connection back."""

@@ -39,6 +39,7 @@ _SETTINGS = (
 )
 _READ = "SELECT 1 FROM sqlite_master"
 """Begins to read: opens the files, and fixes the moment that a transaction sees."""
+_HEAD = "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1"
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _ROWS_AT_ONCE = 1000
@@ -110,7 +111,7 @@ class SqliteStore(Store):
                     connection.execute("ROLLBACK", ())
                 for statement in beginning:
                     connection.execute_slowly(statement, seconds=self._timeout)
-                transaction = Transaction(self)
+                transaction = Transaction(self, self._head())
                 self._check_past(transaction)
                 yield transaction
                 transaction.write()
@@ -137,6 +138,14 @@ class SqliteStore(Store):
             what = "was moved, deleted or replaced" if replaced == self._path else f"lost its log, {replaced.name!r},"
             self._dead = f"{self.name} {what} while it was open"
             raise LedgerError(self._dead)
+
+    def _head(self) -> Head:
+        row = self._used().execute(_HEAD, ()).fetchone()
+        if row is None:
+            return Head(0, _records.START)
+        if type(row[1]) is not str:
+            raise LedgerError(f"{self.name} has a head that no version of this program wrote")
+        return Head(*row)
 
     def _check_past(self, transaction: Transaction) -> None:
         """See that what this handle saw before is still there: a copy put in place is the same file to the system."""
