@@ -84,10 +84,10 @@ def survives(mutant: Mutant, tree: Path) -> bool:
 def main() -> int:
     """Run the chosen mutants and print what became of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="run the mutants whose name holds this text")
+    parser.add_argument("--only", default="", help="run the mutants whose name or killer holds this text")
     parser.add_argument("--list", action="store_true", help="print the mutants and stop")
     options = parser.parse_args()
-    chosen = [mutant for mutant in MUTANTS if options.only in mutant.name]
+    chosen = [mutant for mutant in MUTANTS if options.only in mutant.name or options.only in mutant.killer]
     if options.list:
         print("\n".join(f"{mutant.killer:10} {mutant.name}" for mutant in chosen))
         return 0
