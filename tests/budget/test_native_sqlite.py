@@ -86,10 +86,9 @@ def test_errors_have_the_names_of_sqlite(connection, tmp_path):
     assert code_of(raised) == "SQLITE_NOTADB"
 
 
-@pytest.mark.parametrize("end", ["close", "forget"])
-def test_a_connection_that_ended_says_so(connection, end):
-    getattr(connection, end)()
-    getattr(connection, end)()
+def test_a_connection_that_ended_says_so(connection):
+    connection.close()
+    connection.close()
 
     assert not connection.in_transaction
     for use in (
@@ -100,6 +99,22 @@ def test_a_connection_that_ended_says_so(connection, end):
         with pytest.raises(SqliteError) as raised:
             use()
         assert code_of(raised) == "SQLITE_MISUSE"
+
+
+def test_a_forgotten_connection_is_not_closed(tmp_path):
+    """As in the child of a fork, where closing would drop the parent's locks."""
+
+    def kept(end):
+        connection = SqliteConnection(tmp_path / f"{end}.db", create=True)
+        connection.execute("PRAGMA journal_mode = WAL", ())
+        connection.execute("CREATE TABLE t (a)", ())
+        if end == "forget":
+            connection.forget()
+        del connection
+        return (tmp_path / f"{end}.db-wal").exists()
+
+    assert kept("forget")
+    assert not kept("nothing")
 
 
 def test_transactions_begin_and_end(connection):
@@ -126,6 +141,8 @@ def test_waiting_lets_other_threads_run_until_the_lock_is_free(connection, tmp_p
     other.close()
 
     assert connection.in_transaction
+    assert connection.execute_slowly("SELECT 1, 'x', NULL", seconds=0.0).fetchall() == [(1, "x", None)]
+    assert connection.execute_slowly("DELETE FROM t", seconds=0.0).rowcount == 0
 
 
 def test_waiting_ends_with_its_time_or_with_ctrl_c(connection, tmp_path):

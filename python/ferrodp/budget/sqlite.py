@@ -200,7 +200,7 @@ class SqliteStore(Store):
             self._check_alive()
             connection = self._connection or self._connect()
             try:
-                found = connection.execute("PRAGMA integrity_check(1)", ()).fetchone()
+                found = connection.execute_slowly("PRAGMA integrity_check(1)", seconds=self._timeout).fetchone()
                 schema = connection.execute(_SCHEMA, ()).fetchall()
             except _native.SqliteError as error:
                 raise self._failed(error) from error

@@ -85,9 +85,8 @@ impl SqliteConnection {
     fn execute(&self, py: Python<'_>, sql: &str, parameters: &Bound<'_, PyAny>) -> PyResult<SqliteResult> {
         let values = values(parameters)?;
         let guard = self.locked(py);
-        let outcome = opened(&guard)?.execute(sql, &values, |row| Ok::<_, Failure>(tuple(py, row)?.unbind()))?;
-        let rowcount = outcome.changed.map_or(-1, usize::cast_signed);
-        Ok(SqliteResult { rows: PyList::new(py, outcome.rows)?.unbind(), rowcount })
+        let outcome = opened(&guard)?.execute(sql, &values, |row| tuple(py, row.iter().copied()))?;
+        Ok(result(py, &outcome.rows, outcome.changed)?)
     }
 
     /// Run a statement for each of many rows of parameters.
@@ -100,24 +99,30 @@ impl SqliteConnection {
         Ok(())
     }
 
-    /// Run a statement without parameters or results that may take its time, and let other threads run.
+    /// Run a statement that may take its time, and let other threads run.
     ///
     /// While another connection is in the way it is tried again, for `seconds`.
     #[pyo3(signature = (sql, /, *, seconds))]
-    fn execute_slowly(&self, py: Python<'_>, sql: &str, seconds: f64) -> PyResult<()> {
+    fn execute_slowly(&self, py: Python<'_>, sql: &str, seconds: f64) -> PyResult<SqliteResult> {
         let patience = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let start = Instant::now();
         loop {
             let done = py.detach(|| {
                 let guard = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                match guard.as_ref() {
-                    Some(connection) => connection.run(sql),
-                    None => Err(closed()),
-                }
+                let connection = guard.as_ref().ok_or_else(closed)?;
+                connection.execute(sql, &[], |row| {
+                    let owned: Result<Vec<_>, _> = row.iter().map(|&found| Value::try_from(found)).collect();
+                    owned.map_err(|_| not_a_text())
+                })
             });
             match done {
                 Err(error) if error.is_busy() && start.elapsed() < patience => py.check_signals()?,
-                other => return Ok(other.map_err(Failure::from)?),
+                Err(error) => return Err(Failure::from(error).into()),
+                Ok(outcome) => {
+                    let rows: Result<Vec<_>, Failure> =
+                        outcome.rows.iter().map(|row| tuple(py, row.iter().map(ValueRef::from))).collect();
+                    return Ok(result(py, &rows?, outcome.changed)?);
+                }
             }
         }
     }
@@ -150,9 +155,9 @@ impl SqliteConnection {
         }
     }
 
-    /// Never touch the file again, not even to close it: for the child of a fork.
-    fn forget(&self, py: Python<'_>) {
-        core::mem::forget(self.locked(py).take());
+    /// Never close the file, for the child of a fork: this object stays until the process ends.
+    fn forget(slf: Bound<'_, Self>) {
+        core::mem::forget(slf); // without its lock: a thread that is not in the child may have held it
     }
 }
 
@@ -164,6 +169,10 @@ impl SqliteConnection {
 
 fn closed() -> Error {
     Error { name: "SQLITE_MISUSE", message: "the connection is closed".to_owned() }
+}
+
+fn not_a_text() -> Error {
+    Error { name: "SQLITE_CORRUPT", message: "a text is not UTF-8".to_owned() }
 }
 
 fn opened(guard: &Option<Connection>) -> Result<&Connection, Failure> {
@@ -186,20 +195,25 @@ fn value(item: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
 }
 
-fn tuple<'py>(py: Python<'py>, row: &[ValueRef<'_>]) -> Result<Bound<'py, PyTuple>, Failure> {
+fn result(py: Python<'_>, rows: &[Bound<'_, PyTuple>], changed: Option<usize>) -> Result<SqliteResult, Failure> {
+    let rowcount = changed.map_or(-1, usize::cast_signed);
+    Ok(SqliteResult { rows: PyList::new(py, rows)?.unbind(), rowcount })
+}
+
+fn tuple<'py, 'row>(
+    py: Python<'py>,
+    row: impl ExactSizeIterator<Item = ValueRef<'row>>,
+) -> Result<Bound<'py, PyTuple>, Failure> {
     let mut items = Vec::with_capacity(row.len());
     for found in row {
         items.push(match found {
             ValueRef::Null => py.None().into_bound(py),
-            ValueRef::Integer(number) => PyInt::new(py, *number).into_any(),
-            ValueRef::Real(number) => PyFloat::new(py, *number).into_any(),
+            ValueRef::Integer(number) => PyInt::new(py, number).into_any(),
+            ValueRef::Real(number) => PyFloat::new(py, number).into_any(),
             ValueRef::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
             ValueRef::Text(bytes) => match core::str::from_utf8(bytes) {
                 Ok(text) => PyString::new(py, text).into_any(),
-                Err(_) => {
-                    let message = "a text is not UTF-8".to_owned();
-                    return Err(Error { name: "SQLITE_CORRUPT", message }.into());
-                }
+                Err(_) => return Err(not_a_text().into()),
             },
         });
     }

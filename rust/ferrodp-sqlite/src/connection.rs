@@ -133,17 +133,6 @@ impl Connection {
         Ok(Outcome { rows, changed: None })
     }
 
-    /// Runs a statement without parameters for what it does, not for what it returns.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub fn run(&self, sql: &str) -> Result<()> {
-        let mut statement = self.inner.prepare_cached(sql)?;
-        let mut rows = statement.raw_query();
-        while rows.next()?.is_some() {}
-        Ok(())
-    }
-
     /// Notes which files some names lead to now; see [`Connection::replaced`].
     pub fn watch(&mut self, names: Vec<PathBuf>) {
         self.watched.clear();
