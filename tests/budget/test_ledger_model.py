@@ -238,7 +238,7 @@ QUICK = [Phase.generate]  # shrinking takes minutes; the program below does it
 
 
 class TestLedger(LedgerMachine.TestCase):
-    settings = settings(max_examples=60, stateful_step_count=30, suppress_health_check=QUIET, phases=QUICK)
+    settings = settings(max_examples=200, stateful_step_count=30, suppress_health_check=QUIET, phases=QUICK)
 
 
 def main():

@@ -131,7 +131,7 @@ MUTANTS = [
         BOOK,
         "    refunds = _refunded(transaction, row, unused)\n",
         "    refunds = _refunded(transaction, row, min(unused + 1, row.times))\n",
-        "ledger model",
+        "ledger",
     ),
     (
         "a lowered cap loses the orders without budget",
