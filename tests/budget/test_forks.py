@@ -88,11 +88,11 @@ def test_another_interpreter_opens_its_own(ledger, path):
     assert ledger.remaining_count("all", EVENT) == 4096 - 3
 
 
-@pytest.mark.parametrize("leave", ["return", "exit", "vanish"])
+@pytest.mark.parametrize("leave", ["return", "exit", "vanish", "open"])
 def test_a_fork_in_the_middle_of_a_transaction_leaves_it_to_the_parent(tmp_path, leave):
     """A handler of signals may fork at any time; the child must neither commit nor roll back what is not its own."""
     program = """
-import os, sys
+import os, subprocess, sys
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger, _points
 from ferrodp.errors import LedgerError
@@ -107,10 +107,19 @@ def observer(name):
     child = os.fork()
     if child:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        other = "import sys; from ferrodp._native import SqliteConnection as Connection; "
+        other += "Connection(sys.argv[1], create=False).execute_slowly('BEGIN IMMEDIATE', seconds=0.1)"
+        run = subprocess.run([sys.executable, "-c", other, path], stderr=subprocess.PIPE, text=True)
+        assert "SQLITE_BUSY" in run.stderr  # the child did not end the lock, either
     elif leave == "exit":
         sys.exit(7)
     elif leave == "vanish":
         os._exit(7)
+    elif leave == "open":  # its locks would be the parent's
+        try:
+            PrivacyLedger.open(path)
+        except LedgerError as error:
+            assert "when this process was forked" in str(error), error
 _points.observer = observer
 try:
     for _ in range(3):

@@ -42,6 +42,8 @@ _READ = "SELECT 1 FROM sqlite_master"
 _HEAD = "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1"
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_INHERITED: set[tuple[int, int] | None] = set()
+"""Files whose locks this process shares with the parent that forked it in the middle of a transaction."""
 _ROWS_AT_ONCE = 1000
 _OPENING = threading.Lock()
 """Held while a connection is made, and during a fork."""
@@ -82,6 +84,8 @@ class SqliteStore(Store):
             raise LedgerError(f"{self.name} cannot be reached: {error}") from error
         self._identity = _file.identity(self._path)
         _file.refuse_foreign(self._path)
+        if self._identity in _INHERITED:
+            raise LedgerError(f"{self.name} was in use when this process was forked; open it in another process")
         self._connection: _native.SqliteConnection | None = None
         self._seen = Head(0, _records.START)
         _OPEN.add(self)
@@ -239,6 +243,7 @@ class SqliteStore(Store):
         """Be of no use in a forked child."""
         if self._connection is not None:  # to use or even to close it here would break the parent's
             self._connection.forget()
+            _INHERITED.add(self._identity)
             self._connection = self._user = None
         self._dead = f"{self.name} was opened by the parent of this process; open it again here"
 
