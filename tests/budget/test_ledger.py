@@ -1,6 +1,8 @@
 """The ledger, in a file and on a server: scopes, charges, tickets, leases, and what each refuses."""
 
+import contextlib
 import threading
+from collections import Counter, defaultdict
 from decimal import Decimal
 from fractions import Fraction
 
@@ -139,6 +141,37 @@ def test_a_lease_is_charged_at_once_and_gives_back_what_is_left(ledger):
     assert ledger.remaining_count("hospital", TENTH) == 8
     with pytest.raises(TicketError, match="closed"):
         lease.draw()
+
+
+def test_many_threads_that_use_the_same_keys_are_charged_once_for_each(ledger):
+    """They ride in common transactions, in which keys and tickets are looked up together."""
+    ledger.create("many", epsilon=100.0, delta=0.0, measure="pure")
+    earlier = {f"key {number}": ledger.reserve("many", TENTH, key=f"key {number}").id for number in range(5)}
+    found, armed, lock = defaultdict(set), Counter(), threading.Lock()
+
+    def work(first):
+        for number in range(20):
+            key = f"key {(first + number) % 20}"
+            ticket = ledger.reserve("many", TENTH, key=key)
+            with contextlib.suppress(TicketError):
+                ticket.arm()
+                with lock:
+                    armed[key] += 1
+            with lock:
+                found[key].add(ticket.id)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(found) == len(armed) == 20
+    assert {len(names) for names in found.values()} == set(armed.values()) == {1}
+    assert all(found[key] == {name} for key, name in earlier.items())
+    assert ledger.remaining_count("many", TENTH) == 980
+    assert ledger.report("many").armed == 20
+    ledger.verify()
 
 
 def test_a_lease_that_is_never_closed_is_spent(ledger, path):

@@ -31,10 +31,10 @@ _UNKNOWN = "the ledger could not be written, or not for certain; what was asked 
 
 
 class _Request:
-    __slots__ = ("done", "error", "following", "result", "woken", "work")
+    __slots__ = ("done", "error", "following", "key", "result", "ticket", "woken", "work")
 
-    def __init__(self, work: Callable[[Transaction], Any]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[Transaction], Any], key: str | None, ticket: str | None) -> None:
+        self.work, self.key, self.ticket = work, key, ticket
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
@@ -55,15 +55,19 @@ class GroupCommit:
         self._queue: collections.deque[_Request] = collections.deque()
         self._leader: dict[int, _Request] = {}
 
-    def run(self, work: Callable[[Transaction], _Result]) -> _Result:
+    def run(
+        self, work: Callable[[Transaction], _Result], *, key: str | None = None, ticket: str | None = None
+    ) -> _Result:
         """Return what `work` returns, as soon as its changes are durable.
+
+        It will look for this key, or the ticket of this name: those of a whole batch are read together.
 
         Raises
         ------
         LedgerError
             If the outcome is unknown: what was asked for may have happened.
         """
-        request = _Request(work)
+        request = _Request(work, key, ticket)
         try:
             self._queue.append(request)
             while not request.done:
@@ -106,6 +110,8 @@ class GroupCommit:
         try:
             with self._store.writing() as transaction:
                 self._take(batch)
+                if len(batch) > 1:
+                    transaction.look_up([request.key for request in batch], [request.ticket for request in batch])
                 for request in batch:
                     try:
                         request.result = request.work(transaction)

@@ -52,16 +52,20 @@ class Handle:
     def __reduce__(self) -> NoReturn:
         refuse_copy("an open ledger")
 
-    def _run(self, work: Callable[[Transaction], _Result]) -> _Result:
+    def _run(
+        self, work: Callable[[Transaction], _Result], *, key: str | None = None, ticket: str | None = None
+    ) -> _Result:
         self._check_process()
 
         def with_notes(transaction: Transaction) -> _Result:
             result = work(transaction)
+            if len(self._finished) > 1:
+                transaction.look_up([], list(self._finished))
             while self._finished:
                 _book.finish(transaction, self._finished.pop())
             return result
 
-        return self._commits.run(with_notes)
+        return self._commits.run(with_notes, key=key, ticket=ticket)
 
     @contextlib.contextmanager
     def _read(self) -> Iterator[Transaction]:

@@ -58,6 +58,7 @@ _INSERT_TICKET = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?,
 _UPDATE_TICKET = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
 _INSERT_RECORD = "INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)"
 _MAX_KNOWN = 256
+_MAX_QUESTION = 512
 Rows = Iterable[Sequence[Any]]
 
 
@@ -156,6 +157,25 @@ class Transaction:
         identity = self._keys[key]
         return None if identity is None else self.ticket(identity)
 
+    def look_up(self, keys: Iterable[str | None], tickets: Iterable[str | None]) -> None:
+        """Read what is under some keys, and tickets of some names, in few questions: a server is far away."""
+        wanted = dict.fromkeys(key for key in keys if key is not None and key not in self._keys)
+        for part in _parts(list(wanted)):
+            sql = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE key IN ({', '.join('?' * len(part))})"
+            found = {row.key: row for row in map(ticket_row, self._store.execute(sql, part))}
+            for key in part:
+                row = found.get(key)
+                self._keys[key] = None if row is None else row.id
+                if row is not None:
+                    self._tickets.setdefault(row.id, row)
+        names = dict.fromkeys(name for name in tickets if name is not None and name not in self._tickets)
+        for part in _parts(list(names)):
+            sql = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE sequence IN ({', '.join('?' * len(part))})"
+            there = {
+                row.id: row for row in map(ticket_row, self._store.execute(sql, [_place(name)[0] for name in part]))
+            }
+            self._tickets.update((name, there.get(name)) for name in part)
+
     def states(self, name: str) -> Counter[TicketState]:
         """Return how many tickets that were charged to a scope are in which state."""
         found: Counter[TicketState] = Counter()
@@ -247,6 +267,13 @@ class Transaction:
         _points.reached("before the log")
         store.execute_many(_INSERT_RECORD, self._records)
         yield from store.move_head(self.read_head, self.head)
+
+
+def _parts(values: list[str]) -> Iterator[list[str]]:
+    """Go through parts of a list, with repetitions that fill them up: so there are few different questions."""
+    for start in range(0, len(values), _MAX_QUESTION):
+        part = values[start : start + _MAX_QUESTION]
+        yield part + part[-1:] * ((1 << (len(part) - 1).bit_length()) - len(part))
 
 
 def ticket_name(sequence: int, secret: str) -> str:

@@ -251,7 +251,9 @@ class PrivacyLedger(Questions):
         """
         names, planned = self._checked(scopes, event, plan_delta)
         key = _names.key(key)
-        row = self._run(lambda transaction: _book.reserve(transaction, names, event, key=key, plan_delta=planned))
+        row = self._run(
+            lambda transaction: _book.reserve(transaction, names, event, key=key, plan_delta=planned), key=key
+        )
         return self._ticket(names, row)
 
     def spend(self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None) -> None:
@@ -261,7 +263,7 @@ class PrivacyLedger(Questions):
         """
         names, _ = self._checked(scopes, event, None)
         key = _names.key(key)
-        self._run(lambda transaction: _book.spend(transaction, names, event, key=key))
+        self._run(lambda transaction: _book.spend(transaction, names, event, key=key), key=key)
 
     def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int) -> Lease:
         """Charge `count` releases at once, and return a lease that hands out their tickets without touching the disk.
@@ -292,19 +294,19 @@ class PrivacyLedger(Questions):
     def arm(self, ticket: Ticket) -> None:
         """Record that a ticket's release begins. Called by the ticket."""
         _points.reached("before arming")
-        self._run(lambda transaction: _book.arm(transaction, ticket.id))
+        self._run(lambda transaction: _book.arm(transaction, ticket.id), ticket=ticket.id)
         _points.reached("after arming")
 
     def cancel(self, ticket: Ticket) -> None:
         """Give a held ticket back. Called by the ticket."""
-        self._run(lambda transaction: _book.cancel(transaction, ticket.id))
+        self._run(lambda transaction: _book.cancel(transaction, ticket.id), ticket=ticket.id)
 
     def finish(self, ticket: Ticket) -> None:
         """Note that a release is done; it is written down with the next change. Called by the ticket."""
         self._finished.append(ticket.id)
 
     def _end_lease(self, identity: str, unused: int) -> None:
-        self._run(lambda transaction: _book.give_back(transaction, identity, unused))
+        self._run(lambda transaction: _book.give_back(transaction, identity, unused), ticket=identity)
 
     def _ticket(self, names: tuple[str, ...], row: TicketRow) -> Ticket:
         return Ticket(
