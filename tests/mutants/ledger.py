@@ -143,7 +143,7 @@ MUTANTS = [
     (
         "arming is not written down",
         BUDGET + "ledger.py",
-        "        self._run(lambda transaction: _book.arm(transaction, ticket.id))\n",
+        "        self._run(lambda transaction: _book.arm(transaction, ticket.id), ticket=ticket.id)\n",
         "        _book.arm\n",
         "ledger crashes",
     ),
@@ -237,6 +237,20 @@ MUTANTS = [
         "elif not request.woken.acquire(timeout=_PATIENCE):",
         "elif not request.woken.acquire():",
         "ledger interrupts",
+    ),
+    (
+        "a key that was looked up with others is taken for a new one",
+        STORE,
+        "                self._keys[key] = None if row is None else row.id\n",
+        "                self._keys[key] = None\n",
+        "ledger",
+    ),
+    (
+        "a ticket that was looked up with others is another one's",
+        STORE,
+        "self._tickets.update((name, there.get(name)) for name in part)",
+        "self._tickets.update((name, there.get(max(there))) for name in part)",
+        "ledger",
     ),
     (
         "the head is not compared with the log",
