@@ -261,7 +261,7 @@ class SqliteStore(Store):
                 f"{self.name}: the disk is full; what was asked for was not recorded, or counts as spent"
             )
         if code in ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH"):
-            return LedgerError(f"{self.name} cannot be written here: {text}")
+            return LedgerError(f"{self.name} cannot be written here, which even reading needs: {text}")
         if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
             self._dead = f"{self.name} is no ledger, or damaged; restore it from a copy"
             return LedgerError(self._dead)
