@@ -29,7 +29,7 @@ FAULTS = (
     ("fsync", "EIO"), ("fdatasync", "EIO"), ("fdatasync", "ENOSPC"), ("pwrite64", "EIO"), ("pwrite64", "ENOSPC"),
     ("pread64", "EIO"), ("openat", "EIO"), ("openat", "EMFILE"), ("unlink", "EIO"), ("ftruncate", "EIO"),
     ("ftruncate", "ENOSPC"), ("fcntl", "ENOLCK"), ("fcntl", "EIO"), ("link", "EIO"), ("close", "EIO"),
-    ("newfstatat", "EIO"), ("mmap", "ENOMEM"), ("getrandom", "EIO"),
+    ("newfstatat", "EIO"), ("statx", "EIO"), ("mmap", "ENOMEM"), ("getrandom", "EIO"),
 )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ CASES = [
     ("unlink", "EIO", "2+"),
     ("newfstatat", "EIO", "6"),
     ("newfstatat", "EIO", "10+"),
+    ("statx", "EIO", "5"),
+    ("statx", "EIO", "7+"),
     ("ftruncate", "EIO", "2"),
     ("ftruncate", "ENOSPC", "3+"),
     ("fcntl", "EIO", "30"),

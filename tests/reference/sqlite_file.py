@@ -23,7 +23,7 @@ def varint(data, at):
 def dead_space(data):
     """Return the places of all bytes that no row, no index and no structure is made of."""
     size = int.from_bytes(data[16:18], "big")
-    dead, overflows = set(UNREAD), []
+    dead, overflows = UNREAD | number_of_last(data), []
     for page in range(len(data) // size):
         start = page * size
         if (start + (HEADER if page == 0 else 0)) in {at for at, _ in overflows}:
@@ -33,6 +33,16 @@ def dead_space(data):
     for start, left in overflows:
         dead |= set(range(start + 4 + min(left, size - 4), start + size))
     return dead
+
+
+def number_of_last(data):
+    """Return the places of the number of the schema's last row: nothing refers to it, and any larger one will do."""
+    kind, cells = data[HEADER], int.from_bytes(data[HEADER + 3 : HEADER + 5], "big")
+    if kind != 13 or not cells:
+        return set()
+    pointer = HEADER + 8 + 2 * (cells - 1)
+    begin = varint(data, int.from_bytes(data[pointer : pointer + 2], "big"))[1]
+    return set(range(begin, varint(data, begin)[1]))
 
 
 def dead_in_page(data, start, offset, size, overflows):
