@@ -7,15 +7,38 @@ KILLERS = {
     "fixed time": "cargo test -p ferrodp-core --lib -- discrete::fixed",
     "fixed time reference": "pytest tests/test_fixed_time_noise.py",
     "timing": "cargo test -p ferrodp-testkit --test timing",
+    # Needs valgrind: without it nothing is asked, and its mutants survive.
+    "secrets": "cargo test -p ferrodp-testkit --test secrets -- nothing_but_a_tie",
 }
 
 MUTANTS = [
     (
         "the search of a table ends where the noise is found",
         FIXED,
-        "        count += 1 - is_below(digits, threshold);\n",
+        "        count = u64::wrapping_add(count, 1 ^ is_below(digits, threshold));\n",
         "        if is_below(digits, threshold) == 1 {\n            break;\n        }\n        count += 1;\n",
         "timing",
+    ),
+    (
+        "a count is checked for overflow",
+        FIXED,
+        "count = u64::wrapping_add(count, 1 ^ is_below(digits, threshold));",
+        "count += 1 - is_below(digits, threshold);",
+        "secrets",
+    ),
+    (
+        "negative noise is negated in a branch",
+        FIXED,
+        "((magnitude ^ sign).wrapping_sub(sign), open != 0)",
+        "(if sign == 0 { magnitude } else { -magnitude }, open != 0)",
+        "secrets",
+    ),
+    (
+        "a digit is looked up",
+        FIXED,
+        "number |= is_below(digits, threshold) << j;",
+        "number |= [0, 1 << j, 2 << j][core::hint::black_box(is_below(digits, threshold)) as usize];",
+        "secrets",
     ),
     (
         "comparisons look at half of their digits",

@@ -8,13 +8,16 @@
 //! - [`runs`]: what the p-values of all deep runs say together.
 //! - [`draws`]: draws of the production path, and the keys of repeatable tests.
 //! - [`timing`]: whether the time of a call says something about its noise.
+//! - [`secrets`]: whether a branch or an address depends on noise in fixed time; [`memcheck`]: who is asked.
 
 pub mod census;
 pub mod draws;
 pub mod integers;
 pub mod law;
+pub mod memcheck;
 mod order;
 pub mod runs;
+pub mod secrets;
 pub mod special;
 pub mod tally;
 pub mod timing;

@@ -5,7 +5,8 @@
 //! digits of `U`, `n = 127` or 128 of them, with `t = ⌊2ⁿ·c⌋`, by subtraction and its borrow, in masks: fewer digits than `t`
 //! mean `U < c`, more mean `U > c`. If they are equal, further digits decide, by intervals of integers, so that the law is
 //! exact; that is the one branch. It is taken with probability below 2⁻¹⁰⁰ per sample, less than a guess at the key of the
-//! cipher would be worth: nobody will ever measure it.
+//! cipher would be worth: nobody will ever measure it. That there is no other, whatever the compiler makes of this, is what
+//! valgrind's memcheck is asked: `cargo run -p ferrodp-testkit --bin secrets`.
 //!
 //! - *Gaussian*, σ up to [`LARGEST_GAUSSIAN`]: the magnitude is how many of `c_k = P[|X| ≤ k]` are not above `U`. The table goes
 //!   on until `t = 2ⁿ − 1`, so that whatever lies beyond it is a case of equality. A sign bit is drawn for 0 too.
@@ -192,7 +193,8 @@ fn rank(thresholds: &[[u64; 2]], digits: u128) -> (i64, u64) {
     let digits = [(digits >> 64) as u64, digits as u64];
     let (mut count, mut open) = (0, 0);
     for &threshold in thresholds {
-        count += 1 - is_below(digits, threshold);
+        // It cannot overflow, as tables are short; but a check that it does not would be a branch on the noise.
+        count = u64::wrapping_add(count, 1 ^ is_below(digits, threshold));
         open |= is_equal(digits, threshold);
     }
     (count as i64, open)
