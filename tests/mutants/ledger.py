@@ -156,7 +156,7 @@ MUTANTS = [
     ),
     (
         "the log is not synced",
-        SQLITE,
+        BUDGET + "_sqlite_connection.py",
         "        raise\n    return connection\n",
         '        raise\n    connection.execute("PRAGMA synchronous = 0", ())\n    return connection\n',
         "ledger disk",
@@ -296,9 +296,9 @@ MUTANTS = [
     ),
     (
         "other tables and triggers are overlooked",
-        SQLITE,
-        "        if schema != _expected_schema():\n",
-        "        if not schema:\n",
+        BUDGET + "_sqlite_connection.py",
+        "    if connection.execute(_SCHEMA, ()).fetchall() != _expected_schema():\n",
+        "    if not connection.execute(_SCHEMA, ()).fetchall():\n",
         "ledger tampering",
     ),
 ]

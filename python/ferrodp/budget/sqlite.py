@@ -13,34 +13,19 @@ finds no connection open; the parent's is opened again when it is needed.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from ferrodp import _native
-from ferrodp.budget import _file, _filesystem, _records
+from ferrodp.budget import _file, _filesystem, _records, _sqlite_connection
 from ferrodp.budget._records import Head
-from ferrodp.budget._store import TABLES, Store, Transaction
+from ferrodp.budget._store import Store, Transaction
 from ferrodp.errors import LedgerError
 
-_MODE, _SYNCHRONOUS = ("wal",), (2,)
-"""A write-ahead log, synced at each commit (FULL)."""
-_SETTINGS = (
-    "synchronous = FULL",
-    "wal_autocheckpoint = 1000",
-    "fullfsync = 1",
-    "checkpoint_fullfsync = 1",
-    "trusted_schema = 0",
-    "cell_size_check = 1",
-)
-_READ = "SELECT 1 FROM sqlite_master"
-"""Begins to read: opens the files, and fixes the moment that a transaction sees."""
 _HEAD = "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1"
-_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _INHERITED: set[tuple[int, int] | None] = set()
 """Files whose locks this process shares with the parent that forked it in the middle of a transaction."""
@@ -102,7 +87,7 @@ class SqliteStore(Store):
 
     def reading(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open a reading transaction; see `Store`."""
-        return self._transaction("BEGIN", _READ)
+        return self._transaction("BEGIN", _sqlite_connection.READ)
 
     @contextlib.contextmanager
     def _transaction(self, *beginning: str) -> Iterator[Transaction]:
@@ -161,7 +146,7 @@ class SqliteStore(Store):
     def _connect(self) -> _native.SqliteConnection:
         try:
             with _OPENING:
-                connection = _connected(self._path, self._timeout)
+                connection = _sqlite_connection.connected(self._path, self._timeout)
                 connection.watch([self._path, f"{self._path}-wal"])
                 if _file.identity(self._path) != self._identity:
                     self._dead = f"{self.name} was moved, deleted or replaced while it was open"
@@ -204,14 +189,11 @@ class SqliteStore(Store):
             self._check_alive()
             connection = self._connection or self._connect()
             try:
-                found = connection.execute_slowly("PRAGMA integrity_check(1)", seconds=self._timeout).fetchone()
-                schema = connection.execute(_SCHEMA, ()).fetchall()
+                found = _sqlite_connection.fault(connection, self._timeout)
             except _native.SqliteError as error:
                 raise self._failed(error) from error
-        if schema != _expected_schema():
-            raise LedgerError(f"{self.name} has other tables, indexes or triggers than this program makes")
-        if found is None or found[0] != "ok":
-            raise LedgerError(f"{self.name} is damaged; restore it from a copy")
+        if found is not None:
+            raise LedgerError(f"{self.name} {found}")
 
     def close(self) -> None:
         """Close the file."""
@@ -267,37 +249,6 @@ class SqliteStore(Store):
             return LedgerError(self._dead)
         self._dead = f"{self.name} failed ({code}: {text}); open it again"
         return LedgerError(self._dead)
-
-
-@functools.cache
-def _expected_schema() -> list[tuple[Any, ...]]:
-    connection = _native.SqliteConnection(":memory:", create=True)
-    for statement in (*TABLES, *_file.APPEND_ONLY):
-        connection.execute(statement, ())
-    return connection.execute(_SCHEMA, ()).fetchall()
-
-
-def _connected(path: Path, timeout: float) -> _native.SqliteConnection:
-    """Return a connection on which what is committed stays, or refuse."""
-    connection = _native.SqliteConnection(path, create=False)
-    try:
-        connection.execute_slowly(_READ, seconds=timeout)  # another may just be closing it
-        if connection.execute("PRAGMA journal_mode", ()).fetchone() != _MODE:
-            connection.execute_slowly("PRAGMA journal_mode = WAL", seconds=timeout)
-        for setting in _SETTINGS:
-            connection.execute(f"PRAGMA {setting}", ())
-        connection.execute_slowly(_READ, seconds=timeout)  # opens the log, which may be new
-        found = [connection.execute(f"PRAGMA {name}", ()).fetchone() for name in ("journal_mode", "synchronous")]
-        if found != [_MODE, _SYNCHRONOUS]:
-            raise LedgerError(
-                f"ledger {str(path)!r} cannot keep a write-ahead log, without which commits may be lost; close it "
-                "everywhere else first, and keep it on a local disk"
-            )
-    except BaseException:
-        with contextlib.suppress(_native.SqliteError):
-            connection.close()
-        raise
-    return connection
 
 
 def _before_fork() -> None:

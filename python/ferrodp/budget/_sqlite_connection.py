@@ -1,0 +1,66 @@
+"""A connection to a ledger's file on which what is committed stays, and what has to be in the file."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from pathlib import Path
+from typing import Any
+
+from ferrodp import _native
+from ferrodp.budget import _file
+from ferrodp.budget._store import TABLES
+from ferrodp.errors import LedgerError
+
+READ = "SELECT 1 FROM sqlite_master"
+"""Begins to read: opens the files, and fixes the moment that a transaction sees."""
+_MODE, _SYNCHRONOUS = ("wal",), (2,)
+"""A write-ahead log, synced at each commit (FULL)."""
+_SETTINGS = (
+    "synchronous = FULL",
+    "wal_autocheckpoint = 1000",
+    "fullfsync = 1",
+    "checkpoint_fullfsync = 1",
+    "trusted_schema = 0",
+    "cell_size_check = 1",
+)
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+
+
+def connected(path: Path, timeout: float) -> _native.SqliteConnection:
+    """Return a connection on which what is committed stays, or refuse."""
+    connection = _native.SqliteConnection(path, create=False)
+    try:
+        connection.execute_slowly(READ, seconds=timeout)  # another may just be closing it
+        if connection.execute("PRAGMA journal_mode", ()).fetchone() != _MODE:
+            connection.execute_slowly("PRAGMA journal_mode = WAL", seconds=timeout)
+        for setting in _SETTINGS:
+            connection.execute(f"PRAGMA {setting}", ())
+        connection.execute_slowly(READ, seconds=timeout)  # opens the log, which may be new
+        found = [connection.execute(f"PRAGMA {name}", ()).fetchone() for name in ("journal_mode", "synchronous")]
+        if found != [_MODE, _SYNCHRONOUS]:
+            raise LedgerError(
+                f"ledger {str(path)!r} cannot keep a write-ahead log, without which commits may be lost; close it "
+                "everywhere else first, and keep it on a local disk"
+            )
+    except BaseException:
+        with contextlib.suppress(_native.SqliteError):
+            connection.close()
+        raise
+    return connection
+
+
+def fault(connection: _native.SqliteConnection, timeout: float) -> str | None:
+    """Return what is wrong with the structure of the file, or None."""
+    found = connection.execute_slowly("PRAGMA integrity_check(1)", seconds=timeout).fetchone()
+    if connection.execute(_SCHEMA, ()).fetchall() != _expected_schema():
+        return "has other tables, indexes or triggers than this program makes"
+    return None if found == ("ok",) else "is damaged; restore it from a copy"
+
+
+@functools.cache
+def _expected_schema() -> list[tuple[Any, ...]]:
+    connection = _native.SqliteConnection(":memory:", create=True)
+    for statement in (*TABLES, *_file.APPEND_ONLY):
+        connection.execute(statement, ())
+    return connection.execute(_SCHEMA, ()).fetchall()
