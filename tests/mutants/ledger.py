@@ -283,8 +283,8 @@ MUTANTS = [
     (
         "texts of a record are not escaped",
         RECORDS,
-        "        return _quoted(value)\n",
-        "        return f'\"{value}\"'\n",
+        """parts.append(f'"{name}":{_quoted(value)}')""",
+        """parts.append(f'"{name}":"{value}"')""",
         "ledger texts",
     ),
     (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import secrets
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,7 +50,7 @@ def charged_scopes(transaction: Transaction, names: tuple[str, ...]) -> list[Sco
             if row is not None:
                 found[outer] = row
     rows = [found[name] for name in sorted(found)]
-    if len({row.terms.neighboring_relation for row in rows}) > 1:
+    if len(rows) > 1 and len({row.terms.neighboring_relation for row in rows}) > 1:
         listed = ", ".join(f"{row.name!r} {row.terms.neighboring_relation.value}" for row in rows)
         raise InvalidParameter(f"scopes must have one neighboring relation to be charged together, got {listed}")
     return rows
@@ -96,7 +96,7 @@ def reserve(
         if not row.terms.fits(spent, row.caps):
             raise BudgetExceeded(_refusal(row, event, count, charges))
         changed.append(row._replace(spent=spent, version=row.version + 1))
-    identity = ticket_name(transaction.head.sequence + 1, secrets.token_hex(10))
+    identity = ticket_name(transaction.head.sequence + 1, os.urandom(10).hex())
     fields: dict[str, Any] = {"key": key} if key is not None else {}
     if plan_delta is not None:
         fields["plan_delta"] = plan_delta

@@ -66,17 +66,17 @@ def plain(body: Any) -> Encoded:
 
 def plain_object(fields: dict[str, Any]) -> str:
     """Return the text of an object, some of whose values may be `Encoded`."""
-    return "{" + ",".join([f'"{name}":{_value(fields[name])}' for name in sorted(fields)]) + "}"
-
-
-def _value(value: Any) -> str:
-    """Return what `plain` does; most values are numbers and texts, which need no encoder."""
-    kind = type(value)
-    if kind is Encoded:
-        return str(value)
-    if kind is str:
-        return _quoted(value)
-    return int.__repr__(value) if kind is int else _encoder.encode(value)
+    parts = []
+    for name in sorted(fields):
+        value = fields[name]
+        kind = type(value)
+        if kind is str:  # most values are texts and numbers, which need no encoder
+            parts.append(f'"{name}":{_quoted(value)}')
+        elif kind is Encoded or kind is int:
+            parts.append(f'"{name}":{value}')
+        else:
+            parts.append(f'"{name}":{_encoder.encode(value)}')
+    return "{" + ",".join(parts) + "}"
 
 
 def chained(before: str, text: str) -> str:
