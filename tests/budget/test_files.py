@@ -275,23 +275,6 @@ def test_a_copy_put_back_in_place_changes_nothing(path):
         assert ledger.remaining_count("all", TENTH) == 7
 
 
-def test_an_earlier_state_put_back_under_an_open_ledger_is_noticed(path):
-    """The file, its log and what SQLite remembers of it, in place. Later readers need a witness."""
-    files = [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
-    ledger = PrivacyLedger.open(path)
-    ledger.spend("all", TENTH)
-    kept = [file.read_bytes() for file in files]
-    ledger.spend("all", TENTH)
-    for file, data in zip(files, kept, strict=True):
-        with file.open("r+b") as stream:
-            stream.write(data)
-            stream.truncate()
-
-    with pytest.raises(LedgerError, match="earlier state"):
-        ledger.spend("all", TENTH)
-    ledger.close()
-
-
 def unprivileged(work, *arguments):
     """Run `work` as somebody who may not do everything; return how it ended."""
 

@@ -12,7 +12,7 @@ import pytest
 
 from ferrodp import _native
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger
+from ferrodp.budget import PrivacyLedger, _file
 from ferrodp.errors import LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
@@ -91,6 +91,23 @@ def test_a_log_that_is_removed_under_an_open_ledger_is_noticed(path):
     ledger.close()
 
 
+def test_an_earlier_state_put_back_under_an_open_ledger_is_noticed(path):
+    """The file, its log and what SQLite remembers of it, in place. Later readers need a witness."""
+    files = [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
+    ledger = PrivacyLedger.open(path)
+    ledger.spend("all", TENTH)
+    kept = [file.read_bytes() for file in files]
+    ledger.spend("all", TENTH)
+    for file, data in zip(files, kept, strict=True):
+        with file.open("r+b") as stream:
+            stream.write(data)
+            stream.truncate()
+
+    with pytest.raises(LedgerError, match="earlier state"):
+        ledger.spend("all", TENTH)
+    ledger.close()
+
+
 def test_two_handles_of_a_process_exclude_each_other(path):
     with PrivacyLedger.open(path) as one, PrivacyLedger.open(path, timeout=0.1) as other:
         one._store._connection.execute("BEGIN IMMEDIATE", ())
@@ -102,6 +119,18 @@ def test_two_handles_of_a_process_exclude_each_other(path):
         assert one.remaining_count("all", TENTH) == 8
     with PrivacyLedger.open(path) as ledger:
         assert ledger.remaining_count("all", TENTH) == 8
+
+
+def test_a_file_that_is_open_here_is_not_opened_by_other_means(path, monkeypatch):
+    """Where locks are the process's, to close it again would drop those of the first handle."""
+    read = []
+    monkeypatch.setattr(_file, "refuse_foreign", read.append)
+    with PrivacyLedger.open(path):
+        assert read == [path]
+        with PrivacyLedger.open(path):
+            assert read == [path]
+    with PrivacyLedger.open(path):
+        assert read == [path, path]
 
 
 def test_a_closed_ledger_is_one_file(path):

@@ -192,8 +192,8 @@ MUTANTS = [
     (
         "a database of another program is opened to look at it",
         SQLITE,
-        "        _file.refuse_foreign(self._path)\n",
-        "",
+        "            _file.refuse_foreign(self._path)  # where",
+        "            pass  # where",
         "ledger locks",
     ),
     (
@@ -201,7 +201,7 @@ MUTANTS = [
         SQLITE,
         "                self._check_past(transaction)\n",
         "",
-        "ledger files",
+        "ledger locks",
     ),
     (
         "a file replaced under an open ledger is not noticed",

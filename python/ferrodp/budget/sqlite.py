@@ -68,7 +68,8 @@ class SqliteStore(Store):
         except OSError as error:
             raise LedgerError(f"{self.name} cannot be reached: {error}") from error
         self._identity = _file.identity(self._path)
-        _file.refuse_foreign(self._path)
+        if not any(other._connection and other._identity == self._identity for other in list(_OPEN)):
+            _file.refuse_foreign(self._path)  # where locks are the process's, to close the file again would drop them
         if self._identity in _INHERITED:
             raise LedgerError(f"{self.name} was in use when this process was forked; open it in another process")
         self._connection: _native.SqliteConnection | None = None
