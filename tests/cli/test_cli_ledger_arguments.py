@@ -111,6 +111,7 @@ def test_only_create_begins_a_ledger(ferrodp: Run, tmp_path: Path) -> None:
         "thaw": ["--scope", "a", "--reason", "x"],
         "raise-cap": ["--scope", "a", "--epsilon", 2, "--reason", "x"],
         "lower-cap": ["--scope", "a", "--epsilon", 1, "--reason", "x"],
+        "cancel": ["--older-than", 1, "--reason", "x"],
     }
     for action in (*(each for each in ACTIONS if each != "create"), "create"):
         found = ferrodp("ledger", action, tmp_path / "new.db", *options.get(action, []))

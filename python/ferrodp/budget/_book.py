@@ -155,13 +155,13 @@ def finish(transaction: Transaction, identity: str) -> None:
         transaction.put_ticket(row._replace(state=TicketState.SPENT))
 
 
-def cancel(transaction: Transaction, identity: str) -> None:
-    """Give a held ticket back, and its key."""
+def cancel(transaction: Transaction, identity: str, reason: str | None = None) -> None:
+    """Give a held ticket back, and its key; an operator who does that for somebody else says why."""
     row = _ticket(transaction, identity)
     if row.state is not TicketState.HELD:
         raise TicketError(f"ticket {identity} is {row.state.value}; only a held one can be cancelled")
     refunds = _refunded(transaction, row, row.times)
-    transaction.record("cancel", ticket=identity)
+    transaction.record("cancel", ticket=identity, **({} if reason is None else {"reason": reason}))
     for scope in refunds:
         transaction.put_scope(scope)
     transaction.put_ticket(row._replace(key=None, state=TicketState.CANCELLED), freed_key=row.key)

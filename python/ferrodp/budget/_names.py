@@ -55,6 +55,11 @@ def key(value: object) -> str | None:
     return None if value is None else _text("key", value, MAX_TEXT)
 
 
+def ticket(value: object) -> str:
+    """Return the name of a ticket."""
+    return _text("ticket", value, MAX_TEXT)
+
+
 def reason(value: object) -> str:
     """Return the reason that goes into the log with a change."""
     return _text("reason", value, MAX_TEXT)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ferrodp import _validate
 from ferrodp.accounting.events import PrivacyEvent
-from ferrodp.budget import _book, _measures, _names, _records
+from ferrodp.budget import _book, _measures, _names, _records, _ticket_list
 from ferrodp.budget._handle import Handle
 from ferrodp.budget._records import Head
 from ferrodp.budget._replay import replayed
+from ferrodp.budget._ticket_list import TicketReport
 from ferrodp.budget.report import Reading, ScopeReport
 from ferrodp.tickets import TicketState
 
@@ -74,6 +75,43 @@ class Questions(Handle):
             cancelled=states[TicketState.CANCELLED],
             frozen=row.frozen,
         )
+
+    def tickets(
+        self,
+        scope: str | None = None,
+        *,
+        states: Iterable[TicketState | str] = tuple(TicketState),
+        limit: int | None = None,
+    ) -> list[TicketReport]:
+        """Return the tickets of a scope, or of all, with the state and the age of each; the oldest first.
+
+        Parameters
+        ----------
+        scope : str, optional
+            Only tickets that were charged to this scope.
+        states : iterable of TicketState or str
+            Only tickets in one of these states: "held", "armed", "spent", "cancelled".
+        limit : int, optional
+            At most so many.
+
+        Returns
+        -------
+        list of TicketReport
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If there is no such scope, or a state is none.
+        """
+        wanted = _ticket_list.checked_states(states)
+        most = None if limit is None else _validate.count("limit", limit)
+        name = None if scope is None else _names.scope(scope)
+        if self._finished:
+            self._run(lambda _: None)
+        with self._read() as transaction:
+            if name is not None:
+                _book.existing(transaction, name)
+            return _ticket_list.listed(transaction, scope=name, states=wanted, limit=most)
 
     @property
     def head(self) -> Head:

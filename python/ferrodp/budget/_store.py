@@ -200,6 +200,13 @@ class Transaction:
         row = self._store.execute("SELECT hash FROM log WHERE sequence = ?", (sequence,)).fetchone()
         return None if row is None else str(row[0])
 
+    def record_of(self, sequence: int) -> str:
+        """Return the text of a record that has to be there."""
+        row = self._store.execute("SELECT body FROM log WHERE sequence = ?", (sequence,)).fetchone()
+        if row is None:
+            raise LedgerError(f"the log of {self._store.name} has no record {sequence}: it was removed")
+        return str(row[0])
+
     # what shall be
 
     def record(self, kind: str, **fields: Any) -> int:

@@ -289,6 +289,44 @@ class PrivacyLedger(Questions):
             end=self._end_lease,
         )
 
+    def cancel_ticket(self, ticket: str, *, reason: str) -> None:
+        """Give back a held ticket that nobody will use any more, such as one of a process that crashed.
+
+        A process that still holds it is refused when it wants to release: arming is a commit, and one of the two wins.
+        So nothing can be given back that is drawn for. Armed and spent tickets stay charged, whatever became of them.
+
+        Parameters
+        ----------
+        ticket : str
+            The ticket's `id`; `tickets` lists them.
+        reason : str
+            Goes into the log.
+
+        Raises
+        ------
+        TicketError
+            If the ticket is not held.
+        LedgerError
+            If there is no such ticket, or the outcome is unknown.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import ferrodp as fd
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = fd.PrivacyLedger.open(f"{folder.name}/budget.db")
+        >>> ledger.create("survey", epsilon=1.0, delta=0.0, measure="pure")
+        >>> orphan = ledger.reserve("survey", fd.accounting.LaplaceEvent(noise_multiplier=2.0))
+        >>> for each in ledger.tickets(states=["held"]):
+        ...     ledger.cancel_ticket(each.id, reason="its process crashed")
+        >>> ledger.report("survey").epsilon_spent
+        0.0
+        >>> ledger.close()
+        >>> folder.cleanup()
+        """
+        identity, reason = _names.ticket(ticket), _names.reason(reason)
+        self._run(lambda transaction: _book.cancel(transaction, identity, reason), ticket=identity)
+
     # what tickets ask for
 
     def arm(self, ticket: Ticket) -> None:
