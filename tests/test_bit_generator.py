@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -112,3 +114,85 @@ class Borrowed:
     def __init__(self, capsule):
         self.capsule = capsule
         self.lock = threading.Lock()
+
+
+ATTACKS = {
+    "delete the capsule": "del bits.capsule",
+    "replace the capsule": "bits.capsule = None",
+    "replace it by another's": "bits.capsule = fd.random.BitGenerator().capsule",
+    "go around the class": "object.__setattr__(bits, 'capsule', None)",
+    "delete the lock": "del bits.lock",
+    "initialize again": "bits.__init__()",
+    "construct without initializing": "bits = type(bits).__new__(type(bits)); rng = np.random.Generator(bits)",
+    "let go of everything but the generator": "del bits",
+    "initialize the generator again": "bits = fd.random.BitGenerator(); rng.__init__(bits)",
+    "share it between two kinds": "other = np.random.RandomState(bits); del bits; other.random_sample(1000)",
+    "change the class": "bits.__class__ = type('Other', (fd._native.BitGenerator,), {'__slots__': ()})",
+    "derive a class": "class Other(fd.random.BitGenerator):\n    capsule = property(lambda self: None)",
+    "draw while the interpreter ends": (
+        "import atexit, threading\n"
+        "def forever():\n"
+        "    while True:\n"
+        "        rng.random(1000)\n"
+        "for _ in range(4):\n"
+        "    threading.Thread(target=forever, daemon=True).start()\n"
+        "atexit.register(rng.random)"
+    ),
+    "draw in a forked child": (
+        "import os, warnings\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    rng.random(1000)\n"
+        "    os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0"
+    ),
+}
+
+SURVIVE = """
+import gc
+import numpy as np
+import ferrodp as fd
+
+bits = fd.random.BitGenerator()
+rng = np.random.Generator(bits)
+rng.random(10)
+try:
+{attack}
+except (AttributeError, TypeError):
+    pass
+gc.collect()
+rubbish = [bytearray(b"\\xaa") * 100 for _ in range(20_000)]  # lands where something was freed
+values = rng.random(100_000)
+assert len(set(values.tolist())) == values.size
+assert ((0 <= values) & (values < 1)).all()
+print("survived")
+"""
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_that_python_can_do_to_it_harms_the_process(attack):
+    """numpy keeps a pointer into the capsule and a reference to the object: while that lives, the state has to."""
+    code = SURVIVE.format(attack="\n".join("    " + line for line in ATTACKS[attack].splitlines()))
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (run.returncode, run.stdout) == (0, "survived\n"), run.stderr
+
+
+def test_its_attributes_are_read_only_and_stay_the_same():
+    bits = fd.random.BitGenerator()
+    capsule, lock = bits.capsule, bits.lock
+
+    bits.__init__()
+    for name in ("capsule", "lock"):
+        with pytest.raises(AttributeError):
+            setattr(bits, name, None)
+        with pytest.raises(AttributeError):
+            delattr(bits, name)
+
+    assert bits.capsule is capsule
+    assert bits.lock is lock
+
+
+def test_a_subclass_is_refused_since_it_could_let_go_of_the_state():
+    with pytest.raises(TypeError, match="cannot be subclassed; hold one instead"):
+        type("Other", (fd.random.BitGenerator,), {})

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 __all__ = [
     "AllocationLaw",
+    "BitGenerator",
     "GridSum",
     "NoisyThreshold",
     "Permit",
@@ -22,7 +23,6 @@ __all__ = [
     "allocation_rdp_add",
     "allocation_two_bins",
     "available_isas",
-    "bit_generator_capsule",
     "centered_exponential",
     "check_clip_norm",
     "choose_candidate",
@@ -96,7 +96,6 @@ def toss_coins(
 ) -> None: ...
 def toss_each_coin(gammas: npt.NDArray[np.float64], key: bytes | Permit | None, threads: int | None, /) -> None: ...
 def derive_key(seed: bytes, call: int, /) -> bytes: ...
-def bit_generator_capsule() -> Any: ...
 def contour_bounds(
     quantity: str,
     direction: str,
@@ -124,6 +123,13 @@ def rdp_fixed_size_gaussian_replace_one(
 ) -> npt.NDArray[np.float64]: ...
 def allocation_two_bins(s: float, epsilon: float, is_add: bool, /) -> tuple[float, float]: ...
 def allocation_rdp_add(s: float, steps: int, orders: list[float], /) -> list[float]: ...
+
+class BitGenerator:
+    def __new__(cls) -> Self: ...
+    @property
+    def capsule(self) -> Any: ...
+    @property
+    def lock(self) -> Any: ...
 
 @final
 class AllocationLaw:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import threading
 from typing import Any, NoReturn
 
 import numpy as np
@@ -183,7 +182,7 @@ class NoiseSource(IntegerNoise):
         _native.add_noise(target, law, scale, exponent, self._key(), threads, False)
 
 
-class BitGenerator:
+class BitGenerator(_native.BitGenerator):
     """A cryptographic bit generator for numpy: ``numpy.random.Generator(BitGenerator())``.
 
     Shuffles, samples batches or drives any library that takes a numpy generator, with bits nobody can predict. For
@@ -193,9 +192,9 @@ class BitGenerator:
     Attributes
     ----------
     capsule : PyCapsule
-        numpy's `bitgen_t` interface.
+        numpy's `bitgen_t` interface; read-only, and the same one for life.
     lock : threading.Lock
-        Held by numpy while it draws.
+        Held by numpy while it draws; read-only.
 
     Notes
     -----
@@ -215,11 +214,11 @@ class BitGenerator:
     [0, 1, 2]
     """
 
-    __slots__ = ("capsule", "lock")
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self.capsule = _native.bit_generator_capsule()
-        self.lock = threading.Lock()
+    def __init_subclass__(cls, **_: object) -> NoReturn:
+        # numpy keeps the object, not its capsule: a subclass could let go of the capsule while numpy draws from it.
+        raise TypeError("BitGenerator cannot be subclassed; hold one instead")
 
     def __repr__(self) -> str:
         return "<ferrodp.random.BitGenerator>"

@@ -56,17 +56,37 @@ extern "C" fn next_double(state: *mut c_void) -> f64 {
     (next_uint64(state) >> 11) as f64 / 9_007_199_254_740_992.0
 }
 
-/// Returns a capsule named `BitGenerator` around a new generator.
-#[pyfunction]
-#[pyo3(signature = (/))]
-fn bit_generator_capsule(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
+/// Returns a capsule named `BitGenerator` around a new generator, which lives as long as the capsule.
+fn capsule(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
     let generator = Box::into_raw(Box::new(Generator::new(isa::active()?)));
     let state = generator.cast();
     let interface = BitGen { state, next_uint64, next_uint32, next_double, next_raw: next_uint64 };
     PyCapsule::new_with_value(py, Owned { interface, generator }, c"BitGenerator")
 }
 
-/// Adds this file's functions to the module.
+/// What `ferrodp.random.BitGenerator` is made of.
+///
+/// numpy copies what is in the capsule and keeps this object, not the capsule. So the capsule is made with the object,
+/// before any `__init__`, and cannot be replaced or deleted while the object lives.
+#[pyclass(frozen, subclass, module = "ferrodp._native", name = "BitGenerator")]
+struct PyBitGenerator {
+    #[pyo3(get)]
+    capsule: Py<PyCapsule>,
+    #[pyo3(get)]
+    lock: Py<PyAny>,
+}
+
+#[pymethods]
+impl PyBitGenerator {
+    #[new]
+    #[pyo3(signature = (/))]
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let lock = py.import("threading")?.call_method0("Lock")?;
+        Ok(Self { capsule: capsule(py)?.unbind(), lock: lock.unbind() })
+    }
+}
+
+/// Adds this file's class to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(bit_generator_capsule, module)?)
+    module.add_class::<PyBitGenerator>()
 }
