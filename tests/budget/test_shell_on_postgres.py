@@ -1,6 +1,7 @@
 """`ferrodp ledger` on a PostgreSQL server: the same as with a file."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -24,3 +25,20 @@ def test_a_ledger_on_a_server_is_used_from_the_shell(url: str, capsys: pytest.Ca
     assert (code, json.loads(out)["records"]) == (0, 4)
     assert shell("verify", "--witness", json.loads(out)["head"])[0] == 0
     assert url not in "".join(shell(action)[1] for action in ("status", "history", "verify"))
+
+
+def test_rights_are_granted_from_the_shell(url: str, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    server.sql("CREATE ROLE trainer LOGIN")
+    try:
+        main(["ledger", "create", url, "--scope", "survey", "--epsilon", "1", "--delta", "0", "--measure", "pure"])
+        assert main(["ledger", "grant", url, "--role", "trainer", "--rights", "spender"]) == 0
+        capsys.readouterr()
+        mine = server.url(user="trainer")
+
+        assert main(["ledger", "spend", mine, "--scope", "survey", "--epsilon", "0.5"]) == 0
+        assert main(["ledger", "raise-cap", mine, "--scope", "survey", "--epsilon", "2", "--reason", "more"]) == 1
+        assert "by this role" in capsys.readouterr().err
+        assert main(["ledger", "grant", "budget.db", "--role", "trainer", "--rights", "spender"]) == 1
+        assert "a file has no roles" in capsys.readouterr().err
+    finally:
+        server.sql("DROP OWNED BY trainer; DROP ROLE trainer")

@@ -21,6 +21,9 @@ _DEFAULTS = {
 _PAUSES = 0.05, 1.0
 """Seconds: the first and the longest pause between two attempts to connect."""
 
+SCHEMES = ("postgresql://", "postgres://")
+"""What the address of a server begins with."""
+
 
 def driver() -> Any:
     """Return psycopg, which is needed for this alone."""

@@ -14,7 +14,7 @@ _MEANINGS = {
     "40001": "is busy: it conflicts with other transactions again and again",
     "40P01": "is busy: it conflicts with other transactions again and again",
     "25006": "is read-only",
-    "42501": "may not be used, or not be made, by this role",
+    "42501": "may not be made, used or changed like this by this role, see ferrodp.budget.postgres.grant",
     "53100": "has a server whose disk is full",
     "53200": "has a server without memory left",
     "25P03": "was given up by the server, because this process paused in the middle of a change",

@@ -54,6 +54,8 @@ _INSERT_SCOPE = f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)
 _UPDATE_SCOPE = (
     "UPDATE scopes SET terms = ?, caps = ?, spent = ?, frozen = ?, version = ? WHERE name = ? AND version = ?"
 )
+_CHARGE_SCOPE = "UPDATE scopes SET spent = ?, version = ? WHERE name = ? AND version = ?"
+"""Names no other column: a role that may only spend has no right to write the others."""
 _INSERT_TICKET = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE_TICKET = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
 _INSERT_RECORD = "INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)"
@@ -114,7 +116,7 @@ class Transaction:
         self._scopes: dict[str, ScopeRow | None] = {}
         self._tickets: dict[str, TicketRow | None] = {}
         self._keys: dict[str, str | None] = {}
-        self._versions: dict[str, int] = {}
+        self._old_scopes: dict[str, ScopeRow] = {}
         self._new_scopes: set[str] = set()
         self._old_tickets: dict[str, TicketRow] = {}
         self._new_tickets: dict[str, TicketRow] = {}
@@ -223,7 +225,7 @@ class Transaction:
         if before is None:
             self._new_scopes.add(row.name)
         elif row.name not in self._new_scopes:
-            self._versions.setdefault(row.name, before.version)
+            self._old_scopes.setdefault(row.name, before)
         self._scopes[row.name] = row
 
     def put_ticket(self, row: TicketRow, *, freed_key: str | None = None) -> None:
@@ -254,7 +256,7 @@ class Transaction:
     def _changes(self) -> Iterator[Any]:
         """Send the changes, and go through the cursors of those that have to concern one row."""
         store = self._store
-        for name in sorted(self._new_scopes | self._versions.keys()):
+        for name in sorted(self._new_scopes | self._old_scopes.keys()):
             row = self._scopes[name]
             assert row is not None  # put_scope sets it
             if name in self._new_scopes:
@@ -263,8 +265,11 @@ class Transaction:
             _points.reached("between the scopes")
             values = scope_values(row)
             _remember(values, row)
-            values = (*values[1:], name, self._versions[name])
-            yield store.execute(_UPDATE_SCOPE, values)
+            old = self._old_scopes[name]
+            if (old.terms, old.caps, old.frozen) == (row.terms, row.caps, row.frozen):
+                yield store.execute(_CHARGE_SCOPE, (values[3], row.version, name, old.version))
+            else:
+                yield store.execute(_UPDATE_SCOPE, (*values[1:], name, old.version))
         for ticket in self._old_tickets.values():
             yield store.execute(
                 _UPDATE_TICKET, (ticket.key, ticket.state.value, ticket.times, ticket.sequence, ticket.id)

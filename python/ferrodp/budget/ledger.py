@@ -13,6 +13,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.filters import Measure
 from ferrodp.budget import _book, _measures, _names, _points
+from ferrodp.budget._postgres_address import SCHEMES
 from ferrodp.budget._questions import Questions
 from ferrodp.budget._records import Head
 from ferrodp.budget._rows import TicketRow
@@ -23,7 +24,6 @@ from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["PrivacyLedger"]
 
-_SERVERS = ("postgresql://", "postgres://")
 _LIKE_A_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -116,7 +116,7 @@ class PrivacyLedger(Questions):
                 raise InvalidType(f"{name} must be True or False, got {type(value).__name__}")
         seconds = _validate.positive("timeout", timeout)
         store: Store
-        if isinstance(where, str) and where.startswith(_SERVERS):
+        if isinstance(where, str) and where.startswith(SCHEMES):
             from ferrodp.budget.postgres import PostgresStore
 
             store = PostgresStore(where, create=create and expected is None, timeout=seconds)

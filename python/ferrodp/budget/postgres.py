@@ -16,9 +16,8 @@ standbys, name them in `synchronous_standby_names`: commits then wait for them, 
 that are not waited for may take over without the last commits; processes that saw a later state refuse such a server,
 and so does a witness.
 
-Making a ledger needs the right to create a schema. Using it needs USAGE on the schema `ferrodp`, SELECT on `about`,
-SELECT and UPDATE on `head`, SELECT and INSERT on `log`, and SELECT, INSERT and UPDATE on `scopes` and `tickets`. Who
-owns the tables can rewrite them; let the processes that spend have a role of their own.
+Making a ledger needs the right to create a schema, and who made it owns it and can rewrite it. So let the processes
+that spend connect as a role of their own, to which `grant` gives the rights to spend and no others.
 """
 
 from __future__ import annotations
@@ -32,11 +31,14 @@ from typing import Any, NamedTuple
 
 from ferrodp.budget import _postgres_errors, _postgres_schema
 from ferrodp.budget._postgres_address import Address, driver
+from ferrodp.budget._postgres_roles import Rights, grant
 from ferrodp.budget._postgres_schema import DURABILITY, PATH
 from ferrodp.budget._postgres_session import Session
 from ferrodp.budget._records import Head
 from ferrodp.budget._store import Store, Transaction
 from ferrodp.errors import LedgerError
+
+__all__ = ["PostgresStore", "Rights", "grant"]
 
 # A writer that stops in the middle keeps all others waiting: after 30 seconds of silence the server gives it up.
 _WRITING = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ferrodp.cli import _ledger_charges, _ledger_reading, _ledger_scopes, _ledger_tickets, _ledgers
+from ferrodp.cli import _ledger_charges, _ledger_operations, _ledger_reading, _ledger_scopes, _ledger_tickets, _ledgers
 from ferrodp.cli._console import Console, Report
 
 _DESCRIPTION = """\
@@ -25,11 +25,12 @@ examples:
 
 'ferrodp ledger ACTION --help' explains an action."""
 
-_ACTIONS = {**_ledger_scopes.ACTIONS, **_ledger_charges.ACTIONS, **_ledger_reading.ACTIONS, **_ledger_tickets.ACTIONS}
+_PARTS = (_ledger_scopes, _ledger_charges, _ledger_reading, _ledger_tickets, _ledger_operations)
+_ACTIONS: dict[str, _ledgers.Action] = {name: action for part in _PARTS for name, action in part.ACTIONS.items()}
 _ORDER = (
     *("create", "status", "history", "reserve", "spend", "verify", "export"),
     *("tickets", "cancel"),
-    *("freeze", "thaw", "raise-cap", "lower-cap"),
+    *("freeze", "thaw", "raise-cap", "lower-cap", "grant"),
 )
 
 
