@@ -4,9 +4,11 @@ import itertools
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from ferrodp import accounting as ac
 from ferrodp.accounting import (
@@ -194,6 +196,46 @@ def test_samples_of_fixed_size_to_add_or_remove_pay_for_two_contributions():
 
     for epsilon in EPSILONS:
         assert hockey_stick_delta(event, epsilon).upper == hockey_stick_delta(doubled, epsilon).upper
+
+
+@pytest.mark.parametrize(
+    ("noise", "law"),
+    [(GaussianEvent(noise_multiplier=1.0), normal), (LaplaceEvent(noise_multiplier=1.0), double_exponential)],
+)
+def test_whoever_takes_the_place_of_a_zeroed_record_is_two_contributions_away(noise, law):
+    """{1, −1} against {0, −1}: a sample of one has the record or the zero, or −1 in its place."""
+    event = FixedSizeSampledEvent(population_size=2, sample_size=1, event=noise)
+    with mp.workdps(30):
+        record, zeroed = (mixed([0.5, 0.5], [law(1.0, -1.0), law(1.0, value)]) for value in (1.0, 0.0))
+        for epsilon in EPSILONS:
+            edges = [-80, -1, 0, 1, 80]
+            truth = max(
+                hockey_stick.from_densities(a, b, epsilon, edges) for a, b in ((record, zeroed), (zeroed, record))
+            )
+
+            assert truth <= hockey_stick_delta(event, epsilon, neighboring_relation=SPECIAL).upper
+
+
+def test_many_samples_of_fixed_size_cover_the_zeroed_record():
+    """1000 records, all others at −1: steps of N(−10 + 2B, 1) against N(−10 + B, 1), B a coin of 1/100.
+
+    The steps above a threshold are counted, so that two binomial laws are compared: post-processing, never above
+    the truth.
+    """
+    event = FixedSizeSampledEvent(population_size=1000, sample_size=10, event=GaussianEvent(noise_multiplier=1.0))
+    accountant = ac.PldAccountant(neighboring_relation=SPECIAL)
+    accountant.compose(event, 100)
+    epsilon, counts = 0.768, np.arange(101)
+
+    def law(shift, threshold):
+        return stats.binom.pmf(counts, 100, 0.99 * stats.norm.sf(threshold) + 0.01 * stats.norm.sf(threshold - shift))
+
+    truth = max(
+        np.maximum(law(2.0, edge) - math.exp(epsilon) * law(1.0, edge), 0.0).sum() for edge in np.arange(1.0, 5.0, 0.1)
+    )
+
+    assert truth > 0.01
+    assert truth <= accountant.delta(epsilon)
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,9 @@ def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs |
     Poisson, replace one          (1−q)N(0) + qN(½) against (1−q)N(0) + qN(−½) for Gaussian noise, where the two records
                                   contribute opposite vectors (the same theorem); for other noise the bound of fixed
                                   size, see `_poisson_replaced`
-    fixed size, replacement       δ′(ε) = q·δ(ln(1 + (e^ε − 1)/q)) (Balle, Barthe, Gaboardi, "Privacy amplification by
+    fixed size, replace one       δ′(ε) = q·δ(ln(1 + (e^ε − 1)/q)) (Balle, Barthe, Gaboardi, "Privacy amplification by
                                   subsampling", NeurIPS 2018, Theorem 9), as a bound
+    fixed size, special           the same at twice the sensitivity, see `_fixed_size`, as a bound
     fixed size, add or remove     the Poisson pair at twice the sensitivity, see `_fixed_size`, as a bound
     truncated Poisson             one of these two, by a coin that everybody sees; see `truncated_poisson`
     ============================  =====================================================================================
@@ -182,6 +183,12 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
     To add or remove a record of which the sample has a share q: the sample without it is, with probability q, one in
     which it takes the place of another. Given the others, (1−q)μ₀ + qμ stands against μ₀, with μ and μ₀ two
     contributions apart, and hockey sticks are jointly convex. With the share of the *smaller* dataset q is too large.
+
+    To replace a record by the null one, which is sampled like any other: (1−q)μ₀ + qμ stands against (1−q)μ₀ + qμ′
+    with μ for a sample that has the record, μ′ for one that has the null record in its place, and μ₀ for one that has
+    neither. μ and μ′ are one contribution apart, but μ and μ₀ are two: a sample without the record has another one in
+    its place. With β = e^ε/e^ε′, ε′ = ln(1 + (e^ε − 1)/q), the curve is q·δ(μ, (1−β)μ₀ + βμ′) at ε′, at most q times
+    the *larger* of those of (μ, μ₀) and (μ, μ′) (Balle, Barthe, Gaboardi 2018, Theorem 2): two contributions count.
     """
     share = Fraction(event.sample_size, event.population_size)
     q = min(_validate.rounded(share, "up"), 1.0)
@@ -196,7 +203,7 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
             return "a sample of fixed size of it is accounted under REPLACE_ONE"
         found = pairs_of(inner, relation)
         return found if isinstance(found, str) else _symmetric(("fixed_size", q, found.remove), is_exact=False)
-    base = noise(inner)
+    base = noise(inner, 1 if relation is NeighboringRelation.REPLACE_ONE else 2)
     return base if isinstance(base, str) else _symmetric(("fixed_size", q, base), is_exact=False)
 
 
