@@ -137,7 +137,8 @@ class GridSum:
         InvalidParameter, InvalidType
             Before anything is drawn.
         FerroError
-            If the sum was released before.
+            If the sum was released before; or in a forked child of the process that made it, for both could release
+            it: `ClippedSum.state` and `ClippedSum.from_state` hand it over on purpose.
         TicketError
             If `ticket` was used or cancelled before.
         InvalidArray

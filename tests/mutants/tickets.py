@@ -70,7 +70,7 @@ MUTANTS = [
     (
         "a ticket is armed before its sum is looked at",
         BINDING + "clip.rs",
-        "        py.detach(|| self.lock().check(noise_multiplier, out.len()))?;\n",
+        "        py.detach(|| self.lock()?.check(noise_multiplier, out.len()))?;\n",
         "",
         "ticketed",
     ),

@@ -5,6 +5,7 @@
 //! - [`error`] and [`params`]: the one error, and values that are checked once and trusted from then on.
 //! - [`isa`]: which instruction sets this CPU has; [`blocks`]: fixed blocks of a buffer, shared among scoped threads.
 //! - [`math`]: the floating-point environment, 128-bit fixed point, big integers with directed rounding.
+//! - [`fork`]: which process of a family of forks this is, without asking for its id; `wiped`: memory that no child inherits.
 //! - [`random`]: a keystream of AES-256 in counter mode, addressed by (stream, word), keyed afresh for every call.
 //! - [`sample`]: Gaussian and Laplace noise, rounded *exactly* to a grid.
 //! - [`discrete`]: discrete Gaussian and Laplace noise over the integers.
@@ -21,6 +22,7 @@ pub mod blocks;
 pub mod clip;
 pub mod discrete;
 pub mod error;
+pub mod fork;
 pub mod isa;
 pub mod math;
 pub mod params;
@@ -28,6 +30,7 @@ pub mod random;
 pub mod respond;
 pub mod sample;
 pub mod select;
+mod wiped;
 
 pub use error::Error;
 pub use isa::Isa;

@@ -1,10 +1,11 @@
 //! Clipping and sums; see `ferrodp.clipping`.
 
 use core::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, clip_one, clip_rows, divide};
+use ferrodp_core::fork;
 use ferrodp_core::sample::{self, Noise};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
@@ -64,16 +65,38 @@ impl State {
 
 /// The integers behind `ferrodp.GridSum` and `ferrodp.ClippedSum`.
 #[pyclass(frozen, name = "GridSum", module = "ferrodp._native")]
-struct PyGridSum(Mutex<State>);
+struct PyGridSum {
+    state: Mutex<State>,
+    /// Of the process that may release it.
+    generation: u64,
+}
 
 impl PyGridSum {
     fn wrap(sum: GridSum) -> Self {
-        Self(Mutex::new(State { sum, released: false }))
+        Self { state: Mutex::new(State { sum, released: false }), generation: fork::generation() }
+    }
+
+    /// Whether this process made the sum, and did not inherit a copy of it.
+    fn is_own(&self) -> bool {
+        self.generation == fork::generation()
     }
 
     /// Locks the state. A panic under the lock has marked the sum as unusable already.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    ///
+    /// # Errors
+    /// In a forked child, if another thread held the lock at the fork: it is not there to open it again, and what it was
+    /// doing is half done.
+    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+        if self.is_own() {
+            return Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        match self.state.try_lock() {
+            Ok(state) => Ok(state),
+            Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::state("this sum was in use by another thread when the process was forked; start a new one"))
+            }
+        }
     }
 
     fn add_rows<T: Element>(
@@ -84,7 +107,7 @@ impl PyGridSum {
     ) -> Result<()> {
         let isa = isa::active()?;
         let threads = threads_or_default(threads, rows.width().saturating_mul(rows.count()));
-        py.detach(|| Ok(self.lock().open()?.add(isa, rows, threads)?))
+        py.detach(|| Ok(self.lock()?.open()?.add(isa, rows, threads)?))
     }
 
     fn release_to<T: Element + sample::Element>(
@@ -98,11 +121,17 @@ impl PyGridSum {
     ) -> Result<()> {
         let isa = isa::active()?;
         let threads = threads.unwrap_or_else(|| default_threads(out.len()));
-        py.detach(|| self.lock().check(noise_multiplier, out.len()))?;
+        if !self.is_own() {
+            return Err(Error::state(
+                "a sum cannot be released in a forked child: its parent could release it as well; if the parent will not, \
+                 pass its state() to from_state here",
+            ));
+        }
+        py.detach(|| self.lock()?.check(noise_multiplier, out.len()))?;
         // A ticket's Python code runs here, so not under the lock; another thread may release the sum meanwhile.
         let key = key.draw(py)?;
         py.detach(|| {
-            let mut state = self.lock();
+            let mut state = self.lock()?;
             let noise = state.check(noise_multiplier, out.len())?;
             state.released = true;
             state.sum.release(isa, &key, &noise, out, threads)?;
@@ -144,7 +173,7 @@ impl PyGridSum {
         threads: Option<NonZeroUsize>,
     ) -> Result<()> {
         if count == 0 {
-            return py.detach(|| self.lock().open().map(drop));
+            return py.detach(|| self.lock()?.open().map(drop));
         }
         match Floats::new(&leaves)? {
             Floats::Single(leaves) => self.add_rows(py, &rows(&leaves, count)?, threads),
@@ -162,11 +191,11 @@ impl PyGridSum {
             // Always the same one first, whichever side the call is made from: two threads cannot block each other.
             let (mut mine, mut theirs);
             if core::ptr::from_ref(self) < core::ptr::from_ref(other) {
-                mine = self.lock();
-                theirs = other.lock();
+                mine = self.lock()?;
+                theirs = other.lock()?;
             } else {
-                theirs = other.lock();
-                mine = self.lock();
+                theirs = other.lock()?;
+                mine = self.lock()?;
             }
             Ok(mine.open()?.merge(theirs.open()?)?)
         })
@@ -174,27 +203,27 @@ impl PyGridSum {
 
     /// How many rows were added.
     #[getter]
-    fn count(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.lock().sum.count())
+    fn count(&self, py: Python<'_>) -> Result<u64> {
+        py.detach(|| Ok(self.lock()?.sum.count()))
     }
 
     /// The exponent of the grid.
     #[getter]
-    fn granularity_exponent(&self, py: Python<'_>) -> i32 {
-        py.detach(|| self.lock().sum.clip().granularity().exponent())
+    fn granularity_exponent(&self, py: Python<'_>) -> Result<i32> {
+        py.detach(|| Ok(self.lock()?.sum.clip().granularity().exponent()))
     }
 
     /// Whether noise was drawn for it.
     #[getter]
-    fn released(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.lock().released)
+    fn released(&self, py: Python<'_>) -> Result<bool> {
+        py.detach(|| Ok(self.lock()?.released))
     }
 
     /// Returns the number of rows and a copy of the integers, both of one moment.
     #[pyo3(signature = (/))]
     fn snapshot<'py>(&self, py: Python<'py>) -> Result<(u64, Bound<'py, PyArray1<i64>>)> {
         let (count, integers) = py.detach(|| {
-            let state = self.lock();
+            let state = self.lock()?;
             let integers = state.sum.integers()?;
             let mut copy = Vec::new();
             copy.try_reserve_exact(integers.len())?;

@@ -9,6 +9,7 @@ mod bit_generator;
 mod clip;
 mod discrete;
 mod error;
+mod fork;
 mod isa;
 mod noise;
 mod permit;
@@ -32,6 +33,7 @@ mod _native {
         bit_generator::register(module)?;
         clip::register(module)?;
         discrete::register(module)?;
+        fork::register(module)?;
         noise::register(module)?;
         permit::register(module)?;
         respond::register(module)?;

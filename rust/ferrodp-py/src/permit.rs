@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use ferrodp_core::fork;
 use ferrodp_core::random::Key;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -14,11 +15,12 @@ const ASKED: u8 = 1;
 const ARMED: u8 = 2;
 
 /// The right of one release to draw. `arm` is called before its first random bit, once; whatever the release draws after
-/// that passes. If `arm` raises, or while it still runs, nothing is drawn.
+/// that passes, in this process. If `arm` raises, or while it still runs, nothing is drawn.
 #[pyclass(frozen, module = "ferrodp._native")]
 pub(crate) struct Permit {
     arm: Py<PyAny>,
     state: AtomicU8,
+    generation: u64,
 }
 
 #[pymethods]
@@ -26,13 +28,18 @@ impl Permit {
     #[new]
     #[pyo3(signature = (arm, /))]
     fn new(arm: Py<PyAny>) -> Self {
-        Self { arm, state: AtomicU8::new(FRESH) }
+        Self { arm, state: AtomicU8::new(FRESH), generation: fork::generation() }
     }
 }
 
 impl Permit {
     /// Returns if the release may draw. Runs Python code: never call it with a lock held.
     fn arm(&self, py: Python<'_>) -> Result<()> {
+        if self.generation != fork::generation() {
+            return Err(Error::ticket(
+                "this release belongs to the parent of this forked process; begin another one here",
+            ));
+        }
         // Only one caller gets past this line and only once, so a permit whose `arm` failed stays unusable.
         match self.state.compare_exchange(FRESH, ASKED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {

@@ -1,5 +1,6 @@
 //! Choosing one of many candidates; see `ferrodp.mechanisms.selection`.
 
+use ferrodp_core::fork;
 use ferrodp_core::select::{Noise, NoisyThreshold, Rate, choose};
 use numpy::{PyArrayDyn, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -42,7 +43,7 @@ fn choose_candidate(
 #[pyclass(frozen, module = "ferrodp._native", name = "NoisyThreshold")]
 struct Threshold {
     noisy: NoisyThreshold,
-    process: u32,
+    generation: u64,
 }
 
 #[pymethods]
@@ -53,13 +54,13 @@ impl Threshold {
         NoisyThreshold::check(threshold, threshold_scale, query_scale)?;
         let (isa, key) = (isa::active()?, key.draw(py)?);
         let noisy = NoisyThreshold::new(threshold, threshold_scale, query_scale, isa, &key)?;
-        Ok(Self { noisy, process: std::process::id() })
+        Ok(Self { noisy, generation: fork::generation() })
     }
 
     /// Whether this is the process that made the object, not a child that inherited a copy of it.
     #[getter]
     fn is_own(&self) -> bool {
-        self.process == std::process::id()
+        self.generation == fork::generation()
     }
 
     /// Whether `value` plus noise of its own is at or above the noisy threshold.

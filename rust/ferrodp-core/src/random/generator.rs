@@ -16,6 +16,7 @@ use zeroize::Zeroize;
 use super::{Key, Keystream};
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::wiped;
 
 /// Bytes drawn at once, the next key included.
 const BUFFER: usize = 2048;
@@ -29,11 +30,14 @@ struct State {
     buffer: [u8; BUFFER],
 }
 
+// SAFETY: integers and arrays of integers.
+unsafe impl wiped::Zeros for State {}
+
 /// A stateful source of random words.
 pub struct Generator {
     isa: Isa,
     /// `None` where memory cannot be wiped on fork.
-    memory: Option<wiped::Memory>,
+    memory: Option<wiped::Memory<State>>,
 }
 
 impl Generator {
@@ -51,7 +55,7 @@ impl Generator {
         let Some(memory) = &mut self.memory else {
             return Ok(getrandom::u64()?);
         };
-        let state = memory.state();
+        let state = memory.value();
         if state.left == 0 {
             refill(self.isa, state)?;
         }
@@ -80,75 +84,6 @@ fn refill(isa: Isa, state: &mut State) -> Result<(), Error> {
     Ok(())
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-mod wiped {
-    use core::ptr::NonNull;
-
-    use zeroize::Zeroize;
-
-    use super::State;
-
-    /// Pages that are zeros in every child.
-    pub(super) struct Memory(NonNull<State>);
-
-    // SAFETY: the pages belong to this value alone, like a box.
-    unsafe impl Send for Memory {}
-
-    impl Memory {
-        /// Returns zeroed pages, or `None` if the kernel cannot wipe them (Linux before 4.14) or has none to give.
-        pub(super) fn new() -> Option<Self> {
-            let (length, protection) = (size_of::<State>(), libc::PROT_READ | libc::PROT_WRITE);
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            // SAFETY: asks for fresh pages anywhere; no existing memory is touched.
-            let pages = unsafe { libc::mmap(core::ptr::null_mut(), length, protection, flags, -1, 0) };
-            if pages == libc::MAP_FAILED {
-                return None;
-            }
-            let memory = Self(NonNull::new(pages.cast())?);
-            // SAFETY: advises about pages that were just mapped. `memory` unmaps them if the answer is no.
-            let advised = unsafe { libc::madvise(pages, length, libc::MADV_WIPEONFORK) };
-            // Keep the key out of core dumps where possible; not having it wiped is what matters.
-            // SAFETY: as above.
-            let _ = unsafe { libc::madvise(pages, length, libc::MADV_DONTDUMP) };
-            (advised == 0).then_some(memory)
-        }
-
-        /// The state: the parent's own, or zeros in a child.
-        pub(super) fn state(&mut self) -> &mut State {
-            // SAFETY: the pages are mapped, aligned and exclusively borrowed; zeros and written states are both valid.
-            unsafe { self.0.as_mut() }
-        }
-    }
-
-    impl Drop for Memory {
-        fn drop(&mut self) {
-            let state = self.state();
-            state.key.zeroize();
-            state.buffer.zeroize();
-            // SAFETY: unmaps what `new` mapped, which nobody can use any more.
-            unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<State>()) };
-        }
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-mod wiped {
-    use super::State;
-
-    /// Not to be had on this system.
-    pub(super) enum Memory {}
-
-    impl Memory {
-        pub(super) fn new() -> Option<Self> {
-            None
-        }
-
-        pub(super) fn state(&mut self) -> &mut State {
-            match *self {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,7 +105,7 @@ mod tests {
         let words: Vec<_> = (0..10).map(|_| generator.next_u64().expect("entropy")).collect();
         let Some(memory) = &mut generator.memory else { return };
 
-        let state = memory.state();
+        let state = memory.value();
 
         assert!(state.buffer[..32 + 80].iter().all(|byte| *byte == 0));
         assert!(words.iter().all(|word| *word != 0));
