@@ -135,9 +135,9 @@ MUTANTS = [
     ),
     (
         "a lowered cap loses the orders without budget",
-        MEASURES,
-        "            return dataclasses.replace(found, orders=orders)",
-        "            return found",
+        BUDGET + "ledger.py",
+        "            terms = dataclasses.replace(terms, orders=old.orders)\n",
+        "",
         "ledger",
     ),
     (

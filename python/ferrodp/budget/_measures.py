@@ -7,7 +7,6 @@ a hundred add up without any rounding: ten times 0.1 is 1, three times 1/3 too.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import operator
@@ -72,18 +71,26 @@ class Terms:
 
     @staticmethod
     def from_dict(plain: Mapping[str, Any]) -> Terms:
-        """Return what `to_dict` wrote down."""
+        """Return what `to_dict` wrote down.
+
+        Its numbers are checked, and no filter is made of them: that calibrates, which takes milliseconds a scope. Who
+        prices or caps by these terms makes it, and a budget that no filter can keep is refused there.
+        """
         try:
-            relation = NeighboringRelation(plain["neighboring_relation"])
-            found = checked_terms(
-                measure=plain["measure"],
-                epsilon=_validate.ratio_of_text("epsilon", plain["epsilon"]),
-                delta=_validate.ratio_of_text("delta", plain["delta"]),
-                neighboring_relation=relation,
-                orders=tuple(plain["orders"]) if "orders" in plain else None,
+            measure, is_pure = plain["measure"], plain["measure"] == "pure"
+            given = {name: _validate.ratio_of_text(name, plain[name]) for name in ("epsilon", "delta")}
+            epsilon = _validate.non_negative("epsilon", given["epsilon"], toward="down")
+            delta = _validate.delta(given["delta"], zero=is_pure)
+            orders = tuple(plain["orders"]) if "orders" in plain else ()
+            if measure not in UNITS or bool(orders) is not (measure == "rdp") or not _are_orders(orders):
+                raise ValueError
+            return Terms(
+                measure=measure,
+                epsilon=_validate.short_ratio(given["epsilon"], epsilon) if is_pure else epsilon,
+                delta=_validate.short_ratio(given["delta"], delta) if is_pure else delta,
+                neighboring_relation=NeighboringRelation(plain["neighboring_relation"]),
+                orders=orders,
             )
-            orders = tuple(plain["orders"]) if "orders" in plain else found.orders
-            return dataclasses.replace(found, orders=orders)  # also those that have no budget now
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError("the ledger holds a scope that no version of this program wrote") from error
 
@@ -166,6 +173,13 @@ class Terms:
 @functools.lru_cache(maxsize=1024)
 def _terms(text: object) -> Terms:
     return Terms.from_dict(_records.loaded(text))
+
+
+def _are_orders(orders: tuple[object, ...]) -> bool:
+    """Whether these are orders that differ, as a filter keeps them: also those that have no budget now."""
+    return len(set(orders)) == len(orders) and all(
+        isinstance(order, float) and 1.0 < order < math.inf for order in orders
+    )
 
 
 def _plain(value: float | Fraction) -> float | str:
