@@ -77,7 +77,7 @@ def refuse_forgetful(answer: tuple[Any, ...], name: str) -> None:
         raise LedgerError(f"{name} is read-only: default_transaction_read_only is on; nothing was charged")
 
 
-def inspect(connection: Any, name: str, *, create: bool, milliseconds: int) -> str:
+def inspect(connection: Any, name: str, *, create: bool, milliseconds: int, read_only: bool = False) -> str:
     """Return the identity of the ledger in a database, which is made if there is none and `create` is true.
 
     Nothing is repaired: a schema of this name that is not all of a ledger of this format is refused and left as it is.
@@ -86,9 +86,10 @@ def inspect(connection: Any, name: str, *, create: bool, milliseconds: int) -> s
         raise LedgerError(f"{name} needs PostgreSQL 13 or later")
     if connection.execute("SHOW server_encoding").fetchone() != ("UTF8",):
         raise LedgerError(f"{name} needs a database with encoding UTF8")
-    connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+    connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED{' READ ONLY' if read_only else ''}")
     connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
-    refuse_forgetful(connection.execute(DURABILITY).fetchone(), name)
+    if not read_only:
+        refuse_forgetful(connection.execute(DURABILITY).fetchone(), name)
     if not _count(connection, _THERE):
         if not create:
             raise LedgerError(f"{name} does not exist")

@@ -80,6 +80,7 @@ class PrivacyLedger(Questions):
         *,
         create: bool = True,
         verify: bool = True,
+        read_only: bool = False,
         witness: Head | str | None = None,
         timeout: float = 60.0,
         allow_network_file_system: bool = False,
@@ -95,6 +96,9 @@ class PrivacyLedger(Questions):
             Whether to begin a ledger where there is none. A file that is there but is no ledger is never touched.
         verify : bool
             Whether to check the whole log first, and all tables against it: some microseconds a record.
+        read_only : bool
+            Whether everything that would write shall be refused, as for a dashboard. Then a replica of a server will
+            do, or a role that may only read. Implies ``create=False``.
         witness : Head or str, optional
             A `head` that was kept elsewhere: a ledger that does not contain it is refused, as it was put back to an
             earlier state, or is another one. Implies ``create=False``.
@@ -111,15 +115,16 @@ class PrivacyLedger(Questions):
             If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
         """
         expected = None if witness is None else Head.parse(witness)
-        for name, value in (("create", create), ("verify", verify)):
+        for name, value in (("create", create), ("verify", verify), ("read_only", read_only)):
             if not isinstance(value, bool):
                 raise InvalidType(f"{name} must be True or False, got {type(value).__name__}")
         seconds = _validate.positive("timeout", timeout)
+        create = create and expected is None and not read_only
         store: Store
         if isinstance(where, str) and where.startswith(SCHEMES):
             from ferrodp.budget.postgres import PostgresStore
 
-            store = PostgresStore(where, create=create and expected is None, timeout=seconds)
+            store = PostgresStore(where, create=create, timeout=seconds, read_only=read_only)
         elif _LIKE_A_URL.match(str(where)):  # not shown: it may hold a password
             raise InvalidParameter("where must be a file, or a str that begins with postgresql://")
         else:
@@ -127,8 +132,9 @@ class PrivacyLedger(Questions):
 
             store = SqliteStore(
                 where,
-                create=create and expected is None,
+                create=create,
                 timeout=seconds,
+                read_only=read_only,
                 allow_network_file_system=allow_network_file_system,
             )
         ledger = cls(store)

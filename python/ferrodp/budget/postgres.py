@@ -71,13 +71,16 @@ class PostgresStore(Store):
         Whether to make the schema where there is none.
     timeout : float
         For how many seconds to wait for other writers, and for a server that went away while this was open.
+    read_only : bool
+        Whether nothing shall be written: then a replica, or a read-only server, will do.
     """
 
-    def __init__(self, address: str, *, create: bool, timeout: float) -> None:
+    def __init__(self, address: str, *, create: bool, timeout: float, read_only: bool = False) -> None:
         self._driver = driver()
         self._address = Address(address, timeout=timeout)
         self._timeout = timeout
         self._milliseconds = min(int(timeout * 1000) + 1, 2**31 - 1)
+        self._read_only = read_only
         self._dead: str | None = None
         self._identity: str | None = None
         self._seen: Head | None = None
@@ -94,6 +97,8 @@ class PostgresStore(Store):
     def writing(self) -> Iterator[Transaction]:
         """Open the one writing transaction; see `Store`."""
         self._check_alive()
+        if self._read_only:
+            raise LedgerError(f"{self.name} was opened read-only; nothing was charged")
         with self._harmless():
             begun = self._begin(self._begin_writing)
             transaction = Transaction(self, begun.head)
@@ -246,7 +251,9 @@ class PostgresStore(Store):
 
     def _meet(self, connection: Any, create: bool) -> None:
         try:
-            found = _postgres_schema.inspect(connection, self.name, create=create, milliseconds=self._milliseconds)
+            found = _postgres_schema.inspect(
+                connection, self.name, create=create, milliseconds=self._milliseconds, read_only=self._read_only
+            )
         except self._driver.Error as error:
             text, _ = _postgres_errors.meaning(error, lost=bool(connection.closed))
             raise LedgerError(f"{self.name} {text}") from error

@@ -43,12 +43,21 @@ class SqliteStore(Store):
         The file. If there is none it is made, whole or not at all, unless `create` is false.
     timeout : float
         For how many seconds to wait for other writers.
+    read_only : bool
+        Whether nothing shall be written.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, create: bool, timeout: float, allow_network_file_system: bool = False
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool,
+        timeout: float,
+        read_only: bool = False,
+        allow_network_file_system: bool = False,
     ) -> None:
         self._path = _file.checked_path(path)
+        self._read_only = read_only
         self._dead: str | None = None
         self._timeout = timeout
         self._lock = threading.RLock()
@@ -84,6 +93,8 @@ class SqliteStore(Store):
 
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open the one writing transaction; see `Store`."""
+        if self._read_only:
+            raise LedgerError(f"{self.name} was opened read-only; nothing was charged")
         return self._transaction("BEGIN IMMEDIATE")
 
     def reading(self) -> contextlib.AbstractContextManager[Transaction]:
