@@ -191,7 +191,7 @@ def test_of_many_threads_one_wins():
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["drawn"] * 3 + ["refused"] * 9
-    assert book.calls == ["arm"]
+    assert (book.calls, book.asked) == (["arm"], 2)
 
 
 def test_while_one_thread_arms_another_waits_and_is_refused():

@@ -18,7 +18,7 @@ from typing import NoReturn, Protocol, Self
 from ferrodp import _native
 from ferrodp._payment import covers, releases
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
-from ferrodp.errors import InvalidParameter, InvalidType, TicketError
+from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, TicketError
 from ferrodp.random import NoiseSource, source_or_default
 
 __all__ = ["Bookkeeper", "Ticket", "TicketState"]
@@ -37,7 +37,13 @@ class Bookkeeper(Protocol):
     """Who keeps the record of a ticket. Called with the ticket's lock held: it may read the ticket, not use it."""
 
     def arm(self, ticket: Ticket) -> None:
-        """Record that random bits are about to be drawn, durably; `TicketError` if the ticket is not held."""
+        """Record that random bits are about to be drawn, durably; `TicketError` if the ticket is not held.
+
+        `BudgetExceeded` means that nothing was recorded, and the ticket is still held.
+        """
+
+    def proceed(self, ticket: Ticket) -> None:
+        """Return if another release of an armed ticket may begin; `BudgetExceeded` if a scope of it is frozen."""
 
     def cancel(self, ticket: Ticket) -> None:
         """Record that the ticket will never be used, and give its cost back."""
@@ -174,6 +180,8 @@ class Ticket:
         ------
         TicketError
             If the ticket was used, in part or as a whole, or cancelled, or in a forked child.
+        BudgetExceeded
+            If a scope that it was charged to is frozen: the ticket is still held.
         """
         self._arm(None)
 
@@ -190,6 +198,17 @@ class Ticket:
             if self._state is not TicketState.HELD:
                 self._refuse()
             self._cancel()
+
+    def check_running(self) -> None:
+        """Return if what the ticket pays for may go on: a run of many answers asks before each of them.
+
+        Raises
+        ------
+        BudgetExceeded
+            If a scope that the ticket was charged to is frozen.
+        """
+        if self._book is not None:
+            self._book.proceed(self)
 
     def close(self) -> None:
         """Say that nothing more will be released with this ticket: cancel it if it is held, else it is spent."""
@@ -218,13 +237,22 @@ class Ticket:
             if self._state is TicketState.HELD:
                 self._state = TicketState.SPENT  # if the record fails or is interrupted, nobody may try again
                 if self._book is not None:
-                    self._book.arm(self)
+                    self._arm_in(self._book)
                 self._began_here = True
+            elif self._book is not None:
+                self._book.proceed(self)
             if part is None:
                 left.update(dict.fromkeys(left, 0))
             else:
                 left[part] -= 1
             self._state = TicketState.ARMED
+
+    def _arm_in(self, book: Bookkeeper) -> None:
+        try:
+            book.arm(self)
+        except BudgetExceeded:  # frozen: for certain nothing was recorded
+            self._state = TicketState.HELD
+            raise
 
     def _counted(self) -> dict[PrivacyEvent, int]:
         """Return which releases are left, and how many of each. Only with the lock held: else two threads count."""

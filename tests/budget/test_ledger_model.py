@@ -186,10 +186,11 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(which=INDEX, draws=st.integers(0, 12))
     def draw_and_close(self, which, draws):
         lease, paid, _ = self.leases.pop(which % len(self.leases))
+        drawn = 0
         for _ in range(min(draws, paid.count)):
-            lease.draw().arm()
+            drawn += self.agree(lambda: (lease.draw().arm(),), lambda: (self.model.check_running(paid),)) is not None
         lease.close()
-        self.model.end_lease(paid, max(0, paid.count - draws))
+        self.model.end_lease(paid, paid.count - drawn)
 
     @rule(index=INDEX, name=st.sampled_from(SCOPES), cap=CAPS, more=st.booleans())
     def change_cap(self, index, name, cap, more):

@@ -319,6 +319,9 @@ class FakeLedger:
     def arm(self, ticket):
         pass
 
+    def proceed(self, ticket):
+        pass
+
     def cancel(self, ticket):
         self.allowed += 1
         self.cancelled += 1

@@ -11,6 +11,7 @@ LIBRARY = "rust/ferrodp-sqlite/src/"
 STORE = BUDGET + "_store.py"
 
 KILLERS = {
+    "freeze": "pytest tests/budget/test_freeze.py",
     "ledger model": "pytest tests/budget/test_ledger_model.py",
     "ledger": "pytest tests/budget/test_ledger.py",
     "ledger crashes": "pytest tests/budget/test_crashes.py tests/budget/test_kills.py",
@@ -30,8 +31,8 @@ MUTANTS = [
     (
         "a charge is written after the release",
         "python/ferrodp/tickets.py",
-        "                    self._book.arm(self)\n",
-        "                    threading.Timer(0.2, self._book.arm, (self,)).start()\n",
+        "            book.arm(self)\n",
+        "            threading.Timer(0.2, book.arm, (self,)).start()\n",
         "ledger crashes",
     ),
     (
@@ -122,9 +123,44 @@ MUTANTS = [
     (
         "tickets are armed in a frozen scope",
         BOOK,
-        "        if existing(transaction, name).frozen:\n",
-        "        if existing(transaction, name) is None:\n",
+        "    refuse_frozen(transaction, row.charges)\n",
+        "",
         "ledger",
+    ),
+    (
+        "a scope around, made later, freezes nothing",
+        BOOK,
+        "        for each in (*_names.ancestors(name), name):\n",
+        "        for each in (name,):\n",
+        "freeze",
+    ),
+    (
+        "the rest of a composed ticket asks nobody",
+        "python/ferrodp/tickets.py",
+        "            elif self._book is not None:\n                self._book.proceed(self)\n",
+        "",
+        "freeze",
+    ),
+    (
+        "a drawn ticket asks nobody",
+        BUDGET + "lease.py",
+        "    def arm(self, ticket: Ticket) -> None:\n        self.check()\n",
+        "    def arm(self, ticket: Ticket) -> None:\n        pass\n",
+        "freeze",
+    ),
+    (
+        "a look counts from its end",
+        BUDGET + "_sight.py",
+        "        self._began = began\n",
+        "        self._began = time.monotonic()\n",
+        "freeze",
+    ),
+    (
+        "a run of many answers asks nobody",
+        "python/ferrodp/mechanisms/sparse_vector.py",
+        "            self._ticket.check_running()\n",
+        "            pass\n",
+        "freeze",
     ),
     (
         "a lease gives back one more than was left",

@@ -66,9 +66,13 @@ class LedgerModel:
     def arm(self, paid):
         if paid.state != "held":
             raise Refused("ticket")
-        if any(self.scopes[name].frozen for name in paid.scopes):
-            raise Refused("budget")
+        self.check_running(paid)
         paid.state = "armed"
+
+    def check_running(self, paid):
+        """Nothing begins while a scope is frozen that it was charged to, or that lies around one by now."""
+        if any(self.scopes[name].frozen for name in self.around(paid.what[0])):
+            raise Refused("budget")
 
     def cancel(self, paid):
         if paid.state != "held":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
@@ -140,11 +140,18 @@ def arm(transaction: Transaction, identity: str) -> None:
     row = _ticket(transaction, identity)
     if row.state is not TicketState.HELD:
         raise TicketError(f"ticket {identity} is {row.state.value}; its cost is spent, whoever armed it")
-    for name in row.charges:
-        if existing(transaction, name).frozen:
-            raise BudgetExceeded(f"scope {name!r} is frozen: nothing may be released")
+    refuse_frozen(transaction, row.charges)
     transaction.record("arm", ticket=identity)
     transaction.put_ticket(row._replace(state=TicketState.ARMED))
+
+
+def refuse_frozen(transaction: Transaction, names: Iterable[str]) -> None:
+    """Raise if one of these scopes is frozen, or one that they lie in, also if that was made later than the charge."""
+    for name in names:
+        for each in (*_names.ancestors(name), name):
+            row = transaction.scope(each)
+            if row is not None and row.frozen:
+                raise BudgetExceeded(f"scope {each!r} is frozen: nothing may be released")
 
 
 def finish(transaction: Transaction, identity: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Self, TypeVar
@@ -12,6 +13,7 @@ from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.accounting.events.base import check_event
 from ferrodp.budget import _book, _names
 from ferrodp.budget._commit import GroupCommit
+from ferrodp.budget._sight import Sight
 from ferrodp.budget._store import Store, Transaction
 from ferrodp.errors import LedgerError
 from ferrodp.random import refuse_copy
@@ -29,6 +31,7 @@ class Handle:
         self._finished: list[str] = []
         self._warm: set[tuple[Any, ...]] = set()
         self._relations: dict[str, NeighboringRelation] = {}
+        self._sights: dict[tuple[str, ...], Sight] = {}
 
     def close(self) -> None:
         """Write down which releases are done, and give the connection back. Held tickets stay reserved."""
@@ -92,6 +95,19 @@ class Handle:
                 self._warm.clear()
             self._warm.add(mark)
         return names, planned
+
+    def _sight(self, names: tuple[str, ...]) -> Sight:
+        """Return what is known of these scopes being frozen."""
+        found = self._sights.get(names)
+        if found is None:
+            if len(self._sights) >= 4096:
+                self._sights.clear()
+            found = self._sights.setdefault(names, Sight(functools.partial(self._refuse_frozen, names)))
+        return found
+
+    def _refuse_frozen(self, names: tuple[str, ...]) -> None:
+        with self._read() as transaction:
+            _book.refuse_frozen(transaction, names)
 
     def _relation(self, names: tuple[str, ...]) -> NeighboringRelation:
         """Return the relation of a scope, which never changes."""

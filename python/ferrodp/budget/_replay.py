@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 from typing import Any, NamedTuple, NoReturn
 
-from ferrodp.budget import _measures, _records
+from ferrodp.budget import _measures, _names, _records
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget._records import Head
 from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_plain, event_from_plain, state_of
@@ -59,6 +59,7 @@ class Replay:
         self._keys: set[str] = set()
         self._prices: dict[bytes, tuple[str, str, Charges]] = {}
         self._charges_of: dict[str, Charges] = {}
+        self._around: dict[str, set[str]] = {}
 
     def read(self, sequence: object, text: object, digest: object) -> None:
         """Take the next record."""
@@ -121,7 +122,8 @@ class Replay:
     def _move(self, kind: str, row: _Row) -> None:
         self._require(row.state == _FROM[kind], f"has a ticket {kind} that is {row.state}")
         if kind == "arm":
-            frozen = any(self._scopes[name].frozen for name in self._charges_of[row.charges])
+            around = self._around[row.charges]
+            frozen = any(self._scopes[name].frozen for name in around if name in self._scopes)
             self._require(not frozen, "arms in a frozen scope")
         if kind == "cancel":
             self._refund(row, row.times)
@@ -151,6 +153,7 @@ class Replay:
                 self._refuse("charges less than nothing")
             known = self._prices[mark] = str(_records.plain(event)), str(_records.plain(charges)), costs
             self._charges_of[known[1]] = costs
+            self._around[known[1]] = {outer for name in costs for outer in (*_names.ancestors(name), name)}
         return known
 
     def _require(self, holds: bool, what: str) -> None:

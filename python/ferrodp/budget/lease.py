@@ -15,11 +15,36 @@ from ferrodp.tickets import Ticket
 __all__ = ["Lease"]
 
 
+class _Running:
+    """The book of a drawn ticket. It was armed with the lease, so all that is left to ask is whether it may begin."""
+
+    __slots__ = ("check",)
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self.check = check
+
+    def arm(self, ticket: Ticket) -> None:
+        self.check()
+
+    def proceed(self, ticket: Ticket) -> None:
+        self.check()
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Do nothing: a ticket that was drawn is spent."""
+
+    def finish(self, ticket: Ticket) -> None:
+        """Do nothing: the lease is finished as a whole."""
+
+
 class Lease:
     """So many releases of one event, charged when the lease was made. Made by `PrivacyLedger.lease`.
 
-    `draw` hands out tickets without any input or output: a training of a million steps costs two commits. All of it is
-    spent if the process ends; `close`, or the end of a `with` block, gives back what was not drawn.
+    `draw` hands out tickets without a commit: a training of a million steps costs two. All of it is spent if the
+    process ends; `close`, or the end of a `with` block, gives back what was not drawn.
+
+    While a scope that it was charged to is frozen, it hands out nothing, and tickets that it handed out let nothing
+    begin. It looks for that in the ledger, which has to stay open, at most every 0.05 seconds; see
+    `PrivacyLedger.freeze`.
 
     Attributes
     ----------
@@ -31,7 +56,7 @@ class Lease:
         What it was charged to.
     """
 
-    __slots__ = ("_end", "_left", "_lock", "_process", "_relation", "event", "id", "scopes")
+    __slots__ = ("_book", "_end", "_left", "_lock", "_process", "_relation", "event", "id", "scopes")
 
     def __init__(
         self,
@@ -42,11 +67,13 @@ class Lease:
         neighboring_relation: NeighboringRelation,
         count: int,
         end: Callable[[str, int], None],
+        check: Callable[[], None],
     ) -> None:
         self.id, self.event, self.scopes = id, event, scopes
         self._relation = neighboring_relation
         self._left = count
         self._end: Callable[[str, int], None] | None = end
+        self._book = _Running(check)
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -62,9 +89,14 @@ class Lease:
         ------
         TicketError
             If the lease is used up or closed, or in a forked child.
+        BudgetExceeded
+            If a scope that it was charged to is frozen. The lease goes on when it is thawed.
+        LedgerError
+            If nobody can tell, as the ledger was closed or is out of reach.
         """
         if self._process != os.getpid():
             self._refuse("belongs to the parent of this forked process")
+        self._book.check()
         if not self._take():
             self._refuse("is used up" if self._end is not None else "is closed")
         return self._drawn()
@@ -77,11 +109,21 @@ class Lease:
             return True
 
     def _drawn(self) -> Ticket:
-        return Ticket(self.event, id=self.id, key=None, scopes=self.scopes, neighboring_relation=self._relation)
+        return Ticket(
+            self.event,
+            id=self.id,
+            key=None,
+            scopes=self.scopes,
+            neighboring_relation=self._relation,
+            book=self._book,
+        )
 
     def __iter__(self) -> Iterator[Ticket]:
         """Draw until nothing is left."""
-        while self._process == os.getpid() and self._take():
+        while self._process == os.getpid() and self._left > 0:
+            self._book.check()
+            if not self._take():
+                return
             yield self._drawn()
 
     def close(self) -> None:

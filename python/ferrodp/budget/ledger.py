@@ -12,7 +12,7 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.filters import Measure
-from ferrodp.budget import _book, _measures, _names, _points
+from ferrodp.budget import _book, _measures, _names, _points, _sight
 from ferrodp.budget._postgres_address import SCHEMES
 from ferrodp.budget._questions import Questions
 from ferrodp.budget._records import Head
@@ -212,7 +212,13 @@ class PrivacyLedger(Questions):
         self._set_budget(name, epsilon, delta, reason, more=False)
 
     def freeze(self, name: str, *, reason: str) -> None:
-        """Refuse all charges to a scope, and the arming of tickets held already."""
+        """Refuse all charges to a scope, and every release that was paid for and has not begun.
+
+        When this returns, no release begins in this process, and none in another one later than 0.05 seconds from now:
+        neither with a ticket that is held, nor with the next part of a composed one, the next ticket of a lease, or the
+        next answer of a sparse vector run. That covers all that was charged to a scope within this one. A release that
+        drew its first random bit before goes on. Nothing is given back; `thaw` lets everything continue.
+        """
         self._set_frozen(name, True, reason)
 
     def thaw(self, name: str, *, reason: str) -> None:
@@ -293,6 +299,7 @@ class PrivacyLedger(Questions):
             neighboring_relation=self._relation(names),
             count=count,
             end=self._end_lease,
+            check=self._sight(names).check,
         )
 
     def cancel_ticket(self, ticket: str, *, reason: str) -> None:
@@ -340,6 +347,10 @@ class PrivacyLedger(Questions):
         _points.reached("before arming")
         self._run(lambda transaction: _book.arm(transaction, ticket.id), ticket=ticket.id)
         _points.reached("after arming")
+
+    def proceed(self, ticket: Ticket) -> None:
+        """Return if another release of an armed ticket may begin; see `freeze`. Called by the ticket."""
+        self._sight(ticket.scopes).check()
 
     def cancel(self, ticket: Ticket) -> None:
         """Give a held ticket back. Called by the ticket."""
@@ -390,7 +401,10 @@ class PrivacyLedger(Questions):
 
     def _set_frozen(self, name: str, frozen: bool, reason: str) -> None:
         name, reason = _names.scope(name, name="name"), _names.reason(reason)
-        self._run(lambda transaction: _book.set_frozen(transaction, name, frozen, reason))
+        try:
+            self._run(lambda transaction: _book.set_frozen(transaction, name, frozen, reason))
+        finally:
+            _sight.out_of_date()
 
     def _meet(self, witness: Head) -> None:
         with self._read() as transaction:

@@ -122,7 +122,8 @@ ACTIONS = {
     ),
     "freeze": Action(
         "refuse all charges to a scope",
-        "Refuse all charges to a scope, and the release of what is reserved already.",
+        "Refuse all charges to a scope, and the release of what is reserved or leased\n"
+        "already: 0.05 seconds after this command ends, nothing begins any more.",
         '  ferrodp ledger freeze budget.db --scope hospital --reason "incident 12"',
         _add_reason,
         _freezing("freeze"),

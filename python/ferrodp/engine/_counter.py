@@ -69,6 +69,9 @@ class RoundCounter:
         with self._lock:
             self._spent += 1
 
+    def proceed(self, ticket: Ticket) -> None:
+        """Return: nobody freezes a counter."""
+
     def cancel(self, ticket: Ticket) -> None:
         """Take a round back for which nothing was drawn."""
         with self._lock:

@@ -119,6 +119,7 @@ class SparseVector:
         "_source",
         "_threshold",
         "_threshold_scale",
+        "_ticket",
     )
 
     def __init__(
@@ -153,6 +154,7 @@ class SparseVector:
         self._threshold_scale, self._query_scale = scales
         self._source, self._remaining, self._lock = drawn_from, answers, threading.Lock()
         key = _release.source_of(self, drawn_from, ticket)._key()
+        self._ticket = ticket
         self._noisy: _native.NoisyThreshold | None = _native.NoisyThreshold(level, *scales, key)
         observer = OBSERVER.get()
         if observer is not None:
@@ -222,6 +224,8 @@ class SparseVector:
             If `value` is no such number: before anything is drawn.
         FerroError
             If the run is over, or in a forked child of the process that began it: before anything is drawn.
+        BudgetExceeded
+            If a scope that the run was charged to is frozen: before anything is drawn.
         EntropyError
             If the operating system gives no key; the run goes on.
 
@@ -244,6 +248,8 @@ class SparseVector:
             raise FerroError(
                 "a sparse vector run cannot go on in a forked child, where its noise would serve twice; begin a new run"
             )
+        if self._ticket is not None:
+            self._ticket.check_running()
         with self._lock:
             if self._remaining <= 0:  # another thread got the last one
                 self._refuse()
