@@ -131,6 +131,14 @@ def test_no_noise_is_no_protection(theirs):
     assert from_dp_accounting(theirs) == NonPrivateEvent()
 
 
+@pytest.mark.parametrize("theirs", [([0], [1.0]), ([0.0, 3.0], [1.0, 0.0])])
+def test_a_mixture_that_moves_nothing_tells_nothing_even_without_noise(theirs):
+    """The result is one number, whichever of the neighbors it is about."""
+    event = from_dp_accounting(dp.MixtureOfGaussiansDpEvent(0, *theirs))
+
+    assert event == ac.ComposedEvent(events=())
+
+
 def test_other_ways_to_say_nothing():
     for theirs in (dp.NoOpDpEvent(), dp.SingleEpochTreeAggregationDpEvent(1.0, []), dp.RandomizedResponseDpEvent(0, 1)):
         assert from_dp_accounting(theirs) == ac.ComposedEvent(events=())

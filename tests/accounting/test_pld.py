@@ -305,7 +305,7 @@ def test_one_event_more_or_less():
     [
         (ZcdpEvent(rho=0.1), "ZcdpAccountant"),
         (RepeatAndSelectEvent(event=laplace(1.0), mean=5.0, shape=1.0), "RdpAccountant"),
-        (RandomAllocationEvent(num_steps=9, num_selected=2, event=laplace(1.0)), "random_allocation_epsilon_bounds"),
+        (RandomAllocationEvent(num_steps=9, num_selected=2, event=laplace(1.0)), "no other one"),
         (DiscreteGaussianEvent(scale=4.0, l2_sensitivity=1.5, dimension=3), "RdpAccountant"),
         (RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3), "REPLACE_ONE"),
     ],

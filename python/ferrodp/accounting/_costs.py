@@ -60,7 +60,7 @@ def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
         return Cost(Fraction(event.epsilon), Fraction(event.delta))
     if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
         return _sampled(event, relation)
-    return "it has no pure ε; use an RdpAccountant or a PldAccountant"
+    return "it has no pure ε"
 
 
 def _randomized_response(event: RandomizedResponseEvent) -> CostOrReason:
@@ -85,17 +85,11 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
         return inner
     if isinstance(event, PoissonSampledEvent):
         if relation is NeighboringRelation.REPLACE_ONE and not isinstance(event.event, _ADDITIVE):
-            return (
-                "Poisson sampling amplifies an ε for adding or removing a record, not one for replacing it; "
-                "use NeighboringRelation.ADD_OR_REMOVE_ONE"
-            )
+            return "Poisson sampling amplifies an ε for adding or removing a record, not one for replacing it"
         chance = Fraction(event.sampling_probability)
     else:
         if relation is not NeighboringRelation.REPLACE_ONE:
-            return (
-                "sampling a fixed number of records amplifies an ε for replacing a record; "
-                "use NeighboringRelation.REPLACE_ONE"
-            )
+            return "sampling a fixed number of records amplifies an ε for replacing a record"
         chance = Fraction(event.sample_size, event.population_size)
     return Cost(amplified(inner.amount, chance), chance * inner.delta)
 
@@ -122,8 +116,8 @@ def zcdp(event: PrivacyEvent) -> CostOrReason:
         cost = pure(event, NeighboringRelation.ADD_OR_REMOVE_ONE)
         return cost if isinstance(cost, str) else Cost(min(cost.amount**2 / 2, cost.amount), cost.delta)
     if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
-        return "zCDP gains nothing from sampling; use an RdpAccountant or a PldAccountant"
-    return "no ρ is known that bounds it; use an RdpAccountant or a PldAccountant"
+        return "zCDP gains nothing from sampling"
+    return "no ρ is known that bounds it"
 
 
 @functools.lru_cache(maxsize=4096)

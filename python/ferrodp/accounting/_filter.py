@@ -29,7 +29,7 @@ class PrivacyFilter(abc.ABC):
         if not isinstance(relation, NeighboringRelation):
             raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {type(relation).__name__}")
         self._relation = relation
-        self._meter = Meter(type(self).__name__, self._price, len(caps))
+        self._meter = Meter(type(self).__name__, self._price, len(caps), relation)
         self._meter.set_caps(caps)
 
     @abc.abstractmethod

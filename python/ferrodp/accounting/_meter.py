@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from ferrodp.accounting._alternatives import advice
 from ferrodp.accounting._state import integer_of, integers_of
-from ferrodp.accounting.events import NonPrivateEvent, PrivacyEvent, simple_events
+from ferrodp.accounting.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 
 _FIRST_BITS = 256
@@ -26,8 +27,15 @@ Costs = tuple[int, ...] | None
 class Meter:
     """Sums of several costs at once, from any number of threads."""
 
-    def __init__(self, name: str, price: Callable[[PrivacyEvent], Sequence[Fraction] | str], size: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        price: Callable[[PrivacyEvent], Sequence[Fraction] | str],
+        size: int,
+        relation: NeighboringRelation,
+    ) -> None:
         self._name = name
+        self._relation = relation
         self._price = price
         self._size = size
         self.lock = threading.RLock()
@@ -87,7 +95,8 @@ class Meter:
                 continue
             price = self._price(part)
             if isinstance(price, str):
-                raise UnsupportedEventError(f"{self._name} cannot charge {type(part).__name__}: {price}")
+                way_out = advice(part, self._relation, self._name)
+                raise UnsupportedEventError(f"{self._name} cannot charge {type(part).__name__}: {price}{way_out}")
             total = [each + times * cost for each, cost in zip(total, price, strict=True)]
         if non_private:
             return None

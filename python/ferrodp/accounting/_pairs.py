@@ -96,10 +96,7 @@ def noise(event: PrivacyEvent, distance: int = 1) -> Spec | str:
         return ("laplace", event.noise_multiplier / distance)
     if isinstance(event, DiscreteGaussianEvent):
         if event.dimension > 1:
-            return (
-                "a discrete Gaussian in several dimensions has no known worst case; "
-                "RdpAccountant and ZcdpAccountant bound it"
-            )
+            return "a discrete Gaussian in several dimensions has no known worst case"
         if event.scale > _LARGEST_SCALE:
             return f"the scale of a discrete Gaussian must be at most 2^46 here, got {event.scale!r}"
         shift = distance * event.l2_sensitivity
@@ -125,7 +122,7 @@ def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRe
         return _symmetric(("randomized_response", *parameters))
     if relation is NeighboringRelation.REPLACE_SPECIAL:
         return _directed(("randomized_response_or_uniform", *parameters))
-    return "randomized response has an answer of every record: use REPLACE_ONE, or REPLACE_SPECIAL for a uniform answer"
+    return "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
 
 
 def _epsilon_delta(event: EpsilonDeltaEvent, relation: NeighboringRelation) -> EventPairs:
@@ -152,7 +149,7 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Event
         return _directed(("poisson_sampled", q, _mixture_spec(inner)))
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            return "Poisson sampling amplifies an epsilon for adding or removing a record: use ADD_OR_REMOVE_ONE"
+            return "Poisson sampling amplifies an epsilon for adding or removing a record"
         spec = (
             _epsilon_delta(inner, relation) if isinstance(inner, EpsilonDeltaEvent) else _exponential(inner, relation)
         )
@@ -173,7 +170,7 @@ def _poisson_replaced(inner: PrivacyEvent, q: float) -> EventPairs | str:
         return _symmetric(("antipodal_gaussian", q, inner.noise_multiplier))
     base = noise(inner)
     if isinstance(base, str):
-        return base + "; Poisson sampling of it is accounted under ADD_OR_REMOVE_ONE"
+        return base
     return _symmetric(("fixed_size", q, base), is_exact=False)
 
 
@@ -196,11 +193,11 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         base = noise(inner, 2)
         if isinstance(base, str):
-            return base + "; a sample of fixed size of it is accounted under REPLACE_ONE"
+            return base
         return _directed(("poisson_sampled", q, base), is_exact=False)
     if isinstance(inner, (RandomizedResponseEvent, EpsilonDeltaEvent, ExponentialMechanismEvent)):
         if relation is not NeighboringRelation.REPLACE_ONE:
-            return "a sample of fixed size of it is accounted under REPLACE_ONE"
+            return "a sample of fixed size amplifies a guarantee for replacing a record"
         found = pairs_of(inner, relation)
         return found if isinstance(found, str) else _symmetric(("fixed_size", q, found.remove), is_exact=False)
     base = noise(inner, 1 if relation is NeighboringRelation.REPLACE_ONE else 2)
@@ -211,8 +208,8 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     """Return the pair of a Poisson sample that is cut: the head of `truncated_poisson` has the proof."""
     if relation is NeighboringRelation.REPLACE_ONE:
         return (
-            "a truncated Poisson sample is accounted under ADD_OR_REMOVE_ONE or REPLACE_SPECIAL; otherwise account for "
-            "Poisson samples and add truncation_delta to delta"
+            "no pair is known for a truncated Poisson sample with a replaced record; account for Poisson samples and "
+            "add truncation_delta to delta"
         )
     joined, replaced = noise(event.event), noise(event.event, 2)
     if isinstance(joined, str) or isinstance(replaced, str):

@@ -57,11 +57,11 @@ def curve_of(event: PrivacyEvent, neighboring_relation: NeighboringRelation) -> 
     Raises
     ------
     UnsupportedEventError
-        If none is known; the message is the reason and what can be used instead.
+        If none is known; the message is the reason.
     """
     rule = _RULES.get(type(event))
     if rule is None:
-        raise UnsupportedEventError(f"no Rényi curve is known for {type(event).__name__}; use a PldAccountant")
+        raise UnsupportedEventError(f"no Rényi curve is known for {type(event).__name__}")
     return rule(event, neighboring_relation)
 
 
@@ -130,8 +130,7 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
         if isinstance(inner, GaussianEvent):
             return RdpCurve(("poisson_replaced", inner.noise_multiplier, chance))
         raise UnsupportedEventError(
-            f"no Rényi curve is known for a Poisson sample of {type(inner).__name__} under REPLACE_ONE; use a "
-            "PldAccountant, or state the sensitivities for ADD_OR_REMOVE_ONE"
+            f"no Rényi curve is known for a Poisson sample of {type(inner).__name__} under REPLACE_ONE"
         )
     if isinstance(inner, GaussianEvent):
         return RdpCurve(("poisson_gaussian", inner.noise_multiplier, chance))
@@ -145,6 +144,4 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
         return RdpCurve(("sampled", chance, ("pure", _validate.rounded(inner.epsilon, "up"))))
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
         return RdpCurve(("zcdp", 0.0))
-    raise UnsupportedEventError(
-        f"no Rényi curve is known for a Poisson sample of {type(inner).__name__}; use a PldAccountant"
-    )
+    raise UnsupportedEventError(f"no Rényi curve is known for a Poisson sample of {type(inner).__name__}")

@@ -57,14 +57,11 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
         return lambda orders: fixed_size_sampled_gaussian(z, q, _above_one(orders), neighboring_relation=relation)
     if relation is not NeighboringRelation.REPLACE_ONE:
         raise UnsupportedEventError(
-            f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__} under REPLACE_SPECIAL; "
-            "state the sensitivities for REPLACE_ONE"
+            f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__} under REPLACE_SPECIAL"
         )
     cost = _costs.pure(inner, relation)
     if isinstance(cost, str) or cost.delta:
-        raise UnsupportedEventError(
-            f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__}; use a PldAccountant"
-        )
+        raise UnsupportedEventError(f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__}")
     epsilon = _validate.rounded(cost.amount, "up")
     if epsilon == math.inf:
         return lambda orders: np.full(orders.shape, math.inf)
@@ -78,8 +75,7 @@ def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
     if isinstance(inner, DiscreteLaplaceEvent):
         return dataclasses.replace(inner, l1_sensitivity=2 * inner.l1_sensitivity)
     raise UnsupportedEventError(
-        f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__} under ADD_OR_REMOVE_ONE; "
-        "state the sensitivities for REPLACE_ONE"
+        f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__} under ADD_OR_REMOVE_ONE"
     )
 
 
@@ -103,8 +99,8 @@ def _allocation(event: RandomAllocationEvent, relation: NeighboringRelation) -> 
     _only_gaussian("a random allocation", event.event)
     if relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedEventError(
-            "no Rényi curve is known for a random allocation under REPLACE_ONE; state the sensitivities for "
-            "ADD_OR_REMOVE_ONE or REPLACE_SPECIAL"
+            "no Rényi curve is known for a random allocation under REPLACE_ONE: its law is that of a record that is "
+            "there or not"
         )
     if event.num_steps > 2**53:
         raise UnsupportedEventError("no Rényi curve is known for a random allocation of more than 2^53 steps")

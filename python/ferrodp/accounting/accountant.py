@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
+from ferrodp.accounting._alternatives import advice
 from ferrodp.accounting._certified import Bounds
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, list_of, relation_of
 from ferrodp.accounting.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
@@ -61,7 +62,7 @@ class PrivacyAccountant(abc.ABC):
 
     @abc.abstractmethod
     def _supports(self, event: PrivacyEvent) -> str | None:
-        """Return None if a simple event can be bounded, or else why not and what can be done: the end of a sentence."""
+        """Return None if a simple event can be bounded, or else why not; who else bounds it is found out and added."""
 
     @abc.abstractmethod
     def _epsilon_bounds(self, delta: float) -> Bounds:
@@ -270,7 +271,9 @@ class PrivacyAccountant(abc.ABC):
             return
         reason = self._supports(event)
         if reason is not None:
-            raise UnsupportedEventError(f"{type(self).__name__} cannot bound {type(event).__name__}: {reason}")
+            name = type(self).__name__
+            way_out = advice(event, self._neighboring_relation, name)
+            raise UnsupportedEventError(f"{name} cannot bound {type(event).__name__}: {reason}{way_out}")
 
     def _add(self, parts: _Parts, count: int) -> None:
         with self._lock:

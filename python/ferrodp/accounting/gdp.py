@@ -11,6 +11,7 @@ from typing import Any
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _gaussian_curve as curve
+from ferrodp.accounting._alternatives import advice
 from ferrodp.accounting._certified import ZERO, Bounds, Interval, arithmetic, exact, first, point
 from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
 from ferrodp.accounting.explanation import Explanation
@@ -82,7 +83,7 @@ class GdpAccountant:
         UnsupportedEventError
             If anything in it is not Gaussian; nothing was added then.
         """
-        added, non_private = _cost(event, _validate.count("count", count, minimum=0))
+        added, non_private = _cost(event, _validate.count("count", count, minimum=0), self._neighboring_relation)
         with self._lock:
             self._squared_mu = _sum(self._squared_mu, added)
             self._non_private |= non_private
@@ -115,7 +116,7 @@ class GdpAccountant:
 
     def would_exceed(self, event: PrivacyEvent, *, epsilon: Real, delta: Real, count: int = 1) -> bool:
         """Return whether (ε, δ) would not be proven any more once `count` times `event` were added. Adds nothing."""
-        added, non_private = _cost(event, _validate.count("count", count, minimum=0))
+        added, non_private = _cost(event, _validate.count("count", count, minimum=0), self._neighboring_relation)
         budget = _budget(epsilon, delta)
         return self._non_private or non_private or not _within(_sum(self._squared_mu, added), budget)
 
@@ -124,7 +125,7 @@ class GdpAccountant:
 
         2⁶³ − 1 stands for no limit: an event without loss.
         """
-        added, non_private = _cost(event, 1)
+        added, non_private = _cost(event, 1, self._neighboring_relation)
         budget = _budget(epsilon, delta)
         spent = self._squared_mu
         if self._non_private or non_private or not _within(spent, budget):
@@ -204,7 +205,7 @@ class GdpAccountant:
         return f"GdpAccountant(mu={self.mu!r}, neighboring_relation={self._neighboring_relation})"
 
 
-def _cost(event: PrivacyEvent, count: int) -> tuple[Interval, bool]:
+def _cost(event: PrivacyEvent, count: int, relation: NeighboringRelation) -> tuple[Interval, bool]:
     """Return the Σ1/z² of an event, and whether it holds a release without protection."""
     r = arithmetic(curve.DIGITS_OF_MU)
     if type(event) is GaussianEvent and count == 1:  # what a ledger adds a million times
@@ -217,7 +218,10 @@ def _cost(event: PrivacyEvent, count: int) -> tuple[Interval, bool]:
         elif isinstance(part, NonPrivateEvent):
             non_private |= times > 0
         else:
-            raise UnsupportedEventError(f"GdpAccountant adds up Gaussian events only, got {type(part).__name__}")
+            way_out = advice(part, relation, "GdpAccountant")
+            raise UnsupportedEventError(
+                f"GdpAccountant adds up Gaussian events only, got {type(part).__name__}{way_out}"
+            )
     return total, non_private
 
 

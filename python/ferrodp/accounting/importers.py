@@ -97,8 +97,9 @@ def from_dp_accounting(event: Any) -> PrivacyEvent:
 
     Notes
     -----
-    Noise of scale 0 becomes `NonPrivateEvent`. The parameter a of a discrete Laplace event becomes the scale 1/a,
-    rounded down. A tree event with several trees, in all of which a record takes part once, becomes its largest tree.
+    Noise of scale 0 becomes `NonPrivateEvent`, but nothing at all for a mixture all of whose shifts are 0. The
+    parameter a of a discrete Laplace event becomes the scale 1/a, rounded down. A tree event with several trees, in
+    all of which a record takes part once, becomes its largest tree.
 
     Examples
     --------
@@ -159,7 +160,11 @@ def _mixture(event: Any, depth: int) -> PrivacyEvent:
     deviation = _validate.non_negative("standard_deviation", event.standard_deviation, toward="down")
     shifts, probabilities = tuple(event.sensitivities), tuple(event.sampling_probs)
     mixture = MixtureOfGaussiansEvent(noise_multiplier=deviation or 1.0, shifts=shifts, probabilities=probabilities)
-    return mixture if deviation else NonPrivateEvent()
+    if deviation:
+        return mixture
+    # Without noise the result is a number, and unmoved it is the same one with and without the record.
+    is_moved = any(shift and chance for shift, chance in zip(mixture.shifts, mixture.probabilities, strict=True))
+    return NonPrivateEvent() if is_moved else _NOTHING
 
 
 def _tree(event: Any, depth: int) -> PrivacyEvent:

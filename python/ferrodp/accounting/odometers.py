@@ -72,7 +72,8 @@ class Odometer:
         rate = 2.0 * _validate.positive("expected_rho", expected_rho)
         goal = -2.0 * math.log(self._delta)
         self._gamma = max(rate / (goal + math.log1p(1.0 + goal)), math.ulp(0.0))  # near the best; any is valid
-        self._meter = Meter(type(self).__name__, self._price, 3)  # Σρ, Σε, and how many have no pure ε
+        # The sums are Σρ, Σε, and how many have no pure ε.
+        self._meter = Meter(type(self).__name__, self._price, 3, neighboring_relation)
 
     @property
     def delta(self) -> float:

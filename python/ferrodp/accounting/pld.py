@@ -13,12 +13,6 @@ from ferrodp.accounting.explanation import Explanation
 
 __all__ = ["PldAccountant"]
 
-_ELSEWHERE = {
-    "zcdp": "ZcdpAccountant and RdpAccountant bound it",
-    "random_allocation": "random_allocation_epsilon_bounds bounds it alone, RdpAccountant with other events",
-    "repeat_and_select": "RdpAccountant bounds it",
-}
-
 
 class PldAccountant(PrivacyAccountant):
     """Add up releases with the tightest proven ε: an interval that holds the exact one.
@@ -88,10 +82,7 @@ class PldAccountant(PrivacyAccountant):
         return self._interval
 
     def _supports(self, event: PrivacyEvent) -> str | None:
-        reason = _composition.unsupported(event, self.neighboring_relation)
-        if reason is not None and event.kind in _ELSEWHERE:
-            reason += "; " + _ELSEWHERE[event.kind]
-        return reason
+        return _composition.unsupported(event, self.neighboring_relation)
 
     def _settings(self) -> dict[str, Any]:
         return {"value_discretization_interval": self._interval}

@@ -238,7 +238,7 @@ def _single(event: PrivacyEvent) -> PrivacyEvent | None:
         return None
     if len(parts) > 1 or parts[0][1] > 1:
         raise UnsupportedEventError(
-            f"a composition is more than one step, got {type(event).__name__}; use an accountant, such as PldAccountant"
+            f"a composition is more than one step, got {type(event).__name__}; use an accountant for it"
         )
     return parts[0][0]
 
@@ -248,7 +248,9 @@ def _pairs(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs:
         raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {type(relation).__name__}")
     found = pairs_of(event, relation)
     if isinstance(found, str):
-        raise UnsupportedEventError(f"no curve of {type(event).__name__} under {relation.name}: {found}")
+        others = [each.name for each in NeighboringRelation if not isinstance(pairs_of(event, each), str)]
+        way_out = f"; it has one under {' and '.join(others)}" if others else ""
+        raise UnsupportedEventError(f"no curve of {type(event).__name__} under {relation.name}: {found}{way_out}")
     return found
 
 
