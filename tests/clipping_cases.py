@@ -32,3 +32,20 @@ def rows_and_bounds(draw):
             for _ in range(draw(st.integers(0, 2))):
                 row = np.nextafter(row, row * dtype(2))
     return row, bound
+
+
+@st.composite
+def far_rows_and_bounds(draw):
+    """A row of about one magnitude, anywhere in the range of its dtype, and a bound from the whole range of bounds."""
+    dtype = draw(st.sampled_from(DTYPES))
+    low, high = (math.frexp(end)[1] for end in RANGES[dtype])
+    smallest, largest = (-149, 127) if dtype is np.float32 else (-1074, 1023)
+    at = draw(st.integers(low, high))
+    # anywhere, or as far above the bound as brings their ratio to where float64 ends
+    size = draw(
+        st.one_of(st.integers(smallest, largest), st.integers(1020, 1076).map(lambda far: min(at + far, largest)))
+    )
+    factors = draw(hnp.arrays(np.float64, st.integers(1, 40), elements=st.floats(-1.999, 1.999)))
+    factors[0] = draw(st.floats(1, 1.999))
+    bound = math.ldexp(draw(st.floats(0.5, 1, exclude_max=True)), at)
+    return (factors * math.ldexp(1.0, size)).astype(dtype), bound

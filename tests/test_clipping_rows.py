@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ferrodp as fd
-from clipping_cases import DTYPES, LENGTHS, RANGES, rows_and_bounds
+from clipping_cases import DTYPES, LENGTHS, RANGES, far_rows_and_bounds, rows_and_bounds
 from reference import clipping as reference
 
 ORDERS = [1, 2, math.inf]
@@ -36,6 +36,30 @@ def test_no_row_leaves_longer_than_the_clip_norm(order, case):
     if np.isfinite(row).all() and reference.within(row, bound, order):
         assert bits(row) == bits(clipped[0])  # same bits, signs of zeros too
     assert math.isnan(norms[0]) == (not np.isfinite(row).all())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(far_rows_and_bounds())
+def test_no_row_is_too_long_however_far_it_is_from_the_bound(order, case):
+    """Where a bound divided by a norm is subnormal or underflows, or a power of an element does."""
+    row, bound = case
+
+    clipped, norms = fd.clip_rows(row[None], clip_norm=bound, ord=order)
+
+    assert reference.within(clipped[0], bound, order)
+    if not reference.within(row, bound, order):
+        size = 1 if order == math.inf else row.size
+        assert np.abs(clipped[0].astype(np.float64)).max() > bound / (2 * size)  # not lost either
+    expected, norm = reference.clip([row], bound, order)
+    assert bits(expected) == bits(clipped[0])
+    assert same_number(norm, norms[0])
+
+
+def test_a_row_that_is_300_decades_too_long_keeps_to_the_bound():
+    clipped, norms = fd.clip_rows(np.array([[6.7e300]]), clip_norm=2e-23, ord=1)
+
+    assert 1.99e-23 < clipped[0, 0] <= 2e-23
+    assert norms[0] == 6.7e300
 
 
 @pytest.mark.parametrize("order", ORDERS)

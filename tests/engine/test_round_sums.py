@@ -96,6 +96,17 @@ def integers(total):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("value", [6.7e300, 1.7e308, 1e277, -1e285, 1e-30, 5e-324])
+def test_no_update_is_refused_for_its_size(mechanism, value):
+    """Whether a round fails depends on shapes and settings, not on how far an update is beyond the bound."""
+    total = _sums.sum_for(Step(DPConfig(mechanism, max_grad_norm=2e-23)), {"w": np.zeros(1)})
+    total.add({"w": np.array([value])})
+    total.add_many({"w": np.array([[value], [0.0]])})
+
+    assert (integers(total)[0] != 0) == (value != 5e-324)  # which is less than a step of the grid
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_batches_around_the_block_size_add_up(monkeypatch, mechanism):
     monkeypatch.setattr(_sums, "_ROWS", 12)  # two rows of six
     rng = np.random.default_rng(4)

@@ -70,9 +70,16 @@ MUTANTS = [
     (
         "squares that overflow are not formed again",
         CLIP + "decide.rs",
-        "if T::SQUARES_FIT || TRUSTED.contains(&total) {",
+        "if T::SQUARES_FIT || self.power.trusted().contains(&total) {",
         "if T::SQUARES_FIT || total > 0.0 {",
         "clip",
+    ),
+    (
+        "sums of magnitudes are trusted where only squares may be",
+        CLIP + "decide.rs",
+        "Self::First => 0.0..=3.273e150,",
+        "Self::First => 0.0..=1.071e301,",
+        "clip units",
     ),
     (
         "lanes of the last chunk are forgotten",

@@ -1,8 +1,8 @@
 //! What becomes of a row: kept, scaled, or counted as zero.
 //!
 //! The sum of powers decides where it is certain; within rounding error of the bound an exact sum does, so that a row of
-//! norm at most `C` is always kept and a longer one never. Rows of `f64` whose squares leave the normal range are
-//! measured again, multiplied by a power of two that brings the largest magnitude near 1.
+//! norm at most `C` is always kept and a longer one never. Rows of `f64` whose sums leave the range in which they are
+//! trusted are measured again, multiplied by a power of two that brings the largest magnitude near 1.
 
 use core::cmp::Ordering;
 
@@ -13,8 +13,30 @@ use crate::isa::Isa;
 use crate::math::exact_sum::ExactSum;
 use crate::params::{exp2, floor_log2};
 
-/// Sums of powers of `f64` are trusted between these: no square that matters underflows, no partial sum overflows.
-const TRUSTED: core::ops::RangeInclusive<f64> = 1.183e-271..=1.071e301; // inside 2^-900 … 2^1000
+impl Power {
+    /// Returns between which numbers a sum of powers of `f64` is trusted as it stands.
+    ///
+    /// Three things have to hold there, for every bound `C` that [`Element::CLIP_EXPONENTS`] admits, `2⁻⁵⁰⁰ ≤ C < 2⁵⁰⁰`:
+    ///
+    /// 1. *No partial sum overflows*: the largest one is the total.
+    /// 2. *No power that matters underflows.* Magnitudes are added without any error where sums are subnormal. A square
+    ///    below 2⁻¹⁰²² is off by at most 2⁻¹⁰⁷⁵; 2⁴⁵ of them are less than 2⁻¹²⁸ of a total of 2⁻⁹⁰².
+    /// 3. *The factor of a longer row is a normal number*, so that its roundings are relative ones, which the error budget
+    ///    pays for. The norm is at most 2⁵⁰⁰ in the range of either power, and the factor at least `C/norm/2 ≥ 2⁻¹⁰⁰¹`.
+    ///
+    /// Beyond, rows are measured again with a largest magnitude of 1 to 4. Then sums of up to 2⁴⁵ powers stay below 2⁴⁹,
+    /// what underflows is off by 2⁻¹⁰⁷⁵ against a total of at least 1, and factors are at least 2⁻⁵⁵⁰.
+    ///
+    /// Products of the factor and an element may underflow in either case: they are off by at most 2⁻¹⁰⁷⁵ each, all together
+    /// by 2⁻¹⁰³⁰ in either norm, and the slack of the factor, more than `148u·C`, is at least 2⁻⁵⁴⁶. An element that the
+    /// power of two makes subnormal is off by as little, before a factor that is at most `C`.
+    fn trusted(self) -> core::ops::RangeInclusive<f64> {
+        match self {
+            Self::First => 0.0..=3.273e150,         // inside 0 … 2^500
+            Self::Second => 1.183e-271..=1.071e301, // inside 2^-900 … 2^1000
+        }
+    }
+}
 
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +75,7 @@ impl Rule {
         if T::SQUARES_FIT && !total.is_finite() {
             return Decision { norm: f64::NAN, fate: Fate::Zero };
         }
-        if T::SQUARES_FIT || TRUSTED.contains(&total) {
+        if T::SQUARES_FIT || self.power.trusted().contains(&total) {
             return self.compare(total, 1.0, leaves);
         }
         let largest = largest_magnitude(self.isa, leaves.clone());
@@ -85,7 +107,9 @@ impl Rule {
         if total < bound * self.budget.above() && self.exceeds(leaves) != Ordering::Greater {
             return decision(Fate::Keep { close: true });
         }
-        decision(Fate::Shrink { scale, factor: self.bound / norm * self.budget.shrink() })
+        let factor = self.bound / norm * self.budget.shrink();
+        debug_assert!(factor.is_normal(), "{} / {norm}", self.bound);
+        decision(Fate::Shrink { scale, factor })
     }
 
     /// Compares the norm of a row with the bound, exactly.
@@ -106,7 +130,10 @@ mod tests {
     use super::*;
 
     fn decide<T: Element>(row: &[T], bound: f64, power: Power) -> Decision {
-        let isa = Isa::best();
+        decide_on(Isa::best(), row, bound, power)
+    }
+
+    fn decide_on<T: Element>(isa: Isa, row: &[T], bound: f64, power: Power) -> Decision {
         let budget = ErrorBudget::new([row.len()].into_iter());
         let mut total = [0.0];
         add_powers(isa, power, row, row.len(), 1.0, &mut total);
@@ -136,6 +163,40 @@ mod tests {
         assert!(matches!(decide(&[0.5, 0.5, 0.5, 0.5, tiny], 1.0, Power::Second).fate, Fate::Shrink { .. }));
         assert!(matches!(decide(&[0.5, 0.5, tiny], 1.0, Power::First).fate, Fate::Shrink { .. }));
         assert!(matches!(decide(&[0.5_f32, 0.5, 0.5, 0.5, 1e-45], 1.0, Power::Second).fate, Fate::Shrink { .. }));
+    }
+
+    /// Rows around both ends of both ranges, and bounds at both ends of theirs: what is shrunk is within the bound in
+    /// exact arithmetic, and its factor is a normal number.
+    #[test]
+    fn at_the_ends_of_the_trusted_ranges_no_shrunk_row_is_too_long() {
+        let ends =
+            |low: i32, high: i32| [exp2(low), exp2(low).next_up() * 1.7, exp2(high).next_down(), exp2(high) * 0.6];
+        let mut shrunk = 0;
+        for power in [Power::First, Power::Second] {
+            let (low, high) = (power.trusted().start().max(exp2(-1074)), *power.trusted().end());
+            let mut sizes = vec![f64::MAX, 1e308, 6.7e300, exp2(1000), exp2(522), exp2(523), 1.0, exp2(-499)];
+            for end in [power.root(low), power.root(high)] {
+                sizes.extend([end / 3.0, end * 0.999, end.next_down(), end, end.next_up(), end * 1.001, end * 3.0]);
+            }
+            for bound in ends(-500, 500) {
+                for &size in &sizes {
+                    for row in [vec![size], vec![0.7 * size, -0.3 * size, exp2(-1074)], vec![size / 40.0; 40]] {
+                        for isa in Isa::available() {
+                            let Fate::Shrink { scale, factor } = decide_on(isa, &row, bound, power).fate else {
+                                continue;
+                            };
+                            let out: Vec<f64> = row.iter().map(|x| x * scale * factor).collect();
+
+                            let rule = Rule { isa, power, bound, budget: ErrorBudget::new([row.len()].into_iter()) };
+                            assert_ne!(Ordering::Greater, rule.exceeds([&out[..]].into_iter()), "{bound:e}, {row:?}");
+                            assert!(factor.is_normal());
+                            shrunk += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(shrunk > 300, "{shrunk}");
     }
 
     #[test]
