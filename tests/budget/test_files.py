@@ -111,14 +111,14 @@ def test_other_formats_are_refused_by_number(path, version):
     connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
 
-    assert f"format {version}" in refused(path, "this version reads 2")
+    assert f"format {version}" in refused(path, "this version reads 3")
 
 
 def test_a_database_that_only_claims_to_be_a_ledger_is_refused(tmp_path):
     path = tmp_path / "budget.db"
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.execute("CREATE TABLE t (x)")
     connection.commit()
     connection.close()

@@ -80,7 +80,7 @@ def test_any_isolation_level_may_be_the_default(ledger, server, level):
 def test_a_ledger_is_made_once_however_many_begin_it(url):
     def work(_):
         with PrivacyLedger.open(url) as mine:
-            return mine._store._identity
+            return mine._store._about
 
     assert len(set(together(work, 8))) == 1
 

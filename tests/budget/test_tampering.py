@@ -178,7 +178,7 @@ def test_no_two_rows_can_change_places(original, tmp_path):
         "ALTER TABLE scopes ADD COLUMN more",
         "ALTER TABLE scopes RENAME TO others",
         "DROP TABLE tickets",
-        "PRAGMA user_version = 3",
+        "PRAGMA user_version = 4",
         "PRAGMA user_version = 0",
         "PRAGMA application_id = 1",
     ],

@@ -17,10 +17,15 @@ APPLICATION = 0x46655244
 """Marks a database as a ledger of this program."""
 SUFFIXES = "-journal", "-wal", "-shm"
 """Of the files that SQLite keeps beside a database."""
+ABOUT = (
+    "CREATE TABLE about (single INTEGER PRIMARY KEY CHECK (single = 1), identity TEXT NOT NULL, start TEXT NOT NULL)"
+)
+"""Which ledger this is: in pages of the file that no commit touches, so the log of another does not bring its own."""
 APPEND_ONLY = (
     "CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
     "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
 )
+SCHEMA = (ABOUT, *TABLES, *APPEND_ONLY)
 
 
 def checked_path(path: object) -> Path:
@@ -76,12 +81,13 @@ def refuse_foreign(path: Path) -> None:
         raise LedgerError(f"ledger {str(path)!r} is a database of another program")
     version = int.from_bytes(header[60:64], "big", signed=True)
     if version != _records.FORMAT:
-        raise LedgerError(f"ledger {str(path)!r} has format {version}; this version reads {_records.FORMAT}")
+        raise _records.other_format(f"ledger {str(path)!r}", version)
 
 
 def make(path: Path) -> None:
     """Make an empty ledger under another name, durably, and give it its name unless there is one by now."""
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    identity = _records.new_identity()
     try:
         connection = _native.SqliteConnection(hidden, create=True)
         try:
@@ -91,8 +97,8 @@ def make(path: Path) -> None:
                 "BEGIN IMMEDIATE",
                 f"PRAGMA application_id = {APPLICATION}",
                 f"PRAGMA user_version = {_records.FORMAT}",
-                *TABLES,
-                *APPEND_ONLY,
+                *SCHEMA,
+                f"INSERT INTO about VALUES (1, '{identity}', '{_records.start_of(identity)}')",
                 "COMMIT",
                 "PRAGMA journal_mode = WAL",
             ):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import Any
+from typing import Any, NamedTuple
 
 from ferrodp.budget import _records
 from ferrodp.budget._store import TABLES
@@ -36,7 +35,7 @@ _TABLES = tuple(
 )
 _MARK = (
     "CREATE TABLE about (single INTEGER PRIMARY KEY CHECK (single = 1), application TEXT NOT NULL, "
-    "format INTEGER NOT NULL, identity TEXT NOT NULL)"
+    "format INTEGER NOT NULL, identity TEXT NOT NULL, start TEXT NOT NULL)"
 )
 # ALWAYS: also in a session that calls itself a replica. The rows of the head are many versions of one: room for them.
 _APPEND_ONLY = (
@@ -50,9 +49,10 @@ _APPEND_ONLY = (
 # Of the catalogs only their tables are asked: functions such as to_regclass may answer from before a lock was granted.
 _THERE = "SELECT count(*) FROM pg_namespace WHERE nspname = 'ferrodp'"
 _RELATIONS = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'ferrodp'"
+_MARKS = ("single", "application", "format", "identity", "start")
 _MARKED = (
     f"SELECT count(*) FROM {_RELATIONS} JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relname = 'about' "
-    "AND a.attname = ANY (ARRAY['single', 'application', 'format', 'identity']) AND c.relkind = 'r'"
+    f"AND a.attname = ANY (ARRAY{list(_MARKS)}) AND c.relkind = 'r'"
 )
 _TABLES_THERE = (
     f"SELECT count(*) FROM {_RELATIONS} WHERE c.relname = ANY (ARRAY['head', 'log', 'scopes', 'tickets', 'about']) "
@@ -62,6 +62,13 @@ _TRIGGERS_THERE = (
     f"SELECT count(*) FROM {_RELATIONS} JOIN pg_trigger t ON t.tgrelid = c.oid WHERE c.relname = 'log' "
     "AND t.tgname = 'log_is_append_only' AND t.tgenabled = 'A'"
 )
+
+
+class About(NamedTuple):
+    """What tells a ledger from every other."""
+
+    identity: str
+    start: str
 
 
 def refuse_forgetful(answer: tuple[Any, ...], name: str) -> None:
@@ -77,8 +84,8 @@ def refuse_forgetful(answer: tuple[Any, ...], name: str) -> None:
         raise LedgerError(f"{name} is read-only: default_transaction_read_only is on; nothing was charged")
 
 
-def inspect(connection: Any, name: str, *, create: bool, milliseconds: int, read_only: bool = False) -> str:
-    """Return the identity of the ledger in a database, which is made if there is none and `create` is true.
+def inspect(connection: Any, name: str, *, create: bool, milliseconds: int, read_only: bool = False) -> About:
+    """Return what is said about the ledger in a database, which is made if there is none and `create` is true.
 
     Nothing is repaired: a schema of this name that is not all of a ledger of this format is refused and left as it is.
     """
@@ -96,10 +103,10 @@ def inspect(connection: Any, name: str, *, create: bool, milliseconds: int, read
         connection.execute(f"SELECT pg_advisory_xact_lock({_MAKER})")
         if not _count(connection, _THERE):  # nobody was faster
             _make(connection)
-    identity = _identity(connection, name)
+    about = _about(connection, name)
     if connection.execute("COMMIT").statusmessage != "COMMIT":
         raise LedgerError(f"{name} could not be made")
-    return identity
+    return about
 
 
 def _count(connection: Any, question: str) -> int:
@@ -111,24 +118,28 @@ def _make(connection: Any) -> None:
     connection.execute(PATH)
     for statement in (*_TABLES, _MARK, *_APPEND_ONLY):
         connection.execute(statement)
-    connection.execute("INSERT INTO head VALUES (1, 0, %s)", (_records.START,))
-    mark = APPLICATION, _records.FORMAT, secrets.token_hex(16)
-    connection.execute("INSERT INTO about VALUES (1, %s, %s, %s)", mark)
+    identity = _records.new_identity()
+    start = _records.start_of(identity)
+    connection.execute("INSERT INTO head VALUES (1, 0, %s)", (start,))
+    mark = APPLICATION, _records.FORMAT, identity, start
+    connection.execute("INSERT INTO about VALUES (1, %s, %s, %s, %s)", mark)
 
 
-def _identity(connection: Any, name: str) -> str:
-    """Return the identity, once the mark, the tables and the trigger are there."""
+def _about(connection: Any, name: str) -> About:
+    """Return what is said about a ledger, once the mark, the tables and the trigger are there."""
     foreign = LedgerError(f"{name} is no ledger: its schema 'ferrodp' belongs to something else, or is damaged")
-    if _count(connection, _MARKED) != 4:
+    marks = _count(connection, _MARKED)
+    if marks < len(_MARKS) - 1:  # formats before 3 had no start
         raise foreign
-    found = connection.execute("SELECT application, format, identity FROM ferrodp.about WHERE single = 1").fetchall()
+    found = connection.execute("SELECT application, format FROM ferrodp.about WHERE single = 1").fetchall()
     if len(found) != 1 or found[0][0] != APPLICATION:
         raise foreign
-    _, version, identity = found[0]
-    if version != _records.FORMAT:
-        raise LedgerError(f"{name} has format {version}; this version reads {_records.FORMAT}")
+    if found[0][1] != _records.FORMAT:
+        raise _records.other_format(name, found[0][1])
+    if marks != len(_MARKS):
+        raise foreign
     if (_count(connection, _TABLES_THERE), _count(connection, _TRIGGERS_THERE)) != (5, 1):
         raise LedgerError(
             f"{name} is damaged: a table is missing or not logged by the server, or the log is not append-only"
         )
-    return str(identity)
+    return About(*connection.execute("SELECT identity, start FROM ferrodp.about WHERE single = 1").fetchone())

@@ -2,6 +2,7 @@
 
 The hash of a record is SHA-256 of the hash before it, a line feed and the record's text. So nothing can be changed,
 removed, added or moved without changing every hash that follows, and whoever knows the last one, the *head*, can tell.
+Before the first record stands a hash of the ledger's own random identity, so records of one ledger fit no other.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 from typing import Any, NamedTuple, Self
 
 from ferrodp import _validate
-from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
+from ferrodp.errors import InvalidType, LedgerError
 
-FORMAT = 2
+FORMAT = 3
 """Of the ledger: files of another one are refused."""
-START = "0" * 64
-"""What stands before the first record."""
 
 
 class Head(NamedTuple):
@@ -42,8 +42,6 @@ class Head(NamedTuple):
         if not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", text):
             raise _validate.out_of_domain("witness", "a number, a colon and 64 hexadecimal digits", text)
         number, digest = text.split(":")
-        if int(number) == 0 and digest != START:
-            raise InvalidParameter("witness must name a record, and there is none numbered 0")
         return cls(int(number), digest)
 
 
@@ -77,6 +75,24 @@ def plain_object(fields: dict[str, Any]) -> str:
         else:
             parts.append(f'"{name}":{_encoder.encode(value)}')
     return "{" + ",".join(parts) + "}"
+
+
+def new_identity() -> str:
+    """Return a name for a new ledger that no other has."""
+    return secrets.token_hex(16)
+
+
+def start_of(identity: str) -> str:
+    """Return what stands before the first record of a new ledger."""
+    return hashlib.sha256(f"FerroDP ledger\n{identity}".encode()).hexdigest()
+
+
+def other_format(name: str, found: object) -> LedgerError:
+    """Return the refusal of a ledger of another format."""
+    return LedgerError(
+        f"{name} has format {found}; this version reads {FORMAT}: `ferrodp ledger migrate` copies an older one into a "
+        "new ledger, and a newer one needs a newer version"
+    )
 
 
 def chained(before: str, text: str) -> str:

@@ -52,8 +52,8 @@ class _Scope:
 class Replay:
     """What follows from the records that were read so far."""
 
-    def __init__(self) -> None:
-        self.head = Head(0, _records.START)
+    def __init__(self, start: str) -> None:
+        self.head = Head(0, start)
         self._scopes: dict[str, _Scope] = {}
         self._tickets: dict[str, _Row] = {}
         self._keys: set[str] = set()
@@ -181,7 +181,7 @@ class Replay:
 
 def replayed(transaction: Transaction) -> Replay:
     """Return what follows from the whole log; raise `LedgerError` where it, or a table, is not as it should be."""
-    replay = Replay()
+    replay = Replay(transaction.start)
     for sequence, text, digest in transaction.log():
         replay.read(sequence, text, digest)
     replay.compare(transaction)

@@ -9,7 +9,6 @@ from typing import Any
 
 from ferrodp import _native
 from ferrodp.budget import _file
-from ferrodp.budget._store import TABLES
 from ferrodp.errors import LedgerError
 
 READ = "SELECT 1 FROM sqlite_master"
@@ -61,6 +60,6 @@ def fault(connection: _native.SqliteConnection, timeout: float) -> str | None:
 @functools.cache
 def _expected_schema() -> list[tuple[Any, ...]]:
     connection = _native.SqliteConnection(":memory:", create=True)
-    for statement in (*TABLES, *_file.APPEND_ONLY):
+    for statement in _file.SCHEMA:
         connection.execute(statement, ())
     return connection.execute(_SCHEMA, ()).fetchall()

@@ -67,6 +67,9 @@ Rows = Iterable[Sequence[Any]]
 class Store(abc.ABC):
     """A place where a ledger lives."""
 
+    start: str
+    """What stands before the first record: a ledger's own, see `_records.start_of`."""
+
     @abc.abstractmethod
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open a transaction that excludes all other writers; commit it durably at the end, or leave no trace.
@@ -124,6 +127,11 @@ class Transaction:
         self.read_head = self.head = head
 
     # what there is
+
+    @property
+    def start(self) -> str:
+        """What stands before the first record."""
+        return self._store.start
 
     def scope(self, name: str) -> ScopeRow | None:
         """Return a scope, or None."""
@@ -198,7 +206,7 @@ class Transaction:
     def hash_of(self, sequence: int) -> str | None:
         """Return the hash of a record, or None."""
         if sequence == 0:
-            return _records.START
+            return self._store.start
         row = self._store.execute("SELECT hash FROM log WHERE sequence = ?", (sequence,)).fetchone()
         return None if row is None else str(row[0])
 

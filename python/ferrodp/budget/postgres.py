@@ -82,7 +82,7 @@ class PostgresStore(Store):
         self._milliseconds = min(int(timeout * 1000) + 1, 2**31 - 1)
         self._read_only = read_only
         self._dead: str | None = None
-        self._identity: str | None = None
+        self._about: _postgres_schema.About | None = None
         self._seen: Head | None = None
         self._process = os.getpid()
         self._session = self._connected(time.monotonic() + timeout, create=create, patient=False)
@@ -187,7 +187,7 @@ class PostgresStore(Store):
         if row is None:
             raise LedgerError(f"{self.name} has no head: its log was cut")
         sequence, digest, identity, digest_then, number = row
-        if identity != self._identity:
+        if self._about is None or identity != self._about.identity:
             self._dead = f"{self.name} was removed or replaced while it was open"
             raise LedgerError(self._dead)
         head, seen = Head(sequence, digest), self._seen
@@ -257,10 +257,10 @@ class PostgresStore(Store):
         except self._driver.Error as error:
             text, _ = _postgres_errors.meaning(error, lost=bool(connection.closed))
             raise LedgerError(f"{self.name} {text}") from error
-        if self._identity not in (None, found):
+        if self._about not in (None, found):
             self._dead = f"{self.name} was removed or replaced while it was open"
             raise LedgerError(self._dead)
-        self._identity = found
+        self._about, self.start = found, found.start
 
 
 def _abandoning(store: PostgresStore) -> Callable[[], None]:

@@ -20,12 +20,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ferrodp import _native
-from ferrodp.budget import _file, _filesystem, _records, _sqlite_connection
+from ferrodp.budget import _file, _filesystem, _sqlite_connection
 from ferrodp.budget._records import Head
 from ferrodp.budget._store import Store, Transaction
 from ferrodp.errors import LedgerError
 
 _HEAD = "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1"
+_ABOUT = "SELECT identity, start FROM about WHERE single = 1"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _INHERITED: set[tuple[int, int] | None] = set()
 """Files whose locks this process shares with the parent that forked it in the middle of a transaction."""
@@ -82,7 +83,8 @@ class SqliteStore(Store):
         if self._identity in _INHERITED:
             raise LedgerError(f"{self.name} was in use when this process was forked; open it in another process")
         self._connection: _native.SqliteConnection | None = None
-        self._seen = Head(0, _records.START)
+        self._about: tuple[str, str] | None = None
+        self._seen: Head | None = None
         _OPEN.add(self)
         self._connect()
 
@@ -143,7 +145,7 @@ class SqliteStore(Store):
     def _head(self) -> Head:
         row = self._used().execute(_HEAD, ()).fetchone()
         if row is None:
-            return Head(0, _records.START)
+            return Head(0, self.start)
         if type(row[1]) is not str:
             raise LedgerError(f"{self.name} has a head that no version of this program wrote")
         return Head(*row)
@@ -151,7 +153,9 @@ class SqliteStore(Store):
     def _check_past(self, transaction: Transaction) -> None:
         """See that what this handle saw before is still there: a copy put in place is the same file to the system."""
         seen = self._seen
-        if transaction.read_head != seen and transaction.hash_of(seen.sequence) != seen.hash:
+        if seen is None or transaction.read_head == seen:
+            return
+        if transaction.hash_of(seen.sequence) != seen.hash:
             self._dead = f"{self.name} was put back to an earlier state while it was open"
             raise LedgerError(self._dead)
 
@@ -159,14 +163,31 @@ class SqliteStore(Store):
         try:
             with _OPENING:
                 connection = _sqlite_connection.connected(self._path, self._timeout)
-                connection.watch([self._path, f"{self._path}-wal"])
-                if _file.identity(self._path) != self._identity:
-                    self._dead = f"{self.name} was moved, deleted or replaced while it was open"
-                    raise LedgerError(self._dead)
+                try:
+                    connection.watch([self._path, f"{self._path}-wal"])
+                    if _file.identity(self._path) != self._identity:
+                        self._dead = f"{self.name} was moved, deleted or replaced while it was open"
+                        raise LedgerError(self._dead)
+                    self._meet(connection)
+                except BaseException:
+                    with contextlib.suppress(_native.SqliteError):
+                        connection.close()
+                    raise
                 self._connection = connection
         except _native.SqliteError as error:
             raise self._failed(error) from error
         return self._connection
+
+    def _meet(self, connection: _native.SqliteConnection) -> None:
+        """Learn which ledger the file holds: the same as before, if this handle saw it before."""
+        rows = connection.execute(_ABOUT, ()).fetchall()
+        if len(rows) != 1 or not all(type(value) is str for value in rows[0]):
+            raise LedgerError(f"{self.name} does not say which ledger it is; restore it from a copy")
+        if self._about not in (None, rows[0]):
+            self._dead = f"{self.name} was replaced by another ledger while it was open"
+            raise LedgerError(self._dead)
+        self._about = rows[0]
+        self.start = rows[0][1]
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run a statement; see `Store`."""
