@@ -14,6 +14,7 @@ __all__ = [
     "InvalidArrayType",
     "InvalidParameter",
     "InvalidType",
+    "KeyUsed",
     "LedgerError",
     "MissingPackage",
     "TicketError",
@@ -68,6 +69,13 @@ class LedgerError(FerroError, OSError):
 
 class TicketError(FerroError):
     """A ticket cannot be used: it was used or cancelled before, or belongs to another process. Nothing was drawn."""
+
+
+class KeyUsed(TicketError):  # noqa: N818  # what is wrong, not that it is an error
+    """The release that a key names has begun, perhaps in a process that died. Nothing was charged.
+
+    One charge pays for one release, so to make it again is refused unless it is asked for by name, ``again_ok=True``.
+    """
 
 
 class WeakPrivacyWarning(UserWarning):

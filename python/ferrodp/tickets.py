@@ -77,6 +77,8 @@ class Ticket:
         What was paid for.
     neighboring_relation : NeighboringRelation
         Which datasets the cost speaks of.
+    is_new : bool
+        Whether it was charged by the call that returned it; False if its key had led to it before.
 
     Examples
     --------
@@ -94,7 +96,7 @@ class Ticket:
     >>> folder.cleanup()
     """
 
-    __slots__ = ("__weakref__", "_about", "_began_here", "_book", "_left", "_lock", "_process", "_state")
+    __slots__ = ("__weakref__", "_about", "_began_here", "_book", "_is_new", "_left", "_lock", "_process", "_state")
 
     def __init__(
         self,
@@ -105,10 +107,12 @@ class Ticket:
         scopes: tuple[str, ...],
         neighboring_relation: NeighboringRelation,
         state: TicketState = TicketState.HELD,
+        is_new: bool = True,
         book: Bookkeeper | None = None,
     ) -> None:
         self._about = event, id, key, scopes, neighboring_relation
         self._book = book
+        self._is_new = is_new
         self._state = state
         self._began_here = False
         self._left: dict[PrivacyEvent, int] | None = None
@@ -144,6 +148,11 @@ class Ticket:
     def state(self) -> TicketState:
         """Where the ticket stands, as far as this process knows."""
         return self._state
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was charged by the call that returned it; False if its key had led to it before."""
+        return self._is_new
 
     def pays_for(self, event: PrivacyEvent) -> bool:
         """Whether a release that costs `event` is among those that were paid for, made already or not."""

@@ -110,7 +110,8 @@ def judge(path, diary, operation):
             changed = left["all"] != (5 if operation == "end lease" else 8 if operation == "cancel" else 9)
             assert changed == recorded, "a sum and the log do not agree"
         if operation in ("reserve", "spend"):
-            ledger.spend("all/some", TENTH, key="new")
+            spent_now = ledger.spend("all/some", TENTH, key="new", again_ok=True)
+            assert spent_now == (operation == "reserve" or not recorded), "who tries again is told the wrong thing"
             assert ledger.remaining_count("all", TENTH) == 8, "who tries again is not charged once"
         for _ in range(ledger.remaining_count("all", TENTH)):
             ledger.spend("all/some", TENTH)

@@ -8,8 +8,10 @@ from fractions import Fraction
 
 import pytest
 
+import ferrodp as fd
 from ferrodp import _native
 from ferrodp.accounting import (
+    ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -25,6 +27,7 @@ from ferrodp.errors import (
     BudgetExceeded,
     InvalidParameter,
     InvalidType,
+    KeyUsed,
     LedgerError,
     TicketError,
     UnsupportedEventError,
@@ -90,7 +93,7 @@ def test_one_of_two_holders_of_a_key_arms_it(ledger, path):
             first.cancel()
         with pytest.raises(TicketError, match="armed"):
             first.arm()
-        assert ledger.reserve("hospital", TENTH, key="round-7").state is TicketState.ARMED
+        assert ledger.reserve("hospital", TENTH, key="round-7", again_ok=True).state is TicketState.ARMED
 
 
 def test_only_held_tickets_are_given_back(ledger):
@@ -152,7 +155,7 @@ def test_many_threads_that_use_the_same_keys_are_charged_once_for_each(ledger):
     def work(first):
         for number in range(20):
             key = f"key {(first + number) % 20}"
-            ticket = ledger.reserve("many", TENTH, key=key)
+            ticket = ledger.reserve("many", TENTH, key=key, again_ok=True)
             with contextlib.suppress(TicketError):
                 ticket.arm()
                 with lock:
@@ -396,3 +399,46 @@ def test_the_float_above_one_tenth_fits_twice_into_three_tenths(ledger):
     ledger.create("study", epsilon=Decimal("0.3"), delta=0, measure="pure")
 
     assert ledger.remaining_count("study", EpsilonDeltaEvent(epsilon=0.1)) == 2
+
+
+def test_a_used_key_is_refused_unless_it_is_asked_for(ledger):
+    assert ledger.spend("hospital", TENTH, key="week-12")
+    head, left = ledger.head, ledger.remaining_count("hospital", TENTH)
+    for charge in (ledger.spend, ledger.reserve):
+        with pytest.raises(KeyUsed, match="week-12"):
+            charge("hospital", TENTH, key="week-12")
+    assert not ledger.spend("hospital", TENTH, key="week-12", again_ok=True)
+    ticket = ledger.reserve("hospital", TENTH, key="week-12", again_ok=True)
+
+    assert (ticket.state, ticket.is_new) == (TicketState.SPENT, False)
+    assert (ledger.head, ledger.remaining_count("hospital", TENTH)) == (head, left)
+    for wrong in (None, 1, "yes"):
+        with pytest.raises(InvalidType, match="again_ok"):
+            ledger.spend("hospital", TENTH, again_ok=wrong)
+
+
+def test_a_ticket_says_whether_it_is_new(ledger):
+    first, second = (ledger.reserve("hospital", TENTH, key="round-7") for _ in range(2))
+    assert (first.is_new, second.is_new) == (True, False)
+    assert ledger.reserve("hospital", TENTH).is_new
+    assert ledger.spend("hospital", TENTH, key="round-7")  # the first to use it
+    with pytest.raises(KeyUsed):
+        ledger.spend("hospital", TENTH, key="round-7")
+
+
+def test_a_key_of_a_composed_ticket_or_a_lease_is_used_with_its_first_release(ledger):
+    both = ComposedEvent(events=(TENTH, TENTH))
+    ticket = ledger.reserve("hospital", both, key="pair")
+    fd.LaplaceMechanism(scale=10.0, l1_sensitivity=1.0).release(0.0, ticket=ticket)
+    with pytest.raises(KeyUsed):
+        ledger.reserve("hospital", both, key="pair")
+    fd.LaplaceMechanism(scale=10.0, l1_sensitivity=1.0).release(0.0, ticket=ticket)
+
+    with ledger.lease("hospital", TENTH, count=2, key="training"), pytest.raises(KeyUsed):
+        ledger.lease("hospital", TENTH, count=2, key="training")
+    with pytest.raises(KeyUsed):
+        ledger.lease("hospital", TENTH, count=2, key="training")
+    ledger.reserve("hospital", TENTH, key="one")
+    with pytest.raises(TicketError, match="another reservation"):
+        ledger.lease("hospital", TENTH, count=1, key="one")
+    ledger.verify()

@@ -29,11 +29,11 @@ if __name__ == "__main__":
 
 from ferrodp.accounting import EpsilonDeltaEvent, LaplaceEvent
 from ferrodp.budget import PrivacyLedger
-from ferrodp.errors import BudgetExceeded, InvalidParameter, TicketError
+from ferrodp.errors import BudgetExceeded, InvalidParameter, KeyUsed, TicketError
 from reference.ledger_model import LedgerModel, Refused
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # what survives a crash is tested elsewhere
-ERRORS = {"budget": BudgetExceeded, "ticket": TicketError, "parameter": InvalidParameter}
+ERRORS = {"budget": BudgetExceeded, "ticket": TicketError, "key": KeyUsed, "parameter": InvalidParameter}
 
 # Costs that are whole numbers of units, so that nothing is rounded and refusals have to agree to the last one.
 EVENTS = [
@@ -123,35 +123,39 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(index=INDEX, names=SOME, event=st.sampled_from(EVENTS), key=KEYS)
     def reserve(self, index, names, event, key):
-        self.hold(index, names, event, key)
+        self.hold(index, names, event, key, False)
 
-    def hold(self, index, names, event, key):
-        ledger = self.handle(index)
+    def hold(self, index, names, event, key, again_ok):
+        ledger, known = self.handle(index), set(self.model.keys.values())
         both = self.agree(
-            lambda: ledger.reserve(names, event[0], key=key), lambda: self.model.reserve(names, event[1], key=key)
+            lambda: ledger.reserve(names, event[0], key=key, again_ok=again_ok),
+            lambda: self.model.reserve(names, event[1], key=key, again_ok=again_ok),
         )
         if both is not None:
             ticket, paid = both
+            assert ticket.is_new == (paid not in known)
             assert all((ticket.id == other.id) == (paid is known) for other, known, _ in self.tickets)
             assert (ticket.state.value == "held") == (paid.state == "held")
             self.tickets.append((ticket, paid, ledger))
 
     @rule(index=INDEX, names=SOME, event=st.sampled_from(EVENTS), key=KEYS)
     def spend(self, index, names, event, key):
-        self.charge_once(index, names, event, key)
+        self.charge_once(index, names, event, key, False)
 
-    def charge_once(self, index, names, event, key):
-        self.agree(
-            lambda: self.handle(index).spend(names, event[0], key=key), lambda: self.model.spend(names, event[1], key)
+    def charge_once(self, index, names, event, key, again_ok):
+        both = self.agree(
+            lambda: self.handle(index).spend(names, event[0], key=key, again_ok=again_ok),
+            lambda: self.model.spend(names, event[1], key, again_ok),
         )
+        assert both is None or both[0] is both[1]
 
     @precondition(lambda self: self.model.keys)
-    @rule(index=INDEX, which=INDEX, spend=st.booleans(), other=st.none() | st.sampled_from(EVENTS))
-    def use_a_key_again(self, index, which, spend, other):
+    @rule(index=INDEX, which=INDEX, spend=st.booleans(), ok=st.booleans(), other=st.none() | st.sampled_from(EVENTS))
+    def use_a_key_again(self, index, which, spend, ok, other):
         key = sorted(self.model.keys)[which % len(self.model.keys)]
         names, cost, _ = self.model.keys[key].what
         event = other or next(event for event in EVENTS if event[1] == cost)
-        (self.charge_once if spend else self.hold)(index, list(names), event, key)
+        (self.charge_once if spend else self.hold)(index, list(names), event, key, ok)
 
     @precondition(lambda self: self.tickets)
     @rule(which=st.integers(0, 30), action=st.sampled_from(["arm", "cancel", "close"]))

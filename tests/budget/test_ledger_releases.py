@@ -12,7 +12,7 @@ import pytest
 import ferrodp as fd
 from ferrodp.accounting import ComposedEvent, GaussianEvent, NeighboringRelation
 from ferrodp.budget import PrivacyLedger
-from ferrodp.errors import InvalidParameter, TicketError
+from ferrodp.errors import InvalidParameter, KeyUsed, TicketError
 from ferrodp.tickets import TicketState
 
 EVENT = GaussianEvent(noise_multiplier=10.0)
@@ -62,7 +62,10 @@ def test_the_same_key_pays_no_second_time(path):
         sum_of_ones().release(noise_multiplier=10.0, ticket=ticket)
         with pytest.raises(TicketError):  # it was held when it was given out, and is not any more
             sum_of_ones().release(noise_multiplier=10.0, ticket=same)
-        again = ledger.reserve("study", EVENT, key="round-1")
+        with pytest.raises(KeyUsed, match="round-1"):
+            ledger.reserve("study", EVENT, key="round-1")
+        again = ledger.reserve("study", EVENT, key="round-1", again_ok=True)
+        assert not again.is_new
         assert again.state is TicketState.ARMED
         with pytest.raises(TicketError):
             sum_of_ones().release(noise_multiplier=10.0, ticket=again)
@@ -87,16 +90,16 @@ def test_after_a_crash_a_release_that_began_is_not_begun_again(path):
     assert child.returncode == 9
     with PrivacyLedger.open(path) as ledger:
         assert charged(ledger) == (1, 0)
-        with pytest.raises(TicketError):
-            sum_of_ones().release(noise_multiplier=10.0, ticket=ledger.reserve("study", EVENT, key="round-1"))
+        with pytest.raises(KeyUsed):
+            ledger.reserve("study", EVENT, key="round-1")
 
 
 def test_of_threads_with_one_ticket_each_key_draws_once(path):
     drawn = []
 
     def release(ledger):
-        ticket = ledger.reserve("study", EVENT, key="round-1")
         try:
+            ticket = ledger.reserve("study", EVENT, key="round-1")
             drawn.append(sum_of_ones().release(noise_multiplier=10.0, ticket=ticket))
         except TicketError:
             drawn.append(None)

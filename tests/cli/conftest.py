@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     @property
     def error(self) -> str:
         """The one line on standard error of a command that was refused."""
-        assert self.code in (1, 2), self.err
+        assert self.code in (1, 2, 3), self.err
         assert self.out == ""
         assert self.err.count("\n") == 1
         assert self.err.isprintable() or self.err[:-1].isprintable()

@@ -46,12 +46,18 @@ def test_a_budget_is_the_decimal_that_was_written(shell: Run, text: str, times: 
     assert found["scopes"][0]["remaining_count"] == times
 
 
-def test_a_key_is_charged_once(shell: Run) -> None:
-    first = shell("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "week-1", "--json").json
-    again = shell("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "week-1", "--json").json
+def test_a_key_is_charged_once_and_a_second_run_is_told_so(shell: Run) -> None:
+    """A job that is repeated after it published must not publish again."""
+    charge = ("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "week-1")
+    first = shell(*charge, "--json").json
+    refused = shell(*charge)
+    again = shell(*charge, "--again-ok", "--json").json
 
-    assert again == first
-    assert first["remaining_count"] == 9
+    assert (first["new"], first["remaining_count"]) == (True, 9)
+    assert (refused.code, refused.out) == (3, "")
+    assert "key 'week-1' has paid for a release that began already" in refused.error
+    assert again == {**first, "new": False}
+    assert "this key is not new" in shell(*charge, "--again-ok").out
     other = shell("spend", "--scope", "survey", "--epsilon", "0.2", "--key", "week-1")
     assert "key 'week-1' was used for another reservation" in other.error
 
@@ -65,6 +71,16 @@ def test_a_reserved_ticket_is_taken_by_a_program_under_its_key(shell: Run) -> No
     with PrivacyLedger.open("budget.db") as ledger:
         ticket = ledger.reserve("hospital", event, key="round-7")
         assert (ticket.id, ticket.state) == (found["ticket"], TicketState.HELD)
+
+
+def test_a_key_that_a_program_armed_is_not_spent_again(shell: Run) -> None:
+    step = ("--scope", "survey", "--epsilon", "0.1", "--key", "round-7")
+    assert [shell("reserve", *step, "--json").json["new"] for _ in range(2)] == [True, False]
+    assert shell("spend", *step, "--json").json["new"]  # it uses up what was held
+    for command in ("spend", "reserve"):
+        assert shell(command, *step).code == 3
+    found = shell("reserve", *step, "--again-ok", "--json").json
+    assert (found["new"], found["state"], found["remaining_count"]) == (False, "spent", 9)
 
 
 def test_a_reservation_without_a_key_gets_one_that_is_shown(shell: Run) -> None:

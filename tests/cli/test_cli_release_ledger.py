@@ -55,7 +55,7 @@ def test_a_release_is_charged_and_says_what_is_left(ferrodp: Run, ledger: Privac
         report = opened.report("hospital")
         assert (report.spent, report.held, report.armed) == (1, 0, 0)
         assert told["epsilon_spent"] == report.epsilon_spent
-        assert opened.reserve("hospital", EVENT, key="round-1").id == told["ticket"]
+        assert opened.reserve("hospital", EVENT, key="round-1", again_ok=True).id == told["ticket"]
     assert (told["scope"], told["key"], told["remaining_count"], told["where"]) == (
         "hospital",
         "round-1",
@@ -86,6 +86,7 @@ def test_a_key_pays_for_one_release(ferrodp: Run, ledger: PrivacyLedger) -> None
     kept = Path("out.npz").read_bytes()
 
     found = ferrodp(*arguments("--key", "round-1", "--force"))
+    assert found.code == 3
     assert "key 'round-1' has paid for a release" in found.error
     assert Path("out.npz").read_bytes() == kept
     assert left() == 2
@@ -144,7 +145,7 @@ def test_a_killed_release_is_repeated_under_its_key_unless_noise_was_drawn(
     assert not Path("out.npz").exists()
 
     found = ferrodp(*argv)
-    assert found.code == (0 if again else 1)
+    assert found.code == (0 if again else 3)
     assert again or "key 'round-1' has paid for a release" in found.error
     assert left() == 2
 

@@ -9,7 +9,7 @@ import pytest
 from ferrodp import PrivacyLedger
 from ferrodp.accounting import NeighboringRelation
 from ferrodp.engine import DifferentialPrivacyEngine, DPConfig, _sums
-from ferrodp.errors import BudgetExceeded, InvalidParameter, TicketError, UnsupportedEventError
+from ferrodp.errors import BudgetExceeded, InvalidParameter, KeyUsed, UnsupportedEventError
 
 TEMPLATE = {"w": np.zeros(3)}
 CONFIG = DPConfig(noise_multiplier=3.0, sampling_rate=0.5, target_epsilon=1e-6, accounting="pld")
@@ -70,7 +70,7 @@ def test_another_engine_continues_where_the_first_one_stopped(ledger, tmp_path):
     with PrivacyLedger.open(tmp_path / "budget.db") as again:
         second = DifferentialPrivacyEngine(CONFIG, ledger=again, scope="a")
         assert second.remaining_rounds == allowed - 2
-        with pytest.raises(TicketError):  # its noise was drawn: a repetition is neither charged nor released
+        with pytest.raises(KeyUsed):  # its noise was drawn: a repetition is neither charged nor released
             second.round([], template=TEMPLATE, key="round-1")
         assert second.remaining_rounds == allowed - 2
         assert drained(second) == allowed - 2

@@ -95,15 +95,29 @@ MUTANTS = [
     (
         "a spend does not use up the ticket held under its key",
         BOOK,
-        "    if ticket.state is TicketState.HELD:\n        arm(transaction, ticket.id)\n",
-        "    if ticket.state is None:\n        arm(transaction, ticket.id)\n",
+        "    if ticket.state is not TicketState.HELD:\n        return is_new\n",
+        "    return is_new\n",
         "ledger",
     ),
     (
         "what a key was used for is not compared",
         BOOK,
-        "            if known.fingerprint != fingerprint:\n",
-        "            if not known.fingerprint:\n",
+        "            if known.fingerprint != fingerprint or (",
+        "            if not known.fingerprint or (",
+        "ledger model",
+    ),
+    (
+        "a used key is given again unasked",
+        BOOK,
+        "            if known.state is not TicketState.HELD and not again_ok:\n",
+        "            if known.state is TicketState.CANCELLED:\n",
+        "ledger model",
+    ),
+    (
+        "a spend with a used key says that it is new",
+        BOOK,
+        "        return is_new\n",
+        "        return True\n",
         "ledger model",
     ),
     (

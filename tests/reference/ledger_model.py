@@ -44,11 +44,13 @@ class LedgerModel:
             raise Refused("parameter")
         return tuple(outer for outer in self.scopes if any(f"{name}/".startswith(f"{outer}/") for name in names))
 
-    def reserve(self, names, cost, *, key=None, count=1, state="held"):
+    def reserve(self, names, cost, *, key=None, count=1, state="held", again_ok=False):
         what, charged = (tuple(sorted(set(names))), cost, count), self.around(names)
         if key in self.keys:
             if self.keys[key].what != what:
                 raise Refused("ticket")
+            if self.keys[key].state != "held" and not again_ok:
+                raise Refused("key")
             return self.keys[key]
         if any(self.scopes[name].frozen for name in charged) or self.remaining(names, cost) < count:
             raise Refused("budget")
@@ -58,10 +60,14 @@ class LedgerModel:
             self.keys[key] = paid
         return paid
 
-    def spend(self, names, cost, key):
-        paid = self.reserve(names, cost, key=key, state="spent")
-        if paid.state == "held":
-            self.arm(paid)
+    def spend(self, names, cost, key, again_ok):
+        """Return whether this call spent it."""
+        known = set(self.keys.values())
+        paid = self.reserve(names, cost, key=key, state="spent", again_ok=again_ok)
+        if paid.state != "held":
+            return paid not in known
+        self.arm(paid)
+        return True
 
     def arm(self, paid):
         if paid.state != "held":

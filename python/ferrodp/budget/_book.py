@@ -19,7 +19,7 @@ from ferrodp.budget import _measures, _names, _records
 from ferrodp.budget._measures import Terms
 from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_text, charges_text, event_text, names_text
 from ferrodp.budget._store import Transaction, ticket_name
-from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, TicketError
+from ferrodp.errors import BudgetExceeded, InvalidParameter, KeyUsed, LedgerError, TicketError
 from ferrodp.tickets import TicketState
 
 
@@ -77,15 +77,21 @@ def reserve(
     plan_delta: float | None = None,
     state: TicketState = TicketState.HELD,
     lease: bool = False,
-) -> TicketRow:
-    """Charge `count` releases and return the ticket, or the one that this key got before."""
+    again_ok: bool = False,
+) -> tuple[TicketRow, bool]:
+    """Charge `count` releases; return the ticket, or the one that this key got before, and whether it is new."""
     fingerprint = _fingerprint(names, event, count, plan_delta)
     if key is not None:
         known = transaction.ticket_of(key)
         if known is not None:
-            if known.fingerprint != fingerprint:
+            if known.fingerprint != fingerprint or (lease and known.state is TicketState.HELD):
                 raise TicketError(f"key {key!r} was used for another reservation; give this one a key of its own")
-            return known
+            if known.state is not TicketState.HELD and not again_ok:
+                raise KeyUsed(
+                    f"key {key!r} has paid for a release that began already: its ticket {known.id} is "
+                    f"{known.state.value}; another release needs another key"
+                )
+            return known, False
     rows = charged_scopes(transaction, names)
     charges = priced(rows, event, plan_delta)
     changed = []
@@ -124,15 +130,22 @@ def reserve(
     for row in changed:
         transaction.put_scope(row)
     transaction.put_ticket(ticket)
-    return ticket
+    return ticket, True
 
 
-def spend(transaction: Transaction, names: tuple[str, ...], event: PrivacyEvent, *, key: str | None) -> None:
-    """Charge one release that happens elsewhere; a ticket that was held under this key is used up for it."""
-    ticket = reserve(transaction, names, event, key=key, state=TicketState.SPENT)
-    if ticket.state is TicketState.HELD:
-        arm(transaction, ticket.id)
-        finish(transaction, ticket.id)
+def spend(
+    transaction: Transaction, names: tuple[str, ...], event: PrivacyEvent, *, key: str | None, again_ok: bool = False
+) -> bool:
+    """Charge one release that happens elsewhere; return whether this did it, and not an earlier one with the same key.
+
+    A ticket that was held under the key is used up for it.
+    """
+    ticket, is_new = reserve(transaction, names, event, key=key, state=TicketState.SPENT, again_ok=again_ok)
+    if ticket.state is not TicketState.HELD:
+        return is_new
+    arm(transaction, ticket.id)
+    finish(transaction, ticket.id)
+    return True
 
 
 def arm(transaction: Transaction, identity: str) -> None:

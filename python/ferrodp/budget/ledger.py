@@ -116,8 +116,7 @@ class PrivacyLedger(Questions):
         """
         expected = None if witness is None else Head.parse(witness)
         for name, value in (("create", create), ("verify", verify), ("read_only", read_only)):
-            if not isinstance(value, bool):
-                raise InvalidType(f"{name} must be True or False, got {type(value).__name__}")
+            _flag(name, value)
         seconds = _validate.positive("timeout", timeout)
         create = create and expected is None and not read_only
         store: Store
@@ -234,6 +233,7 @@ class PrivacyLedger(Questions):
         *,
         key: str | None = None,
         plan_delta: Real | None = None,
+        again_ok: bool = False,
     ) -> Ticket:
         """Charge an event to one or several scopes, all or nothing, and return the ticket for its release.
 
@@ -244,16 +244,22 @@ class PrivacyLedger(Questions):
         event : PrivacyEvent
             What will be released: the `event` of a mechanism, sampled or composed as it will happen.
         key : str, optional
-            The same key gives the same ticket again, in whatever state it is: so a step that is repeated after a crash
-            is charged once. A key whose ticket was cancelled is free again.
+            The same key gives the same ticket again while it is held (`Ticket.is_new` is False then): so a step that is
+            repeated after a crash is charged once. Once the release began the key is used: a step that crashed after
+            that may have been published, and to repeat it would release twice for one charge. A key whose ticket was
+            cancelled is free again.
         plan_delta : float, optional
             The event is a whole plan, its parameters fixed now: charge it as one (ε, δ) with this δ and the ε that
             `PldAccountant` certifies. For scopes that take stated δ: measure "pure".
+        again_ok : bool
+            Whether to return the ticket of a used key, too, armed or spent as it is: nothing can be released with it.
 
         Raises
         ------
         BudgetExceeded
             If it does not fit, or a scope is frozen. Nothing was charged.
+        KeyUsed
+            If the release of this key began, and `again_ok` is false. Nothing was charged.
         TicketError
             If the key was used for something else.
         UnsupportedEventError
@@ -262,35 +268,73 @@ class PrivacyLedger(Questions):
             If the outcome is unknown: it may have been charged, and counts as spent.
         """
         names, planned = self._checked(scopes, event, plan_delta)
-        key = _names.key(key)
-        row = self._run(
-            lambda transaction: _book.reserve(transaction, names, event, key=key, plan_delta=planned), key=key
+        key, again_ok = _names.key(key), _flag("again_ok", again_ok)
+        row, is_new = self._run(
+            lambda transaction: _book.reserve(
+                transaction, names, event, key=key, plan_delta=planned, again_ok=again_ok
+            ),
+            key=key,
         )
-        return self._ticket(names, row)
+        return self._ticket(names, row, is_new=is_new)
 
-    def spend(self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None) -> None:
-        """Charge an event whose release happens elsewhere: reserved, armed and spent in one step.
+    def spend(
+        self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None, again_ok: bool = False
+    ) -> bool:
+        """Charge an event whose release happens elsewhere: reserved, armed and spent in one step. Release after it.
 
-        With a key it is charged once, however often this is called; a ticket held under that key is used up.
-        """
-        names, _ = self._checked(scopes, event, None)
-        key = _names.key(key)
-        self._run(lambda transaction: _book.spend(transaction, names, event, key=key), key=key)
+        Parameters
+        ----------
+        scopes, event
+            As for `reserve`.
+        key : str, optional
+            Names the release, and is charged once. A ticket held under it is used up.
+        again_ok : bool
+            Whether a key that was spent before is no error. Only for whoever knows that nothing was released with it.
 
-    def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int) -> Lease:
-        """Charge `count` releases at once, and return a lease that hands out their tickets without touching the disk.
+        Returns
+        -------
+        bool
+            Whether this call spent it: then release, once. False if an earlier one did, which `again_ok` allows.
 
         Raises
         ------
+        KeyUsed
+            If the key was spent before, or its ticket armed: the release may have been made. Nothing was charged.
+        BudgetExceeded, TicketError, UnsupportedEventError, LedgerError
+            As for `reserve`.
+        """
+        names, _ = self._checked(scopes, event, None)
+        key, again_ok = _names.key(key), _flag("again_ok", again_ok)
+        return self._run(
+            lambda transaction: _book.spend(transaction, names, event, key=key, again_ok=again_ok), key=key
+        )
+
+    def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int, key: str | None = None) -> Lease:
+        """Charge `count` releases at once, and return a lease that hands out their tickets without writing to the disk.
+
+        Parameters
+        ----------
+        scopes, event
+            As for `reserve`.
+        count : int
+            How many releases; from 1.
+        key : str, optional
+            Names the lease: a second one under the same key is refused, as the first may have been drawn.
+
+        Raises
+        ------
+        KeyUsed
+            If there was a lease under this key. Nothing was charged.
         BudgetExceeded, UnsupportedEventError, LedgerError
             As for `reserve`.
         """
         names, _ = self._checked(scopes, event, None)
-        count = _validate.count("count", count)
-        row = self._run(
+        count, key = _validate.count("count", count), _names.key(key)
+        row, _ = self._run(
             lambda transaction: _book.reserve(
-                transaction, names, event, key=None, count=count, state=TicketState.ARMED, lease=True
-            )
+                transaction, names, event, key=key, count=count, state=TicketState.ARMED, lease=True
+            ),
+            key=key,
         )
         return Lease(
             event,
@@ -363,7 +407,7 @@ class PrivacyLedger(Questions):
     def _end_lease(self, identity: str, unused: int) -> None:
         self._run(lambda transaction: _book.give_back(transaction, identity, unused), ticket=identity)
 
-    def _ticket(self, names: tuple[str, ...], row: TicketRow) -> Ticket:
+    def _ticket(self, names: tuple[str, ...], row: TicketRow, *, is_new: bool) -> Ticket:
         return Ticket(
             row.event,
             id=row.id,
@@ -371,6 +415,7 @@ class PrivacyLedger(Questions):
             scopes=names,
             neighboring_relation=self._relation(names),
             state=row.state,
+            is_new=is_new,
             book=self,
         )
 
@@ -413,3 +458,9 @@ class PrivacyLedger(Questions):
                     f"{self._store.name} does not contain the witness, record {witness.sequence}: an earlier state was "
                     "put back, or it is another ledger"
                 )
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidType(f"{name} must be True or False, got {type(value).__name__}")
+    return value

@@ -5,7 +5,7 @@ work and returns a report of plain JSON data; and `show(report, console)`, which
 `--json` and the printed form cannot differ, and nothing is printed before the work is done.
 
 Exit codes: 0 done; 1 refused or failed, with one line on standard error; 2 a command line that cannot be understood;
-130 interrupted; 141 nobody reads the output.
+3 refused because the release that a key names has begun before; 130 interrupted; 141 nobody reads the output.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any, NoReturn
 import ferrodp
 from ferrodp.cli import bench, calibrate, demo, epsilon, ledger, release
 from ferrodp.cli._console import Console, one_line
-from ferrodp.errors import FerroError
+from ferrodp.errors import FerroError, KeyUsed
 from ferrodp.files import FileRefused
 
 COMMANDS = (release, epsilon, calibrate, ledger, demo, bench)
 TRACEBACK = "FERRODP_TRACEBACK"
 """Environment variable: anything but empty lets unexpected exceptions through, for a report of the defect."""
 
-FAILED, MISUSED, INTERRUPTED, UNREAD = 1, 2, 130, 141
+FAILED, MISUSED, KEY_USED, INTERRUPTED, UNREAD = 1, 2, 3, 130, 141
 
 _DESCRIPTION = """\
 Exact differential privacy at memory speed: clip, sum and noise model updates,
@@ -72,7 +72,7 @@ def _run(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (FerroError, MemoryError, OSError) as error:
-        return _failed(name, _told(error), FAILED)
+        return _failed(name, _told(error), KEY_USED if isinstance(error, KeyUsed) else FAILED)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise

@@ -22,7 +22,10 @@ def _add(add: Callable[..., Any]) -> None:
         help="what to charge; repeat it for several, all or none",
     )
     _events.add_event(add)
-    add("--key", metavar="KEY", help="the same key is charged once, however often the command runs")
+    add(
+        "--key", metavar="KEY", help="names the release: it is charged once, and refused when it was used (exit code 3)"
+    )
+    add("--again-ok", action="store_true", help="succeed if the key was used before, and charge nothing")
 
 
 def _add_reserve(add: Callable[..., Any]) -> None:
@@ -39,10 +42,11 @@ def _reserve(args: argparse.Namespace, where: str) -> Report:
     event = _events.given(args)
     key = f"shell/{secrets.token_hex(8)}" if args.key is None else args.key
     with _ledgers.opened(where) as ledger:
-        ticket = ledger.reserve(args.scope, event, key=key, plan_delta=args.plan_delta)
+        ticket = ledger.reserve(args.scope, event, key=key, plan_delta=args.plan_delta, again_ok=args.again_ok)
         return {
             "ticket": ticket.id,
             "key": ticket.key,
+            "new": ticket.is_new,
             "state": ticket.state.value,
             "scopes": list(ticket.scopes),
             "event": event.to_dict(),
@@ -53,9 +57,10 @@ def _reserve(args: argparse.Namespace, where: str) -> Report:
 def _spend(args: argparse.Namespace, where: str) -> Report:
     event = _events.given(args)
     with _ledgers.opened(where) as ledger:
-        ledger.spend(args.scope, event, key=args.key)
+        is_new = ledger.spend(args.scope, event, key=args.key, again_ok=args.again_ok)
         return {
             "key": args.key,
+            "new": is_new,
             "state": "spent",
             "scopes": sorted(set(args.scope)),
             "event": event.to_dict(),
@@ -71,6 +76,8 @@ def _after(ledger: Any, scopes: Any, event: Any, priced: bool) -> Report:
 
 def _show(report: Report, console: Console) -> None:
     rows = {name: report[name] for name in ("ticket", "key", "state") if report.get(name) is not None}
+    if not report["new"]:
+        rows["charged"] = "before: this key is not new, and nothing was charged now"
     rows["scopes"] = ", ".join(report["scopes"])
     rows["event"] = _events.told(PrivacyEvent.from_dict(report["event"]))
     if report["remaining_count"] is not None:
@@ -84,7 +91,8 @@ ACTIONS = {
         "charge a release to come, and get its ticket",
         "Charge a release to come and print its ticket. A program takes it with\n"
         "PrivacyLedger.reserve and the same scope, event and key; the charge stays if\n"
-        "nobody does.",
+        "nobody does. A key that is still held gives the same ticket again. Exit code 3:\n"
+        "the key was used, as its release began.",
         "  ferrodp ledger reserve budget.db --scope hospital \\\n"
         "      --noise-multiplier 1.1 --sampling-probability 0.01 --key round-7",
         _add_reserve,
@@ -94,7 +102,8 @@ ACTIONS = {
     "spend": Action(
         "charge a release that happens elsewhere",
         "Charge a release that happens elsewhere: run it before, and release only if it\n"
-        "succeeds. With --key it can be repeated, and is charged once.",
+        "succeeds. With --key a second run is refused (exit code 3), for the release may\n"
+        "have been made: repeat it with --again-ok only if you know that it was not.",
         "  ferrodp ledger spend budget.db --scope survey --epsilon 0.1 --key week-12",
         _add,
         _spend,

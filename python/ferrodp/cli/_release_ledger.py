@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ferrodp.accounting.events import GaussianEvent, NeighboringRelation
 from ferrodp.cli import _ledgers
 from ferrodp.cli._console import Report, rounded_up
-from ferrodp.errors import InvalidParameter, LedgerError, TicketError
-from ferrodp.tickets import Ticket, TicketState
+from ferrodp.errors import InvalidParameter, LedgerError
+from ferrodp.tickets import Ticket
 
 if TYPE_CHECKING:
     from ferrodp.budget import PrivacyLedger
@@ -47,7 +47,7 @@ def payment(args: argparse.Namespace, noise_multiplier: float) -> Iterator[Payme
     ------
     BudgetExceeded
         If it does not fit.
-    TicketError
+    KeyUsed
         If the key has paid for a release before.
     """
     if args.ledger is None:
@@ -58,11 +58,6 @@ def payment(args: argparse.Namespace, noise_multiplier: float) -> Iterator[Payme
         replaced = relation is NeighboringRelation.REPLACE_ONE  # a file that becomes another moves the sum by 2C
         event = GaussianEvent(noise_multiplier=noise_multiplier / 2.0 if replaced else noise_multiplier)
         ticket = ledger.reserve(args.scope, event, key=args.key)
-        if ticket.state is not TicketState.HELD:
-            raise TicketError(
-                f"key {args.key!r} has paid for a release, and its noise was drawn; another release needs another key"
-            )
-
         with ticket:
             yield Payment(lambda: _told(args, ledger, ticket), {"ticket": ticket})
 

@@ -153,7 +153,8 @@ class PaidTraining:
     def _ticket(self, run: str) -> Ticket:
         """Return a ticket that nobody armed; note each that was, for its result is lost."""
         while True:
-            ticket = self.ledger.reserve(self.scope, self.event, key=f"demo/{run}/charge-{self._charges}")
+            key = f"demo/{run}/charge-{self._charges}"
+            ticket = self.ledger.reserve(self.scope, self.event, key=key, again_ok=True)
             if ticket.state is TicketState.HELD:
                 return ticket
             self._charges += 1
