@@ -8,6 +8,7 @@ theorem for differential privacy", ICML 2015, Theorem 3.3's proof). A text inste
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
@@ -26,7 +27,9 @@ from ferrodp.accounting.events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomizedResponseEvent,
+    RepeatAndSelectEvent,
     ZcdpEvent,
+    simple_events,
 )
 
 _DIGITS = 60
@@ -60,6 +63,8 @@ def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
         return Cost(Fraction(event.epsilon), Fraction(event.delta))
     if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
         return _sampled(event, relation)
+    if isinstance(event, RepeatAndSelectEvent):
+        return _repeated(event, relation)
     return "it has no pure ε"
 
 
@@ -71,6 +76,23 @@ def _randomized_response(event: RandomizedResponseEvent) -> CostOrReason:
         return Cost(Fraction(0))
     r = arithmetic(_DIGITS)
     return Cost(fraction_up(r.ln(r.ratio(1 + event.num_buckets * (1 - random) / random)).upper))
+
+
+def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> CostOrReason:
+    """Papernot, Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022, Corollary 3: (2 + η)·ε.
+
+    A run costs the sum of its releases. Its failures are charged E[K] times, see `RepeatAndSelectCurve`.
+    """
+    if event.shape == math.inf:
+        return "the best of a Poisson number of runs has no pure ε, for there may be no run at all"
+    costs: list[tuple[Cost, int]] = []
+    for part, times in simple_events(event.event):
+        cost = pure(part, relation)
+        if isinstance(cost, str):
+            return f"a run of it has no pure ε ({type(part).__name__}: {cost})"
+        costs.append((cost, times))
+    run = total(costs)
+    return Cost((2 + Fraction(event.shape)) * run.amount, Fraction(event.mean) * run.delta)
 
 
 def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: NeighboringRelation) -> CostOrReason:

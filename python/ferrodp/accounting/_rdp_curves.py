@@ -12,10 +12,13 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from ferrodp import _validate
-from ferrodp._native import RdpCurve
+from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting.events import (
+    ComposedEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     EpsilonDeltaEvent,
@@ -26,7 +29,10 @@ from ferrodp.accounting.events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomizedResponseEvent,
+    RepeatAndSelectEvent,
+    SelfComposedEvent,
     ZcdpEvent,
+    simple_events,
 )
 from ferrodp.errors import UnsupportedEventError
 
@@ -75,7 +81,21 @@ def failure_of(event: PrivacyEvent) -> Fraction:
         return Fraction(event.delta)
     if isinstance(event, PoissonSampledEvent):
         return Fraction(event.sampling_probability) * failure_of(event.event)
+    if isinstance(event, RepeatAndSelectEvent):
+        return Fraction(event.mean) * failure_of(event.event)  # see `RepeatAndSelectCurve`
+    if isinstance(event, (ComposedEvent, SelfComposedEvent)):
+        return sum((times * failure_of(part) for part, times in simple_events(event)), Fraction(0))
     return Fraction(0)
+
+
+@register(ComposedEvent)
+@register(SelfComposedEvent)
+def _composed(event: PrivacyEvent, relation: NeighboringRelation) -> Curve:
+    """Return the sum of the curves (Mironov, CSF 2017, Proposition 1): what a whole run costs that others wrap."""
+    parts = [
+        (curve_of(part, relation), _validate.rounded(times, "up")) for part, times in simple_events(event) if times
+    ]
+    return lambda orders: rdp_total(parts, np.ascontiguousarray(orders))
 
 
 @register(GaussianEvent)

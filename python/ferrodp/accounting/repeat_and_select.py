@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._certified import Interval, arithmetic, exact, float_up, point
-from ferrodp.accounting._rdp_curves import Curve, curve_of, failure_of, register
+from ferrodp.accounting._rdp_curves import Curve, curve_of, register
 from ferrodp.accounting.events import NeighboringRelation, RepeatAndSelectEvent
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 
@@ -93,8 +93,14 @@ class RepeatAndSelectCurve:
     δ̂ that of one run at ε̂ = ln(1 + 1/(α − 1)), by the conversion of Canonne, Kamath, Steinke 2020, Proposition 12, or
     Pinsker's inequality.
 
-    A δ of one run is not in the curve: it has to be charged E[K] times. Rounding is provided for by factors
-    1 + 2⁻⁴⁰ and, for δ̂, 1 + 2⁻³⁰.
+    A run may be a composition, such as a training: ρ is then the sum of its curves.
+
+    A δ of one run is not in the curve: it has to be charged E[K] times, and the rest keeps the curve. For a run fails
+    with a probability δ that is the same for both neighbors, and has the curve otherwise. Given that no run fails, the
+    number of runs has weights P[K = k]·(1 − δ)ᵏ, a law of the same family with the same η, a larger γ and a smaller
+    mean, whose bounds above are smaller; and some run fails with probability at most E[K]·δ.
+
+    Rounding is provided for by factors 1 + 2⁻⁴⁰ and, for δ̂, 1 + 2⁻³⁰.
 
     Examples
     --------
@@ -217,11 +223,6 @@ def _exact_mean(log_inverse: float, shape: float) -> Interval:
 @register(RepeatAndSelectEvent)
 def _repeat_and_select(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> Curve:
     """Return the curve for the accountants that add up curves."""
-    if failure_of(event.event):
-        raise UnsupportedEventError(
-            "the δ of a repeated run has to be charged as often as it ran; charge mean·δ as an EpsilonDeltaEvent and "
-            "repeat the run without it"
-        )
     if event.mean < 1.0:
         raise UnsupportedEventError("no Rényi curve is known for less than one run on average")
     return RepeatAndSelectCurve(curve_of(event.event, relation), mean=event.mean, shape=event.shape)

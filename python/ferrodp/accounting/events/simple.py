@@ -43,6 +43,7 @@ def simple_events(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[Privacy
     random allocation to no step (every step)       nothing (every step)
     Gaussian releases about the same sample         one, with 1/z² = Σ1/zᵢ²
     repetition with mean 1, Poisson law excepted    what is repeated
+    repetition with a release without protection    a release without protection
     repetition of something else                    the repetition of its simple events
     mixture of one shift                            nothing or the Gaussian event
     ==============================================  ===================================================
@@ -166,6 +167,8 @@ def _repeat(event: RepeatAndSelectEvent) -> PrivacyEvent:
     counts = _counted(event.event)
     if not counts:
         return NOTHING
+    if any(isinstance(part, NonPrivateEvent) for part in counts):
+        return NonPrivateEvent()
     if max(counts.values()) > _validate.MAX_COUNT:
         return event
     parts = [part if times == 1 else SelfComposedEvent(event=part, count=times) for part, times in counts.items()]
