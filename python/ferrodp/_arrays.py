@@ -8,15 +8,19 @@ indexes, units, gradients and nulls would be dropped.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Set
-from typing import Any, TypeAlias, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 FloatArray: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64]"
 
@@ -27,6 +31,21 @@ LARGEST_INTEGER = 2**53
 
 _FOREIGN = ("pandas", "pyarrow", "polars", "scipy.sparse", "sparse", "xarray", "dask")
 _DLPACK_CPU = 1  # kDLCPU
+
+
+def quiet(function: Callable[P, R]) -> Callable[P, R]:
+    """Keep numpy from warning, or raising, about floating-point numbers in `function`: whether it would is data.
+
+    Signalling NaNs, overflow and underflow are what it speaks of, each of which an element alone can bring about; every
+    function that takes data has an outcome for them. For functions that run no code of the caller's.
+    """
+
+    @functools.wraps(function)
+    def silent(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    return silent
 
 
 def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...] = FLOATS) -> npt.NDArray[Any]:

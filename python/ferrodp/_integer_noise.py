@@ -123,6 +123,7 @@ class IntegerNoise:
     def bernoulli_exp(
         self, gamma: Real | npt.ArrayLike, size: int | tuple[int, ...] | None = ..., *, threads: int | None = ...
     ) -> Any: ...
+    @_arrays.quiet
     def bernoulli_exp(
         self, gamma: Real | npt.ArrayLike, size: int | tuple[int, ...] | None = None, *, threads: int | None = None
     ) -> Any:

@@ -21,6 +21,7 @@ Order = Literal[1, 2]
 """Besides infinity, which is a float."""
 
 
+@_arrays.quiet
 def clip_by_global_norm(tree: Any, *, clip_norm: Real) -> tuple[Any, float]:
     r"""Scale arrays together, as one vector, to an L2 norm of at most `clip_norm`.
 
@@ -77,6 +78,7 @@ def clip_by_global_norm(tree: Any, *, clip_norm: Real) -> tuple[Any, float]:
     return _trees.put_together(structure, out), norm
 
 
+@_arrays.quiet
 def clip_rows(
     matrix: npt.ArrayLike, *, clip_norm: Real, ord: Order | float = 2, threads: int | None = None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
@@ -134,6 +136,7 @@ def clip_rows(
     return out, norms
 
 
+@_arrays.quiet
 def clip_and_sum(matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None = None) -> GridSum:
     """Clip every row of a matrix to an L2 norm of at most `clip_norm` and add the rows up, in one pass over memory.
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _native, _sum_state, _trees, _validate
+from ferrodp import _arrays, _native, _sum_state, _trees, _validate
 from ferrodp._observer import OBSERVER
 from ferrodp._sum_state import SumState
 from ferrodp._trees import Node
@@ -86,6 +86,7 @@ class GridSum:
         """The sum in units of `granularity`, without noise: not private. Like the template, in int64; a fresh copy."""
         return _trees.split(self._native.snapshot()[1], self._structure)
 
+    @_arrays.quiet
     def to_float(self) -> Any:
         """Return the sum without noise, in float64: *not private*, for tests and diagnosis.
 
@@ -263,6 +264,7 @@ class ClippedSum(GridSum):
         _validate.fits_in_memory("template", 8 * size)
         super().__init__(_native.GridSum(size, bound, kind.name), structure, kind, bound)
 
+    @_arrays.quiet
     def add(self, update: object, *, threads: int | None = None) -> None:
         """Add one update, clipped.
 
@@ -285,6 +287,7 @@ class ClippedSum(GridSum):
         """
         self._native.add(self._leaves(update, "update", ()), 1, _validate.threads(threads))
 
+    @_arrays.quiet
     def add_many(self, updates: object, *, threads: int | None = None) -> None:
         """Add a batch of updates, each clipped by itself: the same as adding them one by one, and faster.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _trees, _validate
+from ferrodp import _arrays, _trees, _validate
 from ferrodp._validate import Real
 from ferrodp.clipping import Order, clip_by_global_norm, clip_rows
 from ferrodp.engine import _sums
@@ -31,6 +31,7 @@ class GradientMethods:
         """
         return clip_by_global_norm(mapping("gradients", gradients), clip_norm=max_norm)
 
+    @_arrays.quiet
     def per_sample_clip(
         self, gradients: Mapping[str, Any], max_norm: Real, *, ord: Order | float = 2
     ) -> tuple[Model, npt.NDArray[np.float64]]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _trees
+from ferrodp import _arrays, _trees
 from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.clipping import clip_rows
 from ferrodp.engine._step import Step
@@ -55,6 +55,7 @@ def sum_for(step: Step, template: object) -> RoundSum:
     return (_LaplaceSum if step.config.mechanism is NoiseMechanism.LAPLACE else _DiscreteSum)(step, total)
 
 
+@_arrays.quiet
 def noised(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket | None) -> npt.NDArray[Any]:
     """Return a vector of floats with noise for a sensitivity of `max_grad_norm`; may use its memory."""
     if config.mechanism is NoiseMechanism.GAUSSIAN:
@@ -106,6 +107,7 @@ class _DiscreteSum:
         self._mechanism = _discrete(step.config, units, total._size, step.distance)
         self.event: PrivacyEvent = self._mechanism.event
 
+    @_arrays.quiet
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
         integers = self._total._native.snapshot()[1]
         _release(self._mechanism, integers, ticket)
@@ -133,6 +135,7 @@ class _LaplaceSum:
         count = batch_size(updates, self._like._structure, "updates")
         self._add(self._like._leaves(updates, "updates", (count,)), count)
 
+    @_arrays.quiet
     def _add(self, leaves: list[npt.NDArray[Any]], count: int) -> None:
         if self._count + count > self._most:
             raise InvalidParameter(f"updates must be at most {self._most} for Laplace noise: more could be rounded")
@@ -147,6 +150,7 @@ class _LaplaceSum:
             self._integers += units.sum(axis=0)
         self._count += count
 
+    @_arrays.quiet
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
         values = self._integers * self._like.granularity  # below 2⁵³ units: exact
         self._mechanism.release(values, out=values, ticket=ticket)
@@ -178,20 +182,16 @@ def _noised_on_grid(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket |
     exponent = math.frexp(config.max_grad_norm)[1] - 30
     units = math.ceil(math.ldexp(config.max_grad_norm, -exponent)) + math.isqrt(max(values.size - 1, 0)) + 1
     mechanism = _discrete(config, units, values.size)
-    with np.errstate(over="ignore"):
-        scaled = np.ldexp(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0), -exponent)
+    scaled = np.ldexp(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0), -exponent)
     integers = np.clip(np.trunc(scaled), -_LARGEST, _LARGEST).astype(np.int64)
     _release(mechanism, integers, ticket)
-    with np.errstate(over="ignore", under="ignore"):
-        return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
+    return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)
 
 
 def _as(values: npt.NDArray[Any], denominator: float | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return noised values, perhaps divided, in a dtype, cut to its range: post-processing."""
     if denominator is not None:
-        with np.errstate(over="ignore", under="ignore"):
-            values = values / denominator
+        values = values / denominator
     limit = float(np.finfo(dtype).max)
-    with np.errstate(under="ignore"):
-        cut: npt.NDArray[Any] = np.clip(values, -limit, limit).astype(dtype)
+    cut: npt.NDArray[Any] = np.clip(values, -limit, limit).astype(dtype)
     return cut

@@ -75,6 +75,7 @@ def source_of(mechanism: _Mechanism, source: object, ticket: object) -> NoiseSou
     return source_or_default(source) if ticket is None else source_for(source, ticket, mechanism.event)
 
 
+@_arrays.quiet
 def release(
     mechanism: _Mechanism,
     law: Law,
@@ -118,6 +119,7 @@ def release(
     return float(noised) if scalar else noised
 
 
+@_arrays.quiet
 def release_integers(
     mechanism: _Mechanism,
     law: Law,

@@ -155,6 +155,7 @@ class RandomizedResponse:
 
         return max(float_up(tight(enclose, _DIGITS).upper), 0.0)
 
+    @_arrays.quiet
     def release(
         self,
         answers: Any,
@@ -221,6 +222,7 @@ class RandomizedResponse:
             return bool(out) if boolean else int(out)
         return out.view(np.bool_) if boolean else out
 
+    @_arrays.quiet
     def estimate_frequencies(self, answers: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return unbiased estimates of how many answers of each category there were, from randomized ones.
 

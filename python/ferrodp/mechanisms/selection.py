@@ -111,6 +111,7 @@ class _Selection(ABC):
         source: NoiseSource | None = ...,
         ticket: Ticket | None = ...,
     ) -> Candidate: ...
+    @_arrays.quiet
     def release(
         self,
         utilities: npt.ArrayLike,

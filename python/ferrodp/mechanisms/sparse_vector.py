@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from ferrodp import _native, _validate
+from ferrodp import _arrays, _native, _validate
 from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.events import ComposedEvent, EpsilonDeltaEvent
@@ -205,6 +205,7 @@ class SparseVector:
         """What an accountant needs to know about the whole run."""
         return EpsilonDeltaEvent(epsilon=self._budget)
 
+    @_arrays.quiet
     def query(self, value: float) -> bool:
         """Return whether `value` plus noise is at or above the threshold plus its noise.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ferrodp import _arrays
 from ferrodp._validate import Real
 from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
@@ -24,6 +25,7 @@ _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 MAX_BINS = 10**7
 
 
+@_arrays.quiet
 def private_count(
     values: Any,
     *,
@@ -103,6 +105,7 @@ def private_count(
     )
 
 
+@_arrays.quiet
 def private_histogram(
     values: Any,
     *,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
@@ -26,6 +26,7 @@ _MAX_ROWS = 2**33  # ranks times the denominator stay exact in float64
 MAX_CANDIDATES = 10**7
 
 
+@_arrays.quiet
 def private_quantile(
     values: Any,
     quantile: Real,

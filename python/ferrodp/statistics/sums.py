@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ferrodp import _arrays
 from ferrodp._validate import Real
 from ferrodp.accounting.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.errors import InvalidParameter
@@ -59,6 +60,7 @@ def _grid(lower: float, upper: float) -> _Grid:
     return _Grid(lower, upper, math.ldexp(1.0, math.frexp(max(abs(lower), abs(upper)))[1] - 1 - _BITS))
 
 
+@_arrays.quiet
 def private_sum(
     values: Any,
     *,
@@ -133,6 +135,7 @@ def private_sum(
     )
 
 
+@_arrays.quiet
 def private_mean(
     values: Any,
     *,

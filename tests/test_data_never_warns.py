@@ -1,0 +1,246 @@
+"""Whether a call warns or raises, and what it says, depends on types, dtypes and shapes: never on an element.
+
+Every public function that takes data is tried with numbers that make floating-point arithmetic complain, under settings
+that turn each complaint into an error, and has to do what it does for ones in their place.
+"""
+
+import inspect
+import math
+import warnings
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ferrodp as fd
+from ferrodp.engine import DifferentialPrivacyEngine, DPConfig, GaussianDifferentialPrivacy
+
+DATA = {
+    "answers",
+    "array",
+    "gamma",
+    "gradients",
+    "matrix",
+    "model",
+    "tree",
+    "update",
+    "updates",
+    "utilities",
+    "value",
+    "values",
+}
+"""What parameters are called that hold data."""
+
+GAUSSIAN = fd.GaussianMechanism(noise_multiplier=1.0, l2_sensitivity=1.0)
+LAPLACE = fd.LaplaceMechanism(scale=1.0, l1_sensitivity=1.0)
+DISCRETE_LAPLACE = fd.DiscreteLaplaceMechanism(scale=1.0)
+RESPONSES = fd.RandomizedResponse(noise_parameter=0.5, num_categories=4)
+NOISE = fd.NoiseSource()
+CONFIGS = {
+    name: DPConfig(name, max_grad_norm=norm, sampling_rate=1.0, accounting="basic", target_epsilon=1e12)
+    for name, norm in [("gaussian", 1.0), ("laplace", 1e-30), ("discrete_gaussian", 1e30)]
+}
+BINS = [-math.inf, -1e300, 0.0, 1e-320, 1.0, math.inf]
+
+
+def discrete(data):
+    dimension = max(np.size(data), 1) if isinstance(data, np.ndarray) else len(data) if isinstance(data, list) else 1
+    return fd.DiscreteGaussianMechanism(scale=2.0, dimension=dimension).release(data)
+
+
+def summed(data, *, many=False):
+    dtype = data.dtype.newbyteorder("=") if isinstance(data, np.ndarray) and data.dtype.kind == "f" else np.float64
+    shape = np.shape(data) if not many else np.shape(data)[1:]
+    total = fd.ClippedSum(tuple(shape), clip_norm=1.0, dtype=dtype)
+    (total.add_many if many else total.add)(data)
+    return total.to_float(), total.release(noise_multiplier=1.0)
+
+
+def rounds(data):
+    template = {"w": np.zeros(np.shape(data)[1:], getattr(data, "dtype", np.float64))}
+    for config in CONFIGS.values():
+        engine = DifferentialPrivacyEngine(config)
+        engine.round({"w": data}, template=template, denominator=1e-300)
+        engine.round([{"w": row} for row in data], template=template)
+        for _ in engine_rounds(config, data, template):
+            pass
+
+
+def engine_rounds(config, data, template):
+    engine = DifferentialPrivacyEngine(config, population_size=2)
+    return engine.run_rounds(lambda _: {"w": data}, template=template, num_rounds=1)
+
+
+def gradients(data):
+    engine = DifferentialPrivacyEngine(CONFIGS["gaussian"])
+    for config in CONFIGS.values():
+        engine.add_noise({"w": data}, config)
+
+
+ENGINE = DifferentialPrivacyEngine(CONFIGS["gaussian"])
+
+PUBLIC = {
+    "ClippedSum.add": summed,
+    "ClippedSum.add_many": lambda data: summed(data, many=True),
+    "DifferentialPrivacyEngine.add_noise": gradients,
+    "DifferentialPrivacyEngine.clip_gradients": lambda data: ENGINE.clip_gradients({"w": data}, 1e-30),
+    "DifferentialPrivacyEngine.per_sample_clip": lambda data: [
+        ENGINE.per_sample_clip({"w": data}, 1e-30, ord=ord) for ord in (1, 2, math.inf)
+    ],
+    "DifferentialPrivacyEngine.round": rounds,
+    "DiscreteGaussianMechanism.release": discrete,
+    "DiscreteLaplaceMechanism.release": DISCRETE_LAPLACE.release,
+    "ExponentialMechanism.release": lambda data: fd.ExponentialMechanism(scale=1e-300, sensitivity=1.0).release(data),
+    "GaussianDifferentialPrivacy.apply_privacy": lambda data: GaussianDifferentialPrivacy(1e-30).apply_privacy(
+        {"w": data}, 1.0, 1e-6
+    ),
+    "GaussianMechanism.release": GAUSSIAN.release,
+    "LaplaceMechanism.release": LAPLACE.release,
+    "NoiseSource.add_discrete_gaussian_": lambda data: NOISE.add_discrete_gaussian_(data, scale=1.0),
+    "NoiseSource.add_discrete_laplace_": lambda data: NOISE.add_discrete_laplace_(data, scale=1.0),
+    "NoiseSource.add_gaussian_": lambda data: NOISE.add_gaussian_(data, standard_deviation=1e-30),
+    "NoiseSource.add_laplace_": lambda data: NOISE.add_laplace_(data, scale=1e30),
+    "PermuteAndFlip.release": lambda data: fd.PermuteAndFlip(scale=1e300, sensitivity=1.0).release(data),
+    "RandomizedResponse.release": RESPONSES.release,
+    "ReportNoisyMax.release": lambda data: fd.ReportNoisyMax(scale=1.0, sensitivity=1.0).release(data),
+    "SparseVector.query": lambda data: fd.SparseVector(threshold=0.0, sensitivity=1.0, epsilon=1.0).query(data),
+    "clip_and_sum": lambda data: fd.clip_and_sum(data, clip_norm=1.0).to_float(),
+    "clip_by_global_norm": lambda data: fd.clip_by_global_norm({"a": data}, clip_norm=1e-30),
+    "clip_rows": lambda data: [fd.clip_rows(data, clip_norm=1e-30, ord=ord) for ord in (1, 2, math.inf)],
+    "private_count": lambda data: fd.private_count(data, epsilon=1.0),
+    "private_histogram": lambda data: (
+        fd.private_histogram(data, bins=BINS, epsilon=1.0),
+        fd.private_histogram(data, categories=[0.0, 1.0, 1e300], epsilon=1.0),
+    ),
+    "private_mean": lambda data: fd.private_mean(data, bounds=(-1e300, 1e300), epsilon=1.0),
+    "private_quantile": lambda data: fd.private_quantile(data, 0.5, bounds=(-1e300, 1e300), epsilon=1.0),
+    "private_sum": lambda data: (
+        fd.private_sum(data, bounds=(-1e300, 1e300), epsilon=1.0),
+        fd.private_sum(data, bounds=(0.0, 1e-250), epsilon=1.0, delta=1e-6),
+    ),
+}
+"""Every public function that takes private data, called with some."""
+
+NOT_PRIVATE = {
+    "NoiseSource.bernoulli_exp": "its array is a parameter, and refused where it is negative",
+    "RandomizedResponse.estimate_frequencies": "takes what was released",
+    "DifferentialPrivacyProtocol.add_noise": "says what an engine looks like",
+    "DifferentialPrivacyProtocol.clip_gradients": "says what an engine looks like",
+}
+"""What has such a parameter and is not in the table, and why."""
+
+
+def public_functions():
+    """Yield all public functions and methods outside accounting and the ledger, which take no data."""
+    rooms = (fd.mechanisms, fd.clipping, fd.sums, fd.statistics, fd.random, fd.engine)
+    for room in rooms:
+        for name in room.__all__:
+            item = getattr(room, name)
+            if inspect.isclass(item):
+                for method in dir(item):
+                    if not method.startswith("_") and inspect.isfunction(inspect.getattr_static(item, method)):
+                        yield f"{item.__name__}.{method}", getattr(item, method)
+            elif inspect.isfunction(item):
+                yield name, item
+
+
+def test_no_function_that_takes_data_is_missing_here():
+    taking = {name for name, item in public_functions() if DATA & set(inspect.signature(item).parameters)}
+
+    assert taking - set(PUBLIC) - set(NOT_PRIVATE) == set()
+
+
+HARD = [math.inf, -math.inf, math.nan, 5e-324, -5e-324, -0.0, 1.7e308, -1.7e308, 2.3e-308, 1e-45, 1e38]
+
+
+def float_arrays():
+    """Arrays of every float dtype with a signalling NaN and all that overflows, underflows or divides badly."""
+    signalling = {2: 0x7C01, 4: 0x7F80_0001, 8: 0x7FF0_0000_0000_0001}
+    with np.errstate(all="ignore"):
+        for dtype in (np.float16, np.float32, np.float64):
+            array = np.array([*HARD, 1.0]).astype(dtype)
+            array.view(f"u{array.itemsize}")[-1] = signalling[array.itemsize]
+            tiny = np.full(4, np.finfo(dtype).smallest_subnormal)
+            for each in (array, tiny, np.full(4, np.finfo(dtype).max)):
+                yield from (each, each.astype(each.dtype.newbyteorder("S")), np.repeat(each, 2)[::2])
+        longer = np.array(HARD, np.longdouble)
+        yield from (longer, longer * np.longdouble(10) ** (300 if longer.itemsize > 8 else 0))
+
+
+def other_data():
+    integers = [0, 1, -1, 2**31 - 1, -(2**31), 2**53 + 1, 2**63 - 1, -(2**63)]
+    yield np.array(integers)
+    yield np.array([2**64 - 1, 0], np.uint64)
+    yield np.array([2**31 - 1, -(2**31)], np.int32)
+    yield np.array([255, 0, 7], np.uint8)
+    yield np.array([True, False])
+    yield [1.0, math.nan, math.inf, 5e-324, 1.7e308, -0.0]
+    yield [10**400, -(10**400), 2**53 + 1, 2**60, 0]
+    yield [1.5, 10**400, 2**60]
+    yield [np.float32("nan"), np.float32("inf"), np.float32(1e-45)]
+    yield [[1.0, math.nan], [math.inf, 5e-324]]
+    yield [Decimal("1e-9999"), Decimal("NaN"), Decimal("sNaN")]
+    yield [Fraction(1, 10**400), Fraction(10**400)]
+    yield np.ma.MaskedArray([1.0, math.nan, math.inf], mask=[0, 1, 0])
+    yield np.array([1.0, math.nan, None], object)
+    yield np.array([10**400, 1], object)
+    yield np.array(math.nan)
+    yield from (math.nan, math.inf, -0.0, 5e-324, 1.7e308, 10**400, -(10**400), 2**60, np.float32("nan"))
+    yield from (Decimal("sNaN"), Decimal("1e9999"), Fraction(10**400), np.float16("inf"), np.longdouble("1e4000"))
+    yield from (np.array([0x7F80_0001], np.uint32).view(np.float32)[0], np.int64(2**63 - 1), np.uint64(2**64 - 1))
+
+
+def harmless(data):
+    """Return the same with ones in place of all numbers."""
+    if isinstance(data, list):
+        return [harmless(item) for item in data]
+    if isinstance(data, np.ma.MaskedArray):
+        return np.ma.ones(data.shape, data.dtype)
+    if isinstance(data, np.ndarray):
+        ones = np.ones(data.shape, data.dtype)
+        return np.repeat(ones, 2)[::2] if data.strides != ones.strides else ones
+    return type(data)(1)
+
+
+def outcome(function, data):
+    """Return the error that a call ends with, as text, or that it ends well."""
+    try:
+        function(data)
+    except (ValueError, TypeError, IndexError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "well"
+
+
+ALL = [*float_arrays(), *other_data()]
+
+
+def shaped(name, data):
+    """Return flat data as what a function takes: rows for those that take rows."""
+    if isinstance(data, np.ndarray) and data.ndim == 1 and name in ROWS:
+        return data.reshape(data.size // 2, 2) if data.size % 2 == 0 else np.stack([data, data])
+    return data
+
+
+ROWS = {
+    "clip_rows",
+    "clip_and_sum",
+    "ClippedSum.add_many",
+    "DifferentialPrivacyEngine.round",
+    "DifferentialPrivacyEngine.per_sample_clip",
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_no_element_makes_a_call_warn_or_raise(name):
+    accepted = 0
+    for data in ALL:
+        hard, easy = shaped(name, data), shaped(name, harmless(data))
+        with warnings.catch_warnings(), np.errstate(all="raise"):
+            warnings.simplefilter("error")
+            found = outcome(PUBLIC[name], hard)
+
+        expected = outcome(PUBLIC[name], easy)
+        assert found == expected, f"{type(data).__name__}, {getattr(data, 'dtype', '')}: {data!r}"
+        accepted += found == "well"
+    assert accepted > 0
