@@ -43,7 +43,7 @@ EVENTS = [
         for epsilon, delta in ((0.0, 0.0), (0.1, 0.0), (0.0, 1e-7), (0.3, 1e-6), (2.0**-40, 2.0**-60))
     ),
 ]
-SCOPES = ("a", "a/b", "a/b/c", "ab", "d")
+SCOPES = ("a", "a/b", "a/b/c", "a/e", "ab", "d")
 SOME = st.lists(st.sampled_from(SCOPES), min_size=1, max_size=3)
 CAPS = st.tuples(st.sampled_from([0.5, 2.0, 10.0, 100.0]), st.sampled_from([0.0, 1e-6, 2e-6, 1e-5]))
 KEYS = st.none() | st.sampled_from(["one", "two", "three"])
@@ -69,12 +69,11 @@ class LedgerMachine(RuleBasedStateMachine):
         self.leases = []
         self.step = 0
 
-    @initialize(first=CAPS, second=CAPS)
-    def begin(self, first, second):
+    @initialize(first=CAPS, second=CAPS, names=st.sampled_from([("a", "a/b", "d"), ("a/b/c", "a/e", "a/b")]))
+    def begin(self, first, second, names):
         self.open()
-        self.create(0, "a", first)
-        self.create(0, "a/b", second)
-        self.create(0, "d", (10.0, 1e-5))
+        for name, cap in zip(names, (first, second, (10.0, 1e-5)), strict=True):
+            self.create(0, name, cap)
 
     def agree(self, ours, theirs):
         """Both are asked; both refuse for the same reason, or neither does. Return both answers."""
@@ -120,6 +119,10 @@ class LedgerMachine(RuleBasedStateMachine):
             lambda: self.handle(index).create(name, epsilon=epsilon, delta=delta, measure="pure"),
             lambda: self.model.create(name, cap_of(*cap)),
         )
+
+    @rule(index=INDEX, name=st.sampled_from(["a", "a/b"]))
+    def create_around(self, index, name):
+        self.create(index, name, (100.0, 1e-5))
 
     @rule(index=INDEX, names=SOME, event=st.sampled_from(EVENTS), key=KEYS)
     def reserve(self, index, names, event, key):

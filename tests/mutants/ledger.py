@@ -11,6 +11,7 @@ LIBRARY = "rust/ferrodp-sqlite/src/"
 STORE = BUDGET + "_store.py"
 
 KILLERS = {
+    "nested scopes": "pytest tests/budget/test_nested_scopes.py",
     "freeze": "pytest tests/budget/test_freeze.py",
     "ledger model": "pytest tests/budget/test_ledger_model.py",
     "ledger": "pytest tests/budget/test_ledger.py",
@@ -105,6 +106,42 @@ MUTANTS = [
         "            if known.fingerprint != fingerprint or (",
         "            if not known.fingerprint or (",
         "ledger model",
+    ),
+    (
+        "a scope made around others begins at nothing",
+        BUDGET + "_nesting.py",
+        "        if any(amounts):\n            total",
+        "        if any(amounts) and not name:\n            total",
+        "ledger model",
+    ),
+    (
+        "a scope made later keeps what was given back within",
+        BUDGET + "_nesting.py",
+        "    return sorted(name for name in around if exists(name))\n",
+        "    return []\n",
+        "nested scopes",
+    ),
+    (
+        "a scope within a scope counts twice around them",
+        BUDGET + "_nesting.py",
+        "    return sorted(name for name in among if among.isdisjoint(_names.ancestors(name)))\n",
+        "    return sorted(among)\n",
+        "ledger model",
+    ),
+    (
+        "a scope made around others may begin overspent",
+        BOOK,
+        "    if any(spent) and not terms.fits(spent, caps):\n",
+        "    if any(spent) and not caps:\n",
+        "nested scopes",
+    ),
+    (
+        "what a log says was taken over is believed",
+        REPLAY,
+        '            self._require(amounts_from_plain(body["carried"]) == scope.spent, "takes over other sums than '
+        'there are")\n',
+        '            scope.spent = amounts_from_plain(body["carried"])\n',
+        "nested scopes",
     ),
     (
         "a used key is given again unasked",

@@ -1,7 +1,8 @@
 """What a ledger is, in a page of exact fractions: no disk, no threads, no crash, no units.
 
-A scope has a cap, a sum and a flag; a cost is a tuple of fractions (ε, δ). A charge goes to all scopes named and to
-those around them, all or nothing. `Refused` says which family of error the ledger has to raise.
+A scope has a cap and a flag; a cost is a tuple of fractions (ε, δ). A charge goes to all scopes named and to those
+around them, all or nothing. Sums are formed anew from all that was paid, whenever they are asked for. `Refused` says
+which family of error the ledger has to raise.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ class Refused(Exception):  # noqa: N818  # what happened, not that it is an erro
 @dataclass
 class Scope:
     cap: tuple[Fraction, ...]
-    spent: tuple[Fraction, ...]
     frozen: bool = False
 
 
@@ -33,11 +33,26 @@ class Paid:
 class LedgerModel:
     scopes: dict[str, Scope] = field(default_factory=dict)
     keys: dict[str, Paid] = field(default_factory=dict)
+    paid: list[Paid] = field(default_factory=list)
 
     def create(self, name, cap):
-        if name in self.scopes:
+        """A scope begins with what was charged within it."""
+        if name in self.scopes or any(spent > most for spent, most in zip(self.spent(name), cap, strict=True)):
             raise Refused("parameter")
-        self.scopes[name] = Scope(cap, (Fraction(0),) * len(cap))
+        self.scopes[name] = Scope(cap)
+
+    def spent(self, name):
+        """What was charged to a scope, or would have been if it had always been there.
+
+        A charge counts once where the scope was there; where it was made later, once for each outermost one within.
+        """
+        total = [Fraction(0), Fraction(0)]
+        for paid in self.paid:
+            within = [each for each in paid.scopes if each.startswith(f"{name}/")]
+            outermost = [each for each in within if not any(each.startswith(f"{other}/") for other in within)]
+            times = paid.count * (1 if name in paid.scopes else len(outermost))
+            total = [sum_ + times * each for sum_, each in zip(total, paid.cost, strict=True)]
+        return tuple(total)
 
     def around(self, names):
         if any(name not in self.scopes for name in names):
@@ -54,8 +69,8 @@ class LedgerModel:
             return self.keys[key]
         if any(self.scopes[name].frozen for name in charged) or self.remaining(names, cost) < count:
             raise Refused("budget")
-        self._add(charged, cost, count)
         paid = Paid(what, cost, charged, count, state, key)
+        self.paid.append(paid)
         if key is not None:
             self.keys[key] = paid
         return paid
@@ -83,12 +98,12 @@ class LedgerModel:
     def cancel(self, paid):
         if paid.state != "held":
             raise Refused("ticket")
-        self._add(paid.scopes, paid.cost, -paid.count)
+        paid.count = 0
         paid.state = "cancelled"
         self.keys.pop(paid.key, None)
 
     def end_lease(self, paid, unused):
-        self._add(paid.scopes, paid.cost, -unused)
+        paid.count -= unused
 
     def change_cap(self, name, cap, *, more):
         old = self.around([name]) and self.scopes[name].cap
@@ -98,14 +113,10 @@ class LedgerModel:
 
     def remaining(self, names, cost):
         left = []
-        for scope in (self.scopes[name] for name in self.around(names)):
-            rooms = [cap - spent for cap, spent in zip(scope.cap, scope.spent, strict=True)]
+        for name in self.around(names):
+            scope = self.scopes[name]
+            rooms = [cap - spent for cap, spent in zip(scope.cap, self.spent(name), strict=True)]
             if scope.frozen or min(rooms) < 0:
                 return 0
             left += [room // each for room, each in zip(rooms, cost, strict=True) if each]
         return min(left, default=2**63 - 1)
-
-    def _add(self, names, cost, count):
-        for name in names:
-            scope = self.scopes[name]
-            scope.spent = tuple(total + count * each for total, each in zip(scope.spent, cost, strict=True))

@@ -15,7 +15,7 @@ from typing import Any
 
 from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.pld import PldAccountant
-from ferrodp.budget import _measures, _names, _records
+from ferrodp.budget import _measures, _names, _nesting, _records
 from ferrodp.budget._measures import Terms
 from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_text, charges_text, event_text, names_text
 from ferrodp.budget._store import Transaction, ticket_name
@@ -23,14 +23,52 @@ from ferrodp.errors import BudgetExceeded, InvalidParameter, KeyUsed, LedgerErro
 from ferrodp.tickets import TicketState
 
 
-def create(transaction: Transaction, name: str, terms: Terms) -> None:
-    """Begin a scope."""
+def create(transaction: Transaction, name: str, terms: Terms, *, orders_given: bool = False) -> None:
+    """Begin a scope, with what was charged already to the scopes within it."""
     if transaction.scope(name) is not None:
         raise InvalidParameter(f"scope {name!r} exists already; a reset is a new scope under another name")
+    inside = {row.name: row for row in transaction.scopes_within(name)}
+    charged = [inside[each] for each in _nesting.outermost(inside) if any(inside[each].spent)]
+    if charged and terms.orders and not orders_given:
+        terms = _with_common_orders(terms, charged)
     caps = terms.caps()
-    row = ScopeRow(name=name, terms=terms, caps=caps, spent=(0,) * len(caps))
-    transaction.record("create", scope=name, terms=terms.text, caps=amounts_text(caps))
-    transaction.put_scope(row)
+    for row in inside.values():
+        if row.terms.neighboring_relation is not terms.neighboring_relation:
+            raise InvalidParameter(
+                f"neighboring_relation must be {row.terms.neighboring_relation.name}, as that of {row.name!r}, which "
+                f"lies within {name!r}, got {terms.neighboring_relation.name}"
+            )
+    for row in charged:
+        if not _nesting.is_countable(row.terms, terms):
+            orders = " at orders that it keeps" if row.terms.measure == terms.measure else ""
+            raise InvalidParameter(
+                f"measure must be {row.terms.measure!r}{orders} for a scope around {row.name!r}, whose charges it has "
+                f"to take over, got {terms.measure!r}; or begin with scopes under a new name, the outer one first"
+            )
+    spent = _nesting.carried({row.name: (row.terms, row.spent) for row in inside.values()}, terms, len(caps))
+    if any(spent) and not terms.fits(spent, caps):
+        epsilon, delta = terms.epsilon_of(spent, caps), terms.delta_of(spent)
+        raise InvalidParameter(
+            f"epsilon and delta must allow what was charged within {name!r} already, epsilon {epsilon!r} at delta "
+            f"{delta!r}, got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
+        )
+    more = {"carried": amounts_text(spent)} if inside else {}
+    transaction.record("create", scope=name, terms=terms.text, caps=amounts_text(caps), **more)
+    transaction.put_scope(ScopeRow(name=name, terms=terms, caps=caps, spent=spent))
+
+
+def _with_common_orders(terms: Terms, charged: list[ScopeRow]) -> Terms:
+    """Return the terms at those of their orders that all these scopes keep; as they are if there is none."""
+    common = set(terms.orders).intersection(*(row.terms.orders for row in charged))
+    if not common or common == set(terms.orders):
+        return terms
+    return _measures.checked_terms(
+        measure=terms.measure,
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        neighboring_relation=terms.neighboring_relation,
+        orders=tuple(order for order in terms.orders if order in common),
+    )
 
 
 def existing(transaction: Transaction, name: str) -> ScopeRow:
@@ -230,6 +268,13 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
     for name in sorted(ticket.charges):
         row = existing(transaction, name)
         spent = _measures.taken(row.spent, _measures.scaled(ticket.charges[name], count))
+        rows.append(row._replace(spent=spent, version=row.version + 1))
+    for name in _nesting.later_around(ticket.charges, lambda outer: transaction.scope(outer) is not None):
+        row = existing(transaction, name)
+        costs = _nesting.given_back(
+            ticket.charges, name, lambda each: existing(transaction, each).terms, len(row.spent)
+        )
+        spent = _measures.taken(row.spent, _measures.scaled(costs, count))
         rows.append(row._replace(spent=spent, version=row.version + 1))
     return rows
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 from typing import Any, NamedTuple, NoReturn
 
-from ferrodp.budget import _measures, _names, _records
+from ferrodp.budget import _measures, _names, _nesting, _records
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget._records import Head
 from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_plain, event_from_plain, state_of
@@ -60,6 +60,7 @@ class Replay:
         self._prices: dict[bytes, tuple[str, str, Charges]] = {}
         self._charges_of: dict[str, Charges] = {}
         self._around: dict[str, set[str]] = {}
+        self._inside: dict[str, list[str]] = {}
 
     def read(self, sequence: object, text: object, digest: object) -> None:
         """Take the next record."""
@@ -88,8 +89,7 @@ class Replay:
             self._refund(row, body["count"])
             self._tickets[row.id] = row._replace(state=_SPENT, times=row.times - body["count"])
         elif kind == "create":
-            self._require(body["scope"] not in self._scopes, "creates a scope that there is")
-            self._scopes[body["scope"]] = _Scope(Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"]))
+            self._create(body)
         elif kind == "cap":
             scope = self._changed(body["scope"])
             scope.terms, scope.caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
@@ -97,6 +97,22 @@ class Replay:
             self._changed(body["scope"]).frozen = kind == "freeze"
         else:
             raise LedgerError(f"record {self.head.sequence} of the log is of no known kind")
+
+    def _create(self, body: dict[str, Any]) -> None:
+        name = body["scope"]
+        self._require(isinstance(name, str) and name not in self._scopes, "creates a scope that there is")
+        scope = _Scope(Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"]))
+        inside = {each: self._scopes[each] for each in self._inside.get(name, ())}
+        self._require(("carried" in body) == bool(inside), "creates a scope around others, and does not count them")
+        if inside:
+            sums = {each: (found.terms, found.spent) for each, found in inside.items()}
+            scope.spent = _nesting.carried(sums, scope.terms, len(scope.caps))
+            self._require(amounts_from_plain(body["carried"]) == scope.spent, "takes over other sums than there are")
+            fits = not any(scope.spent) or scope.terms.fits(scope.spent, scope.caps)
+            self._require(fits, f"begins with overspent scope {name!r}")
+        self._scopes[name] = scope
+        for outer in _names.ancestors(name):
+            self._inside.setdefault(outer, []).append(name)
 
     def _reserve(self, body: dict[str, Any]) -> None:
         event_text, charges_text, charges = self._priced(body["event"], body["charges"])
@@ -135,6 +151,11 @@ class Replay:
     def _refund(self, row: _Row, count: int) -> None:
         for name, costs in self._charges_of[row.charges].items():
             scope = self._changed(name)
+            scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, count))
+        charges = self._charges_of[row.charges]
+        for name in _nesting.later_around(charges, self._scopes.__contains__):
+            scope = self._changed(name)
+            costs = _nesting.given_back(charges, name, lambda each: self._scopes[each].terms, len(scope.spent))
             scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, count))
 
     def _changed(self, name: str) -> _Scope:

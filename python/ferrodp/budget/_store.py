@@ -49,6 +49,7 @@ _TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
 _THIS_TICKET = "sequence = ? AND id = ?"
 _SCOPE_FIELDS = "name, terms, caps, spent, frozen, version"
 _SELECT_SCOPE = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name = ?"
+_SELECT_WITHIN = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name > ? AND name < ?"
 _SELECT_TICKET = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE {_THIS_TICKET}"
 _INSERT_SCOPE = f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)"
 _UPDATE_SCOPE = (
@@ -148,6 +149,14 @@ class Transaction:
         """Go through all scopes as the table has them."""
         rows: Rows = self._store.execute(f"SELECT {_SCOPE_FIELDS} FROM scopes ORDER BY name")
         return rows
+
+    def scopes_within(self, name: str) -> list[ScopeRow]:
+        """Return the scopes that lie in one of this name, whether there is one or not; by name."""
+        for row in self._store.execute(_SELECT_WITHIN, (f"{name}/", f"{name}0")):  # "0" comes right after "/"
+            found = scope_row(row)
+            self._scopes.setdefault(found.name, found)
+        inside = (row for row in self._scopes.values() if row is not None and row.name.startswith(f"{name}/"))
+        return sorted(inside, key=lambda row: row.name)
 
     def ticket(self, identity: str) -> TicketRow | None:
         """Return a ticket, or None."""

@@ -53,7 +53,8 @@ class PrivacyLedger(Questions):
     an open ledger; elsewhere that would drop the locks that SQLite holds.
 
     Sums and caps are exact integers, costs rounded up and caps down. A scope lies in the scopes whose names its own
-    begins with: what is charged to ``hospital/images`` is charged to ``hospital``, too, where that exists.
+    begins with: what is charged to ``hospital/images`` is charged to ``hospital``, too, where that exists; one that is
+    made later begins with what was charged within it.
 
     Examples
     --------
@@ -161,6 +162,9 @@ class PrivacyLedger(Questions):
     ) -> None:
         """Begin a scope with a budget.
 
+        Best before anything is charged within it. One that is made around scopes that were charged already takes over
+        their sums, and its promise speaks of those releases, too: then its budget must not be chosen in view of them.
+
         Parameters
         ----------
         name : str
@@ -172,14 +176,15 @@ class PrivacyLedger(Questions):
             In which measure costs are added up; see `ferrodp.accounting.privacy_filter`. "rdp" takes sampled Gaussians,
             "gdp" loses nothing for plain ones, "pure" adds up ε, and plans.
         orders : sequence of float, optional
-            For "rdp": the orders that are kept.
+            For "rdp": the orders that are kept. By default many; around scopes that were charged, those they keep.
         neighboring_relation : NeighboringRelation
             For which all sensitivities behind the events have to be stated.
 
         Raises
         ------
         InvalidParameter, InvalidType
-            If there is such a scope, or the budget is none.
+            If there is such a scope, or the budget is none; or if scopes within it were charged in another measure, or
+            more than the budget.
         """
         name = _names.scope(name, name="name")
         if not isinstance(neighboring_relation, NeighboringRelation):
@@ -192,7 +197,7 @@ class PrivacyLedger(Questions):
             neighboring_relation=neighboring_relation,
             orders=None if orders is None else tuple(orders),  # type: ignore[arg-type]  # the filter checks them
         )
-        self._run(lambda transaction: _book.create(transaction, name, terms))
+        self._run(lambda transaction: _book.create(transaction, name, terms, orders_given=orders is not None))
 
     def raise_cap(self, name: str, *, reason: str, epsilon: Real, delta: Real | None = None) -> None:
         """Allow more in a scope: a weaker promise about everything, also about what was released before.
