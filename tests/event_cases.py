@@ -61,7 +61,12 @@ def _around(inner):
     return st.one_of(
         st.builds(ac.ComposedEvent, events=st.lists(inner, max_size=3)),
         st.builds(ac.SelfComposedEvent, event=inner, count=any_count),
-        st.builds(ac.PoissonSampledEvent, sampling_probability=probability, event=inner),
+        st.builds(
+            ac.PoissonSampledEvent,
+            sampling_probability=probability,
+            event=inner,
+            null_distance=st.just(math.inf) | st.floats(0.5, allow_infinity=False),
+        ),
         st.builds(_sized, any_count, any_count, sized),
         st.builds(
             ac.TruncatedPoissonSampledEvent,

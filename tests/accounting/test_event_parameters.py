@@ -24,7 +24,7 @@ GOOD = {
     ac.ExponentialMechanismEvent: {"epsilon": 1.0},
     ac.EpsilonDeltaEvent: {"epsilon": 1.0, "delta": 0.5},
     ac.ZcdpEvent: {"rho": 1.0},
-    ac.PoissonSampledEvent: {"sampling_probability": 0.5, "event": GAUSSIAN},
+    ac.PoissonSampledEvent: {"sampling_probability": 0.5, "event": GAUSSIAN, "null_distance": 0.5},
     ac.FixedSizeSampledEvent: {"population_size": 10, "sample_size": 5, "event": GAUSSIAN},
     ac.TruncatedPoissonSampledEvent: {
         "population_size": 10,

@@ -19,6 +19,7 @@ from ferrodp.accounting import (
     LaplaceEvent,
     NeighboringRelation,
     NonPrivateEvent,
+    PoissonSampledEvent,
     PrivacyEvent,
     SelfComposedEvent,
 )
@@ -117,6 +118,25 @@ GOOD = SelfComposedEvent(event=GaussianEvent(noise_multiplier=1.0), count=2).to_
 def test_data_that_no_event_wrote_is_refused(data, error):
     with pytest.raises(error):
         PrivacyEvent.from_dict(data)
+
+
+def test_what_an_event_does_not_say_is_read_as_the_least_it_could_promise():
+    inner = {"type": "gaussian", "noise_multiplier": 1.0}
+    old = {"version": 1, "type": "poisson_sampled", "sampling_probability": 0.1, "event": inner}
+    event = PrivacyEvent.from_dict(old)
+
+    assert event.null_distance == math.inf
+    assert event.to_dict() == old
+    said = dataclasses.replace(event, null_distance=0.5)
+    assert said.to_dict() == {**old, "null_distance": 0.5}
+    assert PrivacyEvent.from_dict(said.to_dict()) == said
+    assert dataclasses.replace(event, null_distance=Fraction(2, 3)).null_distance >= Fraction(2, 3)
+
+
+@pytest.mark.parametrize("bad", [0.0, math.nextafter(0.5, 0.0), -1.0, math.nan, -math.inf, "0.5", None, True])
+def test_two_results_are_at_most_twice_as_far_apart_as_each_is_from_none(bad):
+    with pytest.raises((InvalidParameter, InvalidType), match="null_distance"):
+        PoissonSampledEvent(sampling_probability=0.1, event=GaussianEvent(noise_multiplier=1.0), null_distance=bad)
 
 
 def test_data_nested_too_deep_is_refused():

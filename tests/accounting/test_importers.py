@@ -226,7 +226,8 @@ def taken_apart(event):
             lines.append((line, part.mean, part.shape, times))
             scales.extend(more)
         else:
-            lines.append((re.sub(SCALE, "", repr(part)), times))
+            line = re.sub(r"null_distance=[^,)]*", "", re.sub(SCALE, "", repr(part)))  # they have no such field
+            lines.append((line, times))
             scales.extend(map(float, re.findall(SCALE, repr(part))))
     return lines, scales
 

@@ -46,7 +46,8 @@ def distribution_of(vector):
     else:
         event = GaussianEvent(noise_multiplier=inputs.get("standard_deviation", 1.0) / sensitivity)
     if inputs.get("sampling_prob", 1.0) < 1.0:
-        event = PoissonSampledEvent(sampling_probability=inputs["sampling_prob"], event=event)
+        q = inputs["sampling_prob"]  # replaced records contribute opposite numbers
+        event = PoissonSampledEvent(sampling_probability=q, event=event, null_distance=0.5)
     return PrivacyLossDistribution.from_event(event, neighboring_relation=relation)
 
 

@@ -55,7 +55,8 @@ def laplace(b):
 
 
 def sampled(q, event):
-    return PoissonSampledEvent(sampling_probability=q, event=event)
+    """Of contributions that are clipped, so that replaced ones are at most opposite."""
+    return PoissonSampledEvent(sampling_probability=q, event=event, null_distance=0.5)
 
 
 def event_of(description):

@@ -71,7 +71,7 @@ def test_the_search_finds_the_best_order():
         (LaplaceEvent(noise_multiplier=3.0), 20, 1e-6),
         (RandomizedResponseEvent(noise_parameter=0.9, num_buckets=3), 100, 1e-8),
     ]:
-        accountant = composed((event, count))
+        accountant = composed((event, count), neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
         best = rdp_to_epsilon(grid, accountant.rdp(grid), delta=delta)
         found = accountant.epsilon(delta)
 

@@ -178,7 +178,8 @@ def test_every_curve_grows_and_ends_in_its_largest_loss():
         PoissonSampledEvent(sampling_probability=0.3, event=LaplaceEvent(noise_multiplier=0.7)),
     ]
     for event in events:
-        curve = rdp.curve_of(event, ADD)(orders)
+        relation = NeighboringRelation.REPLACE_ONE if isinstance(event, RandomizedResponseEvent) else ADD
+        curve = rdp.curve_of(event, relation)(orders)
         assert (np.diff(curve) >= -1e-11 * curve[1:]).all(), event
         assert curve[-1] < math.inf
     for event in (GaussianEvent(noise_multiplier=1.0), ZcdpEvent(rho=0.5), DiscreteGaussianEvent(scale=2.0)):
@@ -187,6 +188,12 @@ def test_every_curve_grows_and_ends_in_its_largest_loss():
 
 def test_what_is_not_known_is_refused():
     choice = RandomizedResponseEvent(noise_parameter=0.5, num_buckets=2)
+    with pytest.raises(UnsupportedEventError, match="not left out"):
+        rdp.curve_of(choice, ADD)
+    for stated in (EpsilonDeltaEvent(epsilon=1.0), ExponentialMechanismEvent(epsilon=1.0)):
+        poisson = PoissonSampledEvent(sampling_probability=0.1, event=stated)
+        with pytest.raises(UnsupportedEventError, match="a null record is there"):
+            rdp.curve_of(poisson, NeighboringRelation.REPLACE_SPECIAL)
     with pytest.raises(UnsupportedEventError, match="RandomizedResponseEvent"):
         rdp.curve_of(PoissonSampledEvent(sampling_probability=0.1, event=choice), ADD)
     fixed = FixedSizeSampledEvent(population_size=9, sample_size=3, event=choice)

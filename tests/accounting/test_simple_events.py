@@ -151,6 +151,14 @@ def test_a_poisson_sample_of_a_poisson_sample_is_one():
     assert Fraction(math.nextafter(part.sampling_probability, 0.0)) < exact <= Fraction(part.sampling_probability)
 
 
+def test_a_sample_of_a_sample_says_no_more_of_an_absent_record_than_either():
+    inner = ac.PoissonSampledEvent(sampling_probability=0.5, event=LAPLACE, null_distance=1.0)
+
+    for distance in (0.5, 1.0, 2.0, math.inf):
+        [(part, _)] = parts(ac.PoissonSampledEvent(sampling_probability=0.5, event=inner, null_distance=distance))
+        assert part.null_distance == max(distance, 1.0)
+
+
 def test_a_sample_of_a_sample_of_fixed_size_is_one():
     inner = ac.FixedSizeSampledEvent(population_size=50, sample_size=7, event=LAPLACE)
 

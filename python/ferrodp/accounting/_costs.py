@@ -45,6 +45,13 @@ class Cost(NamedTuple):
 
 
 CostOrReason: TypeAlias = "Cost | str"
+NO_ANSWER = (
+    "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
+)
+NULL_IS_SEEN = (
+    "Poisson sampling amplifies what holds for adding or removing a record, and a mechanism of which nothing else is "
+    "known may show that a null record is there"
+)
 _ADDITIVE = (LaplaceEvent, DiscreteLaplaceEvent)
 
 
@@ -56,7 +63,7 @@ def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
     if isinstance(event, DiscreteLaplaceEvent):
         return Cost(event.l1_sensitivity / Fraction(event.scale))
     if isinstance(event, RandomizedResponseEvent):
-        return _randomized_response(event)
+        return _randomized_response(event, relation)
     if isinstance(event, ExponentialMechanismEvent):
         return Cost(Fraction(event.epsilon))
     if isinstance(event, EpsilonDeltaEvent):
@@ -68,7 +75,9 @@ def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
     return "it has no pure ε"
 
 
-def _randomized_response(event: RandomizedResponseEvent) -> CostOrReason:
+def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> CostOrReason:
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return NO_ANSWER
     random = Fraction(event.noise_parameter)
     if not random:
         return "it tells the truth with certainty, so no ε bounds it"
@@ -98,17 +107,19 @@ def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> Cos
 def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: NeighboringRelation) -> CostOrReason:
     """Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
 
-    Poisson sampling and a replaced record: with μ₀ the law without the record, (1 − q)μ₀ + qμ₁ and (1 − q)μ₀ + qμ₁′ are
-    amplified likewise (their Theorem 2 and the convexity after it) if μ₁ and μ₀ are as close as μ₁ and μ₁′. For noise
-    added to a sum they are: a record's absence is the null contribution, in the middle of the allowed ones.
+    Poisson sampling and a replaced record: `_pairs._poisson_replaced` has the argument. A null record is a record that
+    is not there for noise about a sum alone.
     """
     inner = pure(event.event, relation)
     if isinstance(inner, str):
         return inner
     if isinstance(event, PoissonSampledEvent):
-        if relation is NeighboringRelation.REPLACE_ONE and not isinstance(event.event, _ADDITIVE):
-            return "Poisson sampling amplifies an ε for adding or removing a record, not one for replacing it"
         chance = Fraction(event.sampling_probability)
+        additive = isinstance(event.event, _ADDITIVE)
+        if relation is NeighboringRelation.REPLACE_SPECIAL and not additive:
+            return NULL_IS_SEEN
+        if relation is NeighboringRelation.REPLACE_ONE and not (additive and event.null_distance <= 1.0):
+            return Cost(inner.amount, chance * inner.delta)
     else:
         if relation is not NeighboringRelation.REPLACE_ONE:
             return "sampling a fixed number of records amplifies an ε for replacing a record"
@@ -117,7 +128,7 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
 
 
 @functools.lru_cache(maxsize=4096)
-def zcdp(event: PrivacyEvent) -> CostOrReason:
+def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
     """Return the ρ of a simple event.
 
     Gaussian 1/2z² (Bun, Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.6); discrete Gaussian
@@ -135,7 +146,7 @@ def zcdp(event: PrivacyEvent) -> CostOrReason:
         epsilon = Fraction(event.epsilon)
         return Cost(min(epsilon**2 / 8, epsilon))
     if isinstance(event, (LaplaceEvent, DiscreteLaplaceEvent, RandomizedResponseEvent, EpsilonDeltaEvent)):
-        cost = pure(event, NeighboringRelation.ADD_OR_REMOVE_ONE)
+        cost = pure(event, relation)
         return cost if isinstance(cost, str) else Cost(min(cost.amount**2 / 2, cost.amount), cost.delta)
     if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
         return "zCDP gains nothing from sampling"

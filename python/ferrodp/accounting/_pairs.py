@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ferrodp import _validate
+from ferrodp.accounting._costs import NO_ANSWER, NULL_IS_SEEN
 from ferrodp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -64,9 +65,7 @@ def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs |
     (ε, δ), exponential           Kairouz, Oh, Viswanath, "The composition theorem for differential privacy", ICML 2015
     Poisson, add or remove,       P′ = qP + (1−q)Q against Q, and reversed (Zhu, Dong, Wang 2022, Theorem 11); the
     special                       record's contribution moves the result by the sensitivity
-    Poisson, replace one          (1−q)N(0) + qN(½) against (1−q)N(0) + qN(−½) for Gaussian noise, where the two records
-                                  contribute opposite vectors (the same theorem); for other noise the bound of fixed
-                                  size, see `_poisson_replaced`
+    Poisson, replace one          by what the event says of a record that is not in the sample: see `_poisson_replaced`
     fixed size, replace one       δ′(ε) = q·δ(ln(1 + (e^ε − 1)/q)) (Balle, Barthe, Gaboardi, "Privacy amplification by
                                   subsampling", NeurIPS 2018, Theorem 9), as a bound
     fixed size, special           the same at twice the sensitivity, see `_fixed_size`, as a bound
@@ -122,7 +121,7 @@ def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRe
         return _symmetric(("randomized_response", *parameters))
     if relation is NeighboringRelation.REPLACE_SPECIAL:
         return _directed(("randomized_response_or_uniform", *parameters))
-    return "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
+    return NO_ANSWER
 
 
 def _epsilon_delta(event: EpsilonDeltaEvent, relation: NeighboringRelation) -> EventPairs:
@@ -133,7 +132,9 @@ def _exponential(event: ExponentialMechanismEvent, relation: NeighboringRelation
     return _symmetric(("epsilon_delta", event.epsilon, 0.0), is_exact=False)
 
 
-def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> EventPairs:
+def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> EventPairs | str:
+    if relation is NeighboringRelation.REPLACE_ONE:
+        return "it says what a record adds to a result without it; use ADD_OR_REMOVE_ONE or REPLACE_SPECIAL"
     return _directed(_mixture_spec(event))
 
 
@@ -144,12 +145,12 @@ def _mixture_spec(event: MixtureOfGaussiansEvent) -> Spec:
 def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | str:
     inner, q = event.event, event.sampling_probability
     if relation is NeighboringRelation.REPLACE_ONE:
-        return _poisson_replaced(inner, q)
+        return _poisson_replaced(event)
     if isinstance(inner, MixtureOfGaussiansEvent):
         return _directed(("poisson_sampled", q, _mixture_spec(inner)))
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            return "Poisson sampling amplifies an epsilon for adding or removing a record"
+            return NULL_IS_SEEN
         spec = (
             _epsilon_delta(inner, relation) if isinstance(inner, EpsilonDeltaEvent) else _exponential(inner, relation)
         )
@@ -158,20 +159,40 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Event
     return base if isinstance(base, str) else _directed(("poisson_sampled", q, base))
 
 
-def _poisson_replaced(inner: PrivacyEvent, q: float) -> EventPairs | str:
-    """Return the pair of a Poisson sample under replacement.
+def _poisson_replaced(event: PoissonSampledEvent) -> EventPairs | str:
+    """Return the pair of a Poisson sample, of which one record is replaced.
 
-    With μ₀ for a sample without the record, μ and μ′ for one with it, and with its replacement, the result is
-    (1−q)μ₀ + qμ against (1−q)μ₀ + qμ′. By joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2) δ(ε) is at most q
-    times the larger of the curves of (μ, μ₀) and (μ, μ′), at ln(1 + (e^ε − 1)/q); contributions of norm C move μ
-    from μ₀ by C, and from μ′ by 2C, which is the sensitivity here.
+    With μ₀ for a sample without the record, μ for one that has it, and μ′ for one that has the other record in its
+    place, the result is (1−q)μ₀ + qμ against (1−q)μ₀ + qμ′. The sensitivity speaks of μ and μ′, and `null_distance` n
+    of μ and μ₀, in units of the sensitivity. Let γ = e^ε ≥ 1; below 1 both laws change their parts.
+
+    *Nothing said, or n > 1.* Hockey sticks are jointly convex: q times the curve of (μ, μ′), as if a coin that
+    everybody sees said whether the record is there. A mechanism that shows the size of the sample attains it.
+
+    *n ≤ 1.* With γ′ = 1 + (γ − 1)/q and β = γ/γ′ the divergence is q times that of μ and (1−β)μ₀ + βμ′ at γ′ (Balle,
+    Barthe, Gaboardi 2018, Theorem 2), at most q times the larger of the curves of (μ, μ₀) and (μ, μ′), so of that at
+    one sensitivity: the pair of a sample of fixed size.
+
+    *Gaussian noise, n = ½.* Let N(0), N(a), N(b) be the three laws. A test with power s under N(a) has at least the
+    error Φ(Φ⁻¹(s) − |a|) under N(0) and Φ(Φ⁻¹(s) − |a − b|) under N(b) (Neyman, Pearson), so that the divergence of the
+    last paragraph is at most q·sup {s − γ′(1−β)Φ(Φ⁻¹(s) − ½) − γ′βΦ(Φ⁻¹(s) − 1)}. The half-spaces across a attain both
+    at once if b = −a and |a| = ½: the antipodal pair (1−q)N(0) + qN(½) against (1−q)N(0) + qN(−½) is the worst one.
     """
-    if isinstance(inner, GaussianEvent):
+    inner, q = event.event, event.sampling_probability
+    additive = isinstance(inner, _ADDITIVE)
+    if additive and event.null_distance == 0.5 and isinstance(inner, GaussianEvent):
         return _symmetric(("antipodal_gaussian", q, inner.noise_multiplier))
-    base = noise(inner)
-    if isinstance(base, str):
-        return base
-    return _symmetric(("fixed_size", q, base), is_exact=False)
+    found = pairs_of(inner, NeighboringRelation.REPLACE_ONE)
+    if isinstance(found, str):
+        return found
+    if additive and event.null_distance <= 1.0:
+        return _symmetric(("fixed_size", q, found.remove), is_exact=False)
+    return EventPairs(_by_public_coin(q, found.remove), _by_public_coin(q, found.add), is_exact=False)
+
+
+def _by_public_coin(q: float, spec: Spec) -> Spec:
+    """Return the pair that happens with probability q, which everybody sees, and is nothing otherwise."""
+    return spec if q == 1.0 else ("public_coin", (min((1.0 - q) * (1.0 + 2.0**-52), 1.0), q), (_NOTHING, spec))
 
 
 def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> EventPairs | str:
@@ -233,6 +254,7 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     return _directed(("public_coin", weights, parts), is_exact=False)
 
 
+_ADDITIVE = (GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent)
 _NOTHING: Spec = ("epsilon_delta", 0.0, 0.0)
 
 _RULES: dict[type[PrivacyEvent], Callable[[Any, NeighboringRelation], EventPairs | str]] = {

@@ -28,7 +28,7 @@ class RdpPrice:
 
     def __call__(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
         """Return the divergences, or why they are not known."""
-        zcdp = _costs.zcdp(event)
+        zcdp = _costs.zcdp(event, self._relation)
         if isinstance(event, (GaussianEvent, ZcdpEvent)) and not isinstance(zcdp, str):
             return [order * zcdp.amount for order in self._orders]  # exactly
         try:

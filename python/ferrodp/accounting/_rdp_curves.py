@@ -17,6 +17,7 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
+from ferrodp.accounting._costs import NO_ANSWER, NULL_IS_SEEN, pure
 from ferrodp.accounting.events import (
     ComposedEvent,
     DiscreteGaussianEvent,
@@ -34,6 +35,7 @@ from ferrodp.accounting.events import (
     ZcdpEvent,
     simple_events,
 )
+from ferrodp.accounting.rdp_sampling import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.errors import UnsupportedEventError
 
 Curve: TypeAlias = Callable[[Array], Array]
@@ -43,7 +45,16 @@ _Event = TypeVar("_Event", bound=PrivacyEvent)
 LAPLACE_PARTS = 2048
 """Into how many losses that of a Poisson-sampled Laplace release is divided; the excess is about its inverse square."""
 
+LEAST_ORDER = 1.0 + 2.0**-20
+"""Lower orders are answered by it where a curve is known above 1 alone: divergences do not fall as the order rises."""
+_REPLACED = NeighboringRelation.REPLACE_ONE
+
 _RULES: dict[type[PrivacyEvent], Rule] = {}
+
+
+def above_one(orders: Array) -> Array:
+    """Return the orders, but none below `LEAST_ORDER`."""
+    return np.maximum(orders, LEAST_ORDER)
 
 
 def register(event_class: type[PrivacyEvent]) -> Callable[[Rule], Rule]:
@@ -125,6 +136,8 @@ def _exponential(event: ExponentialMechanismEvent, _: NeighboringRelation) -> Cu
 
 @register(RandomizedResponseEvent)
 def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> Curve:
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise UnsupportedEventError(NO_ANSWER)
     special = relation is NeighboringRelation.REPLACE_SPECIAL
     return RdpCurve(("randomized_response", event.noise_parameter, float(event.num_buckets), special))
 
@@ -147,11 +160,11 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
     """Zhu, Dong, Wang 2022, Theorem 11: what dominates with and without the record, mixed, dominates the sample's."""
     inner, chance = event.event, event.sampling_probability
     if relation is NeighboringRelation.REPLACE_ONE:
-        if isinstance(inner, GaussianEvent):
-            return RdpCurve(("poisson_replaced", inner.noise_multiplier, chance))
-        raise UnsupportedEventError(
-            f"no Rényi curve is known for a Poisson sample of {type(inner).__name__} under REPLACE_ONE"
-        )
+        return _poisson_replaced(event)
+    if relation is NeighboringRelation.REPLACE_SPECIAL and isinstance(
+        inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)
+    ):
+        raise UnsupportedEventError(NULL_IS_SEEN)
     if isinstance(inner, GaussianEvent):
         return RdpCurve(("poisson_gaussian", inner.noise_multiplier, chance))
     if isinstance(inner, LaplaceEvent):
@@ -165,3 +178,36 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
         return RdpCurve(("zcdp", 0.0))
     raise UnsupportedEventError(f"no Rényi curve is known for a Poisson sample of {type(inner).__name__}")
+
+
+def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
+    """Return the curve of a sample of which one record is replaced: that of the pair of `_pairs._poisson_replaced`."""
+    inner, chance, is_close = event.event, event.sampling_probability, event.null_distance <= 1.0
+    if isinstance(inner, GaussianEvent) and event.null_distance == 0.5:
+        return RdpCurve(("poisson_replaced", inner.noise_multiplier, chance))
+    if isinstance(inner, GaussianEvent) and is_close:
+        z = inner.noise_multiplier
+        return lambda orders: fixed_size_sampled_gaussian(z, chance, above_one(orders), neighboring_relation=_REPLACED)
+    curve = curve_of(inner, _REPLACED)
+    if isinstance(inner, (LaplaceEvent, DiscreteLaplaceEvent)) and is_close:
+        cost = pure(inner, _REPLACED)
+        epsilon = math.inf if isinstance(cost, str) else _validate.rounded(cost.amount, "up")
+        if epsilon < math.inf:
+            return lambda orders: fixed_size_sampled_pure(epsilon, chance, above_one(orders))
+    return lambda orders: by_public_coin(curve(orders), chance, orders)
+
+
+def by_public_coin(divergences: Array, chance: float | Array, orders: Array) -> Array:
+    """Return the curve of a release that happens with a probability q, by a coin that everybody sees, rounded up.
+
+    The moment is 1 + q(A − 1), so ρ′ = ln(1 + q(e^{(α−1)ρ} − 1))/(α − 1): q·ρ at α = 1, ρ at ∞. With t = (α − 1)ρ
+    off by two units of itself, e^t is by 2t units, and the rest by ten.
+    """
+    with np.errstate(all="ignore"):
+        t = (orders - 1.0) * divergences
+        small = np.log1p(chance * np.expm1(t) * (1.0 + 2.0**-50 * (t + 8.0))) * (1.0 + 2.0**-49)
+        large = np.logaddexp(0.0, t * (1.0 + 2.0**-49) + np.log(np.maximum(chance, math.ulp(0.0))) + 1e-12)
+        found = np.where(t < 600.0, small, large * (1.0 + 2.0**-46)) / (orders - 1.0) * (1.0 + 2.0**-50)
+    found = np.where(orders == 1.0, chance * divergences * (1.0 + 2.0**-50), found)
+    found = np.where((orders == math.inf) | ~(found <= divergences), divergences, found)
+    return np.where(np.equal(chance, 0.0), 0.0, found)

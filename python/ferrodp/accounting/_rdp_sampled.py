@@ -11,7 +11,7 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp.accounting import _costs
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._rdp_curves import Curve, curve_of, register
+from ferrodp.accounting._rdp_curves import Curve, above_one, curve_of, register
 from ferrodp.accounting.allocation import random_allocation_gaussian
 from ferrodp.accounting.events import (
     DiscreteLaplaceEvent,
@@ -30,13 +30,6 @@ from ferrodp.errors import UnsupportedEventError
 
 __all__ = ["random_allocation_gaussian", "truncated_poisson_gaussian"]
 
-LEAST_ORDER = 1.0 + 2.0**-20
-"""Lower orders are answered by it: divergences do not fall as the order rises."""
-
-
-def _above_one(orders: Array) -> Array:
-    return np.maximum(orders, LEAST_ORDER)
-
 
 def _nothing(orders: Array) -> Array:
     return np.zeros(orders.shape)
@@ -54,7 +47,7 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
         return curve_of(PoissonSampledEvent(sampling_probability=q, event=doubled), relation)
     if isinstance(inner, GaussianEvent):
         z = inner.noise_multiplier
-        return lambda orders: fixed_size_sampled_gaussian(z, q, _above_one(orders), neighboring_relation=relation)
+        return lambda orders: fixed_size_sampled_gaussian(z, q, above_one(orders), neighboring_relation=relation)
     if relation is not NeighboringRelation.REPLACE_ONE:
         raise UnsupportedEventError(
             f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__} under REPLACE_SPECIAL"
@@ -65,7 +58,7 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
     epsilon = _validate.rounded(cost.amount, "up")
     if epsilon == math.inf:
         return lambda orders: np.full(orders.shape, math.inf)
-    return lambda orders: fixed_size_sampled_pure(epsilon, q, _above_one(orders))
+    return lambda orders: fixed_size_sampled_pure(epsilon, q, above_one(orders))
 
 
 def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
@@ -85,7 +78,7 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     z = event.event.noise_multiplier  # type: ignore[attr-defined]  # _only_gaussian has looked
     sample = (event.population_size, event.sampling_probability, event.truncated_batch_size)
     truncated_poisson_gaussian(z, *sample, [], neighboring_relation=relation)  # refuses what it does not know
-    return lambda orders: truncated_poisson_gaussian(z, *sample, _above_one(orders), neighboring_relation=relation)
+    return lambda orders: truncated_poisson_gaussian(z, *sample, above_one(orders), neighboring_relation=relation)
 
 
 @register(RandomAllocationEvent)
@@ -106,7 +99,7 @@ def _allocation(event: RandomAllocationEvent, relation: NeighboringRelation) -> 
         raise UnsupportedEventError("no Rényi curve is known for a random allocation of more than 2^53 steps")
     z = event.event.noise_multiplier  # type: ignore[attr-defined]  # _only_gaussian has looked
     chosen = event.num_selected
-    return lambda orders: random_allocation_gaussian(z, event.num_steps, _above_one(orders), num_selected=chosen)
+    return lambda orders: random_allocation_gaussian(z, event.num_steps, above_one(orders), num_selected=chosen)
 
 
 def _only_gaussian(what: str, inner: PrivacyEvent) -> None:

@@ -143,7 +143,7 @@ class ZcdpFilter(PrivacyFilter):
         return cls(rho=0.0, neighboring_relation=relation)
 
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
-        cost = _costs.zcdp(event)
+        cost = _costs.zcdp(event, self._relation)
         return cost if isinstance(cost, str) else tuple(cost)
 
 

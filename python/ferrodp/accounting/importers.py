@@ -97,9 +97,10 @@ def from_dp_accounting(event: Any) -> PrivacyEvent:
 
     Notes
     -----
-    Noise of scale 0 becomes `NonPrivateEvent`, but nothing at all for a mixture all of whose shifts are 0. The
-    parameter a of a discrete Laplace event becomes the scale 1/a, rounded down. A tree event with several trees, in
-    all of which a record takes part once, becomes its largest tree.
+    Nothing is known of the `null_distance` of a Poisson sample: say it with ``dataclasses.replace`` if it is to be
+    accounted under `REPLACE_ONE`. Noise of scale 0 becomes `NonPrivateEvent`, but nothing at all for a mixture all of
+    whose shifts are 0. The parameter a of a discrete Laplace event becomes the scale 1/a, rounded down. A tree event
+    with several trees, in all of which a record takes part once, becomes its largest tree.
 
     Examples
     --------
@@ -114,7 +115,8 @@ def from_dp_accounting(event: Any) -> PrivacyEvent:
 def to_dp_accounting(event: PrivacyEvent) -> Any:
     """Return the ``DpEvent`` of Google's dp_accounting for an event; needs that package.
 
-    Gaussian releases with correlated noise and adaptive clipping become the Gaussian event of the same cost.
+    Gaussian releases with correlated noise and adaptive clipping become the Gaussian event of the same cost. The
+    `null_distance` of a Poisson sample is left out.
 
     Raises
     ------

@@ -148,7 +148,7 @@ class Odometer:
         return result
 
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
-        cost = _costs.zcdp(event)
+        cost = _costs.zcdp(event, self._relation)
         if isinstance(cost, str):
             return cost
         if cost.delta:

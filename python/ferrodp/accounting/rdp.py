@@ -11,16 +11,19 @@ and hence noise multipliers, are stated for the neighboring relation at hand.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ferrodp import _native, _validate
+from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
-from ferrodp.accounting._rdp_curves import Curve, curve_of, register
+from ferrodp.accounting._rdp_curves import Curve, above_one, by_public_coin, curve_of, register
 from ferrodp.accounting._rdp_sampled import random_allocation_gaussian, truncated_poisson_gaussian
 from ferrodp.accounting.events import NeighboringRelation
+from ferrodp.accounting.events.sampling import checked_null_distance
 from ferrodp.accounting.rdp_sampling import (
     fixed_size_sampled,
     fixed_size_sampled_gaussian,
@@ -56,6 +59,7 @@ def poisson_sampled_gaussian(
     orders: Reals,
     *,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    null_distance: Real = math.inf,
     threads: int | None = None,
 ) -> Any:
     r"""Return ρ(α) of Gaussian noise on a sum over a Poisson sample: the step of DP-SGD.
@@ -71,6 +75,8 @@ def poisson_sampled_gaussian(
     neighboring_relation : NeighboringRelation
         `ADD_OR_REMOVE_ONE`; `REPLACE_SPECIAL`, which has the same curve; or `REPLACE_ONE`, where the sensitivity is the
         distance between two records' contributions, twice the clip norm.
+    null_distance : float
+        That of `PoissonSampledEvent`, under `REPLACE_ONE`: 0.5 for sums of clipped contributions.
     threads : int, optional
         At most so many threads; the results do not depend on it.
 
@@ -96,8 +102,9 @@ def poisson_sampled_gaussian(
     exceeds ρ by less than 10⁻¹² of it for α·(1 + 1/σ²) up to some thousand; beyond, ρ itself changes by more than that
     if σ changes in its last bit, and the excess grows accordingly.
 
-    For `REPLACE_ONE` the pair is (1 − q)N(0, σ²) + qN(±½, σ²), the same two laws in either direction, and the same
-    rule with its own error bounds.
+    For `REPLACE_ONE` and a `null_distance` of ½ the pair is (1 − q)N(0, σ²) + qN(±½, σ²), the same two laws in either
+    direction, and the same rule with its own error bounds; up to 1 the curve is that of `fixed_size_sampled_gaussian`,
+    and beyond ln(1 + q(e^{(α−1)α/2σ²} − 1))/(α − 1), that of a sample that everybody sees.
 
     ====================  =====================================
     q = 0                 0
@@ -117,7 +124,9 @@ def poisson_sampled_gaussian(
     >>> poisson_sampled_gaussian(1.0, 0.01, np.linspace(1.5, 64, 6)).shape
     (6,)
     """
-    return _shaped(*_poisson(noise_multiplier, sampling_probability, orders, neighboring_relation, threads), index=1)
+    return _shaped(
+        *_poisson(noise_multiplier, sampling_probability, orders, neighboring_relation, null_distance, threads), index=1
+    )
 
 
 def poisson_sampled_gaussian_bounds(
@@ -126,6 +135,7 @@ def poisson_sampled_gaussian_bounds(
     orders: Reals,
     *,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    null_distance: Real = math.inf,
     threads: int | None = None,
 ) -> tuple[Any, Any]:
     """Return lower and upper bounds on ρ(α) of a Poisson-sampled Gaussian; see `poisson_sampled_gaussian`.
@@ -138,7 +148,7 @@ def poisson_sampled_gaussian_bounds(
     >>> lower < upper < lower * (1 + 1e-12)
     True
     """
-    found = _poisson(noise_multiplier, sampling_probability, orders, neighboring_relation, threads)
+    found = _poisson(noise_multiplier, sampling_probability, orders, neighboring_relation, null_distance, threads)
     return _shaped(*found, index=0), _shaped(*found, index=1)
 
 
@@ -147,18 +157,31 @@ def _poisson(
     sampling_probability: Reals,
     orders: Reals,
     relation: NeighboringRelation,
+    null_distance: Real,
     threads: int | None,
 ) -> tuple[tuple[int, ...], tuple[Array, Array]]:
     if not isinstance(relation, NeighboringRelation):
         raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {type(relation).__name__}")
     sigmas = _arrays.positive("noise_multiplier", noise_multiplier)
     chances = _arrays.probability("sampling_probability", sampling_probability)
-    checked = _validate.threads(threads)
+    checked, distance = _validate.threads(threads), checked_null_distance(null_distance)
     if relation is NeighboringRelation.REPLACE_ONE:
-        shape, upper = _upper("poisson_replaced", orders, sigmas, chances)
+        shape, upper = _replaced(sigmas, chances, orders, distance, checked)
         return shape, (np.zeros_like(upper), upper)
     shape, (sigma, q, places) = _arrays.broadcast(sigmas, chances, _arrays.orders(orders))
     return shape, _native.rdp_poisson_gaussian(sigma, q, places, checked)
+
+
+def _replaced(
+    sigmas: Array, chances: Array, orders: Reals, null_distance: float, threads: int | None
+) -> tuple[tuple[int, ...], Array]:
+    if null_distance == 0.5:
+        return _upper("poisson_replaced", orders, sigmas, chances)
+    shape, (sigma, q, places) = _arrays.broadcast(sigmas, chances, _arrays.orders(orders))
+    if null_distance <= 1.0:
+        return shape, _native.rdp_fixed_size_gaussian_replace_one(sigma, q, above_one(places), threads)
+    _, whole = _upper("gaussian", places, sigma)
+    return shape, by_public_coin(whole, q, places)
 
 
 def gaussian(noise_multiplier: Reals, orders: Reals) -> Any:

@@ -159,11 +159,11 @@ class ZcdpAccountant(PrivacyAccountant):
         return _validate.rounded(self._total().amount, "up")
 
     def _supports(self, event: PrivacyEvent) -> str | None:
-        cost = _costs.zcdp(event)
+        cost = _costs.zcdp(event, self._neighboring_relation)
         return cost if isinstance(cost, str) else None
 
     def _cost(self, event: PrivacyEvent) -> Cost | None:
-        cost = _costs.zcdp(event)
+        cost = _costs.zcdp(event, self._neighboring_relation)
         return None if isinstance(cost, str) else cost
 
     def _total(self) -> Cost:

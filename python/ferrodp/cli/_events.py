@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -48,6 +49,13 @@ def add_event(add: Callable[..., Any]) -> None:
         metavar="Q",
         help="chance that a record takes part in it, independently (default: 1)",
     )
+    add(
+        "--null-distance",
+        type=float,
+        metavar="N",
+        help="of sampling under replace_one: how far a record's result is from none, over sensitivity; 0.5 for sums of "
+        "clipped contributions (default: unknown)",
+    )
     add("--epsilon", type=number, metavar="E", help="of a release that is stated to be (E, D)-private; taken exactly")
     add("--delta", type=number, metavar="D", help="of such a release (default: 0)")
     add("--event", metavar="FILE", help="a JSON file as PrivacyEvent.to_dict() makes it, or the JSON itself")
@@ -56,7 +64,16 @@ def add_event(add: Callable[..., Any]) -> None:
 
 def is_given(args: argparse.Namespace) -> bool:
     """Whether any option says what the event is."""
-    names = ("noise_multiplier", "mechanism", "sampling_probability", "epsilon", "delta", "event", "count")
+    names = (
+        "noise_multiplier",
+        "mechanism",
+        "sampling_probability",
+        "null_distance",
+        "epsilon",
+        "delta",
+        "event",
+        "count",
+    )
     return any(getattr(args, name) is not None for name in names)
 
 
@@ -76,7 +93,10 @@ def given(args: argparse.Namespace) -> PrivacyEvent:
     else:
         event = _NOISES[args.mechanism or "gaussian"](noise_multiplier=args.noise_multiplier)
     if args.sampling_probability is not None:
-        event = PoissonSampledEvent(sampling_probability=args.sampling_probability, event=event)
+        distance = math.inf if args.null_distance is None else args.null_distance
+        event = PoissonSampledEvent(sampling_probability=args.sampling_probability, event=event, null_distance=distance)
+    elif args.null_distance is not None:
+        raise InvalidParameter("--null-distance must be left out without --sampling-probability")
     if args.count is None:
         return event
     count = _validate.count("--count", args.count)
@@ -116,6 +136,7 @@ def _refuse_others(args: argparse.Namespace, source: str) -> None:
     belongs = {
         "mechanism": ("--noise-multiplier",),
         "sampling_probability": ("--noise-multiplier", "--epsilon"),
+        "null_distance": ("--noise-multiplier",),
         "delta": ("--epsilon",),
     }
     for name, sources in belongs.items():

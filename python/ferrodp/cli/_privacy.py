@@ -80,6 +80,14 @@ def add_common(add: Callable[..., Any]) -> None:
         metavar="RELATION",
         help="add_or_remove_one (default), replace_one or replace_special; sensitivities are stated for it",
     )
+    add(
+        "--null-distance",
+        type=float,
+        default=math.inf,
+        metavar="N",
+        help="of sampling under replace_one: how far a record's result is from none, over sensitivity; 0.5 for sums of "
+        "clipped contributions (default: unknown, sampling then reduces delta alone)",
+    )
     add("--explain", action="store_true", help="say in plain words how each bound was found")
     add("--csv", metavar="OUT", help="write the rows to this file, whole or not at all, instead of printing them")
     add("--force", action="store_true", help="replace OUT if it exists")

@@ -84,10 +84,11 @@ def run(args: argparse.Namespace, console: Console) -> Report:
     common = {
         "accountant": args.accountant,
         "neighboring_relation": NeighboringRelation(args.neighboring_relation),
+        "null_distance": args.null_distance,
     }
 
     def answer(setting: dict[str, Any]) -> dict[str, Any]:
-        found = _found(wanted, setting, common)
+        found = _found(wanted, setting, common.copy())
         number = int(found) if isinstance(found, CalibratedCount) else float(found)
         explanation = str(found.explain()) if args.explain else None
         gap = found.gap if math.isfinite(found.gap) else None
@@ -123,7 +124,9 @@ def _found(wanted: str, setting: dict[str, Any], common: dict[str, Any]) -> Cali
     if wanted == "sampling_probability":
         return calibrate_sampling_probability(**target, **rest, **common)
     gaussian = GaussianEvent(noise_multiplier=rest["noise_multiplier"])
-    step = PoissonSampledEvent(sampling_probability=rest["sampling_probability"], event=gaussian)
+    step = PoissonSampledEvent(
+        sampling_probability=rest["sampling_probability"], event=gaussian, null_distance=common.pop("null_distance")
+    )
     return calibrate_count(step, **target, **common)
 
 

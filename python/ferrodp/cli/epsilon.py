@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 from ferrodp import _validate
@@ -73,6 +74,8 @@ def run(args: argparse.Namespace, console: Console) -> Report:
         raise InvalidParameter(
             "--sampling-probability cannot be combined with --event: the event says how it is sampled"
         )
+    if given is not None and args.null_distance != math.inf:
+        raise InvalidParameter("--null-distance cannot be combined with --event: the event says it")
     options: dict[str, Any] = {}
     if given is None:
         options["noise_multiplier"] = [
@@ -84,7 +87,7 @@ def run(args: argparse.Namespace, console: Console) -> Report:
     options["delta"] = [_validate.delta(delta, name="--delta") for delta in args.delta]
 
     def answer(setting: dict[str, Any]) -> dict[str, Any]:
-        event = given if given is not None else _step(setting)
+        event = given if given is not None else _step(setting, args.null_distance)
         accountant = make()
         accountant.compose(SelfComposedEvent(event=event, count=setting["count"]))
         bounds = accountant.epsilon_bounds(setting["delta"])
@@ -119,6 +122,7 @@ def show(report: Report, console: Console) -> None:
     )
 
 
-def _step(setting: dict[str, Any]) -> PrivacyEvent:
+def _step(setting: dict[str, Any], null_distance: float) -> PrivacyEvent:
     gaussian = GaussianEvent(noise_multiplier=setting["noise_multiplier"])
-    return PoissonSampledEvent(sampling_probability=setting["sampling_probability"], event=gaussian)
+    probability = setting["sampling_probability"]
+    return PoissonSampledEvent(sampling_probability=probability, event=gaussian, null_distance=null_distance)

@@ -13,6 +13,7 @@ from ferrodp.accounting.calibration._search import Margins, find_edge
 from ferrodp.accounting.calibration._target import Target
 from ferrodp.accounting.calibration.answer import CalibratedValue, Cost
 from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
+from ferrodp.accounting.events.sampling import checked_null_distance
 from ferrodp.accounting.named import AccountantChoice
 from ferrodp.errors import CalibrationError, InvalidType
 
@@ -29,6 +30,7 @@ def calibrate_noise_multiplier(
     count: int = 1,
     accountant: AccountantChoice = "pld",
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    null_distance: Real = math.inf,
 ) -> CalibratedValue:
     """Return the least noise multiplier for which `count` Poisson-sampled Gaussian releases are (ε, δ)-DP.
 
@@ -50,6 +52,9 @@ def calibrate_noise_multiplier(
         returns a fresh accountant; that one brings its own neighboring relation.
     neighboring_relation : NeighboringRelation
         The relation in which the guarantee is to hold, and in which the sensitivity is stated.
+    null_distance : float
+        That of `PoissonSampledEvent`, for sampling under `REPLACE_ONE`: 0.5 where what is released are sums of
+        contributions clipped to half the sensitivity, as in DP-SGD.
 
     Returns
     -------
@@ -61,7 +66,9 @@ def calibrate_noise_multiplier(
     CalibrationError
         If even the largest supported multiplier, 10¹², is not proven to be enough.
 
-    Notes ----- δ(ε) never grows with the noise: more noise is post-processing (add independent noise to every release,
+    Notes
+    -----
+    δ(ε) never grows with the noise: more noise is post-processing (add independent noise to every release,
     sampled or not). A root of ln δ(ε) − ln δ in ln z is found by Brent's method ("Algorithms for minimization without
     derivatives", 1973), starting from the central limit of Bu, Dong, Long, Su ("Deep learning with Gaussian
     differential privacy", 2020); both only propose. Relative accuracy 2·10⁻⁹, unless the accountant's own bounds are
@@ -77,10 +84,11 @@ def calibrate_noise_multiplier(
     count = _validate.count("count", count)
     target = Target(target_epsilon, target_delta, accountant, neighboring_relation)
     _validate.delta(target_delta, name="target_delta")
+    distance = checked_null_distance(null_distance)
 
     def event_of(noise_multiplier: float) -> PrivacyEvent:
         event = GaussianEvent(noise_multiplier=noise_multiplier)
-        return PoissonSampledEvent(sampling_probability=probability, event=event)
+        return PoissonSampledEvent(sampling_probability=probability, event=event, null_distance=distance)
 
     start = _central_limit(target, probability, count)
     return calibrated("noise_multiplier", event_of, target, count, start, (_LOWEST, _HIGHEST), larger_is_safer=True)

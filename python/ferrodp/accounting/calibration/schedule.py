@@ -15,6 +15,7 @@ from ferrodp.accounting.calibration._target import Target
 from ferrodp.accounting.calibration.answer import CalibratedCount, CalibratedValue
 from ferrodp.accounting.calibration.noise import calibrated
 from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
+from ferrodp.accounting.events.sampling import checked_null_distance
 from ferrodp.accounting.named import AccountantChoice
 from ferrodp.errors import InvalidType
 
@@ -49,7 +50,9 @@ def calibrate_count(
         An int, 0 if even one is too many; 2⁶³ − 1 stands for no limit. Its `gap` says how many more might be possible:
         0 where one more is proven to be too many.
 
-    Notes ----- A prefix of a composition is post-processing of the whole, so δ(ε) grows with the count and bisection
+    Notes
+    -----
+    A prefix of a composition is post-processing of the whole, so δ(ε) grows with the count and bisection
     finds the edge. The steps need not be chosen in advance for that, but their number does: see the filters for budgets
     that are watched.
 
@@ -88,6 +91,7 @@ def calibrate_sampling_probability(
     count: int = 1,
     accountant: AccountantChoice = "pld",
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    null_distance: Real = math.inf,
 ) -> CalibratedValue:
     """Return the largest probability of Poisson sampling for which `count` Gaussian releases are (ε, δ)-DP.
 
@@ -99,7 +103,7 @@ def calibrate_sampling_probability(
         Standard deviation of the noise divided by the L2 sensitivity; finite, > 0.
     count : int
         Number of steps, from 1.
-    accountant, neighboring_relation
+    accountant, neighboring_relation, null_distance
         As in `calibrate_noise_multiplier`.
 
     Returns
@@ -123,10 +127,11 @@ def calibrate_sampling_probability(
     0.004871
     """
     noise_multiplier = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
+    distance = checked_null_distance(null_distance)
 
     def event_of(probability: float) -> PrivacyEvent:
         event = GaussianEvent(noise_multiplier=noise_multiplier)
-        return PoissonSampledEvent(sampling_probability=probability, event=event)
+        return PoissonSampledEvent(sampling_probability=probability, event=event, null_distance=distance)
 
     count = _validate.count("count", count)
     target = Target(target_epsilon, target_delta, accountant, neighboring_relation)

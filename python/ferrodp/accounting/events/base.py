@@ -45,6 +45,8 @@ class PrivacyEvent:
     kind: ClassVar[str] = ""
     ratios: ClassVar[tuple[str, ...]] = ()
     """Fields that may hold a ratio that is no float, which JSON has as text: "1/10"."""
+    unsaid: ClassVar[tuple[str, ...]] = ()
+    """Fields that JSON leaves out where they have their default, the one that promises least."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that `from_dict` turns into an equal event."""
@@ -117,6 +119,8 @@ def _to_plain(event: PrivacyEvent) -> dict[str, Any]:
     plain: dict[str, Any] = {"type": event.kind}
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
+        if field.name in event.unsaid and value == field.default:
+            continue
         if isinstance(value, PrivacyEvent):
             value = _to_plain(value)
         elif isinstance(value, tuple):
@@ -139,7 +143,7 @@ def _from_plain(plain: object, depth: int) -> PrivacyEvent:
         raise _validate.out_of_domain("the event's type", "one of " + ", ".join(sorted(_KINDS)), plain.get("type"))
     fields = {key: math.inf if value == _INFINITY else value for key, value in plain.items() if key != "type"}
     names = {field.name for field in dataclasses.fields(event_class)}
-    if fields.keys() != names:
+    if not names.difference(event_class.unsaid) <= fields.keys() <= names:
         raise InvalidParameter(f"a {event_class.kind} event must have the fields {sorted(names)}")
     if "event" in fields:
         fields["event"] = _from_plain(fields["event"], depth - 1)

@@ -6,6 +6,7 @@ seen, and batches that are cut from one shuffled list are none of these samples.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -22,6 +23,7 @@ __all__ = [
     "TruncatedPoissonSampledEvent",
 ]
 
+_HALF = Fraction(1, 2)
 _SUM_TOLERANCE = Fraction(1, 10**9)  # of probabilities: tells a list of weights from rounded probabilities
 
 
@@ -37,21 +39,58 @@ class PoissonSampledEvent(PrivacyEvent):
     event : PrivacyEvent
         What is released about the sample. Several releases about the *same* sample are not the same as a sample for
         each: for a training loop write ``SelfComposedEvent(event=PoissonSampledEvent(...), count=...)``.
+    null_distance : float
+        Under `REPLACE_ONE` only: the largest distance between the result with a record in the sample and without it,
+        divided by the sensitivity, which is the distance between the results with one record and with another in its
+        place. From ½ to ∞; rounded up if it is no float. See the notes.
 
     Notes
     -----
     Source of the pairs that dominate it: Zhu, Dong, Wang, "Optimal accounting of differential privacy via
     characteristic function", AISTATS 2022, Theorem 11.
+
+    *Replaced records.* A sample may hold the record or not, so what a record adds to the result counts as well as what
+    replacing it changes. The first distance is not bounded by the second one: a sum of values from 99 to 100 moves by
+    1 when a record is replaced, and by 100 when it is left out of the sample.
+
+    ==================================================================  =======================================
+    sum of contributions clipped to norm C, of sensitivity 2C           `null_distance` ½
+    sum of k contributions out of [0, 1], of sensitivity k; a count     1
+    sum of values from 99 to 100, of sensitivity 1                      100
+    anything that shows the size of the sample, or nothing is known     ∞, the default
+    ==================================================================  =======================================
+
+    Up to 1 sampling reduces ε and δ; beyond it reduces δ alone: δ′(ε) = q·δ(ε). The other two relations do not use this
+    field, for there the sensitivity is the first distance.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import GaussianEvent
+    >>> clipped_sum = GaussianEvent(noise_multiplier=0.5)  # noise C about a sum of sensitivity 2C
+    >>> step = PoissonSampledEvent(sampling_probability=0.01, event=clipped_sum, null_distance=0.5)
     """
 
     kind: ClassVar[str] = "poisson_sampled"
+    unsaid: ClassVar[tuple[str, ...]] = ("null_distance",)
     sampling_probability: float
     event: PrivacyEvent
+    null_distance: float = math.inf
 
     def __post_init__(self) -> None:
         check_inner(self.event)
         probability = _validate.probability("sampling_probability", self.sampling_probability, toward="up")
-        settle(self, sampling_probability=probability)
+        settle(self, sampling_probability=probability, null_distance=checked_null_distance(self.null_distance))
+
+
+def checked_null_distance(value: object) -> float:
+    """Return the distance to an absent record's result as a share of the sensitivity, rounded up; see above."""
+    if isinstance(value, float) and value == math.inf:
+        return math.inf
+    number = _validate.exact("null_distance", value)
+    if number < _HALF:
+        rule = "at least 0.5, or math.inf: two results are at most twice as far apart as each is from none"
+        raise _validate.out_of_domain("null_distance", rule, value)
+    return _validate.rounded(number, "up")
 
 
 @register

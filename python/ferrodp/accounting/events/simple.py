@@ -116,11 +116,16 @@ def _poisson(event: PoissonSampledEvent) -> PrivacyEvent:
         return NOTHING
     if inner is event.event and not isinstance(inner, PoissonSampledEvent):
         return event
-    probability = Fraction(event.sampling_probability)
+    probability, null_distance = Fraction(event.sampling_probability), event.null_distance
     while isinstance(inner, PoissonSampledEvent):
         probability *= Fraction(inner.sampling_probability)
+        null_distance = max(null_distance, inner.null_distance)
         inner = inner.event
-    return PoissonSampledEvent(sampling_probability=probability, event=inner)  # type: ignore[arg-type]  # rounds up
+    return PoissonSampledEvent(
+        sampling_probability=probability,  # type: ignore[arg-type]  # rounds up
+        event=inner,
+        null_distance=null_distance,
+    )
 
 
 def _fixed_size(event: FixedSizeSampledEvent) -> PrivacyEvent:
