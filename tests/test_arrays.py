@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ferrodp import _arrays
+import ferrodp as fd
+from ferrodp import _arrays, _native
 from ferrodp._arrays import as_float_array, out_target, writable_target
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 
@@ -455,3 +456,25 @@ def test_results_need_the_shape_and_dtype_of_the_value():
     with pytest.raises(InvalidArrayType, match="out must have the dtype of the value, float32, got float64"):
         out_target(np.zeros((2, 3)), like, source=like)
     assert _arrays.out_target(np.zeros((2, 3), np.float32), like, source=like).shape == (2, 3)
+
+
+def test_an_array_that_another_call_writes_to_is_refused_by_name():
+    """The other call is one that a ticket arms in the middle of: the array is borrowed by then, and nothing drawn."""
+    floats, integers, source = np.zeros(4), np.zeros(4, np.int64), fd.NoiseSource()
+    refused = []
+
+    def use_again() -> None:
+        for again in (
+            lambda: source.add_gaussian_(floats, standard_deviation=1.0),
+            lambda: source.add_discrete_laplace_(integers, scale=1.0),
+            lambda: fd.clip_rows(floats[None], clip_norm=1.0),
+        ):
+            with pytest.raises(InvalidArray, match="must not be in use by a call in another thread") as error:
+                again()
+            refused.append(error)
+
+    first = _native.Permit(lambda: _native.add_discrete_noise(integers, "laplace", 1, 1, _native.Permit(use_again), 1))
+    _native.add_noise(floats, "laplace", 1.0, -32, first, 1, False)
+
+    assert len(refused) == 3
+    source.add_gaussian_(floats, standard_deviation=1.0)  # free again

@@ -6,9 +6,11 @@
 //! array, for kernels read each element once and trust none of them.
 
 use ferrodp_core::clip::Rows;
-use numpy::{PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
+use numpy::{BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+
+use crate::error::Error;
 
 /// An array of either float type, borrowed for writing.
 pub(crate) enum FloatsMut<'py> {
@@ -112,10 +114,7 @@ pub(crate) fn slices_mut<'a, T: numpy::Element>(
 }
 
 fn borrow_all<'py, T: numpy::Element>(arrays: &[Bound<'py, PyAny>]) -> PyResult<Vec<PyReadonlyArrayDyn<'py, T>>> {
-    let borrow = |array: &Bound<'py, PyAny>| {
-        let array = array.cast::<PyArrayDyn<T>>()?;
-        array.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))
-    };
+    let borrow = |array: &Bound<'py, PyAny>| read(array.cast::<PyArrayDyn<T>>()?);
     arrays.iter().map(borrow).collect()
 }
 
@@ -123,9 +122,26 @@ fn borrow_as<'py, T: numpy::Element>(array: &Bound<'py, PyAny>) -> PyResult<PyRe
     borrow(array.cast::<PyArrayDyn<T>>()?)
 }
 
-fn borrow<'py, T: numpy::Element>(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
+/// Borrows `array` for reading.
+///
+/// # Errors
+/// `InvalidArray` if another call writes to it.
+pub(crate) fn read<'py, T: numpy::Element>(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+    array.try_readonly().map_err(|_| Error::in_use().into())
+}
+
+/// Borrows `array` for writing.
+///
+/// # Errors
+/// `InvalidArray` if another call uses it; `ValueError` if it is not C-contiguous or read-only.
+pub(crate) fn borrow<'py, T: numpy::Element>(
+    array: &Bound<'py, PyArrayDyn<T>>,
+) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
     if !array.is_c_contiguous() {
         return Err(PyValueError::new_err("array must be C-contiguous"));
     }
-    array.try_readwrite().map_err(|error| PyValueError::new_err(error.to_string()))
+    array.try_readwrite().map_err(|error| match error {
+        BorrowError::AlreadyBorrowed => Error::in_use().into(),
+        other => PyValueError::new_err(other.to_string()),
+    })
 }

@@ -4,10 +4,10 @@ use core::num::NonZeroUsize;
 
 use ferrodp_core::bernoulli::{toss, toss_each};
 use ferrodp_core::blocks::default_threads;
-use numpy::{PyArrayDyn, PyArrayMethods};
-use pyo3::exceptions::PyValueError;
+use numpy::PyArrayDyn;
 use pyo3::prelude::*;
 
+use crate::array::borrow;
 use crate::error::Result;
 use crate::isa;
 use crate::permit::KeyArg;
@@ -23,7 +23,7 @@ fn toss_coins(
     key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
-    let mut coins = coins.try_readwrite().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let mut coins = borrow(coins)?;
     let coins = coins.as_slice_mut().map_err(PyErr::from)?;
     let (isa, key) = (isa::active()?, key.draw(py)?);
     let threads = threads.unwrap_or_else(|| default_threads(coins.len()));
@@ -39,7 +39,7 @@ fn toss_each_coin(
     key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
-    let mut gammas = gammas.try_readwrite().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let mut gammas = borrow(gammas)?;
     let gammas = gammas.as_slice_mut().map_err(PyErr::from)?;
     let (isa, key) = (isa::active()?, key.draw(py)?);
     let threads = threads.unwrap_or_else(|| default_threads(gammas.len()));

@@ -25,6 +25,13 @@ impl Error {
         Self(Python::attach(|py| exception(py, "FerroError", message.to_owned())))
     }
 
+    /// An `InvalidArray`: an array is in use by another call of this library, which holds it until it returns.
+    pub(crate) fn in_use() -> Self {
+        let message = "an array must not be in use by a call in another thread that writes to it, or be written to while \
+                       another call reads it; wait for that call, or pass a copy";
+        Self(Python::attach(|py| exception(py, "InvalidArray", message.to_owned())))
+    }
+
     /// A `TicketError`: a release is not paid for.
     pub(crate) fn ticket(message: &str) -> Self {
         Self(Python::attach(|py| exception(py, "TicketError", message.to_owned())))

@@ -4,10 +4,11 @@ use core::num::NonZeroUsize;
 
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::respond::{Category, Response};
-use numpy::{PyArrayDyn, PyArrayMethods};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use numpy::PyArrayDyn;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::array::borrow;
 use crate::error::Result;
 use crate::isa;
 use crate::permit::KeyArg;
@@ -43,7 +44,7 @@ fn apply<T: Category + numpy::Element>(
     key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
-    let mut array = array.try_readwrite().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let mut array = borrow(array)?;
     let answers = array.as_slice_mut().map_err(PyErr::from)?;
     let isa = isa::active()?;
     let key = key.draw(py)?;

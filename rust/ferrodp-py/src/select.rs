@@ -2,10 +2,11 @@
 
 use ferrodp_core::fork;
 use ferrodp_core::select::{Noise, NoisyThreshold, Rate, choose};
-use numpy::{PyArrayDyn, PyArrayMethods};
+use numpy::PyArrayDyn;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::array::read;
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
@@ -30,7 +31,7 @@ fn choose_candidate(
     };
     let rate = Rate::new(epsilon, sensitivity, factor)?;
     let isa = isa::active()?;
-    let utilities = utilities.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let utilities = read(utilities)?;
     let slice = utilities.as_slice().map_err(PyErr::from)?;
     if slice.is_empty() {
         return Err(PyValueError::new_err("utilities must not be empty").into());
