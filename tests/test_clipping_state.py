@@ -149,6 +149,7 @@ FORGERIES = {
     "equal keys": forged(template={"kind": "dict", "children": [[1], [2]], "keys": ["a", "a"]}),
     "keys that are lists": forged(template={"kind": "dict", "children": [[3]], "keys": [[]]}),
     "keys that are floats": forged(template={"kind": "dict", "children": [[3]], "keys": [1.5]}),
+    "shape that numpy has not, of no elements": forged(b"", template=[2**62, 0, 2**62]),
     "nested too deeply": forged(template=nested(65, [3])),
     "payload too short": forged(bytes(16)),
     "payload too long": forged(bytes(32)),

@@ -400,3 +400,19 @@ def test_every_instruction_set_gives_the_same_bits():
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
     assert len({run(isa) for isa in fd._native.available_isas}) == 1
+
+
+@pytest.mark.parametrize("shape", [(2**62, 0, 2**62), (2**60, 0), (0, 2**63)])
+def test_a_shape_that_no_result_can_have_is_refused_before_anything_is_added(shape):
+    """numpy counts a length of 0 as 1 when it multiplies: such a sum would be released and then lost."""
+    with pytest.raises(fd.errors.InvalidParameter, match="must"):
+        fd.ClippedSum({"w": shape}, clip_norm=1.0)
+    with pytest.raises(fd.errors.InvalidParameter, match="template must stand for at most"):
+        fd.ClippedSum(np.zeros((2**60, 0), np.float32), clip_norm=1.0)
+
+
+def test_a_sum_of_no_elements_is_released():
+    total = fd.ClippedSum((2**50, 0), clip_norm=1.0)
+    total.add(np.zeros((2**50, 0)))
+
+    assert total.release(noise_multiplier=1.0).shape == (2**50, 0)

@@ -276,7 +276,9 @@ def test_sizes_of_other_types_are_refused(bad):
         _validate.size(bad)
 
 
-@pytest.mark.parametrize("bad", [-1, (2, -3), 2**63, (2**62, 4), (2**40, 2**40), HUGE], ids=_validate.shown)
+@pytest.mark.parametrize(
+    "bad", [-1, (2, -3), 2**63, (2**62, 4), (2**40, 2**40), (2**62, 0, 2**62), HUGE], ids=_validate.shown
+)
 def test_sizes_beyond_the_address_space_are_refused(bad):
     with pytest.raises(InvalidParameter, match="size must"):
         _validate.size(bad)

@@ -103,6 +103,8 @@ def _parsed(header: Any, payload: memoryview) -> SumState:
     shapes = _trees.shapes(structure)
     if not shapes or sum(math.prod(shape) for shape in shapes) * _ITEM.itemsize != len(payload):
         raise _malformed("its sums do not fill its template")
+    if any(math.prod(length or 1 for length in shape) * _ITEM.itemsize > sys.maxsize for shape in shapes):
+        raise _malformed("its template has an impossible shape")
     return SumState(dtype, clip_norm, count, structure, np.frombuffer(payload, _ITEM).astype(np.int64))
 
 

@@ -240,8 +240,16 @@ def size(value: object, *, name: str = "size", itemsize: int = 8) -> tuple[int, 
     if len(lengths) > MAX_DIMENSIONS:
         raise InvalidParameter(f"{name} must have at most {MAX_DIMENSIONS} dimensions, got {len(lengths)}")
     shape = tuple(count(name, length, minimum=0, maximum=sys.maxsize) for length in lengths)
+    addressable(name, shape, itemsize)
     fits_in_memory(name, math.prod(shape) * itemsize)
     return shape
+
+
+def addressable(name: str, shape: tuple[int, ...], itemsize: int) -> None:
+    """Refuse a shape that no array can have, also one of no elements: numpy multiplies all lengths but those of 0."""
+    if math.prod(length or 1 for length in shape) * itemsize > sys.maxsize:
+        counted = ", lengths of 0 counted as 1" if 0 in shape else ""
+        raise InvalidParameter(f"{name} must stand for at most {sys.maxsize} bytes{counted}")
 
 
 def fits_in_memory(name: str, num_bytes: int) -> None:

@@ -261,6 +261,8 @@ class ClippedSum(GridSum):
         _trees.check_keys(structure, "template")
         _native.check_clip_norm(bound, kind.name)
         size = sum(math.prod(shape) for shape in _trees.shapes(structure))
+        for shape in _trees.shapes(structure):
+            _validate.addressable("template", shape, 8)
         _validate.fits_in_memory("template", 8 * size)
         super().__init__(_native.GridSum(size, bound, kind.name), structure, kind, bound)
 
