@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mpmath import mp
 from scipy import stats
 
 import ferrodp as fd
@@ -226,3 +227,17 @@ def test_arrays_that_cannot_take_noise_are_refused(array, error):
     with pytest.raises(error, match="array"):
         fd.NoiseSource().add_discrete_gaussian_(array, scale=1)
     assert np.array_equal(before, np.array(array))
+
+
+def test_draws_beyond_int64_are_as_rare_as_stated():
+    """At the largest scale: P = q^N exactly for Laplace noise, q = e^(−1/b), and a union bound for Gaussian noise."""
+    scale, first = 2**57, 2**63  # too large from 2⁶³ on, too small from −2⁶³ − 1 on
+    with mp.workdps(60):
+        q = mp.exp(-mp.mpf(1) / scale)
+        laplace = (q**first + q ** (first + 1)) / (1 + q)
+        # n² ≥ nN beyond N, and the weights sum to at least 1
+        slope = mp.mpf(first) / (2 * mp.mpf(scale) ** 2)
+        gaussian = 2 * mp.exp(-slope * first) / (1 - mp.exp(-slope))
+
+        assert abs(mp.log(laplace) + 64) < mp.mpf(10) ** -40
+        assert mp.log(gaussian) < -2000

@@ -50,8 +50,8 @@ class IntegerNoise:
         Returns
         -------
         ndarray of int64
-            Of shape `size`. A draw beyond the range of int64 (probability below e^-500) becomes its largest or
-            smallest number.
+            Of shape `size`. A draw beyond the range of int64 (probability below e^-2000; e^(-2^63/b) for discrete
+            Laplace noise, which is e^-64 at the largest scale) becomes its largest or smallest number.
 
         Raises
         ------

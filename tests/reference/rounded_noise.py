@@ -123,7 +123,8 @@ def output(total: int, granularity: Fraction, dtype: np.dtype) -> np.floating:
     except OverflowError:
         nearest = math.copysign(math.inf, exact)
     with np.errstate(over="ignore"):
-        return np.dtype(dtype).type(np.clip(np.dtype(dtype).type(nearest), -limit, limit))
+        kind = np.dtype(dtype).type
+        return kind(np.clip(kind(nearest), -limit, limit)) + kind(0.0)  # a zero is positive, whatever was rounded to it
 
 
 def add_noise(key: bytes, law: str, values: np.ndarray, scale: float, granularity: float | None = None) -> np.ndarray:

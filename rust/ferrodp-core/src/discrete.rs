@@ -17,7 +17,8 @@
 //!
 //! **Time.** How long a call takes depends on how many attempts were rejected, which is independent of the noise, and on
 //! which stage accepted, which is not. Outputs beyond the range of their type become its largest or smallest number: with
-//! scales up to 2⁵⁷ that has a probability below e^−500, and it is post-processing.
+//! scales up to 2⁵⁷ and 64 bits noise alone does so with a probability of at most e^−64 (Laplace, `e^(−2⁶³/b)`) or below
+//! e^−2000 (Gaussian), and it is post-processing.
 
 use core::num::NonZeroUsize;
 

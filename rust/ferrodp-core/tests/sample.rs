@@ -211,3 +211,24 @@ fn scales_far_from_the_grid_are_refused() {
         assert!(Noise::gaussian(scale, granularity).is_ok(), "{scale:e}");
     }
 }
+
+/// Where the grid lies far below the smallest `f32`, all noise is rounded to zero: no sign must be left of it.
+#[test]
+fn a_released_zero_is_positive_in_single_precision_too() {
+    for law in [Law::Gaussian, Law::Laplace] {
+        for exponent in [-230, -210] {
+            let granularity = Granularity::from_exponent(exponent).expect("in range");
+            let noise = Noise::new(law, 2.0_f64.powi(-200), granularity).expect("in range");
+            for isa in Isa::available() {
+                let mut values = [0.0_f32; 1000];
+                let sums: Vec<i64> = (-500..500).collect();
+                let mut released = [1.0_f32; 1000];
+
+                noise.add(isa, &key(4), &mut values, one_thread());
+                noise.add_to_sums(isa, &key(4), &sums, &mut released, one_thread()).expect("lengths agree");
+
+                assert!(values.iter().chain(&released).all(|x| x.to_bits() == 0), "{noise:?} {isa:?}");
+            }
+        }
+    }
+}

@@ -22,7 +22,7 @@ pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
     /// Returns the number of this type next to `value` on the side of zero.
     fn narrow(value: f64) -> Self;
 
-    /// Returns the number of this type nearest to `value`; the largest finite one where it lies beyond.
+    /// Returns the number of this type nearest to `value`; the largest finite one where it lies beyond. A zero is positive.
     fn nearest(value: f64) -> Self;
 }
 
@@ -52,7 +52,7 @@ impl Element for f32 {
 
     #[inline(always)]
     fn nearest(value: f64) -> Self {
-        (value as Self).clamp(Self::MIN, Self::MAX)
+        (value as Self).clamp(Self::MIN, Self::MAX) + 0.0
     }
 }
 
@@ -73,7 +73,7 @@ impl Element for f64 {
 
     #[inline(always)]
     fn nearest(value: f64) -> Self {
-        value.clamp(Self::MIN, Self::MAX)
+        value.clamp(Self::MIN, Self::MAX) + 0.0
     }
 }
 

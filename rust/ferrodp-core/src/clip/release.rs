@@ -111,4 +111,15 @@ mod tests {
         divide(&mut double, 5e-324);
         assert_eq!([f64::MAX, f64::MIN, 0.0], double);
     }
+
+    #[test]
+    fn what_is_divided_down_to_zero_is_a_positive_zero() {
+        let (mut single, mut double) = ([-1e-45_f32, -1e-30, -0.0], [-5e-324, -1e-300, -0.0]);
+
+        divide(&mut single, 1e30);
+        divide(&mut double, 1e30);
+
+        assert_eq!([0; 3], single.map(f32::to_bits));
+        assert_eq!([0; 3], double.map(f64::to_bits));
+    }
 }

@@ -155,6 +155,13 @@ fn noised(plan: &Plan, vector: &Vector, largest: f64) -> (__m512d, u8) {
     (cut, unclear | tail)
 }
 
+/// Returns the nearest floats; what is rounded to zero is a positive zero.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
+fn narrow(x: __m512d) -> __m256 {
+    _mm256_add_ps(_mm512_cvtpd_ps(x), _mm256_setzero_ps())
+}
+
 macro_rules! kernels {
     ($module:ident, $type:ty, $load:expr, $widen:expr, $narrow:expr, $blend:expr, $store:expr) => {
         pub(super) mod $module {
@@ -250,7 +257,7 @@ macro_rules! kernels {
     };
 }
 
-kernels!(single, f32, _mm256_loadu_ps, _mm512_cvtps_pd, _mm512_cvtpd_ps, _mm256_mask_blend_ps, _mm256_storeu_ps);
+kernels!(single, f32, _mm256_loadu_ps, _mm512_cvtps_pd, narrow, _mm256_mask_blend_ps, _mm256_storeu_ps);
 kernels!(
     double,
     f64,

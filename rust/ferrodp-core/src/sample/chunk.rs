@@ -31,7 +31,7 @@ pub trait Cell: Copy + Default + Send + Sync + 'static {
     const DEFAULT_BITS: i32;
     /// The value, exactly.
     fn widen(self) -> f64;
-    /// The value nearest to `x`, at most the largest finite number in size.
+    /// The value nearest to `x`, at most the largest finite number in size; a zero that `x` is rounded to is positive.
     fn narrow(x: f64) -> Self;
     /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of [`PADDING`].
     #[cfg(target_arch = "x86_64")]
@@ -56,7 +56,7 @@ macro_rules! cell {
             #[inline(always)]
             #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "cut to the range first")]
             fn narrow(x: f64) -> Self {
-                x.max(f64::from(<$type>::MIN)).min(f64::from(<$type>::MAX)) as Self
+                x.max(f64::from(<$type>::MIN)).min(f64::from(<$type>::MAX)) as Self + 0.0
             }
 
             #[cfg(target_arch = "x86_64")]

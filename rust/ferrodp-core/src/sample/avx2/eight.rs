@@ -75,6 +75,8 @@ pub(super) fn load_floats(values: &[f32; 8]) -> Eight {
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn store_floats(values: &mut [f32; 8], x: Eight) {
     let x = _mm256_set_m128(_mm256_cvtpd_ps(x[1]), _mm256_cvtpd_ps(x[0]));
+    // What is rounded to zero is a positive zero.
+    let x = _mm256_add_ps(reordered_floats(x), _mm256_setzero_ps());
     // SAFETY: the store stays inside the eight values.
-    unsafe { _mm256_storeu_ps(values.as_mut_ptr(), reordered_floats(x)) };
+    unsafe { _mm256_storeu_ps(values.as_mut_ptr(), x) };
 }
