@@ -112,8 +112,10 @@ def test_only_create_begins_a_ledger(ferrodp: Run, tmp_path: Path) -> None:
         "raise-cap": ["--scope", "a", "--epsilon", 2, "--reason", "x"],
         "lower-cap": ["--scope", "a", "--epsilon", 1, "--reason", "x"],
         "cancel": ["--older-than", 1, "--reason", "x"],
+        "backup": ["-o", tmp_path / "backup.jsonl"],
+        "migrate": ["--to", tmp_path / "moved.db", "--reason", "x"],
     }
-    of_files = [each for each in ACTIONS if each != "grant"]
+    of_files = [each for each in ACTIONS if each not in ("grant", "import")]
     for action in (*(each for each in of_files if each != "create"), "create"):
         found = ferrodp("ledger", action, tmp_path / "new.db", *options.get(action, []))
         if action == "create":

@@ -6,9 +6,21 @@ reserves its cost first and gets a *ticket*; with the ticket the release is made
 
 from ferrodp.budget._records import Head
 from ferrodp.budget._ticket_list import TicketReport
+from ferrodp.budget._transfer import import_ledger, migrate_ledger
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.ledger import PrivacyLedger
 from ferrodp.budget.report import Reading, ScopeReport
 from ferrodp.tickets import Ticket, TicketState
 
-__all__ = ["Head", "Lease", "PrivacyLedger", "Reading", "ScopeReport", "Ticket", "TicketReport", "TicketState"]
+__all__ = [
+    "Head",
+    "Lease",
+    "PrivacyLedger",
+    "Reading",
+    "ScopeReport",
+    "Ticket",
+    "TicketReport",
+    "TicketState",
+    "import_ledger",
+    "migrate_ledger",
+]

@@ -26,6 +26,9 @@ APPEND_ONLY = (
     "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
 )
 SCHEMA = (ABOUT, *TABLES, *APPEND_ONLY)
+MOVED = "the ledger was moved"
+CLOSED = f"CREATE TRIGGER log_is_closed BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, '{MOVED}'); END"
+"""What a ledger that was moved elsewhere has besides: its database takes no record any more, whoever writes it."""
 
 
 def checked_path(path: object) -> Path:
@@ -84,8 +87,11 @@ def refuse_foreign(path: Path) -> None:
         raise _records.other_format(f"ledger {str(path)!r}", version)
 
 
-def make(path: Path) -> None:
-    """Make an empty ledger under another name, durably, and give it its name unless there is one by now."""
+def make(path: Path, *, start: str | None = None) -> None:
+    """Make an empty ledger under another name, durably, and give it its name unless there is one by now.
+
+    `start` is what stands before its first record: its own, unless it continues the log of another.
+    """
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     identity = _records.new_identity()
     try:
@@ -98,7 +104,7 @@ def make(path: Path) -> None:
                 f"PRAGMA application_id = {APPLICATION}",
                 f"PRAGMA user_version = {_records.FORMAT}",
                 *SCHEMA,
-                f"INSERT INTO about VALUES (1, '{identity}', '{_records.start_of(identity)}')",
+                f"INSERT INTO about VALUES (1, '{identity}', '{start or _records.start_of(identity)}')",
                 "COMMIT",
                 "PRAGMA journal_mode = WAL",
             ):

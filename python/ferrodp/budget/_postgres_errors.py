@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ferrodp.budget._postgres_schema import MOVED
+
 CONFLICTS = frozenset({"40001", "40P01"})
 """Serialisation failure and deadlock: the server asks to try again."""
 
@@ -13,6 +15,7 @@ _MEANINGS = {
     "57014": _WAITED,
     "40001": "is busy: it conflicts with other transactions again and again",
     "40P01": "is busy: it conflicts with other transactions again and again",
+    MOVED: "was moved to another place: it takes no record any more; use the new one",
     "25006": "is read-only",
     "42501": "may not be made, used or changed like this by this role, see ferrodp.budget.postgres.grant",
     "53100": "has a server whose disk is full",

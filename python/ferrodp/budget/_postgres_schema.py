@@ -46,6 +46,14 @@ _APPEND_ONLY = (
     "ALTER TABLE log ENABLE ALWAYS TRIGGER log_is_append_only",
     "ALTER TABLE head SET (fillfactor = 10)",
 )
+MOVED = "FD001"
+"""SQLSTATE of what the database says when a ledger that was moved elsewhere shall take a record."""
+CLOSED = (
+    "CREATE FUNCTION log_is_closed() RETURNS trigger LANGUAGE plpgsql AS "
+    f"$$ BEGIN RAISE EXCEPTION 'the ledger was moved' USING ERRCODE = '{MOVED}'; END $$",
+    "CREATE TRIGGER log_is_closed BEFORE INSERT ON log FOR EACH STATEMENT EXECUTE FUNCTION log_is_closed()",
+    "ALTER TABLE log ENABLE ALWAYS TRIGGER log_is_closed",
+)
 # Of the catalogs only their tables are asked: functions such as to_regclass may answer from before a lock was granted.
 _THERE = "SELECT count(*) FROM pg_namespace WHERE nspname = 'ferrodp'"
 _RELATIONS = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'ferrodp'"
@@ -84,7 +92,9 @@ def refuse_forgetful(answer: tuple[Any, ...], name: str) -> None:
         raise LedgerError(f"{name} is read-only: default_transaction_read_only is on; nothing was charged")
 
 
-def inspect(connection: Any, name: str, *, create: bool, milliseconds: int, read_only: bool = False) -> About:
+def inspect(
+    connection: Any, name: str, *, create: bool, milliseconds: int, read_only: bool = False, start: str | None = None
+) -> About:
     """Return what is said about the ledger in a database, which is made if there is none and `create` is true.
 
     Nothing is repaired: a schema of this name that is not all of a ledger of this format is refused and left as it is.
@@ -102,7 +112,7 @@ def inspect(connection: Any, name: str, *, create: bool, milliseconds: int, read
             raise LedgerError(f"{name} does not exist")
         connection.execute(f"SELECT pg_advisory_xact_lock({_MAKER})")
         if not _count(connection, _THERE):  # nobody was faster
-            _make(connection)
+            _make(connection, start)
     about = _about(connection, name)
     if connection.execute("COMMIT").statusmessage != "COMMIT":
         raise LedgerError(f"{name} could not be made")
@@ -113,13 +123,13 @@ def _count(connection: Any, question: str) -> int:
     return int(connection.execute(question).fetchone()[0])
 
 
-def _make(connection: Any) -> None:
+def _make(connection: Any, start: str | None) -> None:
     connection.execute("CREATE SCHEMA ferrodp")
     connection.execute(PATH)
     for statement in (*_TABLES, _MARK, *_APPEND_ONLY):
         connection.execute(statement)
     identity = _records.new_identity()
-    start = _records.start_of(identity)
+    start = start or _records.start_of(identity)
     connection.execute("INSERT INTO head VALUES (1, 0, %s)", (start,))
     mark = APPLICATION, _records.FORMAT, identity, start
     connection.execute("INSERT INTO about VALUES (1, %s, %s, %s, %s)", mark)

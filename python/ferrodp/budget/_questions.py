@@ -8,7 +8,7 @@ from typing import Any
 
 from ferrodp import _validate
 from ferrodp.accounting.events import PrivacyEvent
-from ferrodp.budget import _book, _measures, _names, _records, _ticket_list
+from ferrodp.budget import _book, _measures, _names, _records, _ticket_list, _transfer
 from ferrodp.budget._handle import Handle
 from ferrodp.budget._records import Head
 from ferrodp.budget._replay import replayed
@@ -135,7 +135,11 @@ class Questions(Handle):
         return found
 
     def export(self) -> Iterator[str]:
-        """Go through the log as JSON lines: each has a record's text, as it was hashed, and its hash."""
+        """Go through the log as JSON lines: each has a record's text, as it was hashed, and its hash.
+
+        A line before them says what stands before the first record; see `_transfer.header`.
+        """
+        yield _transfer.header(self._store.start)
         with self._read() as transaction:
             lines = list(transaction.log())
         for _, text, digest in lines:

@@ -7,6 +7,7 @@ rule that can be checked without prices is (states, sums, caps), and each row ha
 from __future__ import annotations
 
 import marshal
+from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from ferrodp.budget import _measures, _names, _nesting, _records
@@ -56,6 +57,7 @@ class Replay:
         self.head = Head(0, start)
         self._scopes: dict[str, _Scope] = {}
         self._tickets: dict[str, _Row] = {}
+        self._is_moved = False
         self._keys: set[str] = set()
         self._prices: dict[bytes, tuple[str, str, Charges]] = {}
         self._charges_of: dict[str, Charges] = {}
@@ -79,6 +81,7 @@ class Replay:
             raise LedgerError(f"record {expected} of the log is not what this version writes") from error
 
     def _apply(self, kind: str, body: dict[str, Any]) -> None:
+        self._require(kind == "import" or not self._is_moved, "follows the one that moved the ledger elsewhere")
         if kind in ("reserve", "lease"):
             self._reserve(body)
         elif kind in _ENDS:
@@ -95,6 +98,8 @@ class Replay:
             scope.terms, scope.caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
         elif kind in ("freeze", "thaw"):
             self._changed(body["scope"]).frozen = kind == "freeze"
+        elif kind in ("move", "import"):
+            self._is_moved = kind == "move"
         else:
             raise LedgerError(f"record {self.head.sequence} of the log is of no known kind")
 
@@ -184,12 +189,20 @@ class Replay:
     def _refuse(self, what: str) -> NoReturn:
         raise LedgerError(f"record {self.head.sequence} of the log {what}")
 
+    def scope_rows(self) -> Iterator[tuple[Any, ...]]:
+        """Go through the rows that the table of scopes has to hold."""
+        return (scope_values(scope.row(name)) for name, scope in self._scopes.items())
+
+    def ticket_rows(self) -> Iterator[tuple[Any, ...]]:
+        """Go through the rows that the table of tickets has to hold."""
+        return iter(self._tickets.values())
+
     def compare(self, transaction: Transaction) -> None:
         """Raise `LedgerError` unless the tables hold exactly this."""
         if transaction.read_head != self.head:
             raise LedgerError(f"the log ends at record {self.head.sequence}, and the head is another one")
         found_scopes = {row[0]: tuple(row) for row in transaction.scope_rows()}
-        if found_scopes != {name: scope_values(scope.row(name)) for name, scope in self._scopes.items()}:
+        if found_scopes != {row[0]: row for row in self.scope_rows()}:
             raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
         found = 0
         for row in transaction.ticket_rows():

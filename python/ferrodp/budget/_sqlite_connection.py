@@ -52,14 +52,14 @@ def connected(path: Path, timeout: float) -> _native.SqliteConnection:
 def fault(connection: _native.SqliteConnection, timeout: float) -> str | None:
     """Return what is wrong with the structure of the file, or None."""
     found = connection.execute_slowly("PRAGMA integrity_check(1)", seconds=timeout).fetchone()
-    if connection.execute(_SCHEMA, ()).fetchall() != _expected_schema():
+    if connection.execute(_SCHEMA, ()).fetchall() not in (_expected_schema(False), _expected_schema(True)):
         return "has other tables, indexes or triggers than this program makes"
     return None if found == ("ok",) else "is damaged; restore it from a copy"
 
 
 @functools.cache
-def _expected_schema() -> list[tuple[Any, ...]]:
+def _expected_schema(moved: bool) -> list[tuple[Any, ...]]:
     connection = _native.SqliteConnection(":memory:", create=True)
-    for statement in _file.SCHEMA:
+    for statement in (*_file.SCHEMA, *([_file.CLOSED] if moved else [])):
         connection.execute(statement, ())
     return connection.execute(_SCHEMA, ()).fetchall()

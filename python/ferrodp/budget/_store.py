@@ -12,6 +12,7 @@ import abc
 import contextlib
 import datetime
 import functools
+import itertools
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,6 +63,7 @@ _UPDATE_TICKET = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS
 _INSERT_RECORD = "INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)"
 _MAX_KNOWN = 256
 _MAX_QUESTION = 512
+_ROWS_AT_ONCE = 1000
 Rows = Iterable[Sequence[Any]]
 
 
@@ -70,6 +72,8 @@ class Store(abc.ABC):
 
     start: str
     """What stands before the first record: a ledger's own, see `_records.start_of`."""
+    closing: tuple[str, ...]
+    """Statements after which the database takes no record any more, whoever writes it."""
 
     @abc.abstractmethod
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
@@ -125,6 +129,7 @@ class Transaction:
         self._old_tickets: dict[str, TicketRow] = {}
         self._new_tickets: dict[str, TicketRow] = {}
         self._records: list[tuple[int, str, str]] = []
+        self._closes = False
         self.read_head = self.head = head
 
     # what there is
@@ -236,6 +241,10 @@ class Transaction:
         self._records.append((sequence, text, self.head.hash))
         return sequence
 
+    def close_log(self) -> None:
+        """Let the records of this transaction be the last ones."""
+        self._closes = True
+
     def put_scope(self, row: ScopeRow) -> None:
         """Replace or add a scope."""
         before = self.scope(row.name)
@@ -266,6 +275,9 @@ class Transaction:
         _points.reached("before the rows")
         with store.together():
             changed = list(self._changes())
+        if self._closes:
+            for statement in store.closing:
+                store.execute(statement)
         _points.reached("before the commit")
         if any(cursor.rowcount != 1 for cursor in changed):
             raise LedgerError(f"{store.name} was changed by something else meanwhile; nothing was written")
@@ -296,6 +308,14 @@ class Transaction:
         _points.reached("before the log")
         store.execute_many(_INSERT_RECORD, self._records)
         yield from store.move_head(self.read_head, self.head)
+
+
+def put_rows(store: Store, log: Rows, scopes: Rows, tickets: Rows) -> None:
+    """Send the rows of a copied ledger to an empty one."""
+    for sql, rows in ((_INSERT_RECORD, log), (_INSERT_SCOPE, scopes), (_INSERT_TICKET, tickets)):
+        remaining = iter(rows)
+        while part := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
+            store.execute_many(sql, part)
 
 
 def _parts(values: list[str]) -> Iterator[list[str]]:

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.filters import Measure
-from ferrodp.budget import _book, _measures, _names, _points, _sight
-from ferrodp.budget._postgres_address import SCHEMES
+from ferrodp.budget import _book, _measures, _names, _points, _sight, _transfer
+from ferrodp.budget._places import opened_store
 from ferrodp.budget._questions import Questions
 from ferrodp.budget._records import Head
 from ferrodp.budget._rows import TicketRow
-from ferrodp.budget._store import Store, Transaction
+from ferrodp.budget._store import Transaction
 from ferrodp.budget.lease import Lease
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["PrivacyLedger"]
-
-_LIKE_A_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 class PrivacyLedger(Questions):
@@ -120,23 +118,13 @@ class PrivacyLedger(Questions):
             _flag(name, value)
         seconds = _validate.positive("timeout", timeout)
         create = create and expected is None and not read_only
-        store: Store
-        if isinstance(where, str) and where.startswith(SCHEMES):
-            from ferrodp.budget.postgres import PostgresStore
-
-            store = PostgresStore(where, create=create, timeout=seconds, read_only=read_only)
-        elif _LIKE_A_URL.match(str(where)):  # not shown: it may hold a password
-            raise InvalidParameter("where must be a file, or a str that begins with postgresql://")
-        else:
-            from ferrodp.budget.sqlite import SqliteStore
-
-            store = SqliteStore(
-                where,
-                create=create,
-                timeout=seconds,
-                read_only=read_only,
-                allow_network_file_system=allow_network_file_system,
-            )
+        store = opened_store(
+            where,
+            create=create,
+            timeout=seconds,
+            read_only=read_only,
+            allow_network_file_system=allow_network_file_system,
+        )
         ledger = cls(store)
         try:
             if verify:
@@ -388,6 +376,37 @@ class PrivacyLedger(Questions):
         """
         identity, reason = _names.ticket(ticket), _names.reason(reason)
         self._run(lambda transaction: _book.cancel(transaction, identity, reason), ticket=identity)
+
+    def backup(self, path: str | os.PathLike[str], *, force: bool = False) -> Head:
+        """Write a verified copy of the log, from which `import_ledger` makes the ledger again, and return its head.
+
+        Others may go on charging meanwhile. Keep the head with the copy: `import_ledger` takes it as `witness`.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file, which appears whole or not at all. One that ends in ``.gz`` is packed.
+        force : bool
+            Whether to replace a file that is there.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger is damaged or was changed.
+        FileRefused
+            If the file cannot be written.
+        """
+        self.verify()
+        last = 0, ""
+
+        def lines() -> Iterator[str]:
+            nonlocal last
+            for line in self.export():
+                yield line
+                last = last[0] + 1, line
+
+        _transfer.back_up(lines(), path, force=force)
+        return Head(last[0] - 1, json.loads(last[1]).get("hash", self._store.start))
 
     # what tickets ask for
 

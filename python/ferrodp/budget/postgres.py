@@ -73,9 +73,15 @@ class PostgresStore(Store):
         For how many seconds to wait for other writers, and for a server that went away while this was open.
     read_only : bool
         Whether nothing shall be written: then a replica, or a read-only server, will do.
+    start : str, optional
+        What stands before the first record, if a ledger is made that continues the log of another.
     """
 
-    def __init__(self, address: str, *, create: bool, timeout: float, read_only: bool = False) -> None:
+    closing = _postgres_schema.CLOSED
+
+    def __init__(
+        self, address: str, *, create: bool, timeout: float, read_only: bool = False, start: str | None = None
+    ) -> None:
         self._driver = driver()
         self._address = Address(address, timeout=timeout)
         self._timeout = timeout
@@ -85,6 +91,7 @@ class PostgresStore(Store):
         self._about: _postgres_schema.About | None = None
         self._seen: Head | None = None
         self._process = os.getpid()
+        self._wanted_start = start
         self._session = self._connected(time.monotonic() + timeout, create=create, patient=False)
         os.register_at_fork(after_in_child=_abandoning(self))
 
@@ -252,7 +259,12 @@ class PostgresStore(Store):
     def _meet(self, connection: Any, create: bool) -> None:
         try:
             found = _postgres_schema.inspect(
-                connection, self.name, create=create, milliseconds=self._milliseconds, read_only=self._read_only
+                connection,
+                self.name,
+                create=create,
+                milliseconds=self._milliseconds,
+                read_only=self._read_only,
+                start=self._wanted_start,
             )
         except self._driver.Error as error:
             text, _ = _postgres_errors.meaning(error, lost=bool(connection.closed))

@@ -46,7 +46,11 @@ class SqliteStore(Store):
         For how many seconds to wait for other writers.
     read_only : bool
         Whether nothing shall be written.
+    start : str, optional
+        What stands before the first record, if a ledger is made that continues the log of another.
     """
+
+    closing = (_file.CLOSED,)
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class SqliteStore(Store):
         create: bool,
         timeout: float,
         read_only: bool = False,
+        start: str | None = None,
         allow_network_file_system: bool = False,
     ) -> None:
         self._path = _file.checked_path(path)
@@ -71,7 +76,7 @@ class SqliteStore(Store):
                 if not create:
                     raise LedgerError(f"{self.name} does not exist")
                 _file.refuse_remains(self._path)
-                _file.make(self._path)
+                _file.make(self._path, start=start)
             _file.refuse_other_names(self._path)
         except LedgerError:
             raise
@@ -271,6 +276,8 @@ class SqliteStore(Store):
         code, text = error.args
         if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):
             return LedgerError(f"{self.name} is busy: another writer did not finish in time; nothing was charged")
+        if code == "SQLITE_CONSTRAINT" and _file.MOVED in text:
+            return LedgerError(f"{self.name} was moved to another place: it takes no record any more; use the new one")
         if code == "SQLITE_FULL":
             return LedgerError(
                 f"{self.name}: the disk is full; what was asked for was not recorded, or counts as spent"

@@ -124,7 +124,7 @@ def _with_scopes(records: list[Report]) -> list[Report]:
 def _show_history(report: Report, console: Console) -> None:
     rows = []
     for record in report["records"]:
-        scope = record["scope"] if "scope" in record else ", ".join(record["scopes"])
+        scope = record["scope"] if "scope" in record else ", ".join(record.get("scopes", ()))
         ticket = record.get("ticket", "")[-8:]
         time = record["time"].removesuffix("+00:00").replace("T", " ")
         rows.append([str(record["sequence"]), time, record["kind"], scope, ticket, _what(record)])
@@ -181,11 +181,11 @@ def _export(args: argparse.Namespace, where: str) -> Report:
     with _ledgers.opened(where) as ledger:
         if args.output is None:
             lines = [json.loads(line) for line in ledger.export()]
-            return {"output": None, "records": len(lines), "lines": lines}
+            return {"output": None, "records": len(lines) - 1, "lines": lines}
         with files.Destination(args.output, force=args.force) as destination:
             lines = list(ledger.export())
             destination.commit(lambda stream: stream.writelines(f"{line}\n".encode() for line in lines))
-    return {"output": args.output, "records": len(lines)}
+    return {"output": args.output, "records": len(lines) - 1}
 
 
 def _show_export(report: Report, console: Console) -> None:

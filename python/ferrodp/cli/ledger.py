@@ -31,6 +31,7 @@ _ORDER = (
     *("create", "status", "history", "reserve", "spend", "verify", "export"),
     *("tickets", "cancel"),
     *("freeze", "thaw", "raise-cap", "lower-cap", "grant"),
+    *("backup", "import", "migrate"),
 )
 
 

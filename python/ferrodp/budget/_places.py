@@ -1,0 +1,44 @@
+"""Where a ledger lives, by its address: a file, or a server."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ferrodp.budget._postgres_address import SCHEMES
+from ferrodp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from ferrodp.budget._store import Store
+
+_LIKE_A_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def opened_store(
+    where: Any,
+    *,
+    create: bool,
+    timeout: float,
+    read_only: bool = False,
+    start: str | None = None,
+    **of_files: Any,
+) -> Store:
+    """Open the store at an address; `of_files` are settings that only a file has.
+
+    Raises
+    ------
+    LedgerError
+        If it cannot be opened or made.
+    InvalidParameter
+        If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
+    """
+    settings: dict[str, Any] = {"create": create, "timeout": timeout, "read_only": read_only, "start": start}
+    if isinstance(where, str) and where.startswith(SCHEMES):
+        from ferrodp.budget.postgres import PostgresStore  # a database driver: not needed for a file
+
+        return PostgresStore(where, **settings)
+    if _LIKE_A_URL.match(str(where)):
+        raise InvalidParameter("where must be a file, or a str that begins with postgresql://")
+    from ferrodp.budget.sqlite import SqliteStore
+
+    return SqliteStore(where, **settings, **of_files)
