@@ -54,7 +54,7 @@ def _filters(event: PrivacyEvent, relation: NeighboringRelation) -> list[str]:
 
     prices = {
         "RdpFilter": RdpPrice([2.0], relation)(event),
-        "ZcdpFilter": _costs.zcdp(event),
+        "ZcdpFilter": _costs.zcdp(event, relation),
         "PureDpFilter": _costs.pure(event, relation),
         "GdpFilter": _costs.squared_mu(event),
     }
