@@ -1,9 +1,16 @@
 """What a large ledger costs to open, to ask and to check grows with what is new or asked for, not with its past."""
 
+import collections
+import contextlib
+import sqlite3
+
 import pytest
 
-from ferrodp.budget import PrivacyLedger, _measures
-from ferrodp.errors import LedgerError
+from ferrodp.accounting import LaplaceEvent
+from ferrodp.budget import Head, PrivacyLedger, _checkpoints, _measures, _records
+from ferrodp.budget._checkpoints import verified, write
+from ferrodp.budget.sqlite import SqliteStore
+from ferrodp.errors import InvalidParameter, LedgerError
 
 
 @pytest.fixture
@@ -48,3 +55,212 @@ def test_terms_that_no_scope_can_have_are_refused(change):
     plain |= change
     with pytest.raises(LedgerError, match="no version of this program"):
         _measures.Terms.from_dict(plain)
+
+
+TENTH = LaplaceEvent(noise_multiplier=10.0)
+STATES = ("held", "armed", "spent", "cancelled")
+
+
+def fill(ledger, rounds=1):
+    """Let everything happen that can, `rounds` times; tickets stay behind in each state."""
+    for _ in range(rounds):
+        ledger.spend("all/some", TENTH)
+        ledger.reserve("all/some", TENTH).arm()
+        ledger.reserve("all", TENTH).cancel()
+        with ledger.reserve("all", TENTH) as ticket:
+            ticket.arm()
+        ledger.reserve("all", TENTH, key=f"held {ledger.head.sequence}")
+        with ledger.lease("all/some", TENTH, count=5) as lease:
+            lease.draw().arm()
+        ledger.freeze("other", reason="test")
+        ledger.thaw("other", reason="test")
+        ledger.raise_cap("all", epsilon=ledger.report("all").epsilon + 1, reason="test")
+
+
+def begin(path):
+    ledger = PrivacyLedger.open(path)
+    for name in ("all", "all/some", "other"):
+        ledger.create(name, epsilon=100.0, delta=0.0, measure="pure")
+    return ledger
+
+
+def keep_state(ledger):
+    """Write a checkpoint as a ledger of many records does when it is opened."""
+    replay = verified(ledger._store, whole=False)
+    ledger._run(lambda transaction: write(transaction, replay))
+
+
+@pytest.fixture
+def kept(path):
+    """A ledger with two checkpoints and records before, between and after them, and its heads after each."""
+    heads = []
+    with begin(path) as ledger:
+        for _ in range(2):
+            fill(ledger, 2)
+            keep_state(ledger)
+            heads.append(ledger.head)
+        fill(ledger)
+        heads.append(ledger.head)
+    return heads
+
+
+def change(path, statement, *parameters):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        assert connection.execute(statement, parameters).rowcount == 1
+        for _, sql in triggers:
+            connection.execute(sql)
+
+
+def test_a_report_counts_what_the_tickets_say_without_reading_them(path, monkeypatch):
+    asked, execute = [], SqliteStore.execute
+    monkeypatch.setattr(SqliteStore, "execute", lambda *args: asked.append(args[1]) or execute(*args))
+    with begin(path) as ledger:
+        fill(ledger, 3)
+        lease = ledger.lease("other", TENTH, count=7)
+        lease.draw().arm()
+        for name in ledger.scopes:
+            counted = collections.Counter()
+            for ticket in ledger.tickets(name):
+                counted[ticket.state.value] += ticket.count
+            asked.clear()
+            report = ledger.report(name)
+            assert {state: getattr(report, state) for state in STATES} == {state: counted[state] for state in STATES}
+            assert asked
+            assert not any("tickets" in sql for sql in asked)
+        assert ledger.report("other").armed == 7
+        lease.close()
+        assert (ledger.report("other").armed, ledger.report("other").spent) == (0, 1)
+        ledger.verify()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_count_that_was_changed_is_refused(path, state):
+    with begin(path) as ledger:
+        fill(ledger)
+        counts = [getattr(ledger.report("all"), each) for each in STATES]
+    counts[STATES.index(state)] += 1
+    change(path, "UPDATE scopes SET counts = ? WHERE name = 'all'", " ".join(map(str, counts)))
+    with pytest.raises(LedgerError, match="a scope is not what the log makes it"):
+        PrivacyLedger.open(path)
+
+
+def test_only_what_is_new_is_read(path, kept, monkeypatch):
+    read = []
+    parsed = _records.parsed
+    monkeypatch.setattr(_records, "parsed", lambda text: read.append(text) or parsed(text))
+
+    with PrivacyLedger.open(path, verify="new") as ledger:
+        assert len(read) == kept[2].sequence - kept[1].sequence + 1
+        assert ledger.head == kept[2]
+        fill(ledger)
+    read.clear()
+    with PrivacyLedger.open(path, witness=kept[0]) as ledger:  # the later checkpoint is not covered by the witness
+        assert len(read) == ledger.head.sequence - kept[0].sequence + 1
+    read.clear()
+    with PrivacyLedger.open(path) as ledger:
+        assert len(read) == ledger.head.sequence
+    with pytest.raises(LedgerError, match="does not contain the witness"):
+        PrivacyLedger.open(path, witness=Head(kept[1].sequence, "0" * 64))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_long_ledgers_write_checkpoints_when_they_are_opened(path, monkeypatch, whole):
+    with begin(path) as ledger:
+        fill(ledger, 4)
+        length = ledger.head.sequence
+    PrivacyLedger.open(path).close()
+    with PrivacyLedger.open(path, verify=False) as ledger:
+        assert ledger.head.sequence == length  # it is not long enough to be worth it
+    monkeypatch.setattr(_checkpoints, "RECORDS_APART", length)
+    monkeypatch.setattr(_checkpoints, "_RECORDS_AN_ENTRY", 0)
+    PrivacyLedger.open(path, read_only=True).close()
+    with PrivacyLedger.open(path, verify=whole or "new") as ledger:
+        assert ledger.head.sequence == length + 1
+        assert ledger.history(limit=1)[0]["kind"] == "checkpoint"
+    with PrivacyLedger.open(path, verify=whole or "new") as ledger:
+        assert ledger.head.sequence == length + 1
+    monkeypatch.setattr(_checkpoints, "_RECORDS_AN_ENTRY", 10)
+    with PrivacyLedger.open(path, verify="new") as ledger:
+        fill(ledger, 6)
+        longer = ledger.head.sequence
+    with PrivacyLedger.open(path, verify="new") as ledger:
+        assert ledger.head.sequence == longer  # there are so many held and armed tickets that another has to wait
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE scopes SET spent = '[\"0\",\"0\"]' WHERE name = 'all'",
+        "UPDATE scopes SET frozen = 1 WHERE name = 'other'",
+        "UPDATE scopes SET counts = '0 0 0 0' WHERE name = 'all/some'",
+        "UPDATE scopes SET caps = '[\"9\",\"9\"]' WHERE name = 'other'",
+        "DELETE FROM scopes WHERE name = 'other'",
+        "INSERT INTO scopes SELECT 'more', terms, caps, spent, frozen, version, counts FROM scopes LIMIT 1",
+        "UPDATE tickets SET state = 'held' WHERE sequence = (SELECT MIN(sequence) FROM tickets WHERE state = 'armed')",
+        "UPDATE tickets SET count = 9 WHERE sequence = (SELECT MIN(sequence) FROM tickets WHERE state = 'held')",
+        "UPDATE tickets SET key = 'k' WHERE sequence = (SELECT MAX(sequence) FROM tickets WHERE state = 'spent')",
+        "DELETE FROM tickets WHERE sequence = (SELECT MIN(sequence) FROM tickets WHERE state = 'held')",
+        "DELETE FROM tickets WHERE sequence = (SELECT MAX(sequence) FROM tickets WHERE state = 'spent')",
+        "INSERT INTO tickets SELECT 9999, id, NULL, fingerprint, state, event, charges, count FROM tickets LIMIT 1",
+        "UPDATE states SET state = replace(state, 'held', 'armed') WHERE sequence = (SELECT MAX(sequence) FROM states)",
+        "UPDATE states SET sequence = sequence + 1 WHERE sequence = (SELECT MAX(sequence) FROM states)",
+        "INSERT INTO states SELECT sequence + 1, state FROM states ORDER BY sequence DESC LIMIT 1",
+        "UPDATE log SET body = body || ' ' WHERE sequence = (SELECT MAX(sequence) FROM states)",
+        "UPDATE log SET body = body || ' ' WHERE sequence = (SELECT MAX(sequence) + 3 FROM states)",
+        "DELETE FROM log WHERE sequence = (SELECT MAX(sequence) + 3 FROM states)",
+        "DELETE FROM log WHERE sequence = (SELECT MAX(sequence) FROM log)",
+    ],
+)
+def test_what_was_changed_is_refused_when_only_what_is_new_is_read(path, kept, statement):
+    change(path, statement)
+    for settings in ({"verify": "new"}, {"witness": kept[1]}, {"verify": "all"}):
+        with pytest.raises(LedgerError):
+            PrivacyLedger.open(path, create=False, **settings).close()
+
+
+def test_a_state_that_does_not_follow_is_refused_by_those_who_read_what_is_before_it(path, kept):
+    """Who may append to the log may lie in a checkpoint; whoever verifies all, or from an older witness, sees it."""
+    with PrivacyLedger.open(path) as ledger:
+        replay = verified(ledger._store, whole=True)
+        replay._changed("all").spent = (0, 0)
+        ledger._run(lambda transaction: write(transaction, replay))
+
+    for settings in ({}, {"witness": kept[0]}, {"witness": kept[2]}, {"verify": "new"}):
+        with pytest.raises(LedgerError):
+            PrivacyLedger.open(path, create=False, **settings).close()
+
+
+def test_tickets_that_ended_before_the_checkpoint_are_compared_when_all_is_verified(path, kept):
+    """What reading only what is new does not look at, as its documentation says."""
+    change(
+        path, "UPDATE tickets SET count = 2 WHERE sequence = (SELECT MIN(sequence) FROM tickets WHERE state = 'spent')"
+    )
+    PrivacyLedger.open(path, verify="new").close()
+    with pytest.raises(LedgerError, match="a ticket is not what the log makes it"):
+        PrivacyLedger.open(path)
+
+
+def test_a_ledger_goes_on_after_a_checkpoint_as_without_one(path, kept):
+    """What was held and armed before can be cancelled, ended and verified later, from any checkpoint on."""
+    with PrivacyLedger.open(path, verify="new") as ledger:
+        for ticket in ledger.tickets(states=["held"]):
+            ledger.cancel_ticket(ticket.id, reason="test")
+        assert ledger.report("all").held == 0
+        ledger.lower_cap("other", epsilon=1.0, reason="test")
+        ledger.create("all/new", epsilon=1.0, delta=0.0, measure="pure")
+        fill(ledger)
+        keep_state(ledger)
+        head = ledger.head
+    for settings in ({"verify": "new"}, {"witness": kept[0]}, {"witness": kept[2]}, {"verify": True}):
+        with PrivacyLedger.open(path, **settings) as ledger:
+            assert ledger.verify() == head
+
+
+@pytest.mark.parametrize("value", ["", "ALL", 1, 0, b"all", ["all"]])
+def test_what_to_verify_is_a_choice(path, value):
+    with pytest.raises(InvalidParameter, match="verify must be"):
+        PrivacyLedger.open(path, verify=value)
+    assert not path.exists()

@@ -14,6 +14,7 @@ from ferrodp.accounting import (
     PoissonSampledEvent,
 )
 from ferrodp.budget import PrivacyLedger, _measures, _nesting, _records
+from ferrodp.budget._records import Head
 from ferrodp.budget._replay import Replay
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 
@@ -152,11 +153,11 @@ def test_only_names_within_count(ledger):
 
 
 def replayed(start, bodies):
-    replay, digest = Replay(start), start
+    replay, digest = Replay(Head(0, start)), start
     for body in bodies:
         text = json.dumps(body, sort_keys=True, separators=(",", ":"))
         digest = _records.chained(digest, text)
-        replay.read(body["sequence"], text, digest)
+        replay.read([(body["sequence"], text, digest)])
 
 
 def test_a_log_that_takes_over_something_else_is_refused(ledger):

@@ -349,22 +349,22 @@ MUTANTS = [
     (
         "the hash of a record is not computed again",
         REPLAY,
-        "        if _records.chained(self.head.hash, text) != digest:\n",
-        "        if not digest:\n",
+        "            if _records.chained(self.head.hash, text) != digest:\n",
+        "            if not digest:\n",
         "ledger tampering",
     ),
     (
         "scopes are not compared with the log",
         REPLAY,
-        "        if found_scopes != {row[0]: row for row in self.scope_rows()}:\n",
-        "        if found_scopes.keys() != self._scopes.keys():\n",
+        "        if {row[0]: tuple(row) for row in transaction.scope_rows()} != self.scope_rows():\n",
+        "        if {row[0] for row in transaction.scope_rows()} != self.scope_rows().keys():\n",
         "ledger tampering",
     ),
     (
         "tickets are not compared with the log",
         REPLAY,
-        "            if self._tickets.get(row[0]) != tuple(row):\n",
-        "            if row[0] not in self._tickets:\n",
+        "            if ticket is None or ticket.values() != tuple(row):\n",
+        "            if ticket is None:\n",
         "ledger tampering",
     ),
     (

@@ -76,6 +76,16 @@ class Handle:
         with self._commits.excluded(), self._store.reading() as transaction:
             yield transaction
 
+    @contextlib.contextmanager
+    def _beside(self) -> Iterator[Store]:
+        """Yield a connection of its own for what takes long, so that others can go on with that of this handle."""
+        self._check_process()
+        store = self._store.beside()
+        try:
+            yield store
+        finally:
+            store.close()
+
     def _check_process(self) -> None:
         if self._process != os.getpid():
             raise LedgerError(f"{self._store.name} was opened by the parent of this process; open it again here")

@@ -17,14 +17,14 @@ from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
 Rights = Literal["reader", "spender", "operator"]
 
-_SCOPES = "name, terms, caps, spent, frozen, version"
-_CHARGED = "spent, version"
+_SCOPES = "name, terms, caps, spent, frozen, version, counts"
+_CHARGED = "spent, version, counts"
 """The columns of a scope that a charge changes; the others hold its promise."""
 _READING = ("GRANT USAGE ON SCHEMA ferrodp", "GRANT SELECT ON ALL TABLES IN SCHEMA ferrodp")
 _SPENDING = (
     *_READING,
     "GRANT UPDATE (sequence, hash) ON ferrodp.head",
-    "GRANT INSERT ON ferrodp.log, ferrodp.tickets",
+    "GRANT INSERT ON ferrodp.log, ferrodp.tickets, ferrodp.states",
     "GRANT UPDATE (key, state, count) ON ferrodp.tickets",
     f"GRANT UPDATE ({_CHARGED}) ON ferrodp.scopes",
 )

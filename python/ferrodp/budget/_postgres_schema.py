@@ -63,8 +63,8 @@ _MARKED = (
     f"AND a.attname = ANY (ARRAY{list(_MARKS)}) AND c.relkind = 'r'"
 )
 _TABLES_THERE = (
-    f"SELECT count(*) FROM {_RELATIONS} WHERE c.relname = ANY (ARRAY['head', 'log', 'scopes', 'tickets', 'about']) "
-    "AND c.relkind = 'r' AND c.relpersistence = 'p'"
+    f"SELECT count(*) FROM {_RELATIONS} WHERE c.relname = "
+    "ANY (ARRAY['head', 'log', 'scopes', 'tickets', 'states', 'about']) AND c.relkind = 'r' AND c.relpersistence = 'p'"
 )
 _TRIGGERS_THERE = (
     f"SELECT count(*) FROM {_RELATIONS} JOIN pg_trigger t ON t.tgrelid = c.oid WHERE c.relname = 'log' "
@@ -148,7 +148,7 @@ def _about(connection: Any, name: str) -> About:
         raise _records.other_format(name, found[0][1])
     if marks != len(_MARKS):
         raise foreign
-    if (_count(connection, _TABLES_THERE), _count(connection, _TRIGGERS_THERE)) != (5, 1):
+    if (_count(connection, _TABLES_THERE), _count(connection, _TRIGGERS_THERE)) != (6, 1):
         raise LedgerError(
             f"{name} is damaged: a table is missing or not logged by the server, or the log is not append-only"
         )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ferrodp import _validate
 from ferrodp.accounting.events import PrivacyEvent
-from ferrodp.budget import _book, _measures, _names, _records, _ticket_list, _transfer
+from ferrodp.budget import _book, _history, _measures, _names, _ticket_list, _transfer
+from ferrodp.budget._checkpoints import verified
 from ferrodp.budget._handle import Handle
 from ferrodp.budget._records import Head
-from ferrodp.budget._replay import replayed
 from ferrodp.budget._ticket_list import TicketReport
 from ferrodp.budget.report import Reading, ScopeReport
 from ferrodp.tickets import TicketState
@@ -59,7 +60,6 @@ class Questions(Handle):
             self._run(lambda _: None)
         with self._read() as transaction:
             row = _book.existing(transaction, name)
-            states = transaction.states(name)
         return ScopeReport(
             scope=name,
             measure=row.terms.measure,
@@ -69,10 +69,7 @@ class Questions(Handle):
             epsilon_spent=row.terms.epsilon_of(row.spent, row.caps),
             delta_spent=row.terms.delta_of(row.spent),
             exact_epsilon_spent=row.terms.exact_epsilon_of(row.spent),
-            held=states[TicketState.HELD],
-            armed=states[TicketState.ARMED],
-            spent=states[TicketState.SPENT],
-            cancelled=states[TicketState.CANCELLED],
+            **{state.value: count for state, count in zip(TicketState, row.counts, strict=True)},
             frozen=row.frozen,
         )
 
@@ -108,7 +105,7 @@ class Questions(Handle):
         name = None if scope is None else _names.scope(scope)
         if self._finished:
             self._run(lambda _: None)
-        with self._read() as transaction:
+        with self._beside() as store, store.reading() as transaction:
             if name is not None:
                 _book.existing(transaction, name)
             return _ticket_list.listed(transaction, scope=name, states=wanted, limit=most)
@@ -119,44 +116,50 @@ class Questions(Handle):
         with self._read() as transaction:
             return transaction.read_head
 
-    def history(self, scope: str | None = None) -> list[dict[str, Any]]:
-        """Return the records of the log, of one scope or of all, oldest first."""
+    def history(self, scope: str | None = None, *, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return the records of the log, of one scope or of all, oldest first.
+
+        Nobody has to wait for that. With a limit, only the end of the log is read.
+
+        Parameters
+        ----------
+        scope : str, optional
+            Only what concerns this scope.
+        limit : int, optional
+            Only the last so many.
+
+        Returns
+        -------
+        list of dict
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If the scope cannot be the name of one, or the limit is no positive number.
+        """
         name = None if scope is None else _names.scope(scope)
-        found, tickets = [], set()
-        with self._read() as transaction:
-            for _, text, _ in transaction.log():
-                body = _records.parsed(text)
-                if name is not None:
-                    if name in body.get("charges", ()):
-                        tickets.add(body["ticket"])
-                    if body.get("scope") != name and body.get("ticket") not in tickets:
-                        continue
-                found.append(body)
-        return found
+        most = None if limit is None else _validate.count("limit", limit)
+        with self._beside() as store:
+            return list(itertools.islice(_history.backward(store, name), most))[::-1]
 
     def export(self) -> Iterator[str]:
         """Go through the log as JSON lines: each has a record's text, as it was hashed, and its hash.
 
-        A line before them says what stands before the first record; see `_transfer.header`.
+        A line before them says what stands before the first record; see `_transfer.header`. The lines are read while
+        they are asked for, up to what was the last one at the beginning. Nobody has to wait.
         """
-        yield _transfer.header(self._store.start)
-        with self._read() as transaction:
-            lines = list(transaction.log())
-        for _, text, digest in lines:
-            yield json.dumps({"record": text, "hash": digest}, ensure_ascii=True)
+        with self._beside() as store:
+            yield _transfer.header(store.start)
+            for _, text, digest in _history.forward(store):
+                yield json.dumps({"record": text, "hash": digest}, ensure_ascii=True)
 
     def verify(self) -> Head:
-        """Check the whole log, and all tables against it; return the head.
+        """Check the whole log, and all tables against it; return the head. Nobody has to wait for that.
 
         Raises
         ------
         LedgerError
             If anything was changed, removed, added or moved, or the file is damaged.
         """
-        check = getattr(self._store, "check", None)
-        self._check_process()
-        if check is not None:
-            with self._commits.excluded():
-                check()
-        with self._read() as transaction:
-            return replayed(transaction).head
+        with self._beside() as store:
+            return verified(store, whole=True).head

@@ -100,6 +100,13 @@ def chained(before: str, text: str) -> str:
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 
 
+def digest(text: object) -> str:
+    """Return the SHA-256 of a text."""
+    if not isinstance(text, str):
+        raise LedgerError("the ledger holds a state that no version of this program wrote")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def loaded(text: Any) -> Any:
     """Return the JSON data of a text in a table."""
     try:

@@ -6,91 +6,152 @@ rule that can be checked without prices is (states, sums, caps), and each row ha
 
 from __future__ import annotations
 
+import itertools
 import marshal
-from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
 
 from ferrodp.budget import _measures, _names, _nesting, _records
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget._records import Head
-from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_plain, event_from_plain, state_of
-from ferrodp.budget._store import Transaction, scope_values
+from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_text, event_from_plain
+from ferrodp.budget._store import Store, Transaction, scope_row, scope_values
 from ferrodp.errors import LedgerError
 from ferrodp.tickets import TicketState
 
-_HELD, _ARMED, _SPENT, _CANCELLED = (state.value for state in TicketState)
+_STATES = _HELD, _ARMED, _SPENT, _CANCELLED = tuple(state.value for state in TicketState)
+_FIRST = _HELD, _ARMED, _SPENT
 _ENDS = {"arm": _ARMED, "finish": _SPENT, "cancel": _CANCELLED}
 _FROM = {"arm": _HELD, "finish": _ARMED, "cancel": _HELD}
+_RECORDS_AT_ONCE = 2000
 
 
-class _Row(NamedTuple):
-    """A ticket as its row in the table holds it."""
+class _Ticket:
+    """A ticket while its records are read."""
 
-    id: str
-    key: str | None
-    fingerprint: str
-    state: str
-    event: str
-    charges: str
-    times: int
-    sequence: int
+    __slots__ = ("charges", "count", "event", "fingerprint", "id", "key", "sequence", "state")
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.id, self.key, self.fingerprint, self.state, self.event, self.charges, self.count, self.sequence = values
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the row of the table."""
+        return (
+            *(self.id, self.key, self.fingerprint, self.state),
+            *(self.event, self.charges, self.count, self.sequence),
+        )
 
 
 class _Scope:
     """A scope while its records are read."""
 
-    __slots__ = ("caps", "frozen", "spent", "terms", "version")
+    __slots__ = ("caps", "counts", "frozen", "spent", "terms", "version")
 
-    def __init__(self, terms: Terms, caps: Amounts) -> None:
-        self.terms, self.caps, self.spent, self.frozen, self.version = terms, caps, (0,) * len(caps), False, 0
+    def __init__(self, terms: Terms, caps: Amounts, version: int) -> None:
+        self.terms, self.caps, self.spent, self.frozen, self.version = terms, caps, (0,) * len(caps), False, version
+        self.counts = dict.fromkeys(_STATES, 0)
 
     def row(self, name: str) -> ScopeRow:
         return ScopeRow(
-            name=name, terms=self.terms, caps=self.caps, spent=self.spent, frozen=self.frozen, version=self.version
+            name=name,
+            terms=self.terms,
+            caps=self.caps,
+            spent=self.spent,
+            frozen=self.frozen,
+            version=self.version,
+            counts=tuple(self.counts.values()),
         )
 
 
 class Replay:
-    """What follows from the records that were read so far."""
+    """What follows from the records that were read so far.
 
-    def __init__(self, start: str) -> None:
-        self.head = Head(0, start)
+    It begins before the first record, or with a `state` that was written down: then only what that says and what comes
+    later is known. Tickets that had ended by then are not.
+    """
+
+    def __init__(self, head: Head, state: str | None = None) -> None:
+        self.head = head
+        self.begun = self.kept = head.sequence
+        """The record with which this begins, and the last one that keeps a state."""
         self._scopes: dict[str, _Scope] = {}
-        self._tickets: dict[str, _Row] = {}
+        self._unread: dict[str, tuple[Any, ...]] = {}
+        """Rows of scopes that no record has concerned yet."""
+        self._tickets: dict[str, _Ticket] = {}
+        """Those that are held or armed."""
+        self._ended: list[_Ticket] = []
         self._is_moved = False
         self._keys: set[str] = set()
         self._prices: dict[bytes, tuple[str, str, Charges]] = {}
         self._charges_of: dict[str, Charges] = {}
         self._around: dict[str, set[str]] = {}
         self._inside: dict[str, list[str]] = {}
+        self._states: dict[int, str] = {}
+        if state is not None:
+            self._restore(_records.loaded(state))
 
-    def read(self, sequence: object, text: object, digest: object) -> None:
-        """Take the next record."""
-        expected = self.head.sequence + 1
-        if sequence != expected or not isinstance(text, str):
-            raise LedgerError(f"the log has no record {expected} where it should be: records were removed or moved")
-        if _records.chained(self.head.hash, text) != digest:
-            raise LedgerError(f"record {expected} of the log was changed, or one before it")
-        body = _records.parsed(text)
-        self.head = Head(expected, str(digest))
-        try:
-            if body["sequence"] != expected:
-                raise LedgerError(f"record {expected} of the log calls itself {body['sequence']!r}")
-            self._apply(body["kind"], body)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise LedgerError(f"record {expected} of the log is not what this version writes") from error
+    # states that are written down
+
+    def state(self) -> str:
+        """Return all that further records depend on, as text."""
+        places: dict[str, int] = {}
+        tickets = []
+        for ticket in self._tickets.values():
+            values = list(ticket.values())
+            for field in (4, 5):
+                values[field] = places.setdefault(values[field], len(places))
+            tickets.append(values)
+        rows = self.scope_rows()
+        plain = {"scopes": [rows[name] for name in sorted(rows)], "tickets": tickets, "texts": list(places)}
+        return str(_records.plain(plain))
+
+    @property
+    def size(self) -> int:
+        """How many scopes and tickets a state would hold."""
+        return len(self._scopes) + len(self._unread) + len(self._tickets)
+
+    def _restore(self, plain: Any) -> None:
+        self._unread = {values[0]: tuple(values) for values in plain["scopes"]}
+        for name in self._unread:
+            self._note(name)
+        for values in plain["tickets"]:
+            ticket = _Ticket(values)
+            ticket.event, ticket.charges = plain["texts"][values[4]], plain["texts"][values[5]]
+            self._tickets[ticket.id] = ticket
+            if ticket.key is not None:
+                self._keys.add(ticket.key)
+
+    # records
+
+    def read(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Take the next records: number, text and hash of each."""
+        for sequence, text, digest in rows:
+            expected = self.head.sequence + 1
+            if sequence != expected or not isinstance(text, str):
+                raise LedgerError(f"the log has no record {expected} where it should be: records were removed or moved")
+            if _records.chained(self.head.hash, text) != digest:
+                raise LedgerError(f"record {expected} of the log was changed, or one before it")
+            body = _records.parsed(text)
+            self.head = Head(expected, digest)
+            try:
+                if body["sequence"] != expected:
+                    raise LedgerError(f"record {expected} of the log calls itself {body['sequence']!r}")
+                self._apply(body["kind"], body)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise LedgerError(f"record {expected} of the log is not what this version writes") from error
 
     def _apply(self, kind: str, body: dict[str, Any]) -> None:
-        self._require(kind == "import" or not self._is_moved, "follows the one that moved the ledger elsewhere")
-        if kind in ("reserve", "lease"):
+        if self._is_moved and kind != "import":
+            self._refuse("follows the one that moved the ledger elsewhere")
+        if kind in _ENDS:
+            self._move(kind, self._live(body))
+        elif kind in ("reserve", "lease"):
             self._reserve(body)
-        elif kind in _ENDS:
-            self._move(kind, self._tickets[body["ticket"]])
         elif kind == "return":
-            row = self._tickets[body["ticket"]]
-            self._require(row.state == _ARMED and 0 <= body["count"] <= row.times, "ends what has ended")
-            self._refund(row, body["count"])
-            self._tickets[row.id] = row._replace(state=_SPENT, times=row.times - body["count"])
+            ticket, count = self._live(body), body["count"]
+            if ticket.state != _ARMED or type(count) is not int or not 0 <= count <= ticket.count:
+                self._refuse("ends what has ended")
+            self._end(ticket, _SPENT, left=ticket.count - count, refund=count)
         elif kind == "create":
             self._create(body)
         elif kind == "cap":
@@ -100,14 +161,20 @@ class Replay:
             self._changed(body["scope"]).frozen = kind == "freeze"
         elif kind in ("move", "import"):
             self._is_moved = kind == "move"
+        elif kind == "checkpoint":
+            if _records.digest(self.state()) != body["state"]:
+                self._refuse("keeps a state that does not follow from the records before it")
+            self._states[self.head.sequence] = body["state"]
+            self.kept = self.head.sequence
         else:
             raise LedgerError(f"record {self.head.sequence} of the log is of no known kind")
 
     def _create(self, body: dict[str, Any]) -> None:
         name = body["scope"]
-        self._require(isinstance(name, str) and name not in self._scopes, "creates a scope that there is")
-        scope = _Scope(Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"]))
-        inside = {each: self._scopes[each] for each in self._inside.get(name, ())}
+        self._require(isinstance(name, str) and self._find(name) is None, "creates a scope that there is")
+        terms, caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
+        scope = _Scope(terms, caps, self.head.sequence)
+        inside = {each: self._existing(each) for each in self._inside.get(name, ())}
         self._require(("carried" in body) == bool(inside), "creates a scope around others, and does not count them")
         if inside:
             sums = {each: (found.terms, found.spent) for each, found in inside.items()}
@@ -116,56 +183,100 @@ class Replay:
             fits = not any(scope.spent) or scope.terms.fits(scope.spent, scope.caps)
             self._require(fits, f"begins with overspent scope {name!r}")
         self._scopes[name] = scope
+        self._note(name)
+
+    def _note(self, name: str) -> None:
         for outer in _names.ancestors(name):
             self._inside.setdefault(outer, []).append(name)
 
     def _reserve(self, body: dict[str, Any]) -> None:
         event_text, charges_text, charges = self._priced(body["event"], body["charges"])
-        identity, key, count = body["ticket"], body.get("key"), body["count"]
+        identity, key, count, state = body["ticket"], body.get("key"), body["count"], body["state"]
         if type(count) is not int or count < 1:
             self._refuse("charges nothing")
+        if state not in _FIRST:
+            self._refuse("begins a ticket in no state to begin with")
         for name, costs in charges.items():
             scope = self._changed(name)
             scope.spent = _measures.added(scope.spent, _measures.scaled(costs, count))
+            scope.counts[state] += count
             if len(costs) != len(scope.caps):
                 self._refuse("charges in another measure")
             if scope.frozen or not scope.terms.fits(scope.spent, scope.caps):
                 self._refuse(f"overspends scope {name!r}")
         if identity in self._tickets or key in self._keys:
             self._refuse("reserves the same twice")
-        state = state_of(body["state"]).value
-        self._tickets[identity] = _Row(
-            identity, key, body["fingerprint"], state, event_text, charges_text, count, body["sequence"]
+        ticket = _Ticket(
+            (identity, key, body["fingerprint"], state, event_text, charges_text, count, self.head.sequence)
         )
+        if state == _SPENT:
+            self._ended.append(ticket)
+        else:
+            self._tickets[identity] = ticket
         if key is not None:
             self._keys.add(key)
 
-    def _move(self, kind: str, row: _Row) -> None:
-        self._require(row.state == _FROM[kind], f"has a ticket {kind} that is {row.state}")
-        if kind == "arm":
-            around = self._around[row.charges]
-            frozen = any(self._scopes[name].frozen for name in around if name in self._scopes)
-            self._require(not frozen, "arms in a frozen scope")
-        if kind == "cancel":
-            self._refund(row, row.times)
-            if row.key is not None:
-                self._keys.remove(row.key)
-                row = row._replace(key=None)
-        self._tickets[row.id] = row._replace(state=_ENDS[kind])
+    def _live(self, body: dict[str, Any]) -> _Ticket:
+        ticket = self._tickets.get(body["ticket"])
+        return self._refuse("ends what has ended, or never began") if ticket is None else ticket
 
-    def _refund(self, row: _Row, count: int) -> None:
-        for name, costs in self._charges_of[row.charges].items():
+    def _move(self, kind: str, ticket: _Ticket) -> None:
+        if ticket.state != _FROM[kind]:
+            self._refuse(f"has a ticket {kind} that is {ticket.state}")
+        if kind == "finish":
+            self._end(ticket, _SPENT, left=ticket.count)
+        elif kind == "cancel":
+            if ticket.key is not None:
+                self._keys.remove(ticket.key)
+                ticket.key = None
+            self._end(ticket, _CANCELLED, left=ticket.count, refund=ticket.count)
+        else:
+            charges = self._costs(ticket.charges)
+            scopes = map(self._find, self._around[ticket.charges])
+            if any(scope is not None and scope.frozen for scope in scopes):
+                self._refuse("arms in a frozen scope")
+            for name in charges:
+                counts = self._changed(name).counts
+                counts[_HELD] -= ticket.count
+                counts[_ARMED] += ticket.count
+            ticket.state = _ARMED
+
+    def _end(self, ticket: _Ticket, state: str, *, left: int, refund: int = 0) -> None:
+        for name, costs in self._costs(ticket.charges).items():
             scope = self._changed(name)
-            scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, count))
-        charges = self._charges_of[row.charges]
-        for name in _nesting.later_around(charges, self._scopes.__contains__):
+            scope.counts[ticket.state] -= ticket.count
+            scope.counts[state] += left
+            if refund:
+                scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, refund))
+        if refund:
+            self._refund_around(self._costs(ticket.charges), refund)
+        del self._tickets[ticket.id]
+        ticket.state, ticket.count = state, left
+        self._ended.append(ticket)
+
+    def _refund_around(self, charges: Charges, count: int) -> None:
+        """Give back to scopes that were made around those charged what they took over."""
+        for name in _nesting.later_around(charges, lambda each: self._find(each) is not None):
             scope = self._changed(name)
-            costs = _nesting.given_back(charges, name, lambda each: self._scopes[each].terms, len(scope.spent))
+            costs = _nesting.given_back(charges, name, lambda each: self._existing(each).terms, len(scope.spent))
             scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, count))
+
+    def _find(self, name: str) -> _Scope | None:
+        scope = self._scopes.get(name)
+        if scope is None and name in self._unread:
+            row = scope_row(self._unread.pop(name))
+            scope = self._scopes[name] = _Scope(row.terms, row.caps, row.version)
+            scope.spent, scope.frozen = row.spent, row.frozen
+            scope.counts = dict(zip(_STATES, row.counts, strict=True))
+        return scope
+
+    def _existing(self, name: str) -> _Scope:
+        scope = self._scopes.get(name) or self._find(name)
+        return self._refuse("is about a scope that there is not") if scope is None else scope
 
     def _changed(self, name: str) -> _Scope:
-        scope = self._scopes[name]
-        scope.version += 1
+        scope = self._existing(name)
+        scope.version = self.head.sequence
         return scope
 
     def _priced(self, event: Any, charges: Any) -> tuple[str, str, Charges]:
@@ -174,13 +285,20 @@ class Replay:
         known = self._prices.get(mark)
         if known is None:
             event_from_plain(event)
-            costs = charges_from_plain(charges)
+            text = str(_records.plain(charges))
+            known = self._prices[mark] = str(_records.plain(event)), text, self._costs(text)
+        return known
+
+    def _costs(self, text: str) -> Charges:
+        """Return the charges of a text; note in which scopes those lie that they concern."""
+        costs = self._charges_of.get(text)
+        if costs is None:
+            costs = charges_from_text(text)
             if any(min(amounts, default=-1) < 0 for amounts in costs.values()):
                 self._refuse("charges less than nothing")
-            known = self._prices[mark] = str(_records.plain(event)), str(_records.plain(charges)), costs
-            self._charges_of[known[1]] = costs
-            self._around[known[1]] = {outer for name in costs for outer in (*_names.ancestors(name), name)}
-        return known
+            self._charges_of[text] = costs
+            self._around[text] = {outer for name in costs for outer in (*_names.ancestors(name), name)}
+        return costs
 
     def _require(self, holds: bool, what: str) -> None:
         if not holds:
@@ -189,34 +307,54 @@ class Replay:
     def _refuse(self, what: str) -> NoReturn:
         raise LedgerError(f"record {self.head.sequence} of the log {what}")
 
-    def scope_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Go through the rows that the table of scopes has to hold."""
-        return (scope_values(scope.row(name)) for name, scope in self._scopes.items())
+    # tables
+
+    def scope_rows(self) -> dict[str, tuple[Any, ...]]:
+        """Return the rows that the table of scopes has to hold, by name."""
+        return self._unread | {name: scope_values(scope.row(name)) for name, scope in self._scopes.items()}
 
     def ticket_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Go through the rows that the table of tickets has to hold."""
-        return iter(self._tickets.values())
+        """Go through the rows that the table of tickets has to hold, as far as they are known."""
+        return (ticket.values() for ticket in itertools.chain(self._ended, self._tickets.values()))
 
     def compare(self, transaction: Transaction) -> None:
-        """Raise `LedgerError` unless the tables hold exactly this."""
+        """Raise `LedgerError` unless the tables hold exactly this, as far as it is known."""
         if transaction.read_head != self.head:
             raise LedgerError(f"the log ends at record {self.head.sequence}, and the head is another one")
-        found_scopes = {row[0]: tuple(row) for row in transaction.scope_rows()}
-        if found_scopes != {row[0]: row for row in self.scope_rows()}:
+        if {row[0]: tuple(row) for row in transaction.scope_rows()} != self.scope_rows():
             raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
+        kept = {sequence: _records.digest(text) for sequence, text in transaction.states(after=self.begun or None)}
+        if not kept.items() <= self._states.items():  # one that is missing costs time
+            raise LedgerError("a state that was kept is not what the log makes it")
+        tickets = {ticket.sequence: ticket for ticket in (*self._ended, *self._tickets.values())}
+        old = [sequence for sequence in tickets if sequence <= self.begun]
         found = 0
-        for row in transaction.ticket_rows():
+        for row in itertools.chain(transaction.tickets_begun(old), transaction.ticket_rows(after=self.begun or None)):
             found += 1
-            if self._tickets.get(row[0]) != tuple(row):
+            ticket = tickets.get(row[-1])
+            if ticket is None or ticket.values() != tuple(row):
                 raise LedgerError("a ticket is not what the log makes it: its row was changed or added")
-        if found != len(self._tickets):
+        if found != len(tickets):
             raise LedgerError("a ticket of the log is missing: its row was removed")
 
 
-def replayed(transaction: Transaction) -> Replay:
-    """Return what follows from the whole log; raise `LedgerError` where it, or a table, is not as it should be."""
-    replay = Replay(transaction.start)
-    for sequence, text, digest in transaction.log():
-        replay.read(sequence, text, digest)
-    replay.compare(transaction)
-    return replay
+def replayed(store: Store, replay: Replay | None = None) -> Replay:
+    """Return what follows from the whole log, or from what comes after a state of it; see `Replay`.
+
+    The log is read some records at a time, up to its end: it only grows, so that shows what it held at one moment, and
+    neither writers nor a database's own cleaning have to wait. Only the end and the tables are read together.
+
+    Raises
+    ------
+    LedgerError
+        Where the log, or a table, is not as it should be.
+    """
+    while True:
+        with store.reading() as transaction:
+            replay = replay or Replay(Head(0, transaction.start))
+            rows = transaction.records(replay.head.sequence or None, _RECORDS_AT_ONCE)
+            if len(rows) < _RECORDS_AT_ONCE:
+                replay.read(rows)
+                replay.compare(transaction)
+                return replay
+        replay.read(rows)

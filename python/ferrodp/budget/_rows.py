@@ -17,8 +17,14 @@ Charges: TypeAlias = Mapping[str, Amounts]
 """By scope, what one release costs. Shared by those who have the same: nobody changes them."""
 
 
+Counts: TypeAlias = tuple[int, ...]
+"""How many releases are in which state, in the order of `TicketState`. A lease counts as so many."""
+NO_COUNTS: Counts = (0,) * len(TicketState)
+_PLACES = {state: place for place, state in enumerate(TicketState)}
+
+
 class ScopeRow(NamedTuple):
-    """A scope. `version` counts its changes."""
+    """A scope. `version` is the number of the record that changed it last."""
 
     name: str
     terms: Terms
@@ -26,6 +32,7 @@ class ScopeRow(NamedTuple):
     spent: Amounts
     frozen: bool = False
     version: int = 0
+    counts: Counts = NO_COUNTS
 
 
 class TicketRow(NamedTuple):
@@ -103,6 +110,28 @@ def amounts_from_plain(data: object) -> Amounts:
         return tuple([int(amount) for amount in data])  # type: ignore[attr-defined]
     except (TypeError, ValueError) as error:
         raise LedgerError("the ledger holds amounts that no version of this program wrote") from error
+
+
+def counted(counts: Counts, state: TicketState, times: int) -> Counts:
+    """Return counts with so many releases more in a state, or fewer."""
+    place = _PLACES[state]
+    return (*counts[:place], counts[place] + times, *counts[place + 1 :])
+
+
+def counts_text(counts: Counts) -> str:
+    """Return the text of counts in a table."""
+    return " ".join(map(str, counts))
+
+
+def counts_from_text(text: object) -> Counts:
+    """Return the counts that `counts_text` wrote down."""
+    try:
+        found = tuple(map(int, str(text).split(" ")))
+    except ValueError:
+        found = ()
+    if len(found) != len(TicketState):
+        raise LedgerError("the ledger holds counts that no version of this program wrote")
+    return found
 
 
 def state_of(text: object) -> TicketState:

@@ -49,12 +49,12 @@ def connected(path: Path, timeout: float) -> _native.SqliteConnection:
     return connection
 
 
-def fault(connection: _native.SqliteConnection, timeout: float) -> str | None:
-    """Return what is wrong with the structure of the file, or None."""
-    found = connection.execute_slowly("PRAGMA integrity_check(1)", seconds=timeout).fetchone()
+def fault(connection: _native.SqliteConnection, timeout: float, *, structure: bool = True) -> str | None:
+    """Return what is wrong with the schema of the file, or on request with its structure, or None."""
+    checked = structure and connection.execute_slowly("PRAGMA integrity_check(1)", seconds=timeout).fetchone()
     if connection.execute(_SCHEMA, ()).fetchall() not in (_expected_schema(False), _expected_schema(True)):
         return "has other tables, indexes or triggers than this program makes"
-    return None if found == ("ok",) else "is damaged; restore it from a copy"
+    return None if not structure or checked == ("ok",) else "is damaged; restore it from a copy"
 
 
 @functools.cache

@@ -14,9 +14,8 @@ import datetime
 import functools
 import itertools
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ferrodp.budget import _points, _records
 from ferrodp.budget._measures import Terms
@@ -30,33 +29,37 @@ from ferrodp.budget._rows import (
     caps_text,
     charges_from_text,
     charges_text,
+    counted,
+    counts_from_text,
+    counts_text,
     event_from_text,
     event_text,
     state_of,
 )
 from ferrodp.errors import LedgerError
-from ferrodp.tickets import TicketState
 
 TABLES = (
     "CREATE TABLE log (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE scopes (name TEXT PRIMARY KEY, terms TEXT NOT NULL, caps TEXT NOT NULL, spent TEXT NOT NULL, "
-    "frozen INTEGER NOT NULL, version BIGINT NOT NULL)",
+    "frozen INTEGER NOT NULL, version BIGINT NOT NULL, counts TEXT NOT NULL)",
     "CREATE TABLE tickets (sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL, "
     "state TEXT NOT NULL, event TEXT NOT NULL, charges TEXT NOT NULL, count BIGINT NOT NULL)",
+    "CREATE TABLE states (sequence INTEGER PRIMARY KEY, state TEXT NOT NULL)",
     "CREATE UNIQUE INDEX tickets_by_key ON tickets (key) WHERE key IS NOT NULL",
 )
 """Few and small, as each page that a commit touches is written: a ticket is found by the record that began it."""
 _TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
 _THIS_TICKET = "sequence = ? AND id = ?"
-_SCOPE_FIELDS = "name, terms, caps, spent, frozen, version"
+_SCOPE_FIELDS = "name, terms, caps, spent, frozen, version, counts"
 _SELECT_SCOPE = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name = ?"
 _SELECT_WITHIN = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name > ? AND name < ?"
 _SELECT_TICKET = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE {_THIS_TICKET}"
-_INSERT_SCOPE = f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_SCOPE = f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _UPDATE_SCOPE = (
-    "UPDATE scopes SET terms = ?, caps = ?, spent = ?, frozen = ?, version = ? WHERE name = ? AND version = ?"
+    "UPDATE scopes SET terms = ?, caps = ?, spent = ?, frozen = ?, version = ?, counts = ? "
+    "WHERE name = ? AND version = ?"
 )
-_CHARGE_SCOPE = "UPDATE scopes SET spent = ?, version = ? WHERE name = ? AND version = ?"
+_CHARGE_SCOPE = "UPDATE scopes SET spent = ?, version = ?, counts = ? WHERE name = ? AND version = ?"
 """Names no other column: a role that may only spend has no right to write the others."""
 _INSERT_TICKET = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE_TICKET = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
@@ -65,6 +68,7 @@ _MAX_KNOWN = 256
 _MAX_QUESTION = 512
 _ROWS_AT_ONCE = 1000
 Rows = Iterable[Sequence[Any]]
+_Value = TypeVar("_Value")
 
 
 class Store(abc.ABC):
@@ -99,12 +103,22 @@ class Store(abc.ABC):
         return contextlib.nullcontext()
 
     @abc.abstractmethod
-    def stream(self, fields: str, table: str) -> Rows:
-        """Go through all rows of a table in the order of `sequence`, before the transaction ends."""
+    def stream(self, fields: str, table: str, *, after: int | None = None) -> Rows:
+        """Go through the rows of a table after a number, or all, in the order of `sequence`, before the end.
+
+        That is the end of the transaction.
+        """
+
+    @abc.abstractmethod
+    def beside(self) -> Store:
+        """Return a connection of its own to the same ledger, to read what takes long while this one is used."""
 
     def move_head(self, before: Head, after: Head) -> Iterable[Any]:
         """Note the new head where a row of its own holds it; return the cursors of statements that have to fit."""
         return ()
+
+    def check(self, *, structure: bool = True) -> None:  # noqa: B027  # a server checks itself
+        """See that what belongs to a ledger is there, and nothing else; on request, that it is undamaged."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -130,6 +144,7 @@ class Transaction:
         self._new_tickets: dict[str, TicketRow] = {}
         self._records: list[tuple[int, str, str]] = []
         self._closes = False
+        self._kept: list[tuple[int, str]] = []
         self.read_head = self.head = head
 
     # what there is
@@ -200,22 +215,42 @@ class Transaction:
             }
             self._tickets.update((name, there.get(name)) for name in part)
 
-    def states(self, name: str) -> Counter[TicketState]:
-        """Return how many tickets that were charged to a scope are in which state."""
-        found: Counter[TicketState] = Counter()
-        sql = "SELECT state, charges, COUNT(*) FROM tickets GROUP BY state, charges"
-        for state, charges, count in self._store.execute(sql):
-            if name in _records.loaded(charges):
-                found[state_of(state)] += int(count)
-        return found
+    def ticket_rows(self, after: int | None = None) -> Rows:
+        """Go through all tickets as the table has them, or those that began after a record."""
+        return self._store.stream(_TICKET_FIELDS, "tickets", after=after)
 
-    def ticket_rows(self) -> Rows:
-        """Go through all tickets as the table has them."""
-        return self._store.stream(_TICKET_FIELDS, "tickets")
+    def tickets_begun(self, sequences: list[int]) -> Rows:
+        """Go through the tickets that began with these records, as the table has them."""
+        for part in _parts(sequences):
+            sql = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE sequence IN ({', '.join('?' * len(part))})"
+            yield from self._store.execute(sql, part)
 
-    def log(self) -> Rows:
-        """Go through the records, in order: number, text, hash."""
-        return self._store.stream("sequence, body, hash", "log")
+    def records(self, after: int | None, limit: int) -> list[Sequence[Any]]:
+        """Return the next records after a number, or the first, at most so many: number, text, hash."""
+        beyond = "" if after is None else "WHERE sequence > ? "
+        sql = f"SELECT sequence, body, hash FROM log {beyond}ORDER BY sequence LIMIT ?"
+        return list(self._store.execute(sql, (limit,) if after is None else (after, limit)))
+
+    def records_before(self, sequence: int, limit: int) -> list[Sequence[Any]]:
+        """Return the last records before a number, at most so many, the latest first."""
+        sql = "SELECT sequence, body, hash FROM log WHERE sequence < ? ORDER BY sequence DESC LIMIT ?"
+        return list(self._store.execute(sql, (sequence, limit)))
+
+    def records_at(self, sequences: list[int]) -> Rows:
+        """Go through the records of these numbers, in no order: number, text."""
+        for part in _parts(sequences):
+            sql = f"SELECT sequence, body FROM log WHERE sequence IN ({', '.join('?' * len(part))})"
+            yield from self._store.execute(sql, part)
+
+    def states(self, after: int | None = None) -> Rows:
+        """Go through the states that were kept after a number, or all: number of the record, text."""
+        return self._store.stream("sequence, state", "states", after=after)
+
+    def state_at(self, sequence: int) -> tuple[int, str] | None:
+        """Return the last state that was kept until a record, and the number of the record that says so, or None."""
+        sql = "SELECT sequence, state FROM states WHERE sequence <= ? ORDER BY sequence DESC LIMIT 1"
+        row = self._store.execute(sql, (sequence,)).fetchone()
+        return None if row is None else (row[0], row[1])
 
     def hash_of(self, sequence: int) -> str | None:
         """Return the hash of a record, or None."""
@@ -245,9 +280,17 @@ class Transaction:
         """Let the records of this transaction be the last ones."""
         self._closes = True
 
+    def put_state(self, sequence: int, text: str) -> None:
+        """Keep a state beside the record that has its digest."""
+        self._kept.append((sequence, text))
+
     def put_scope(self, row: ScopeRow) -> None:
-        """Replace or add a scope."""
+        """Replace or add a scope, as the record that was appended last says. Its counts are kept by `put_ticket`."""
         before = self.scope(row.name)
+        counts = row.counts if before is None else before.counts
+        self._put_scope(row._replace(version=self.head.sequence, counts=counts), before)
+
+    def _put_scope(self, row: ScopeRow, before: ScopeRow | None) -> None:
         if before is None:
             self._new_scopes.add(row.name)
         elif row.name not in self._new_scopes:
@@ -255,8 +298,9 @@ class Transaction:
         self._scopes[row.name] = row
 
     def put_ticket(self, row: TicketRow, *, freed_key: str | None = None) -> None:
-        """Replace or add a ticket; `freed_key` is a key that it had until now."""
+        """Replace or add a ticket, and count it in its scopes; `freed_key` is a key that it had until now."""
         before = self._tickets.get(row.id)
+        self._count(before, row)
         if before is None or row.id in self._new_tickets:
             self._new_tickets[row.id] = row
         else:
@@ -266,6 +310,17 @@ class Transaction:
             self._keys[freed_key] = None
         if row.key is not None:
             self._keys[row.key] = row.id
+
+    def _count(self, before: TicketRow | None, after: TicketRow) -> None:
+        """Note in a ticket's scopes how many releases are in which state now, so that nobody has to count them."""
+        for name in after.charges:
+            scope = self.scope(name)
+            if scope is None:
+                raise LedgerError(f"{self._store.name} has no scope {name!r}, to which a ticket of it was charged")
+            counts = counted(scope.counts, after.state, after.times)
+            if before is not None:
+                counts = counted(counts, before.state, -before.times)
+            self._put_scope(scope._replace(version=self.head.sequence, counts=counts), scope)
 
     def write(self) -> None:
         """Send all changes to the database, which does not make them durable yet."""
@@ -296,7 +351,7 @@ class Transaction:
             _remember(values, row)
             old = self._old_scopes[name]
             if (old.terms, old.caps, old.frozen) == (row.terms, row.caps, row.frozen):
-                yield store.execute(_CHARGE_SCOPE, (values[3], row.version, name, old.version))
+                yield store.execute(_CHARGE_SCOPE, (values[3], *values[5:], name, old.version))
             else:
                 yield store.execute(_UPDATE_SCOPE, (*values[1:], name, old.version))
         for ticket in self._old_tickets.values():
@@ -306,6 +361,8 @@ class Transaction:
         if self._new_tickets:
             store.execute_many(_INSERT_TICKET, [_ticket_values(row) for row in self._new_tickets.values()])
         _points.reached("before the log")
+        for kept in self._kept:
+            store.execute("INSERT INTO states (sequence, state) VALUES (?, ?)", kept)
         store.execute_many(_INSERT_RECORD, self._records)
         yield from store.move_head(self.read_head, self.head)
 
@@ -318,7 +375,7 @@ def put_rows(store: Store, log: Rows, scopes: Rows, tickets: Rows) -> None:
             store.execute_many(sql, part)
 
 
-def _parts(values: list[str]) -> Iterator[list[str]]:
+def _parts(values: list[_Value]) -> Iterator[list[_Value]]:
     """Go through parts of a list, with repetitions that fill them up: so there are few different questions."""
     for start in range(0, len(values), _MAX_QUESTION):
         part = values[start : start + _MAX_QUESTION]
@@ -330,17 +387,22 @@ def ticket_name(sequence: int, secret: str) -> str:
     return f"{sequence:012x}{secret}"
 
 
+def ticket_record(identity: str) -> int:
+    """Return the number of the record that began a ticket of this name, or 0; see `ticket_name`."""
+    try:
+        return int(identity[:12], 16)
+    except ValueError:
+        return 0
+
+
 def _place(identity: str) -> tuple[int, str]:
     """Return where a ticket of this name is, if there is one; see `ticket_name`."""
-    try:
-        return int(identity[:12], 16), identity
-    except ValueError:
-        return 0, identity
+    return ticket_record(identity), identity
 
 
 def scope_row(row: Sequence[Any]) -> ScopeRow:
     """Return a row of the table as what it means."""
-    name, terms, caps, spent, frozen, version = values = tuple(row)
+    name, terms, caps, spent, frozen, version, counts = values = tuple(row)
     known = _scopes_known.get(name)
     if known is not None and known[0] == values:
         return known[1]
@@ -351,6 +413,7 @@ def scope_row(row: Sequence[Any]) -> ScopeRow:
         spent=amounts_from_plain(_records.loaded(spent)),
         frozen=bool(frozen),
         version=version,
+        counts=counts_from_text(counts),
     )
     _remember(values, found)
     return found
@@ -385,7 +448,7 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
 def scope_values(row: ScopeRow) -> tuple[Any, ...]:
     """Return a scope as a row of the table."""
     texts = str(row.terms.text), str(caps_text(row.caps)), str(amounts_text(row.spent))
-    return (row.name, *texts, int(row.frozen), row.version)
+    return (row.name, *texts, int(row.frozen), row.version, counts_text(row.counts))
 
 
 def _ticket_values(row: TicketRow) -> tuple[Any, ...]:

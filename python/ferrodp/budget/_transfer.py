@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from ferrodp.budget import _names, _records
+from ferrodp.budget import _history, _names, _records
 from ferrodp.budget._records import Head
 from ferrodp.budget._replay import Replay
 from ferrodp.budget._store import put_rows
@@ -191,9 +191,8 @@ def migrate_ledger(
     with _opened(source, timeout) as ledger:
         _close(ledger, why)
         store = ledger._store
-        with store.reading() as transaction:
-            log = Log(store.name, store.start, transaction.log)
-            return _made(log, _verified(log, None), where, why, timeout)
+        log = Log(store.name, store.start, lambda: _history.forward(store))
+        return _made(log, _verified(log, None), where, why, timeout)
 
 
 def _opened(source: object, timeout: float) -> PrivacyLedger:
@@ -214,11 +213,11 @@ def _close(ledger: PrivacyLedger, reason: str) -> None:
 
 def _verified(log: Log, witness: Head | None) -> Replay:
     """Read a log whole, and return what follows from it."""
-    replay = Replay(log.start)
+    replay = Replay(Head(0, log.start))
     met = witness is None
     for sequence, text, digest in log.lines():
         try:
-            replay.read(sequence, text, digest)
+            replay.read([(sequence, text, digest)])
         except LedgerError as error:
             raise LedgerError(f"{log.name}: {error}") from error
         met = met or replay.head == witness
@@ -238,7 +237,7 @@ def _made(log: Log, replay: Replay, where: object, reason: str, timeout: float) 
         with store.writing() as transaction:
             if transaction.head != Head(0, log.start):
                 raise LedgerError(f"{store.name} is there already; choose another place, or remove it if it is empty")
-            put_rows(store, _checked(log, replay.head), replay.scope_rows(), replay.ticket_rows())
+            put_rows(store, _checked(log, replay.head), replay.scope_rows().values(), replay.ticket_rows())
             transaction.head = replay.head
             transaction.record("import", reason=reason)
         return transaction.head

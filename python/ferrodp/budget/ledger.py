@@ -6,13 +6,13 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Literal, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.filters import Measure
-from ferrodp.budget import _book, _measures, _names, _points, _sight, _transfer
+from ferrodp.budget import _book, _checkpoints, _measures, _names, _points, _sight, _transfer
 from ferrodp.budget._places import opened_store
 from ferrodp.budget._questions import Questions
 from ferrodp.budget._records import Head
@@ -78,7 +78,7 @@ class PrivacyLedger(Questions):
         where: str | os.PathLike[str],
         *,
         create: bool = True,
-        verify: bool = True,
+        verify: Literal["all", "new"] | bool | None = None,
         read_only: bool = False,
         witness: Head | str | None = None,
         timeout: float = 60.0,
@@ -93,14 +93,18 @@ class PrivacyLedger(Questions):
             be like, and what the role needs, is told by `ferrodp.budget.postgres`).
         create : bool
             Whether to begin a ledger where there is none. A file that is there but is no ledger is never touched.
-        verify : bool
-            Whether to check the whole log first, and all tables against it: some microseconds a record.
+        verify : {"all", "new"} or bool, optional
+            What to check first. "all" (or true) is the whole log, and all tables against it: some microseconds a
+            record. "new" is what came after the last checkpoint, and all scopes and open tickets: records and ended
+            tickets before it are not looked at again. False is nothing. Without a word, "new" if there is a witness
+            and "all" if not. A ledger that was verified here writes a checkpoint, a record, if it is long.
         read_only : bool
             Whether everything that would write shall be refused, as for a dashboard. Then a replica of a server will
             do, or a role that may only read. Implies ``create=False``.
         witness : Head or str, optional
             A `head` that was kept elsewhere: a ledger that does not contain it is refused, as it was put back to an
-            earlier state, or is another one. Implies ``create=False``.
+            earlier state, or is another one. "new" is then what came after the last checkpoint that the witness covers.
+            Implies ``create=False``.
         timeout : float
             For how many seconds to wait for other writers, or for a server that went away while the ledger was open.
         allow_network_file_system : bool
@@ -114,8 +118,9 @@ class PrivacyLedger(Questions):
             If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
         """
         expected = None if witness is None else Head.parse(witness)
-        for name, value in (("create", create), ("verify", verify), ("read_only", read_only)):
+        for name, value in (("create", create), ("read_only", read_only)):
             _flag(name, value)
+        what = _checked_verify(verify, expected)
         seconds = _validate.positive("timeout", timeout)
         create = create and expected is None and not read_only
         store = opened_store(
@@ -127,8 +132,10 @@ class PrivacyLedger(Questions):
         )
         ledger = cls(store)
         try:
-            if verify:
-                ledger.verify()
+            if what is not None:
+                replay = _checkpoints.verified(store, whole=what == "all", witness=expected)
+                if not read_only:
+                    _checkpoints.keep(ledger._commits, replay)
             if expected is not None:
                 ledger._meet(expected)
         except BaseException:
@@ -488,3 +495,14 @@ def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidType(f"{name} must be True or False, got {type(value).__name__}")
     return value
+
+
+def _checked_verify(value: object, witness: Head | None) -> str | None:
+    """Return what to verify, or None for nothing."""
+    if value is None:
+        return "all" if witness is None else "new"
+    if isinstance(value, bool):
+        return "all" if value else None
+    if value not in ("all", "new"):
+        raise _validate.out_of_domain("verify", '"all", "new", True, False or None', value)
+    return str(value)

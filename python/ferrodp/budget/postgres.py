@@ -65,7 +65,7 @@ class PostgresStore(Store):
 
     Parameters
     ----------
-    address : str
+    address : str or Address
         A URL as libpq takes it, ``postgresql://user:password@host/database``.
     create : bool
         Whether to make the schema where there is none.
@@ -80,10 +80,16 @@ class PostgresStore(Store):
     closing = _postgres_schema.CLOSED
 
     def __init__(
-        self, address: str, *, create: bool, timeout: float, read_only: bool = False, start: str | None = None
+        self,
+        address: str | Address,
+        *,
+        create: bool,
+        timeout: float,
+        read_only: bool = False,
+        start: str | None = None,
     ) -> None:
         self._driver = driver()
-        self._address = Address(address, timeout=timeout)
+        self._address = Address(address, timeout=timeout) if isinstance(address, str) else address
         self._timeout = timeout
         self._milliseconds = min(int(timeout * 1000) + 1, 2**31 - 1)
         self._read_only = read_only
@@ -135,9 +141,20 @@ class PostgresStore(Store):
         """Let the statements of the block go together; see `Store`."""
         return self._session.together()
 
-    def stream(self, fields: str, table: str) -> Iterator[Sequence[Any]]:
-        """Go through all rows of a table, some at a time; see `Store`."""
-        return self._session.stream(f"SELECT {fields} FROM {table} ORDER BY sequence")
+    def stream(self, fields: str, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
+        """Go through rows of a table, some at a time; see `Store`."""
+        beyond = "" if after is None else f"WHERE sequence > {after} "
+        return self._session.stream(f"SELECT {fields} FROM {table} {beyond}ORDER BY sequence")
+
+    def beside(self) -> PostgresStore:
+        """Connect once more, to read; see `Store`."""
+        self._check_alive()
+        other = PostgresStore(self._address, create=False, timeout=self._timeout, read_only=True)
+        if other._about != self._about:
+            other.close()
+            raise LedgerError(f"{self.name} was removed or replaced while it was open")
+        other._seen = self._seen
+        return other
 
     def move_head(self, before: Head, after: Head) -> Iterable[Any]:
         """Note the new head in the row by whose lock writers exclude each other."""

@@ -44,7 +44,8 @@ class ScopeReport:
     exact_epsilon_spent : Fraction or None
         For "pure": the sum of all ε, of which `epsilon_spent` is the next float.
     held, armed, spent, cancelled : int
-        How many tickets are in which state. Armed ones are spent, too: their release began.
+        How many releases are in which state, a lease counting as all that it was made for. Armed ones are spent, too:
+        their release began, or may begin at any time.
     frozen : bool
         Whether charges are refused.
     """

@@ -202,11 +202,11 @@ class SqliteStore(Store):
         """Run a statement for each row."""
         self._used().execute_many(sql, rows)
 
-    def stream(self, fields: str, table: str) -> Iterator[Sequence[Any]]:
-        """Go through all rows of a table, some at a time; see `Store`."""
-        last = -(2**63)
+    def stream(self, fields: str, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
+        """Go through rows of a table, some at a time; see `Store`."""
+        last, operator = (-(2**63), ">=") if after is None else (after, ">")
         begin = f"SELECT sequence, {fields} FROM {table} WHERE sequence"
-        operator, end = ">=", f"? ORDER BY sequence LIMIT {_ROWS_AT_ONCE}"
+        end = f"? ORDER BY sequence LIMIT {_ROWS_AT_ONCE}"
         while True:
             rows = self._used().execute(f"{begin} {operator} {end}", (last,)).fetchall()
             for row in rows:
@@ -215,19 +215,31 @@ class SqliteStore(Store):
                 return
             last, operator = rows[-1][0], ">"
 
+    def beside(self) -> SqliteStore:
+        """Open the file once more, to read; see `Store`."""
+        self._check_alive()
+        other = SqliteStore(
+            self._path, create=False, timeout=self._timeout, read_only=True, allow_network_file_system=True
+        )
+        if (other._identity, other._about) != (self._identity, self._about):
+            other.close()
+            raise LedgerError(f"{self.name} was moved, deleted or replaced while it was open")
+        other._seen = self._seen
+        return other
+
     def _used(self) -> _native.SqliteConnection:
         if self._connection is None:
             self._check_alive()
         assert self._connection is not None  # within a transaction
         return self._connection
 
-    def check(self) -> None:
-        """Let SQLite check its own structures."""
+    def check(self, *, structure: bool = True) -> None:
+        """Compare the schema with what it should be, and on request let SQLite check its own structures."""
         with self._lock:
             self._check_alive()
             connection = self._connection or self._connect()
             try:
-                found = _sqlite_connection.fault(connection, self._timeout)
+                found = _sqlite_connection.fault(connection, self._timeout, structure=structure)
             except _native.SqliteError as error:
                 raise self._failed(error) from error
         if found is not None:
