@@ -26,8 +26,10 @@ from ferrodp.accounting.events import (
     NeighboringRelation,
     PoissonSampledEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
+    TruncatedPoissonSampledEvent,
     ZcdpEvent,
     simple_events,
 )
@@ -48,11 +50,13 @@ CostOrReason: TypeAlias = "Cost | str"
 NO_ANSWER = (
     "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
 )
+SAMPLE_OF_A_SAMPLE = "what is drawn from a sample is known for samples of one kind alone"
 NULL_IS_SEEN = (
     "Poisson sampling amplifies what holds for adding or removing a record, and a mechanism of which nothing else is "
     "known may show that a null record is there"
 )
 _ADDITIVE = (LaplaceEvent, DiscreteLaplaceEvent)
+SAMPLES = (PoissonSampledEvent, FixedSizeSampledEvent, TruncatedPoissonSampledEvent, RandomAllocationEvent)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -110,6 +114,8 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
     Poisson sampling and a replaced record: `_pairs._poisson_replaced` has the argument. A null record is a record that
     is not there for noise about a sum alone.
     """
+    if isinstance(event.event, SAMPLES):
+        return SAMPLE_OF_A_SAMPLE
     inner = pure(event.event, relation)
     if isinstance(inner, str):
         return inner

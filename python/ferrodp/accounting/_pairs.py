@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ferrodp import _validate
-from ferrodp.accounting._costs import NO_ANSWER, NULL_IS_SEEN
+from ferrodp.accounting._costs import NO_ANSWER, NULL_IS_SEEN, SAMPLE_OF_A_SAMPLE, SAMPLES
 from ferrodp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -182,7 +182,7 @@ def _poisson_replaced(event: PoissonSampledEvent) -> EventPairs | str:
     additive = isinstance(inner, _ADDITIVE)
     if additive and event.null_distance == 0.5 and isinstance(inner, GaussianEvent):
         return _symmetric(("antipodal_gaussian", q, inner.noise_multiplier))
-    found = pairs_of(inner, NeighboringRelation.REPLACE_ONE)
+    found = SAMPLE_OF_A_SAMPLE if isinstance(inner, SAMPLES) else pairs_of(inner, NeighboringRelation.REPLACE_ONE)
     if isinstance(found, str):
         return found
     if additive and event.null_distance <= 1.0:

@@ -17,7 +17,7 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._costs import NO_ANSWER, NULL_IS_SEEN, pure
+from ferrodp.accounting._costs import NO_ANSWER, NULL_IS_SEEN, SAMPLE_OF_A_SAMPLE, SAMPLES, pure
 from ferrodp.accounting.events import (
     ComposedEvent,
     DiscreteGaussianEvent,
@@ -188,6 +188,8 @@ def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
     if isinstance(inner, GaussianEvent) and is_close:
         z = inner.noise_multiplier
         return lambda orders: fixed_size_sampled_gaussian(z, chance, above_one(orders), neighboring_relation=_REPLACED)
+    if isinstance(inner, SAMPLES):
+        raise UnsupportedEventError(SAMPLE_OF_A_SAMPLE)
     curve = curve_of(inner, _REPLACED)
     if isinstance(inner, (LaplaceEvent, DiscreteLaplaceEvent)) and is_close:
         cost = pure(inner, _REPLACED)

@@ -52,7 +52,7 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
         raise UnsupportedEventError(
             f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__} under REPLACE_SPECIAL"
         )
-    cost = _costs.pure(inner, relation)
+    cost = _costs.SAMPLE_OF_A_SAMPLE if isinstance(inner, _costs.SAMPLES) else _costs.pure(inner, relation)
     if isinstance(cost, str) or cost.delta:
         raise UnsupportedEventError(f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__}")
     epsilon = _validate.rounded(cost.amount, "up")

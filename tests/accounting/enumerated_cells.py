@@ -1,0 +1,336 @@
+"""The registry of what accountants accept, each with an enumeration that never exceeds its bound.
+
+A *cell* is a shape of event, a neighboring relation and an accountant. The shape says what is nested in what:
+``poisson_sampled[0.5](gaussian)`` is Gaussian noise about a Poisson sample whose `null_distance` is ½. To add a cell,
+write its shape and relations into `CELLS`; where the mechanism or the scheme is new, add it to `MECHANISMS` or
+`SCHEMES`.
+"""
+
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from ferrodp import accounting as ac
+from reference import enumeration as enum
+
+RELATIONS = {relation.name[0] + relation.name.split("_")[1][0]: relation for relation in ac.NeighboringRelation}
+"""AO (add or remove one), RO (replace one), RS (replace special)."""
+ACCOUNTANTS = {
+    "gdp": ac.GdpAccountant,
+    "pld": ac.PldAccountant,
+    "pure": ac.PureDpAccountant,
+    "rdp": ac.RdpAccountant,
+    "zcdp": ac.ZcdpAccountant,
+}
+ALL = "AO RO RS"
+
+# fmt: off
+CELLS: dict[str, dict[str, str]] = {
+    "gaussian":              {"gdp": ALL, "pld": ALL, "rdp": ALL, "zcdp": ALL},
+    "laplace":               {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
+    "discrete_gaussian":     {"pld": ALL, "rdp": ALL, "zcdp": ALL},
+    "discrete_gaussian[2]":  {"rdp": ALL, "zcdp": ALL},
+    "discrete_laplace":      {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
+    "randomized_response":   {"pld": "RO RS", "pure": "RO RS", "rdp": "RO RS", "zcdp": "RO RS"},
+    "epsilon_delta":         {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
+    "exponential_mechanism": {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
+    "zcdp":                  {"rdp": ALL, "zcdp": ALL},
+    "mixture_of_gaussians":  {"pld": "AO RS"},
+
+    "poisson_sampled(gaussian)":              {"pld": ALL, "rdp": ALL},
+    "poisson_sampled(laplace)":               {"pld": ALL, "pure": ALL, "rdp": ALL},
+    "poisson_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": "RO"},
+    "poisson_sampled(discrete_gaussian[2])":  {"rdp": "RO"},
+    "poisson_sampled(discrete_laplace)":      {"pld": ALL, "pure": ALL, "rdp": ALL},
+    "poisson_sampled(randomized_response)":   {"pld": "RO", "pure": "RO", "rdp": "RO"},
+    "poisson_sampled(epsilon_delta)":         {"pld": "AO RO", "pure": "AO RO", "rdp": "AO RO"},
+    "poisson_sampled(exponential_mechanism)": {"pld": "AO RO", "pure": "AO RO", "rdp": "AO RO"},
+    "poisson_sampled(zcdp)":                  {"rdp": "RO"},
+    "poisson_sampled(mixture_of_gaussians)":  {"pld": "AO RS"},
+
+    "fixed_size_sampled(gaussian)":              {"pld": ALL, "rdp": ALL},
+    "fixed_size_sampled(laplace)":               {"pld": ALL, "pure": "RO", "rdp": "AO RO"},
+    "fixed_size_sampled(discrete_gaussian)":     {"pld": ALL},
+    "fixed_size_sampled(discrete_laplace)":      {"pld": ALL, "pure": "RO", "rdp": "AO RO"},
+    "fixed_size_sampled(randomized_response)":   {"pld": "RO", "pure": "RO", "rdp": "RO"},
+    "fixed_size_sampled(epsilon_delta)":         {"pld": "RO", "pure": "RO"},
+    "fixed_size_sampled(exponential_mechanism)": {"pld": "RO", "pure": "RO", "rdp": "RO"},
+
+    "truncated_poisson_sampled(gaussian)":          {"pld": "AO RS", "rdp": "AO RS"},
+    "truncated_poisson_sampled(laplace)":           {"pld": "AO RS"},
+    "truncated_poisson_sampled(discrete_gaussian)": {"pld": "AO RS"},
+    "truncated_poisson_sampled(discrete_laplace)":  {"pld": "AO RS"},
+
+    "random_allocation(gaussian)": {"rdp": "AO RS"},
+}
+# fmt: on
+for _shape in [
+    shape for shape in CELLS if shape.startswith("poisson_sampled(")
+]:  # closer records: the same accountants
+    for _tag in ("0.5", "1"):
+        CELLS[_shape.replace("(", f"[{_tag}](", 1)] = CELLS[_shape]
+for _shape in list(CELLS):  # a search for the best of many runs
+    if _cells := {name: CELLS[_shape][name] for name in ("pure", "rdp") if name in CELLS[_shape]}:
+        CELLS[f"repeat_and_select({_shape})"] = _cells
+
+
+@dataclasses.dataclass(frozen=True)
+class Mechanism:
+    """An event, and what releases as it says: a value of a sample, whose records are of one of the universes."""
+
+    event: ac.PrivacyEvent
+    releases: tuple[tuple[tuple[object, ...], object], ...]  # a universe, and a mechanism for it
+
+
+CELLS_OF_NOISE = 36
+DISCRETE_UNIVERSES = [(-1, 0, 1), (0, 1), (9, 10)]  # fewer integers
+
+
+def _noise(make_event, distribution):
+    """Additive noise by its multiplier 1: its scale is the sensitivity of each universe."""
+
+    def made(relation, most):
+        releases = []
+        for values in enum.UNIVERSES:
+            law = distribution(scale=enum.sensitivity(relation, values))
+            releases.append((values, enum.Additive(law, enum.possible_sums(values, most), CELLS_OF_NOISE)))
+        return [Mechanism(make_event(1.0), tuple(releases))]
+
+    return made
+
+
+def _discrete(make_event, distribution):
+    def made(relation, most):
+        found = []
+        for values in DISCRETE_UNIVERSES[: 3 if relation == "replace_one" else 2]:
+            law = enum.Additive(distribution(1.0), enum.possible_sums(values, most), 0)
+            found.append(Mechanism(make_event(1.0, enum.sensitivity(relation, values)), ((values, law),)))
+        return found
+
+    return made
+
+
+class _Plane:
+    """The same sum in both of two coordinates."""
+
+    def __init__(self, additive):
+        self.additive = additive
+
+    def law(self, sample):
+        masses = self.additive.law(sample)
+        return np.multiply.outer(masses, masses).reshape(-1)
+
+
+def _discrete_plane(relation, most):
+    [*line] = _discrete(lambda scale, moved: moved, lambda scale: enum.discrete_gaussian(scale))(relation, min(most, 2))
+    return [
+        Mechanism(
+            ac.DiscreteGaussianEvent(
+                scale=1.0, l2_sensitivity=math.sqrt(2) * mechanism.event * (1 + 1e-15), dimension=2
+            ),
+            tuple((values, _Plane(law)) for values, law in mechanism.releases),
+        )
+        for mechanism in line
+        if mechanism.releases[0][0] != (9, 10)
+    ]
+
+
+def _of_predicates(event, *laws):
+    def made(relation, most):
+        releases = tuple(
+            ((-1, 0, 1), enum.OfPredicate(pair, predicate)) for pair in laws for predicate in enum.PREDICATES
+        )
+        return [Mechanism(event, releases)]
+
+    return made
+
+
+def _answers(relation, most):
+    event = ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3)
+    return [Mechanism(event, (((0, 1, 2), enum.Answer(0.5, 3)),))]
+
+
+class _Group:
+    """Each record contributes 0, 1 or 2, by chance: a group of two of which each member may have taken part."""
+
+    def __init__(self, shifts, chances, additive):
+        self.shifts, self.chances, self.additive = shifts, chances, additive
+
+    def law(self, sample):
+        there = sum(value is not enum.NULL for value in sample)
+        total = 0.0
+        for chosen in itertools.product(range(len(self.shifts)), repeat=there):
+            weight = math.prod(self.chances[i] for i in chosen)
+            total = total + weight * self.additive.law(tuple(self.shifts[i] for i in chosen))
+        return total
+
+
+def _groups(relation, most):
+    shifts, chances = (0.0, 1.0, 2.0), (0.25, 0.5, 0.25)
+    event = ac.MixtureOfGaussiansEvent(noise_multiplier=1.0, shifts=shifts, probabilities=chances)
+    law = enum.Additive(enum.NORMAL(scale=1.0), list(range(2 * most + 1)), CELLS_OF_NOISE)
+    return [Mechanism(event, (((1,), _Group(shifts, chances, law)),))]
+
+
+MECHANISMS: dict[str, Callable] = {
+    "gaussian": _noise(lambda z: ac.GaussianEvent(noise_multiplier=z), enum.NORMAL),
+    "laplace": _noise(lambda z: ac.LaplaceEvent(noise_multiplier=z), enum.DOUBLE_EXPONENTIAL),
+    "zcdp": _noise(lambda z: ac.ZcdpEvent(rho=0.5 / z**2), enum.NORMAL),
+    "discrete_gaussian": _discrete(
+        lambda scale, moved: ac.DiscreteGaussianEvent(scale=scale, l2_sensitivity=moved), enum.discrete_gaussian
+    ),
+    "discrete_laplace": _discrete(
+        lambda scale, moved: ac.DiscreteLaplaceEvent(scale=scale, l1_sensitivity=moved), enum.discrete_laplace
+    ),
+    "discrete_gaussian[2]": _discrete_plane,
+    "randomized_response": _answers,
+    "epsilon_delta": _of_predicates(ac.EpsilonDeltaEvent(epsilon=1.0, delta=0.01), enum.stated(1.0, 0.01)),
+    "exponential_mechanism": _of_predicates(
+        ac.ExponentialMechanismEvent(epsilon=1.5), *(enum.of_bounded_range(1.5, place) for place in (0.2, 0.5, 0.8))
+    ),
+    "mixture_of_gaussians": _groups,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Scheme:
+    """How an event wraps another, how it samples, and which sizes of the larger database it speaks of."""
+
+    wrap: Callable[[ac.PrivacyEvent], ac.PrivacyEvent]
+    outcomes: Callable
+    sizes: dict[str, range]
+    fits: Callable = lambda values: True
+
+
+MOST = 4
+_ANY = dict.fromkeys(RELATIONS, range(1, MOST + 1))
+
+
+def _poisson(tag):
+    distance = math.inf if tag is None else float(tag)
+
+    def wrap(event):
+        return ac.PoissonSampledEvent(sampling_probability=0.3, event=event, null_distance=distance)
+
+    return [Scheme(wrap, enum.poisson(0.3), _ANY, lambda values: enum.null_distance(values) <= distance)]
+
+
+def _around(population):
+    """To add a record to so many, or to remove one of them; to replace one of them."""
+    return {"AO": range(population, population + 2), "RO": range(population, population + 1)} | {
+        "RS": range(population, population + 1)
+    }
+
+
+def _fixed_size(tag):
+    return [
+        Scheme(
+            lambda event, n=n, m=m: ac.FixedSizeSampledEvent(population_size=n, sample_size=m, event=event),
+            enum.fixed_size(m),
+            _around(n),
+        )
+        for n, m in [(2, 1), (3, 1), (3, 2)]
+    ]
+
+
+def _truncated(tag):
+    return [
+        Scheme(
+            lambda event, n=n, b=b: ac.TruncatedPoissonSampledEvent(
+                population_size=n, sampling_probability=0.5, truncated_batch_size=b, event=event
+            ),
+            enum.truncated_poisson(0.5, b),
+            _around(n) | {"AO": range(n, n + 1)},
+        )
+        for n, b in [(2, 1), (3, 1), (3, 2)]
+    ]
+
+
+def _allocated(tag):
+    return [
+        Scheme(
+            lambda event, t=t, k=k: ac.RandomAllocationEvent(num_steps=t, num_selected=k, event=event),
+            enum.random_allocation(t, k),
+            dict.fromkeys(RELATIONS, range(1, 3)),
+        )
+        for t, k in [(2, 1)]
+    ]
+
+
+SCHEMES: dict[str, Callable] = {
+    "poisson_sampled": _poisson,
+    "fixed_size_sampled": _fixed_size,
+    "truncated_poisson_sampled": _truncated,
+    "random_allocation": _allocated,
+}
+
+
+def shape_of(event):
+    """Return the shape of a simple event."""
+    match event:
+        case ac.PoissonSampledEvent(null_distance=distance):
+            tag = "" if distance == math.inf else "[0.5]" if distance == 0.5 else "[1]"
+            return f"{event.kind}{tag}({shape_of(event.event)})"
+        case ac.DiscreteGaussianEvent(dimension=dimension):
+            return event.kind + ("" if dimension == 1 else "[2]")
+        case ac.ComposedEvent(events=parts):
+            return " + ".join(sorted({shape_of(part) for part in parts}))
+        case ac.SelfComposedEvent(event=inner):
+            return shape_of(inner)
+        case ac.PrivacyEvent() if hasattr(event, "event"):
+            return f"{event.kind}({shape_of(event.event)})"
+    return event.kind
+
+
+def parsed(shape):
+    """Return the scheme, its tag and the mechanism of a shape; no scheme for a mechanism alone."""
+    found = re.fullmatch(r"(\w+)(?:\[([\d.]+)\])?\((.*)\)", shape)
+    return (None, None, shape) if found is None else found.groups()
+
+
+REPETITIONS = [(2.0, 1.0), (3.0, 0.0), (2.0, math.inf)]
+
+
+def _repeated(shape, letters):
+    for number, (event, laws) in enumerate(enumerated(shape, letters)):
+        mean, power = REPETITIONS[number % len(REPETITIONS)]
+
+        def best(count, laws=laws, mean=mean, power=power):
+            return ((enum.best_of(one, mean, power), enum.best_of(other, mean, power)) for one, other in laws(count))
+
+        yield ac.RepeatAndSelectEvent(event=event, mean=mean, shape=power), best
+
+
+def enumerated(shape, letters):
+    """Yield events of a shape, each with functions of a count that return the pairs of laws of all its neighbors."""
+    relation = RELATIONS[letters].value
+    scheme_name, tag, mechanism_name = parsed(shape)
+    if scheme_name == "repeat_and_select":
+        yield from _repeated(mechanism_name, letters)
+        return
+    plain = Scheme(lambda event: event, enum.all_records, dict.fromkeys(RELATIONS, range(1, 3)))
+    schemes = [plain] if scheme_name is None else SCHEMES[scheme_name](tag)
+    for mechanism in MECHANISMS[mechanism_name](relation, MOST):
+        for scheme in schemes:
+            yield scheme.wrap(mechanism.event), lambda count, m=mechanism, s=scheme: _laws(m, s, letters, count)
+
+
+def _laws(mechanism, scheme, letters, count):
+    relation = RELATIONS[letters].value
+    for values, law in mechanism.releases:
+        if letters == "RO" and not scheme.fits(values):
+            continue
+        known = {}
+
+        def of(database, law=law, known=known):
+            if database not in known:
+                known[database] = enum.release(scheme.outcomes, law, database, count)
+            return known[database]
+
+        for one, other in enum.neighbors(relation, values, max(scheme.sizes[letters])):
+            if max(len(one), len(other)) in scheme.sizes[letters]:
+                yield of(one), of(other)

@@ -1,0 +1,154 @@
+"""No bound is below what enumeration finds, for every event, relation and accountant; and none is left out.
+
+`enumerated_cells` has the registry. Divergences are those of finitely many results, and so never above the true ones.
+"""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from enumerated_cells import ACCOUNTANTS, CELLS, MECHANISMS, RELATIONS, SCHEMES, enumerated, shape_of
+
+from ferrodp import accounting as ac
+from ferrodp.accounting._rdp_curves import failure_of
+from ferrodp.errors import UnsupportedEventError
+from reference import enumeration as enum
+
+EPSILONS = (0.0, 0.3, 1.0, 2.5)
+ORDERS = (1.5, 3.0, 12.0)
+MOST_RESULTS = 5000
+"""Of two releases; if there are more, one release is looked at alone."""
+EXAMPLES = [
+    (shape, letters) for shape in CELLS for letters in RELATIONS if any(letters in r for r in CELLS[shape].values())
+]
+
+
+@functools.cache
+def truth(shape, letters):
+    """Return the events of a shape, each with its largest hockey sticks, of one release and two, and divergences."""
+    found = {}
+    for event, laws in enumerated(shape, letters):
+        sticks, divergences = found.setdefault(event, ({}, np.zeros(len(ORDERS))))
+        size = 0
+        for count in (1, 2):
+            if count == 2 and size**2 > MOST_RESULTS:
+                continue
+            largest = sticks.setdefault(count, np.zeros(len(EPSILONS)))
+            for one, other in laws(count):
+                size = one.size
+                if one is other or np.array_equal(one, other):
+                    continue
+                np.maximum(largest, [enum.hockey_stick(one, other, epsilon) for epsilon in EPSILONS], out=largest)
+                if count == 1:
+                    rates = [enum.renyi(one, other, order) for order in ORDERS]
+                    np.maximum(divergences, rates, out=divergences)
+    return [(event, *each) for event, each in found.items()]
+
+
+@pytest.mark.parametrize(("shape", "letters"), EXAMPLES)
+def test_no_bound_is_below_the_enumerated_truth(shape, letters):
+    for name, relations in CELLS[shape].items():
+        if letters not in relations.split():
+            continue
+        for event, sticks, divergences in truth(shape, letters):
+            if name == "pure" and getattr(event, "shape", 0.0) == math.inf:
+                assert not accepts(name, event, letters)  # there may be no run at all
+                continue
+            for count, largest in sticks.items():
+                accountant = ACCOUNTANTS[name](neighboring_relation=RELATIONS[letters])
+                accountant.compose(event, count)
+                for epsilon, exact in zip(EPSILONS, largest, strict=True):
+                    assert exact <= accountant.delta(epsilon) + enum.ROUNDING, (name, event, count, epsilon)
+                if name == "rdp" and count == 1 and not failure_of(event):
+                    bounds = accountant.rdp(list(ORDERS))
+                    assert (divergences <= bounds * (1 + 1e-9) + enum.ROUNDING).all(), (event, divergences, bounds)
+
+
+def wrapped(event):
+    """Return the event in every kind of event that holds one."""
+    return [
+        ac.PoissonSampledEvent(sampling_probability=0.3, event=event),
+        ac.PoissonSampledEvent(sampling_probability=0.3, event=event, null_distance=0.5),
+        ac.PoissonSampledEvent(sampling_probability=0.3, event=event, null_distance=1.0),
+        ac.FixedSizeSampledEvent(population_size=6, sample_size=getattr(event, "population_size", 2), event=event),
+        ac.TruncatedPoissonSampledEvent(
+            population_size=3, sampling_probability=0.5, truncated_batch_size=1, event=event
+        ),
+        ac.RandomAllocationEvent(num_steps=3, num_selected=1, event=event),
+        ac.SelfComposedEvent(event=event, count=2),
+    ]
+
+
+def examples():
+    """Return an event of every kind that holds none, and those in all kinds that hold one, twice."""
+    events = {
+        ac.GaussianEvent(noise_multiplier=1.0),
+        ac.LaplaceEvent(noise_multiplier=1.0),
+        ac.DiscreteGaussianEvent(scale=1.0),
+        ac.DiscreteGaussianEvent(scale=1.0, dimension=2),
+        ac.DiscreteLaplaceEvent(scale=1.0),
+        ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3),
+        ac.EpsilonDeltaEvent(epsilon=1.0, delta=0.01),
+        ac.ExponentialMechanismEvent(epsilon=1.0),
+        ac.ZcdpEvent(rho=0.5),
+        ac.MixtureOfGaussiansEvent(noise_multiplier=1.0, shifts=(0.0, 1.0), probabilities=(0.5, 0.5)),
+        ac.AdaptiveClipEvent(sum_noise_multiplier=1.0, count_noise_multiplier=1.0),
+        ac.TreeAggregationEvent(noise_multiplier=1.0, num_steps=4),
+        ac.MatrixMechanismEvent(noise_multiplier=1.0, sensitivity=1.0),
+    }
+    for _ in range(2):
+        yield from events
+        yield from (ac.RepeatAndSelectEvent(event=event, mean=2.0, shape=1.0) for event in events)
+        events = {outer for event in events for outer in wrapped(event)}
+    yield from events
+
+
+def test_every_kind_of_event_is_among_the_examples():
+    kinds = {event.kind for event in examples()}
+
+    made_of_others = {"composed", "non_private"}
+    known = {getattr(ac, name).kind for name in ac.__all__ if name.endswith("Event")} - {""}
+    assert kinds == known - made_of_others
+
+
+def accepts(name, event, letters):
+    try:
+        ACCOUNTANTS[name](neighboring_relation=RELATIONS[letters]).compose(event)
+    except UnsupportedEventError:
+        return False
+    return True
+
+
+def test_what_is_accepted_is_enumerated_and_what_is_enumerated_is_accepted():
+    """An accountant that learns of a new event fails here until the event has an entry in the registry."""
+    parts = {}
+    for event in examples():
+        try:
+            simple = [part for part, _ in ac.events.simple_events(event)]
+        except UnsupportedEventError:
+            continue
+        parts.update((shape_of(part), part) for part in simple)
+    found = {
+        (shape, name, letters)
+        for shape, part in parts.items()
+        for name in ACCOUNTANTS
+        for letters in RELATIONS
+        if accepts(name, part, letters)
+    }
+    registered = {
+        (shape, name, letters)
+        for shape, cells in CELLS.items()
+        for name, relations in cells.items()
+        for letters in relations.split()
+    }
+
+    assert sorted(found - registered) == []
+    assert sorted(registered - found) == []
+
+
+def test_a_registry_entry_says_what_it_enumerates():
+    for shape in CELLS:
+        assert all(list(enumerated(shape, letters)) for letters in RELATIONS if (shape, letters) in EXAMPLES)
+    assert math.isclose(enum.null_distance((-1, 0, 1)), 0.5)
+    assert {*SCHEMES} & {*MECHANISMS} == set()
