@@ -27,7 +27,7 @@ from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.budget import PrivacyLedger, _book
 from ferrodp.budget._store import Transaction
 
-BATCH = 3000
+BATCH = 1500
 EVENTS: dict[str, PrivacyEvent] = {"pure": LaplaceEvent(noise_multiplier=1e9)}
 EVENT = GaussianEvent(noise_multiplier=1e5)
 
@@ -59,7 +59,7 @@ def make(path: Path, *, records: int, scopes: int, measure: Any, different: bool
         def release(count: int) -> Callable[[Transaction], None]:
             def work(transaction: Transaction) -> None:
                 for index in range(count):
-                    ticket = _book.reserve(transaction, (names[index % min(scopes, 10)],), event, key=None)
+                    ticket, _ = _book.reserve(transaction, (names[index % min(scopes, 10)],), event, key=None)
                     _book.arm(transaction, ticket.id)
                     _book.finish(transaction, ticket.id)
 

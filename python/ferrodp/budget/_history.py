@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ferrodp.budget import _records
-from ferrodp.budget._store import Store, ticket_record
+from ferrodp.budget._store import Store, Transaction, ticket_record
 from ferrodp.errors import LedgerError
 
 _RECORDS_AT_ONCE = 1000
@@ -32,21 +32,24 @@ def forward(store: Store) -> Iterator[Sequence[Any]]:
         last = rows[-1][0]
 
 
-def backward(store: Store, scope: str | None) -> Iterator[dict[str, Any]]:
-    """Go through the records there are now, the latest first; those of one scope, or all."""
+def backward(store: Store, scope: str | None, *, with_scopes: bool = False) -> Iterator[dict[str, Any]]:
+    """Go through the records there are now, the latest first; those of one scope, or all.
+
+    On request each record about a ticket says for which scopes that was reserved.
+    """
     with store.reading() as transaction:
         last = transaction.read_head.sequence + 1
-    charged: dict[int, bool] = {}
-    rows: list[Sequence[Any]] = []
     while last > 1:
+        begun: dict[int, dict[str, Any]] = {}
         with store.reading() as transaction:
             rows = transaction.records_before(last, _RECORDS_AT_ONCE)
             bodies = [_records.parsed(text) for _, text, _ in rows]
-            if scope is not None:
-                _look_up(transaction, scope, bodies, charged)
+            if scope is not None or with_scopes:
+                begun = _first_records(transaction, bodies)
         for body in bodies:
-            if scope is None or body.get("scope") == scope or charged.get(_begun(body), False):
-                yield body
+            first = begun.get(_begun(body), {})
+            if scope is None or body.get("scope") == scope or scope in first.get("charges", ()):
+                yield {**body, "scopes": first["scopes"]} if with_scopes and first else body
         if len(rows) < _RECORDS_AT_ONCE:
             return
         last = rows[-1][0]
@@ -57,13 +60,11 @@ def _begun(body: dict[str, Any]) -> int:
     return ticket_record(body.get("ticket", ""))
 
 
-def _look_up(transaction: Any, scope: str, bodies: list[dict[str, Any]], charged: dict[int, bool]) -> None:
-    """Note of the tickets of some records whether they were charged to a scope."""
-    for body in bodies:
-        if "charges" in body:
-            charged[body["sequence"]] = scope in body["charges"]
-    wanted = sorted({_begun(body) for body in bodies} - charged.keys() - {0})
-    found = {sequence: _records.parsed(text) for sequence, text in transaction.records_at(wanted)}
-    if found.keys() != set(wanted):
+def _first_records(transaction: Transaction, bodies: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return the records that began the tickets of some records."""
+    found = {body["sequence"]: body for body in bodies if "charges" in body}
+    wanted = sorted({_begun(body) for body in bodies} - found.keys() - {0})
+    found |= {sequence: _records.parsed(text) for sequence, text in transaction.records_at(wanted)}
+    if not found.keys() >= set(wanted):
         raise LedgerError("the log has no record that began a ticket of it: records were removed")
-    charged.update((sequence, scope in body["charges"]) for sequence, body in found.items())
+    return found

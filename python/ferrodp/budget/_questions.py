@@ -116,7 +116,9 @@ class Questions(Handle):
         with self._read() as transaction:
             return transaction.read_head
 
-    def history(self, scope: str | None = None, *, limit: int | None = None) -> list[dict[str, Any]]:
+    def history(
+        self, scope: str | None = None, *, limit: int | None = None, with_scopes: bool = False
+    ) -> list[dict[str, Any]]:
         """Return the records of the log, of one scope or of all, oldest first.
 
         Nobody has to wait for that. With a limit, only the end of the log is read.
@@ -127,6 +129,9 @@ class Questions(Handle):
             Only what concerns this scope.
         limit : int, optional
             Only the last so many.
+        with_scopes : bool
+            Whether each record about a ticket shall say as `scopes` for which ones it was reserved, as only the first
+            record about it does in the log.
 
         Returns
         -------
@@ -140,7 +145,7 @@ class Questions(Handle):
         name = None if scope is None else _names.scope(scope)
         most = None if limit is None else _validate.count("limit", limit)
         with self._beside() as store:
-            return list(itertools.islice(_history.backward(store, name), most))[::-1]
+            return list(itertools.islice(_history.backward(store, name, with_scopes=with_scopes), most))[::-1]
 
     def export(self) -> Iterator[str]:
         """Go through the log as JSON lines: each has a record's text, as it was hashed, and its hash.

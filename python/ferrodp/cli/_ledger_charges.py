@@ -41,7 +41,7 @@ def _add_reserve(add: Callable[..., Any]) -> None:
 def _reserve(args: argparse.Namespace, where: str) -> Report:
     event = _events.given(args)
     key = f"shell/{secrets.token_hex(8)}" if args.key is None else args.key
-    with _ledgers.opened(where) as ledger:
+    with _ledgers.opened(where, verify=args.verify) as ledger:
         ticket = ledger.reserve(args.scope, event, key=key, plan_delta=args.plan_delta, again_ok=args.again_ok)
         return {
             "ticket": ticket.id,
@@ -56,7 +56,7 @@ def _reserve(args: argparse.Namespace, where: str) -> Report:
 
 def _spend(args: argparse.Namespace, where: str) -> Report:
     event = _events.given(args)
-    with _ledgers.opened(where) as ledger:
+    with _ledgers.opened(where, verify=args.verify) as ledger:
         is_new = ledger.spend(args.scope, event, key=args.key, again_ok=args.again_ok)
         return {
             "key": args.key,

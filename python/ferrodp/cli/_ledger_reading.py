@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ferrodp import _validate, files
 from ferrodp.accounting.events import PrivacyEvent
@@ -28,7 +30,7 @@ def _add_status(add: Callable[..., Any]) -> None:
 
 def _status(args: argparse.Namespace, where: str) -> Report:
     event = _events.given(args) if _events.is_given(args) else None
-    with _ledgers.opened(where) as ledger:
+    with _ledgers.opened(where, verify=args.verify) as ledger:
         names = ledger.scopes if args.scope is None else (args.scope,)
         return {
             "event": None if event is None else event.to_dict(),
@@ -100,25 +102,17 @@ def _numbers(standing: Report) -> list[str]:
 
 def _add_history(add: Callable[..., Any]) -> None:
     add("--scope", metavar="NAME", help="what concerns this one (default: all)")
-    add("--limit", type=int, metavar="N", help="only the last N records")
+    add("--limit", type=int, default=1000, metavar="N", help="only the last N records (default: 1000)")
 
 
 def _history(args: argparse.Namespace, where: str) -> Report:
-    limit = None if args.limit is None else _validate.count("--limit", args.limit)
-    with _ledgers.opened(where) as ledger:
+    limit = _validate.count("--limit", args.limit)
+    with _ledgers.opened(where, verify=args.verify) as ledger:
         if args.scope is not None:
             ledger.report(args.scope)  # refuses a name that there is not
-        records = _with_scopes(ledger.history(args.scope))
-    return {"scope": args.scope, "total": len(records), "records": records if limit is None else records[-limit:]}
-
-
-def _with_scopes(records: list[Report]) -> list[Report]:
-    """Return the records, those about a ticket with the scopes that its first one has."""
-    scopes: dict[str, list[str]] = {}
-    for record in records:
-        if "scopes" in record:
-            scopes[record["ticket"]] = record["scopes"]
-    return [{**record, "scopes": scopes[record["ticket"]]} if "ticket" in record else record for record in records]
+        records = ledger.history(args.scope, limit=limit, with_scopes=True)
+        total = ledger.head.sequence if args.scope is None else len(records) if len(records) < limit else None
+    return {"scope": args.scope, "total": total, "records": records}
 
 
 def _show_history(report: Report, console: Console) -> None:
@@ -129,9 +123,10 @@ def _show_history(report: Report, console: Console) -> None:
         time = record["time"].removesuffix("+00:00").replace("T", " ")
         rows.append([str(record["sequence"]), time, record["kind"], scope, ticket, _what(record)])
     console.table(["record", "time (UTC)", "kind", "scope", "ticket", "what"], rows, left=6)
-    if len(report["records"]) < report["total"]:
+    if report["total"] is None or len(report["records"]) < report["total"]:
+        of_all = "" if report["total"] is None else f" of {counted(report['total'], 'record')}"
         console.line()
-        console.line(f"The last {len(report['records'])} of {counted(report['total'], 'record')}.")
+        console.line(f"The last {len(report['records'])}{of_all}.")
 
 
 def _what(record: Report) -> str:
@@ -155,7 +150,7 @@ def _add_verify(add: Callable[..., Any]) -> None:
 
 
 def _verify(args: argparse.Namespace, where: str) -> Report:
-    with _ledgers.opened(where, witness=args.witness) as ledger:
+    with _ledgers.opened(where, witness=args.witness, verify="all") as ledger:
         head = ledger.head
     return {"records": head.sequence, "witness": args.witness, "head": str(head)}
 
@@ -178,14 +173,30 @@ def _add_export(add: Callable[..., Any]) -> None:
 def _export(args: argparse.Namespace, where: str) -> Report:
     if args.force and args.output is None:
         raise InvalidParameter("--force must come with --output")
-    with _ledgers.opened(where) as ledger:
-        if args.output is None:
-            lines = [json.loads(line) for line in ledger.export()]
-            return {"output": None, "records": len(lines) - 1, "lines": lines}
-        with files.Destination(args.output, force=args.force) as destination:
-            lines = list(ledger.export())
-            destination.commit(lambda stream: stream.writelines(f"{line}\n".encode() for line in lines))
-    return {"output": args.output, "records": len(lines) - 1}
+    lines = _exported(args, where)
+    first = next(lines)  # opens the ledger: it is refused before anything is printed
+    if args.output is None and args.json:
+        found = [json.loads(line) for line in itertools.chain([first], lines)]
+        return {"output": None, "records": len(found) - 1, "lines": found}
+    if args.output is None:
+        return {"output": None, "lines": itertools.chain([first], lines)}
+    count = 0
+
+    def write(stream: IO[bytes]) -> None:
+        nonlocal count
+        stream.write(f"{first}\n".encode())
+        for count, line in enumerate(lines, 1):  # noqa: B007  # the number of the last one
+            stream.write(f"{line}\n".encode())
+
+    with contextlib.closing(lines), files.Destination(args.output, force=args.force) as destination:
+        destination.commit(write)
+    return {"output": args.output, "records": count}
+
+
+def _exported(args: argparse.Namespace, where: str) -> Generator[str, None, None]:
+    """Go through the lines of an export, of which memory holds a few."""
+    with _ledgers.opened(where, verify=args.verify) as ledger:
+        yield from ledger.export()
 
 
 def _show_export(report: Report, console: Console) -> None:
@@ -193,7 +204,7 @@ def _show_export(report: Report, console: Console) -> None:
         console.fields({"written": f"{report['output']} ({counted(report['records'], 'record')})"})
         return
     for line in report["lines"]:
-        console.line(json.dumps(line, ensure_ascii=True))
+        console.line(line)
 
 
 ACTIONS = {

@@ -38,7 +38,7 @@ def _add_create(add: Callable[..., Any]) -> None:
 
 
 def _create(args: argparse.Namespace, where: str) -> Report:
-    with _ledgers.opened(where, create=True) as ledger:
+    with _ledgers.opened(where, create=True, verify=args.verify) as ledger:
         ledger.create(
             args.scope,
             **_budget(args, args.measure),
@@ -67,7 +67,7 @@ def _add_cap(add: Callable[..., Any]) -> None:
 
 def _setting_caps(method: str) -> Callable[[argparse.Namespace, str], Report]:
     def run(args: argparse.Namespace, where: str) -> Report:
-        with _ledgers.opened(where) as ledger:
+        with _ledgers.opened(where, verify=args.verify) as ledger:
             budget = _budget(args, ledger.report(args.scope).measure)
             getattr(ledger, method)(args.scope, **budget, reason=args.reason)
             return _state(ledger, args.scope)
@@ -77,7 +77,7 @@ def _setting_caps(method: str) -> Callable[[argparse.Namespace, str], Report]:
 
 def _freezing(method: str) -> Callable[[argparse.Namespace, str], Report]:
     def run(args: argparse.Namespace, where: str) -> Report:
-        with _ledgers.opened(where) as ledger:
+        with _ledgers.opened(where, verify=args.verify) as ledger:
             getattr(ledger, method)(args.scope, reason=args.reason)
             return _state(ledger, args.scope)
 

@@ -33,7 +33,7 @@ def _add_tickets(add: Callable[..., Any]) -> None:
 def _tickets(args: argparse.Namespace, where: str) -> Report:
     states = args.state or ["held", "armed"]
     limit = _validate.count("--limit", args.limit)
-    with _ledgers.opened(where) as ledger:
+    with _ledgers.opened(where, verify=args.verify) as ledger:
         found = ledger.tickets(args.scope, states=states, limit=limit)
     return {"scope": args.scope, "states": states, "limit": limit, "tickets": [_told(each) for each in found]}
 
@@ -82,7 +82,7 @@ def _cancel(args: argparse.Namespace, where: str) -> Report:
     if args.ticket is not None and args.scope is not None:
         raise InvalidParameter("--scope must come with --older-than")
     days = None if args.older_than is None else _validate.non_negative("--older-than", args.older_than, toward="up")
-    with _ledgers.opened(where) as ledger:
+    with _ledgers.opened(where, verify=args.verify) as ledger:
         chosen = args.ticket if days is None else _older(ledger.tickets(args.scope, states=["held"]), days)
         cancelled = []
         for each in chosen:

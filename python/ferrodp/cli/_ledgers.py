@@ -31,11 +31,11 @@ class Action:
     show: Callable[[Report, Console], None]
 
 
-def opened(where: str, *, create: bool = False, **settings: Any) -> PrivacyLedger:
-    """Open a ledger, verified."""
+def opened(where: str, *, create: bool = False, verify: Any = "new", **settings: Any) -> PrivacyLedger:
+    """Open a ledger, verified: from the last checkpoint on, unless more is asked for."""
     from ferrodp.budget import PrivacyLedger  # a database driver: not needed to print a help text
 
-    return PrivacyLedger.open(where, create=create, **settings)
+    return PrivacyLedger.open(where, create=create, verify=verify, **settings)
 
 
 def chosen(args: argparse.Namespace) -> str:
@@ -52,6 +52,12 @@ def add_ledger(add: Callable[..., Any]) -> None:
     """Declare how a ledger is named."""
     add("ledger", nargs="?", metavar="LEDGER", help="a file, or postgresql://... for a server")
     add("--ledger", dest="ledger_option", metavar="LEDGER", help="the same by name")
+    add(
+        "--verify",
+        choices=("new", "all"),
+        default="new",
+        help="what to check first: what is new since the last checkpoint (default), or all",
+    )
 
 
 def shown(where: str) -> str:

@@ -14,7 +14,8 @@ a PostgreSQL server. What is charged never exceeds a budget, under full
 adaptivity, and what is acknowledged is on the disk. A cost is charged before
 its noise is drawn; a crash can waste a charge, never give one back.
 
-Every command verifies the whole log first."""
+Every command first verifies what is new since the ledger's last checkpoint, and
+'ferrodp ledger verify' the whole log."""
 
 _EPILOG = """\
 examples:
