@@ -17,6 +17,7 @@ from ferrodp.accounting import (
     ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
+    NeighboringRelation,
     PoissonSampledEvent,
     SelfComposedEvent,
 )
@@ -271,3 +272,57 @@ def test_a_release_with_a_ticket_is_the_same_release(monkeypatch):
         if case.owner is not fd.SparseVector and case.buffer is None:
             paid, seeded = case.release(ticket=ticket_of(case)), case.release(source=fd.testing.seeded(key))
             assert str(getattr(paid, "value", paid)) == str(getattr(seeded, "value", seeded)), case.name
+
+
+VALUES = np.array([99.5, 99.0, 100.0, 99.25])
+TRUTHS = np.array([True, False, True])
+STATISTICS = [  # what is released of a sample, and the least null_distance that it keeps
+    ("sum around 0", 0.5, lambda **k: fd.private_sum(VALUES, bounds=(-100.0, 100.0), epsilon=0.5, **k)),
+    ("sum from 0", 1.0, lambda **k: fd.private_sum(VALUES, bounds=(0.0, 100.0), epsilon=0.5, **k)),
+    ("sum from 99", 100.0, lambda **k: fd.private_sum(VALUES, bounds=(99.0, 100.0), epsilon=0.5, **k)),
+    ("count", 1.0, lambda **k: fd.private_count(TRUTHS, epsilon=0.5, **k)),
+    ("histogram", 0.5, lambda **k: fd.private_histogram(VALUES, bins=[99, 99.5, 100], epsilon=0.5, **k)),
+    ("histogram", 0.7072, lambda **k: fd.private_histogram(VALUES, bins=[99, 99.5, 100], epsilon=0.5, delta=1e-6, **k)),
+    ("one bin", 1.0, lambda **k: fd.private_histogram(VALUES, bins=[99, 100], epsilon=0.5, **k)),
+    ("mean", np.inf, lambda **k: fd.private_mean(VALUES, bounds=(99.0, 100.0), epsilon=0.5, **k)),
+    ("median", np.inf, lambda **k: fd.private_quantile(VALUES, 0.5, bounds=(99.0, 100.0), epsilon=0.5, **k)),
+]
+
+
+def sampled_ticket(about, null_distance, relation):
+    """A ticket for what is released about a sample, said to be that far from what is released without a record."""
+    step = PoissonSampledEvent(sampling_probability=0.1, event=about, null_distance=null_distance)
+    return ticket_for(SelfComposedEvent(event=step, count=2), relation=relation)
+
+
+@pytest.mark.parametrize(("kind", "least", "release"), STATISTICS)
+def test_a_statistic_takes_no_ticket_that_supposes_less_of_a_missing_row_than_it_tells(kind, least, release):
+    """Values from 99 to 100 move a sum by 1 if one is replaced, and by 100 if one is not in the sample."""
+    event = release(neighboring_relation=REPLACE).event
+    for distance in (0.5, 0.7072, 1.0, 99.9, 100.0, np.inf):
+        ticket = sampled_ticket(event, float(distance), REPLACE)
+        if distance >= least:
+            assert release(neighboring_relation=REPLACE, ticket=ticket).event == event
+            continue
+        with pytest.raises(InvalidParameter, match=r"null_distance is .*tell of a missing record"):
+            release(neighboring_relation=REPLACE, ticket=ticket)
+        assert ticket.state is TicketState.HELD
+
+
+def test_a_null_row_is_a_row_of_a_statistic():
+    """So that samples with it are others than samples without it, as their cost supposes."""
+    relation = NeighboringRelation.REPLACE_SPECIAL
+    for _, _, release in STATISTICS:
+        event = release(neighboring_relation=relation).event
+        with pytest.raises(InvalidParameter, match="null rows are rows"):
+            release(neighboring_relation=relation, ticket=sampled_ticket(event, np.inf, relation))
+
+
+def test_a_clipped_sum_keeps_the_distance_of_clipped_contributions():
+    """2C between two rows, C to none: half of the sensitivity."""
+    ticket = sampled_ticket(GaussianEvent(noise_multiplier=0.5), 0.5, REPLACE)
+
+    total = sum_of_ones()
+    total.release(noise_multiplier=1.0, ticket=ticket)
+
+    assert total.event == GaussianEvent(noise_multiplier=1.0)

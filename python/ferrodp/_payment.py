@@ -43,6 +43,21 @@ def releases(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
     return found
 
 
+def poisson_samples(event: PrivacyEvent) -> list[PoissonSampledEvent]:
+    """Return the Poisson samples that an event speaks of, whatever they are wrapped in."""
+    found: list[PoissonSampledEvent] = []
+    pending = [event]
+    while pending:
+        event = pending.pop()
+        if isinstance(event, PoissonSampledEvent):
+            found.append(event)
+        if isinstance(event, ComposedEvent):
+            pending.extend(event.events)
+        elif isinstance(inner := getattr(event, "event", None), PrivacyEvent):
+            pending.append(inner)
+    return found
+
+
 def covers(paid: PrivacyEvent, event: PrivacyEvent) -> bool:
     """Whether what was paid is surely no less than what `event` costs."""
     if paid == event:

@@ -57,8 +57,9 @@ class Ticket:
 
     What a release costs has to be what the ticket was paid for: the same event, or one inside it (the noise of a
     composed or sampled event), or the same noise with a larger multiplier. Anything else is refused before a bit is
-    drawn. That a sample was drawn as a sampled event says, and that a mechanism's sensitivity was stated for the
-    ticket's neighboring relation, is the caller's promise.
+    drawn. That a sample was drawn as a sampled event says, with its `null_distance`, and that a mechanism's sensitivity
+    was stated for the ticket's neighboring relation, is the caller's promise; sums of `ClippedSum` keep a
+    `null_distance` of ½ by themselves, and the functions of `ferrodp.statistics` refuse one that they would not keep.
 
     As a context manager, a ticket that nothing was released with is cancelled at the end of the block.
 

@@ -200,11 +200,11 @@ MUTANTS = [
     (
         "half a ticket begins a mean",
         PACKAGE + "statistics/sums.py",
-        "        of_rows, source = spent.sources(*event.events)\n"
+        "        of_rows, source = spent.sources(*event.events, null_distance=None)\n"
         "        rows = counter.release(rows, source=of_rows)\n",
-        "        (of_rows,) = spent.sources(counter.event)\n"
+        "        (of_rows,) = spent.sources(counter.event, null_distance=None)\n"
         "        rows = counter.release(rows, source=of_rows)\n"
-        "        (source,) = spent.sources(mechanism.event)\n",
+        "        (source,) = spent.sources(mechanism.event, null_distance=None)\n",
         "ticketed",
     ),
     (

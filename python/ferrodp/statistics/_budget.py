@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ferrodp import _validate
+from ferrodp._payment import poisson_samples
 from ferrodp._validate import Real
 from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.errors import InvalidParameter, InvalidType
@@ -44,10 +45,12 @@ class Budget(NamedTuple):
         """Return the same with half the ε and half the δ: exact, for both are floats."""
         return self._replace(epsilon=self.epsilon / 2.0, delta=self.delta / 2.0)
 
-    def sources(self, *events: PrivacyEvent) -> list[NoiseSource]:
+    def sources(self, *events: PrivacyEvent, null_distance: Fraction | None) -> list[NoiseSource]:
         """Return what each of the releases draws from that together are the statistic, and have the (ε, δ) asked for.
 
-        A ticket pays for their events, or for that (ε, δ): then it is one payment for all of them.
+        A ticket pays for their events, or for that (ε, δ): then it is one payment for all of them. `null_distance` is
+        how far the statistic moves if a unit comes or goes, over how far it does if one is replaced; None if it also
+        shows in other ways that a unit is missing, such as the number of rows.
         """
         if self.ticket is None:
             return [self.source] * len(events)
@@ -55,10 +58,32 @@ class Budget(NamedTuple):
         if relation is not self.relation:
             rule = f"neighboring_relation must be that of the ticket, {relation.name}, got {self.relation.name}"
             raise InvalidParameter(rule)
+        self._check_samples(self.ticket, math.inf if null_distance is None else null_distance)
         asked = EpsilonDeltaEvent(epsilon=self.epsilon, delta=self.delta)
         if self.ticket.pays_for(asked):
             return [source_for(self.source, self.ticket, asked)] * len(events)
         return sources_for(self.source, self.ticket, events)
+
+    def _check_samples(self, ticket: Ticket, null_distance: Fraction | float) -> None:
+        """Refuse a ticket for a Poisson sample whose cost supposes what the statistic does not keep.
+
+        Under REPLACE_ONE that is how far a result is from one without the record; under REPLACE_SPECIAL, that a null
+        record leaves a result as it is: here it is a row like any other.
+        """
+        samples = [] if self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE else poisson_samples(ticket.event)
+        if not samples:
+            return
+        if self.relation is NeighboringRelation.REPLACE_SPECIAL:
+            raise InvalidParameter(
+                "ticket must be for no Poisson sample under REPLACE_SPECIAL: null rows are rows; use ADD_OR_REMOVE_ONE"
+            )
+        closest = min(sample.null_distance for sample in samples)
+        if null_distance > closest:
+            needed = "math.inf, its default" if null_distance == math.inf else f"at least {float(null_distance):.6g}"
+            raise InvalidParameter(
+                f"ticket must be for a Poisson sample whose null_distance is {needed}, got {closest!r}: so much may "
+                "this statistic tell of a missing record"
+            )
 
     def mechanism(self, *, l1_sensitivity: int, squared_l2_sensitivity: int, dimension: int) -> Mechanism:
         """Return the mechanism for an integer statistic: discrete Laplace for δ = 0, discrete Gaussian otherwise."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def private_count(
     mechanism = spent.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
     exact = int(np.count_nonzero(array)) if array.dtype == np.bool_ else array.size
     event = mechanism.event
-    (source,) = spent.sources(event)
+    (source,) = spent.sources(event, null_distance=Fraction(1))
     return Estimate(
         value=mechanism.release(exact, source=source),
         standard_error=mechanism.standard_deviation,
@@ -173,7 +174,9 @@ def private_histogram(
     mechanism = spent.mechanism(l1_sensitivity=ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=size)
     counts = count(parts)
     event = mechanism.event
-    (source,) = spent.sources(event)
+    # a row that comes moves one bin: 1 over 2 of L1, over √2 of L2, which is below 0.7072
+    distance = Fraction(1) if ends == 1 else Fraction(1, 2) if not spent.delta else Fraction(7072, 10_000)
+    (source,) = spent.sources(event, null_distance=distance)
     mechanism.release(counts, out=counts, source=source)
     return Estimate(
         value=counts,

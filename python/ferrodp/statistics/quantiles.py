@@ -93,7 +93,7 @@ def private_quantile(
     mechanism = ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
     utilities = _utilities(array, points, below, above)
     event = mechanism.event
-    (source,) = spent.sources(event)
+    (source,) = spent.sources(event, null_distance=None)
     return Estimate(
         value=float(points[mechanism.release(utilities, source=source)]),
         standard_error=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,11 @@ class _Grid(NamedTuple):
         """Return by how many steps the sum moves at most if so many rows come, go or are replaced."""
         low, high = self.steps(self.lower), self.steps(self.upper)
         return rows * max(high - low if replaced else max(abs(low), abs(high)), 1)
+
+    @property
+    def null_distance(self) -> Fraction:
+        """How far the sum moves if a row comes or goes, over how far it does if one is replaced."""
+        return Fraction(self.moved_by(1, replaced=False), self.moved_by(1, replaced=True))
 
 
 def _grid(lower: float, upper: float) -> _Grid:
@@ -122,7 +128,7 @@ def private_sum(
     mechanism = _mechanism(spent, grid)
     exact = grid.total(array)
     event = mechanism.event
-    (source,) = spent.sources(event)
+    (source,) = spent.sources(event, null_distance=grid.null_distance)
     total = mechanism.release(exact, source=source)
     return Estimate(
         value=float(total * grid.width),
@@ -197,12 +203,12 @@ def private_mean(
     event: PrivacyEvent = mechanism.event
     rows = array.size
     if spent.replaces:
-        (source,) = spent.sources(event)
+        (source,) = spent.sources(event, null_distance=None)  # what is divided by is the very number of rows
     else:
         moved = spent.max_contributions
         counter = part.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
         event = ComposedEvent(events=(counter.event, mechanism.event))
-        of_rows, source = spent.sources(*event.events)
+        of_rows, source = spent.sources(*event.events, null_distance=None)
         rows = counter.release(rows, source=of_rows)
     total = mechanism.release(exact, source=source)
     ratio = total * grid.width / max(rows, 1)
