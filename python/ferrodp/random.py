@@ -32,8 +32,8 @@ class NoiseSource(IntegerNoise):
     by :math:`g^2/12`. By default :math:`g` is the power of two in
     :math:`(\sigma 2^{-21}, \sigma 2^{-20}]` for float32 and :math:`(\sigma 2^{-33}, \sigma 2^{-32}]` for float64.
 
-    The bits are a keystream of AES-256 in counter mode (NIST SP 800-38A), in constant time, and the key is wiped after
-    the call. Output does not depend on the CPU or on the number of threads.
+    The bits are a keystream of AES-256 in counter mode (NIST SP 800-38A), in constant time. After the call neither the
+    key nor a word of the keystream is left in memory. Output does not depend on the CPU or on the number of threads.
 
     =============================  ====================================================================
     value                          result
@@ -198,10 +198,12 @@ class BitGenerator(_native.BitGenerator):
 
     Notes
     -----
-    AES-256 in counter mode under a key of the operating system, replaced after every 2 KB, so that numbers already
-    drawn cannot be recovered from memory. Key and buffer lie in memory that the kernel wipes in a child process: a
-    forked or cloned child draws from a key of its own. (Where the system cannot do that, each number is asked of the
-    operating system.) A virtual machine that is revived twice from one snapshot repeats at most the rest of a buffer.
+    AES-256 in counter mode. Every 4 KB have a key of their own, which the operating system gives and which is wiped
+    before the first number is handed out, and numbers are wiped as they are. So the memory of the process, a core
+    dump, or what a child inherits tells no number already drawn, and of those to come only the rest of one buffer.
+    The buffer is left out of core dumps, and the kernel wipes it in a child: a forked or cloned child draws from a
+    key of its own. (Where the system cannot do that, each number is asked of the operating system.) A virtual machine
+    that is revived twice from one snapshot repeats at most the rest of a buffer.
     Copies and pickles would repeat the stream and are refused. Should the operating system give no key, the process
     ends: numpy's protocol has no way to report an error.
 

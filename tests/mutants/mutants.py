@@ -278,25 +278,25 @@ MUTANTS = [
     Mutant(
         "a process keeps its key",
         RANDOM,
-        "getrandom::fill(&mut bytes)?;",
+        "getrandom::fill(bytes.as_mut_slice())?;",
         "static KEPT: std::sync::OnceLock<[u8; 32]> = std::sync::OnceLock::new();\n"
-        "        bytes = *KEPT.get_or_init(|| {\n"
-        '            getrandom::fill(&mut bytes).expect("entropy");\n'
-        "            bytes\n"
+        "        *bytes = *KEPT.get_or_init(|| {\n"
+        '            getrandom::fill(bytes.as_mut_slice()).expect("entropy");\n'
+        "            *bytes\n"
         "        });",
         "copies",
     ),
     Mutant(
         "a forked child keeps its parent's generator of keys",
         RANDOM,
-        "getrandom::fill(&mut bytes)?;",
+        "getrandom::fill(bytes.as_mut_slice())?;",
         "static POOL: std::sync::Mutex<([u8; 32], u64)> = std::sync::Mutex::new(([0; 32], 0));\n"
         '        let mut pool = POOL.lock().expect("a pool");\n'
         "        if pool.1 == 0 {\n"
         "            getrandom::fill(&mut pool.0)?;\n"
         "        }\n"
         "        pool.1 += 1;\n"
-        "        Self(pool.0).derive_into(Isa::PORTABLE, pool.1, &mut bytes);",
+        "        Self::from_bytes(pool.0).derive_into(Isa::PORTABLE, pool.1, &mut bytes);",
         "copies",
     ),
     Mutant(

@@ -19,6 +19,7 @@ use crate::math::float_environment::in_default_environment;
 use crate::math::natural::Natural;
 use crate::params::exp2;
 use crate::random::{BLOCK, Key, Keystream};
+use crate::residue::leaving_nothing;
 use crate::select::lazy::{Rational, Uniform, split};
 
 /// Coins in one unit of work for a thread.
@@ -42,7 +43,7 @@ pub fn toss(
         return Err(Error::parameter("denominator", 0.0, "> 0"));
     }
     let gamma = Rational { numerator: Natural::new(u128::from(numerator)), denominator, exponent: 0 };
-    toss_by(&Keystream::new(isa, key), &gamma, coins, threads);
+    leaving_nothing(|| toss_by(&Keystream::new(isa, key), &gamma, coins, threads));
     Ok(())
 }
 
@@ -83,7 +84,7 @@ pub fn toss_each_widened(
     if !gammas.iter().all(|gamma| (0.0..f64::INFINITY).contains(gamma)) {
         return Err(Error::parameter("gamma", f64::NAN, "finite and >= 0"));
     }
-    toss_each_by(&Keystream::new(isa, key), gammas, threads, widening);
+    leaving_nothing(|| toss_each_by(&Keystream::new(isa, key), gammas, threads, widening));
     Ok(())
 }
 
@@ -140,7 +141,6 @@ fn each_word<T>(keystream: &Keystream, start: usize, elements: &mut [T], work: i
             work(first + i as u64, u64::from_le_bytes(*word), element);
         }
     }
-    zeroize::Zeroize::zeroize(bytes.as_mut_slice());
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use crate::residue::leaving_nothing;
+
 /// Elements that are worth a thread of their own: below it, starting one costs more than it saves.
 const ELEMENTS_PER_THREAD: usize = 1 << 18;
 
@@ -49,7 +51,8 @@ where
     thread::scope(|scope| {
         for _ in 0..helpers {
             // A thread that the system refuses to start is no error: the others do its share.
-            let _ = thread::Builder::new().spawn_scoped(scope, run);
+            // Its stack is kept for the next thread, so nothing may stay there.
+            let _ = thread::Builder::new().spawn_scoped(scope, || leaving_nothing(run));
         }
         run();
     });

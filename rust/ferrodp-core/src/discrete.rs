@@ -26,6 +26,7 @@ use crate::blocks;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 use crate::random::{BLOCK, Key, Keystream};
+use crate::residue::leaving_nothing;
 
 mod attempt;
 mod exact;
@@ -113,9 +114,11 @@ impl Discrete {
 
     /// Adds noise to every value, in place. A sum beyond the range of `T` becomes its largest or smallest number.
     pub fn add<T: Whole>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
-        let keystream = Keystream::new(isa, key);
-        blocks::for_each_block(values, WORK, threads, |start, block| {
-            in_default_environment(|| self.add_block(&keystream, start as u64, block));
+        leaving_nothing(|| {
+            let keystream = Keystream::new(isa, key);
+            blocks::for_each_block(values, WORK, threads, |start, block| {
+                in_default_environment(|| self.add_block(&keystream, start as u64, block));
+            });
         });
     }
 
@@ -141,7 +144,6 @@ impl Discrete {
             }
             first += chunk.len() as u64;
         }
-        zeroize::Zeroize::zeroize(bytes.as_mut_slice());
     }
 
     fn add_chunk<T: Whole>(&self, keystream: &Keystream, first: u64, words: &[u8], chunk: &mut [T]) {

@@ -27,6 +27,7 @@ pub mod isa;
 pub mod math;
 pub mod params;
 pub mod random;
+mod residue;
 pub mod respond;
 pub mod sample;
 pub mod select;

@@ -18,6 +18,7 @@ use zeroize::Zeroize;
 
 use crate::error::Error;
 use crate::isa::{Isa, Kind};
+use crate::residue::leaving_nothing;
 
 #[cfg(target_arch = "x86_64")]
 mod aes_ni;
@@ -33,7 +34,9 @@ pub const BLOCK: usize = 16;
 const DERIVATION_STREAM: u64 = u64::MAX;
 
 /// A 256-bit key, wiped on drop and never shown.
-pub struct Key([u8; 32]);
+///
+/// On the heap, so that moving it makes no copies.
+pub struct Key(Box<[u8; 32]>);
 
 impl Key {
     /// Returns 256 fresh bits from the operating system.
@@ -41,22 +44,25 @@ impl Key {
     /// # Errors
     /// [`Error::Entropy`] if it gives none; there is no second source.
     pub fn fresh() -> Result<Self, Error> {
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes)?;
-        let key = Self(bytes);
-        bytes.zeroize();
-        Ok(key)
+        let mut bytes = Box::new([0; 32]);
+        getrandom::fill(bytes.as_mut_slice())?;
+        Ok(Self(bytes))
     }
 
     /// Returns a key that somebody else knows: for tests and replays only.
     #[must_use]
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Box::new(bytes))
+    }
+
+    /// Fills `out` with the first bytes of its stream 0.
+    pub fn fill(&self, isa: Isa, out: &mut [u8]) {
+        leaving_nothing(|| Keystream::new(isa, self).fill(0, 0, out));
     }
 
     /// Writes key number `call` of a seeded source: blocks `2·call` and `2·call + 1` of a stream of their own.
     pub fn derive_into(&self, isa: Isa, call: u64, out: &mut [u8; 32]) {
-        Keystream::new(isa, self).fill(DERIVATION_STREAM, call << 1, out);
+        leaving_nothing(|| Keystream::new(isa, self).fill(DERIVATION_STREAM, call << 1, out));
     }
 }
 
@@ -73,6 +79,8 @@ impl fmt::Debug for Key {
 }
 
 /// An expanded key: gives any block of any stream. Wiped on drop.
+///
+/// Making, moving and using one leaves copies on the stack: that is for code inside `residue::leaving_nothing`.
 pub struct Keystream(Backend);
 
 enum Backend {

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::isa::Isa;
 use crate::params::exp2;
 use crate::random::{BLOCK, Key, Keystream};
+use crate::residue::leaving_nothing;
 
 /// Answers in one unit of work for a thread.
 const WORK: usize = 1 << 15;
@@ -80,18 +81,19 @@ impl Response {
 
     /// Randomizes every answer, in place.
     pub fn apply<T: Category>(&self, isa: Isa, key: &Key, answers: &mut [T], threads: NonZeroUsize) {
-        let keystream = Keystream::new(isa, key);
-        blocks::for_each_block(answers, WORK, threads, |start, block| {
-            let mut bytes = [0_u8; CHUNK * BLOCK];
-            for (number, chunk) in block.chunks_mut(CHUNK).enumerate() {
-                let first = (start + number * CHUNK) as u64;
-                let words = &mut bytes[..chunk.len() * BLOCK];
-                keystream.fill(0, first, words);
-                for (i, (answer, words)) in chunk.iter_mut().zip(words.as_chunks::<16>().0).enumerate() {
-                    *answer = self.respond(&keystream, first + i as u64, u128::from_le_bytes(*words), *answer);
+        leaving_nothing(|| {
+            let keystream = Keystream::new(isa, key);
+            blocks::for_each_block(answers, WORK, threads, |start, block| {
+                let mut bytes = [0_u8; CHUNK * BLOCK];
+                for (number, chunk) in block.chunks_mut(CHUNK).enumerate() {
+                    let first = (start + number * CHUNK) as u64;
+                    let words = &mut bytes[..chunk.len() * BLOCK];
+                    keystream.fill(0, first, words);
+                    for (i, (answer, words)) in chunk.iter_mut().zip(words.as_chunks::<16>().0).enumerate() {
+                        *answer = self.respond(&keystream, first + i as u64, u128::from_le_bytes(*words), *answer);
+                    }
                 }
-            }
-            zeroize::Zeroize::zeroize(bytes.as_mut_slice());
+            });
         });
     }
 

@@ -28,6 +28,7 @@ use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 use crate::params::{Granularity, floor_log2, positive};
 use crate::random::Key;
+use crate::residue::leaving_nothing;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -148,17 +149,21 @@ impl Noise {
     ///
     /// A value that is not finite counts as 0, and a result beyond the range of `T` becomes its largest finite number.
     pub fn add<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
-        let sampler = chunk::Sampler::new(self, isa, key);
-        blocks::for_each_block(values, BLOCK, threads, |start, block| {
-            in_default_environment(|| sampler.add(start as u64, block));
+        leaving_nothing(|| {
+            let sampler = chunk::Sampler::new(self, isa, key);
+            blocks::for_each_block(values, BLOCK, threads, |start, block| {
+                in_default_environment(|| sampler.add(start as u64, block));
+            });
         });
     }
 
     /// Fills `values` with noise alone: what [`Noise::add`] makes of zeros.
     pub fn fill<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
-        let sampler = chunk::Sampler::new(self, isa, key);
-        blocks::for_each_block(values, BLOCK, threads, |start, block| {
-            in_default_environment(|| sampler.fill(start as u64, block));
+        leaving_nothing(|| {
+            let sampler = chunk::Sampler::new(self, isa, key);
+            blocks::for_each_block(values, BLOCK, threads, |start, block| {
+                in_default_environment(|| sampler.fill(start as u64, block));
+            });
         });
     }
 
@@ -177,9 +182,11 @@ impl Noise {
         if sums.len() != out.len() {
             return Err(Error::Length { name: "out", given: out.len(), needed: sums.len() });
         }
-        let sampler = chunk::Sampler::new(self, isa, key);
-        blocks::for_each_block(out, BLOCK, threads, |start, block| {
-            in_default_environment(|| sampler.add_to_sums(start as u64, &sums[start..start + block.len()], block));
+        leaving_nothing(|| {
+            let sampler = chunk::Sampler::new(self, isa, key);
+            blocks::for_each_block(out, BLOCK, threads, |start, block| {
+                in_default_environment(|| sampler.add_to_sums(start as u64, &sums[start..start + block.len()], block));
+            });
         });
         Ok(())
     }

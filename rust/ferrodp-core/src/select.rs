@@ -14,12 +14,15 @@
 //!
 //! `t_i = (max u − u_i)·rate` is what all of it works with: a rational number ≥ 0, `rate = ε/Δ` or `ε/2Δ`.
 
+use zeroize::Zeroize;
+
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 use crate::math::natural::Natural;
 use crate::params::{exp2, positive};
 use crate::random::{BLOCK, Key, Keystream};
+use crate::residue::leaving_nothing;
 
 mod duel;
 pub(crate) mod lazy;
@@ -133,8 +136,10 @@ pub fn choose(noise: Noise, rate: Rate, isa: Isa, key: &Key, utilities: &[f64]) 
     if utilities.is_empty() {
         return Err(Error::Length { name: "utilities", given: 0, needed: 1 });
     }
-    let keystream = Keystream::new(isa, key);
-    Ok(in_default_environment(|| Selection::new(noise, rate, &keystream, utilities).run(0.0)))
+    Ok(leaving_nothing(|| {
+        let keystream = Keystream::new(isa, key);
+        in_default_environment(|| Selection::new(noise, rate, &keystream, utilities).run(0.0))
+    }))
 }
 
 /// The same with every filter's margin widened, so that exact comparisons decide often: for tests.
@@ -153,8 +158,10 @@ pub fn choose_widened(
     if utilities.is_empty() {
         return Err(Error::Length { name: "utilities", given: 0, needed: 1 });
     }
-    let keystream = Keystream::new(isa, key);
-    Ok(in_default_environment(|| Selection::new(noise, rate, &keystream, utilities).run(margin)))
+    Ok(leaving_nothing(|| {
+        let keystream = Keystream::new(isa, key);
+        in_default_environment(|| Selection::new(noise, rate, &keystream, utilities).run(margin))
+    }))
 }
 
 struct Selection<'a> {
@@ -168,10 +175,39 @@ struct Selection<'a> {
 }
 
 /// A candidate that may win.
+#[derive(Clone, Copy)]
 struct Contender {
     index: usize,
     word: u64,
     score: Bounds,
+}
+
+impl Zeroize for Contender {
+    fn zeroize(&mut self) {
+        *self = Self { index: 0, word: 0, score: Bounds { lower: 0.0, upper: 0.0 } };
+        core::hint::black_box(self);
+    }
+}
+
+/// The candidates that may win. Their words leave no copy where the list was before it grew, nor when it is dropped.
+struct Contenders(Vec<Contender>);
+
+impl Contenders {
+    fn push(&mut self, contender: Contender) {
+        if self.0.len() == self.0.capacity() {
+            let mut larger = Vec::with_capacity(2 * self.0.capacity().max(8));
+            larger.extend_from_slice(&self.0);
+            self.0.zeroize();
+            self.0 = larger;
+        }
+        self.0.push(contender);
+    }
+}
+
+impl Drop for Contenders {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
 }
 
 /// Returns a utility as it counts.
@@ -187,7 +223,7 @@ impl<'a> Selection<'a> {
     }
 
     fn run(&self, widening: f64) -> usize {
-        let mut contenders: Vec<Contender> = Vec::new();
+        let mut contenders = Contenders(Vec::new());
         // The best lower bound on a noisy utility so far, relative to the largest utility.
         let mut best = f64::NEG_INFINITY;
         let mut bytes = [0_u8; CHUNK * 8];
@@ -207,8 +243,7 @@ impl<'a> Selection<'a> {
                 }
             }
         }
-        zeroize::Zeroize::zeroize(bytes.as_mut_slice());
-        let mut left = contenders.into_iter().filter(|contender| contender.score.upper >= best);
+        let mut left = contenders.0.iter().copied().filter(|contender| contender.score.upper >= best);
         let first = left.next().expect("the one with the best lower bound is among them");
         left.fold(first, |winner, other| if self.beats(&other, &winner) { other } else { winner }).index
     }

@@ -4,7 +4,7 @@ use core::num::NonZeroUsize;
 
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::params::Granularity;
-use ferrodp_core::random::{Key, Keystream};
+use ferrodp_core::random::Key;
 use ferrodp_core::sample::{Element, Law, Noise};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -107,7 +107,7 @@ fn random_bytes<'py>(py: Python<'py>, length: usize, key: KeyArg<'py>) -> Result
     let isa = isa::active()?;
     let bytes = PyBytes::new_with(py, length, |out| {
         let key = key.draw(py)?;
-        py.detach(|| Keystream::new(isa, &key).fill(0, 0, out));
+        py.detach(|| key.fill(isa, out));
         Ok(())
     })?;
     Ok(bytes)

@@ -24,6 +24,7 @@ use crate::blocks;
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::random::{BLOCK, Key, Keystream};
+use crate::residue::leaving_nothing;
 
 mod thresholds;
 
@@ -88,8 +89,10 @@ impl FixedTime {
 
     /// Adds noise to every value, in place. A sum beyond the range of `T` becomes its largest or smallest number.
     pub fn add<T: Whole>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
-        let keystream = Keystream::new(isa, key);
-        blocks::for_each_block(values, WORK, threads, |start, block| self.add_block(&keystream, start, block));
+        leaving_nothing(|| {
+            let keystream = Keystream::new(isa, key);
+            blocks::for_each_block(values, WORK, threads, |start, block| self.add_block(&keystream, start, block));
+        });
     }
 
     fn add_block<T: Whole>(&self, keystream: &Keystream, start: usize, values: &mut [T]) {
@@ -111,7 +114,6 @@ impl FixedTime {
                 }
             }
         }
-        zeroize::Zeroize::zeroize(bytes.as_mut_slice());
     }
 
     /// Returns the sample of these blocks, and whether some decision is still open: no branch, no address depends on them.

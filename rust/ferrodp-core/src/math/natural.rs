@@ -2,9 +2,19 @@
 
 use core::cmp::Ordering;
 
+use zeroize::Zeroize;
+
 /// A natural number; limbs least significant first, no zero limb at the top.
+///
+/// Some are digits that were drawn: the memory is wiped on drop, and no operation lets it grow, which would leave a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Natural(Vec<u64>);
+
+impl Drop for Natural {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl Natural {
     /// Returns `value`.

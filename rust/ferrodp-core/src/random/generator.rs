@@ -1,32 +1,29 @@
-//! A generator with state, for libraries that want one: it rekeys in a forked child and after every buffer.
+//! A generator with state, for libraries that want one: a buffer of words, each buffer under a fresh key.
 //!
-//! Key and buffer live in memory that the kernel replaces by zeros in every copy of the address space (`fork`, bare
+//! The buffer lives in memory that the kernel replaces by zeros in every copy of the address space (`fork`, bare
 //! `clone`), so a child finds no state instead of its parent's: a process id could be reused, this cannot be missed.
 //! Where the system has no such memory nothing is kept at all and every word is asked of the operating system.
 //!
-//! Each buffer begins with the key of the next one, and words are wiped as they are handed out (fast key erasure, D. J.
-//! Bernstein 2017): whoever reads the memory later learns nothing about numbers already drawn. A machine that is
-//! snapshotted and revived twice does repeat what was left of its buffer; `Noise` keeps no state and is the better
-//! choice for releases.
+//! A key is asked of the operating system for one buffer, and wiped when that is full; words are wiped as they are handed
+//! out. So whoever reads the memory, be it a core dump or what a process has inherited, learns what is left of one buffer:
+//! no number already drawn, and none of the buffers to come. A machine that is snapshotted and revived twice does repeat
+//! the rest of its buffer; `Noise` keeps no state and is the better choice for releases.
 
 use core::fmt;
 
-use zeroize::Zeroize;
-
-use super::{Key, Keystream};
+use super::Key;
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::wiped;
 
-/// Bytes drawn at once, the next key included.
-const BUFFER: usize = 2048;
+/// Bytes drawn at once: whole blocks, and with their number a page of memory.
+const BUFFER: usize = 4080;
 
 /// What is in the wiped memory; all zeros is a valid value and means that there is no state.
 #[repr(C)]
 struct State {
-    /// Bytes of the buffer that are still unused, from its end; zero in a child.
+    /// How many words of the buffer are unused: the first ones. Zero in a child.
     left: usize,
-    key: [u8; 32],
     buffer: [u8; BUFFER],
 }
 
@@ -59,11 +56,11 @@ impl Generator {
         if state.left == 0 {
             refill(self.isa, state)?;
         }
-        let start = BUFFER - state.left;
-        let word: &mut [u8; 8] = (&mut state.buffer[start..start + 8]).try_into().expect("eight bytes");
+        state.left -= 1;
+        let word = &mut state.buffer.as_chunks_mut::<8>().0[state.left];
         let value = u64::from_le_bytes(*word);
-        word.zeroize();
-        state.left -= 8;
+        // SAFETY: writes eight bytes that are borrowed here; volatile, for nobody is going to read them.
+        unsafe { core::ptr::write_volatile(core::ptr::from_mut(word), [0; 8]) };
         Ok(value)
     }
 }
@@ -74,13 +71,11 @@ impl fmt::Debug for Generator {
     }
 }
 
-/// Draws the next buffer: under the key that the last one left, or a fresh one in a new or forked process.
+/// Draws the next buffer, under a key that serves for nothing else.
+#[cold]
 fn refill(isa: Isa, state: &mut State) -> Result<(), Error> {
-    let key = if state.key == [0; 32] { Key::fresh()? } else { Key::from_bytes(state.key) };
-    Keystream::new(isa, &key).fill(0, 0, &mut state.buffer);
-    state.key.copy_from_slice(&state.buffer[..32]);
-    state.buffer[..32].zeroize();
-    state.left = BUFFER - 32;
+    Key::fresh()?.fill(isa, &mut state.buffer);
+    state.left = BUFFER / 8;
     Ok(())
 }
 
@@ -100,14 +95,15 @@ mod tests {
     }
 
     #[test]
-    fn used_words_and_old_keys_are_gone() {
+    fn words_that_were_handed_out_are_gone() {
         let mut generator = Generator::new(Isa::best());
         let words: Vec<_> = (0..10).map(|_| generator.next_u64().expect("entropy")).collect();
         let Some(memory) = &mut generator.memory else { return };
 
         let state = memory.value();
 
-        assert!(state.buffer[..32 + 80].iter().all(|byte| *byte == 0));
+        assert!(state.buffer[BUFFER - 80..].iter().all(|byte| *byte == 0));
+        assert!(state.buffer[..BUFFER - 80].as_chunks::<8>().0.iter().all(|word| *word != [0; 8]));
         assert!(words.iter().all(|word| *word != 0));
     }
 

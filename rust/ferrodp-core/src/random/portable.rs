@@ -3,8 +3,6 @@
 use aes::Aes256;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 
-use zeroize::Zeroize;
-
 use super::{BLOCK, counter_block};
 
 /// Blocks handed to the crate at once: a multiple of every width it works in.
@@ -29,6 +27,5 @@ impl Cipher {
                 bytes.copy_from_slice(&block[..bytes.len()]);
             }
         }
-        Array::slice_as_flattened_mut(&mut blocks).zeroize();
     }
 }

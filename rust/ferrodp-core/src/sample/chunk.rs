@@ -1,6 +1,6 @@
 //! From keystream to noised values, a chunk at a time: first stage by vectors, the rest by [`decide`].
 //!
-//! A chunk's words live in a buffer on the stack that stays in the first-level cache and is wiped afterwards; nothing
+//! A chunk's words live in a buffer on the stack that stays in the first-level cache and is wiped with the stack; nothing
 //! else is allocated. Values are split as `v/g = r + f`, `r` the nearest integer: exact, for `g` is a power of two. Then
 //! `N = round(f + s·Z)` and the released number is `g·(r + N)`: one IEEE addition of two integers, so the result is a
 //! function of `r + N` alone, and so is whatever follows: rounding to the type, cutting to its range, dropping the sign
@@ -170,7 +170,6 @@ impl<'a> Sampler<'a> {
                 *out = T::narrow(sum.saturating_add(*n as i64) as f64 * width);
             }
         });
-        zeroize::Zeroize::zeroize(noise.as_mut_slice());
     }
 
     /// Calls `work` with every chunk, its first sample's index and its words.
@@ -183,7 +182,6 @@ impl<'a> Sampler<'a> {
             self.keystream.fill(FIRST_WORDS, first * word_bytes as u64 / BLOCK as u64, used);
             work(chunk, first, used);
         }
-        zeroize::Zeroize::zeroize(words.0.as_mut_slice());
     }
 
     fn word_bytes(&self) -> usize {

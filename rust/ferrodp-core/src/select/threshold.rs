@@ -17,6 +17,7 @@ use crate::math::float_environment::in_default_environment;
 use crate::math::natural::Natural;
 use crate::params::{exp2, positive};
 use crate::random::{Key, Keystream};
+use crate::residue::leaving_nothing;
 
 /// A threshold with its noise, and the scale of the noise of queries.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct NoisyThreshold {
     query_scale: f64,
     isa: Isa,
     /// Holds the digits of `ρ`; wiped on drop.
-    keystream: Keystream,
+    keystream: Box<Keystream>,
 }
 
 impl NoisyThreshold {
@@ -36,7 +37,8 @@ impl NoisyThreshold {
     /// If the threshold is not finite, or a scale is not from 1e-300 to 1e300.
     pub fn new(threshold: f64, threshold_scale: f64, query_scale: f64, isa: Isa, key: &Key) -> Result<Self, Error> {
         Self::check(threshold, threshold_scale, query_scale)?;
-        Ok(Self { threshold, threshold_scale, query_scale, isa, keystream: Keystream::new(isa, key) })
+        let keystream = leaving_nothing(|| Box::new(Keystream::new(isa, key)));
+        Ok(Self { threshold, threshold_scale, query_scale, isa, keystream })
     }
 
     /// Returns if [`Self::new`] would accept these, which needs no key.
@@ -66,8 +68,10 @@ impl NoisyThreshold {
     #[doc(hidden)]
     #[must_use]
     pub fn is_reached_widened(&self, query: f64, key: &Key, widening: f64) -> bool {
-        let keystream = Keystream::new(self.isa, key);
-        in_default_environment(|| self.decide(finite(query), &first_sample(&keystream), widening))
+        leaving_nothing(|| {
+            let keystream = Keystream::new(self.isa, key);
+            in_default_environment(|| self.decide(finite(query), &first_sample(&keystream), widening))
+        })
     }
 
     fn decide(&self, query: f64, noise: &Sample<'_>, widening: f64) -> bool {
