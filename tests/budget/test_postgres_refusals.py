@@ -172,7 +172,7 @@ def test_the_log_is_append_only(ledger, server, statement, role):
         "UPDATE tickets SET state = 'held'",
         "UPDATE tickets SET key = 'another' WHERE key IS NOT NULL",
         "DELETE FROM tickets WHERE key IS NULL",
-        "INSERT INTO tickets SELECT sequence + 9, md5(id), NULL, fingerprint, state, event, charges, count "
+        "INSERT INTO tickets SELECT sequence + 9, md5(id), NULL, fingerprint, state, event, charges, count, scopes "
         "FROM tickets WHERE key IS NULL",
     ],
 )

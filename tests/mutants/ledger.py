@@ -12,6 +12,7 @@ STORE = BUDGET + "_store.py"
 
 KILLERS = {
     "nested scopes": "pytest tests/budget/test_nested_scopes.py",
+    "names": "pytest tests/budget/test_scope_names.py",
     "freeze": "pytest tests/budget/test_freeze.py",
     "ledger model": "pytest tests/budget/test_ledger_model.py",
     "ledger": "pytest tests/budget/test_ledger.py",
@@ -108,10 +109,31 @@ MUTANTS = [
         "ledger model",
     ),
     (
+        "a key is one for the whole ledger",
+        BUDGET + "_rows.py",
+        "    return None if key is None else (str(names_text(names)), key)\n",
+        '    return None if key is None else ("", key)\n',
+        "names",
+    ),
+    (
+        "what leaves no ink is taken",
+        BUDGET + "_names.py",
+        "in _UNSEEN or ord(letter) in _NO_INK:",
+        "in _UNSEEN:",
+        "names",
+    ),
+    (
+        "letters that look like slashes are taken",
+        BUDGET + "_names.py",
+        "            if code in _LIKE_A_SLASH or not",
+        "            if not",
+        "names",
+    ),
+    (
         "a scope made around others begins at nothing",
         BUDGET + "_nesting.py",
-        "        if any(amounts):\n            total",
-        "        if any(amounts) and not name:\n            total",
+        "        if any(amounts) and is_countable(terms, outer):",
+        "        if any(amounts) and not name:",
         "ledger model",
     ),
     (
@@ -328,15 +350,15 @@ MUTANTS = [
     (
         "a key that was looked up with others is taken for a new one",
         STORE,
-        "                self._keys[key] = None if row is None else row.id\n",
-        "                self._keys[key] = None\n",
+        "                self._slots[slot] = None if row is None else row.id\n",
+        "                self._slots[slot] = None\n",
         "ledger",
     ),
     (
         "a ticket that was looked up with others is another one's",
         STORE,
-        "self._tickets.update((name, there.get(name)) for name in part)",
-        "self._tickets.update((name, there.get(max(there))) for name in part)",
+        "self._tickets.update((name, there.get(name)) for name in some)",
+        "self._tickets.update((name, there.get(max(there))) for name in some)",
         "ledger",
     ),
     (

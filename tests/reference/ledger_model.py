@@ -32,7 +32,7 @@ class Paid:
 @dataclass
 class LedgerModel:
     scopes: dict[str, Scope] = field(default_factory=dict)
-    keys: dict[str, Paid] = field(default_factory=dict)
+    keys: dict[tuple, Paid] = field(default_factory=dict)
     paid: list[Paid] = field(default_factory=list)
 
     def create(self, name, cap):
@@ -61,18 +61,19 @@ class LedgerModel:
 
     def reserve(self, names, cost, *, key=None, count=1, state="held", again_ok=False):
         what, charged = (tuple(sorted(set(names))), cost, count), self.around(names)
-        if key in self.keys:
-            if self.keys[key].what != what:
+        known = self.keys.get((what[0], key))  # a key is one of those for the same scopes
+        if known is not None:
+            if known.what != what:
                 raise Refused("ticket")
-            if self.keys[key].state != "held" and not again_ok:
+            if known.state != "held" and not again_ok:
                 raise Refused("key")
-            return self.keys[key]
+            return known
         if any(self.scopes[name].frozen for name in charged) or self.remaining(names, cost) < count:
             raise Refused("budget")
         paid = Paid(what, cost, charged, count, state, key)
         self.paid.append(paid)
         if key is not None:
-            self.keys[key] = paid
+            self.keys[what[0], key] = paid
         return paid
 
     def spend(self, names, cost, key, again_ok):
@@ -100,7 +101,7 @@ class LedgerModel:
             raise Refused("ticket")
         paid.count = 0
         paid.state = "cancelled"
-        self.keys.pop(paid.key, None)
+        self.keys.pop((paid.what[0], paid.key), None)
 
     def end_lease(self, paid, unused):
         paid.count -= unused

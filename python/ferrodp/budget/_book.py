@@ -17,7 +17,7 @@ from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, Pr
 from ferrodp.accounting.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _nesting, _records
 from ferrodp.budget._measures import Terms
-from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_text, charges_text, event_text, names_text
+from ferrodp.budget._rows import Charges, ScopeRow, TicketRow, amounts_text, charges_text, event_text, names_text, slot
 from ferrodp.budget._store import Transaction, ticket_name
 from ferrodp.errors import BudgetExceeded, InvalidParameter, KeyUsed, LedgerError, TicketError
 from ferrodp.tickets import TicketState
@@ -119,8 +119,9 @@ def reserve(
 ) -> tuple[TicketRow, bool]:
     """Charge `count` releases; return the ticket, or the one that this key got before, and whether it is new."""
     fingerprint = _fingerprint(names, event, count, plan_delta)
-    if key is not None:
-        known = transaction.ticket_of(key)
+    place = slot(names, key)
+    if place is not None:
+        known = transaction.ticket_of(place)
         if known is not None:
             if known.fingerprint != fingerprint or (lease and known.state is TicketState.HELD):
                 raise TicketError(f"key {key!r} was used for another reservation; give this one a key of its own")
@@ -164,6 +165,7 @@ def reserve(
         charges=charges,
         times=count,
         sequence=sequence,
+        scopes=names,
     )
     for row in changed:
         transaction.put_scope(row)
@@ -222,7 +224,7 @@ def cancel(transaction: Transaction, identity: str, reason: str | None = None) -
     transaction.record("cancel", ticket=identity, **({} if reason is None else {"reason": reason}))
     for scope in refunds:
         transaction.put_scope(scope)
-    transaction.put_ticket(row._replace(key=None, state=TicketState.CANCELLED), freed_key=row.key)
+    transaction.put_ticket(row._replace(key=None, state=TicketState.CANCELLED), freed=row.slot)
 
 
 def give_back(transaction: Transaction, identity: str, unused: int) -> None:
@@ -269,7 +271,8 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
         row = existing(transaction, name)
         spent = _measures.taken(row.spent, _measures.scaled(ticket.charges[name], count))
         rows.append(row._replace(spent=spent, version=row.version + 1))
-    for name in _nesting.later_around(ticket.charges, lambda outer: transaction.scope(outer) is not None):
+    around = _nesting.later_around(ticket.charges, lambda outer: transaction.scope(outer) is not None)
+    for name in around if count else ():
         row = existing(transaction, name)
         costs = _nesting.given_back(
             ticket.charges, name, lambda each: existing(transaction, each).terms, len(row.spent)

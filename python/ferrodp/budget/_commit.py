@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 from ferrodp.budget import _points
-from ferrodp.budget._store import Store, Transaction
+from ferrodp.budget._store import Slot, Store, Transaction
 from ferrodp.errors import FerroError, LedgerError
 
 _Result = TypeVar("_Result")
@@ -33,7 +33,7 @@ _UNKNOWN = "the ledger could not be written, or not for certain; what was asked 
 class _Request:
     __slots__ = ("done", "error", "following", "key", "result", "ticket", "woken", "work")
 
-    def __init__(self, work: Callable[[Transaction], Any], key: str | None, ticket: str | None) -> None:
+    def __init__(self, work: Callable[[Transaction], Any], key: Slot | None, ticket: str | None) -> None:
         self.work, self.key, self.ticket = work, key, ticket
         self.done = False
         self.result: Any = None
@@ -56,7 +56,7 @@ class GroupCommit:
         self._leader: dict[int, _Request] = {}
 
     def run(
-        self, work: Callable[[Transaction], _Result], *, key: str | None = None, ticket: str | None = None
+        self, work: Callable[[Transaction], _Result], *, key: Slot | None = None, ticket: str | None = None
     ) -> _Result:
         """Return what `work` returns, as soon as its changes are durable.
 

@@ -14,7 +14,7 @@ from ferrodp.accounting.events.base import check_event
 from ferrodp.budget import _book, _names
 from ferrodp.budget._commit import GroupCommit
 from ferrodp.budget._sight import Sight
-from ferrodp.budget._store import Store, Transaction
+from ferrodp.budget._store import Slot, Store, Transaction
 from ferrodp.errors import LedgerError
 from ferrodp.random import refuse_copy
 
@@ -56,7 +56,7 @@ class Handle:
         refuse_copy("an open ledger")
 
     def _run(
-        self, work: Callable[[Transaction], _Result], *, key: str | None = None, ticket: str | None = None
+        self, work: Callable[[Transaction], _Result], *, key: Slot | None = None, ticket: str | None = None
     ) -> _Result:
         self._check_process()
 

@@ -1,10 +1,17 @@
-"""Names of scopes, keys and reasons: checked once, normalised, bounded in length."""
+"""Names of scopes, keys and reasons: checked once, normalised, bounded in length.
+
+Two names that look the same should be the same, for a scope whose name only looks as if it lay in another is not
+charged to that one. So names are put into Unicode's normal form NFKC, in which wide, styled and joined letters are
+plain ones, and hold letters, marks upon letters, digits and some punctuation: nothing that leaves no ink, and nothing
+but the slash that looks like one. Letters of different scripts that look alike are different letters.
+"""
 
 from __future__ import annotations
 
 import functools
 import unicodedata
 from collections.abc import Sequence
+from typing import Literal
 
 from ferrodp import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
@@ -13,20 +20,44 @@ MAX_SCOPE = 200
 MAX_TEXT = 1000
 MAX_SCOPES = 100
 _SEPARATOR = "/"
-_BIDI_AND_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Categories of what cannot be seen, or is no character."""
+_LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo")
+_MARKS = ("Mn", "Mc")
+_SCOPE_PUNCTUATION = frozenset(" -_.,:;@+=#&'()[]!%~")
+_KEY_PUNCTUATION = frozenset(map(chr, range(0x20, 0x7F)))
+# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties, whatever category they are in, and what is blank.
+_NO_INK = frozenset(
+    code
+    for first, last in (
+        *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x1680, 0x1680), (0x17B4, 0x17B5)),
+        *((0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164)),
+        *((0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x13441, 0x13442)),
+        *((0x16FE4, 0x16FE4), (0x1BCA0, 0x1BCA3), (0x1D159, 0x1D159), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+    )
+    for code in range(first, last + 1)
+)
+# Of what looks like a slash, by Unicode's confusables, only these are letters or marks; the rest is no letter anyway.
+_LIKE_A_SLASH = frozenset((0x337, 0x338, 0x20E5, 0x2CC6, 0x3033, 0x3035))
+_SLASH_IN_LATIN = frozenset((0x30CE, 0x4E3F))
+"""Katakana no and a stroke of Chinese characters: letters among their own, slashes among others."""
+_EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA")
 
 
 def scope(value: object, *, name: str = "scope") -> str:
-    """Return the name of a scope: parts joined by slashes, in Unicode's normal form NFC.
+    """Return the name of a scope: parts joined by slashes, in Unicode's normal form NFKC.
 
-    Refused are empty parts, "." and "..", spaces at an end of a part, and characters that cannot be seen.
+    Refused are empty parts, "." and "..", spaces at an end of a part, and what is no letter, mark upon a letter, digit,
+    or one of ``-_.,:;@+=#&'()[]!%~`` and the space.
     """
-    return _scope(name, value) if isinstance(value, str) else _text(name, value, MAX_SCOPE)
+    return _scope(name, value) if isinstance(value, str) else _text(name, value, MAX_SCOPE, "NFKC")
 
 
 @functools.lru_cache(maxsize=1024)
 def _scope(name: str, value: str) -> str:
-    text = _text(name, value, MAX_SCOPE)
+    text = _text(name, value, MAX_SCOPE, "NFKC")
+    for part in text.split(_SEPARATOR):
+        _refuse_lookalikes(name, value, part, _SCOPE_PUNCTUATION)
     if any(part != part.strip() or part in ("", ".", "..") for part in text.split(_SEPARATOR)):
         raise _validate.out_of_domain(name, 'a path like "hospital/images" without empty parts, "." or ".."', value)
     return text
@@ -51,28 +82,70 @@ def ancestors(name: str) -> list[str]:
 
 
 def key(value: object) -> str | None:
-    """Return a key under which something is reserved once, or None."""
-    return None if value is None else _text("key", value, MAX_TEXT)
+    """Return a key under which something is reserved once, or None: letters, digits, punctuation of ASCII, in NFKC."""
+    if value is None:
+        return None
+    text = _text("key", value, MAX_TEXT, "NFKC")
+    if not text.isascii():
+        _refuse_lookalikes("key", value, text, _KEY_PUNCTUATION)
+    return text
 
 
 def ticket(value: object) -> str:
     """Return the name of a ticket."""
-    return _text("ticket", value, MAX_TEXT)
+    return _text("ticket", value, MAX_TEXT, "NFC")
 
 
 def reason(value: object) -> str:
     """Return the reason that goes into the log with a change."""
-    return _text("reason", value, MAX_TEXT)
+    return _text("reason", value, MAX_TEXT, "NFC")
 
 
-def _text(name: str, value: object, longest: int) -> str:
+def _refuse_lookalikes(name: str, value: object, text: str, punctuation: frozenset[str]) -> None:
+    """Raise unless all characters are letters, marks upon letters, digits, or punctuation of the set."""
+    before = ""
+    for index, letter in enumerate(text):
+        category, code = unicodedata.category(letter), ord(letter)
+        is_mark = category in _MARKS
+        if letter not in punctuation and category != "Nd":
+            if code in _LIKE_A_SLASH or not (category in _LETTERS or (is_mark and before in (*_LETTERS, *_MARKS))):
+                raise InvalidParameter(
+                    f"{name} must have letters, digits and {_told(punctuation)} only, got U+{code:04X} in "
+                    f"{_validate.shown(value)}"
+                )
+            if code in _SLASH_IN_LATIN and not any(
+                map(_is_east_asian, (text[index - 1 : index], text[index + 1 :][:1]))
+            ):
+                raise InvalidParameter(
+                    f"{name} must have U+{code:04X}, which looks like a slash, only next to letters of its script, got "
+                    f"{_validate.shown(value)}"
+                )
+        before = category
+
+
+def _told(punctuation: frozenset[str]) -> str:
+    if punctuation is _KEY_PUNCTUATION:
+        return "punctuation of ASCII"
+    return "".join(sorted(punctuation - {" "})) + " or spaces"
+
+
+def _is_east_asian(letter: str) -> bool:
+    return bool(letter) and ord(letter) not in _SLASH_IN_LATIN and unicodedata.name(letter, "").startswith(_EAST_ASIAN)
+
+
+def _text(name: str, value: object, longest: int, form: Literal["NFC", "NFKC"]) -> str:
     if not isinstance(value, str):
         raise InvalidType(f"{name} must be a str, got {type(value).__name__}")
     if not 1 <= len(value) <= longest:
         raise InvalidParameter(f"{name} must have from 1 to {longest} characters, got {len(value)}")
-    if any(unicodedata.category(letter) in _BIDI_AND_INVISIBLE for letter in value):
-        raise InvalidParameter(f"{name} must have visible characters only, got {_validate.shown(value)}")
-    text = unicodedata.normalize("NFC", value)
+    if value.isascii() and value.isprintable():
+        return value
+    text = unicodedata.normalize(form, value)
     if len(text) > longest:
-        raise InvalidParameter(f"{name} must have at most {longest} characters in normal form NFC, got {len(text)}")
+        raise InvalidParameter(f"{name} must have at most {longest} characters in normal form {form}, got {len(text)}")
+    for letter in text:
+        if unicodedata.category(letter) in _UNSEEN or ord(letter) in _NO_INK:
+            raise InvalidParameter(
+                f"{name} must have visible characters only, got U+{ord(letter):04X} in {_validate.shown(value)}"
+            )
     return text

@@ -20,6 +20,10 @@ FORMAT = 3
 """Of the ledger: files of another one are refused."""
 
 
+OLD_START = "0" * 64
+"""What stood before the first record in format 2."""
+
+
 class Head(NamedTuple):
     """How far a log goes: the number of its last record, and the hash that ties it to all before.
 

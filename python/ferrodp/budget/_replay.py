@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from ferrodp.budget import _measures, _names, _nesting, _records
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget._records import Head
-from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_text, event_from_plain
+from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_text, event_from_plain, names_text
 from ferrodp.budget._store import Store, Transaction, scope_row, scope_values
 from ferrodp.errors import LedgerError
 from ferrodp.tickets import TicketState
@@ -29,16 +29,17 @@ _RECORDS_AT_ONCE = 2000
 class _Ticket:
     """A ticket while its records are read."""
 
-    __slots__ = ("charges", "count", "event", "fingerprint", "id", "key", "sequence", "state")
+    __slots__ = ("charges", "count", "event", "fingerprint", "id", "key", "scopes", "sequence", "state")
 
     def __init__(self, values: Sequence[Any]) -> None:
-        self.id, self.key, self.fingerprint, self.state, self.event, self.charges, self.count, self.sequence = values
+        self.id, self.key, self.fingerprint, self.state, self.event, self.charges = values[:6]
+        self.count, self.scopes, self.sequence = values[6:]
 
     def values(self) -> tuple[Any, ...]:
         """Return the row of the table."""
         return (
             *(self.id, self.key, self.fingerprint, self.state),
-            *(self.event, self.charges, self.count, self.sequence),
+            *(self.event, self.charges, self.count, self.scopes, self.sequence),
         )
 
 
@@ -81,10 +82,15 @@ class Replay:
         """Those that are held or armed."""
         self._ended: list[_Ticket] = []
         self._is_moved = False
-        self._keys: set[str] = set()
+        self._is_old = head == Head(0, _records.OLD_START)
+        """Until the record that says it was imported, a log of 0.1.0: there a scope made around others began at
+        nothing, and nobody compared its sums with its caps. They are counted from here on, so it may be overspent."""
+        self._uncounted: set[str] = set()
+        self._keys: set[tuple[str, str]] = set()
         self._prices: dict[bytes, tuple[str, str, Charges]] = {}
         self._charges_of: dict[str, Charges] = {}
         self._around: dict[str, set[str]] = {}
+        self._names: dict[tuple[Any, ...], str] = {}
         self._inside: dict[str, list[str]] = {}
         self._states: dict[int, str] = {}
         if state is not None:
@@ -98,7 +104,7 @@ class Replay:
         tickets = []
         for ticket in self._tickets.values():
             values = list(ticket.values())
-            for field in (4, 5):
+            for field in (4, 5, 7):
                 values[field] = places.setdefault(values[field], len(places))
             tickets.append(values)
         rows = self.scope_rows()
@@ -116,10 +122,10 @@ class Replay:
             self._note(name)
         for values in plain["tickets"]:
             ticket = _Ticket(values)
-            ticket.event, ticket.charges = plain["texts"][values[4]], plain["texts"][values[5]]
+            ticket.event, ticket.charges, ticket.scopes = (plain["texts"][values[field]] for field in (4, 5, 7))
             self._tickets[ticket.id] = ticket
             if ticket.key is not None:
-                self._keys.add(ticket.key)
+                self._keys.add((ticket.scopes, ticket.key))
 
     # records
 
@@ -161,6 +167,9 @@ class Replay:
             self._changed(body["scope"]).frozen = kind == "freeze"
         elif kind in ("move", "import"):
             self._is_moved = kind == "move"
+            if kind == "import":
+                self._is_old = False
+                self._uncounted.clear()
         elif kind == "checkpoint":
             if _records.digest(self.state()) != body["state"]:
                 self._refuse("keeps a state that does not follow from the records before it")
@@ -175,10 +184,13 @@ class Replay:
         terms, caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
         scope = _Scope(terms, caps, self.head.sequence)
         inside = {each: self._existing(each) for each in self._inside.get(name, ())}
-        self._require(("carried" in body) == bool(inside), "creates a scope around others, and does not count them")
-        if inside:
-            sums = {each: (found.terms, found.spent) for each, found in inside.items()}
-            scope.spent = _nesting.carried(sums, scope.terms, len(scope.caps))
+        counts = self._is_old or ("carried" in body) == bool(inside)
+        self._require(counts, "creates a scope around others, and does not count them")
+        sums = {each: (found.terms, found.spent) for each, found in inside.items()}
+        scope.spent = _nesting.carried(sums, scope.terms, len(scope.caps))
+        if inside and self._is_old:
+            self._uncounted.add(name)
+        elif inside:
             self._require(amounts_from_plain(body["carried"]) == scope.spent, "takes over other sums than there are")
             fits = not any(scope.spent) or scope.terms.fits(scope.spent, scope.caps)
             self._require(fits, f"begins with overspent scope {name!r}")
@@ -202,19 +214,28 @@ class Replay:
             scope.counts[state] += count
             if len(costs) != len(scope.caps):
                 self._refuse("charges in another measure")
-            if scope.frozen or not scope.terms.fits(scope.spent, scope.caps):
+            if scope.frozen or not (scope.terms.fits(scope.spent, scope.caps) or name in self._uncounted):
                 self._refuse(f"overspends scope {name!r}")
-        if identity in self._tickets or key in self._keys:
+        names = self._named(body["scopes"])
+        if identity in self._tickets or (names, key) in self._keys:
             self._refuse("reserves the same twice")
         ticket = _Ticket(
-            (identity, key, body["fingerprint"], state, event_text, charges_text, count, self.head.sequence)
+            (identity, key, body["fingerprint"], state, event_text, charges_text, count, names, self.head.sequence)
         )
         if state == _SPENT:
             self._ended.append(ticket)
         else:
             self._tickets[identity] = ticket
         if key is not None:
-            self._keys.add(key)
+            self._keys.add((names, key))
+
+    def _named(self, names: list[Any]) -> str:
+        mark = tuple(names)
+        text = self._names.get(mark)
+        if text is None:
+            self._require(type(names) is list and all(type(name) is str for name in names), "names no scopes")
+            text = self._names[mark] = str(names_text(mark))
+        return text
 
     def _live(self, body: dict[str, Any]) -> _Ticket:
         ticket = self._tickets.get(body["ticket"])
@@ -227,12 +248,12 @@ class Replay:
             self._end(ticket, _SPENT, left=ticket.count)
         elif kind == "cancel":
             if ticket.key is not None:
-                self._keys.remove(ticket.key)
+                self._keys.remove((ticket.scopes, ticket.key))
                 ticket.key = None
             self._end(ticket, _CANCELLED, left=ticket.count, refund=ticket.count)
         else:
             charges = self._costs(ticket.charges)
-            scopes = map(self._find, self._around[ticket.charges])
+            scopes = map(self._find, charges if self._is_old else self._around[ticket.charges])
             if any(scope is not None and scope.frozen for scope in scopes):
                 self._refuse("arms in a frozen scope")
             for name in charges:

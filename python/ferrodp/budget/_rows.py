@@ -46,6 +46,12 @@ class TicketRow(NamedTuple):
     charges: Charges
     times: int
     sequence: int
+    scopes: tuple[str, ...]
+
+    @property
+    def slot(self) -> tuple[str, str] | None:
+        """Where its key leads to it: the text of its scopes, and the key."""
+        return slot(self.scopes, self.key)
 
 
 def charges_to_plain(charges: Charges) -> dict[str, list[str]]:
@@ -96,6 +102,20 @@ def caps_text(caps: Amounts) -> Encoded:
 def names_text(names: tuple[str, ...]) -> Encoded:
     """Return the JSON text of names."""
     return plain(list(names))
+
+
+@functools.lru_cache(maxsize=1024)
+def names_from_text(text: object) -> tuple[str, ...]:
+    """Return the names of a JSON text."""
+    found = loaded(text)
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise LedgerError("the ledger holds names that no version of this program wrote")
+    return tuple(found)
+
+
+def slot(names: tuple[str, ...], key: str | None) -> tuple[str, str] | None:
+    """Return where a key is unique: among the reservations for the same scopes."""
+    return None if key is None else (str(names_text(names)), key)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ import functools
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ferrodp.budget import _points, _records
 from ferrodp.budget._measures import Terms
@@ -34,6 +34,8 @@ from ferrodp.budget._rows import (
     counts_text,
     event_from_text,
     event_text,
+    names_from_text,
+    names_text,
     state_of,
 )
 from ferrodp.errors import LedgerError
@@ -43,12 +45,12 @@ TABLES = (
     "CREATE TABLE scopes (name TEXT PRIMARY KEY, terms TEXT NOT NULL, caps TEXT NOT NULL, spent TEXT NOT NULL, "
     "frozen INTEGER NOT NULL, version BIGINT NOT NULL, counts TEXT NOT NULL)",
     "CREATE TABLE tickets (sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL, "
-    "state TEXT NOT NULL, event TEXT NOT NULL, charges TEXT NOT NULL, count BIGINT NOT NULL)",
+    "state TEXT NOT NULL, event TEXT NOT NULL, charges TEXT NOT NULL, count BIGINT NOT NULL, scopes TEXT NOT NULL)",
     "CREATE TABLE states (sequence INTEGER PRIMARY KEY, state TEXT NOT NULL)",
-    "CREATE UNIQUE INDEX tickets_by_key ON tickets (key) WHERE key IS NOT NULL",
+    "CREATE UNIQUE INDEX tickets_by_key ON tickets (key, scopes) WHERE key IS NOT NULL",
 )
 """Few and small, as each page that a commit touches is written: a ticket is found by the record that began it."""
-_TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, sequence"
+_TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, scopes, sequence"
 _THIS_TICKET = "sequence = ? AND id = ?"
 _SCOPE_FIELDS = "name, terms, caps, spent, frozen, version, counts"
 _SELECT_SCOPE = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name = ?"
@@ -61,14 +63,18 @@ _UPDATE_SCOPE = (
 )
 _CHARGE_SCOPE = "UPDATE scopes SET spent = ?, version = ?, counts = ? WHERE name = ? AND version = ?"
 """Names no other column: a role that may only spend has no right to write the others."""
-_INSERT_TICKET = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_TICKET = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE_TICKET = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
 _INSERT_RECORD = "INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)"
+_SELECT_SLOT = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE scopes = ? AND key = ?"
+_SELECT_SLOTS = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE key IS NOT NULL AND (scopes, key) IN (VALUES"
 _MAX_KNOWN = 256
 _MAX_QUESTION = 512
 _ROWS_AT_ONCE = 1000
 Rows = Iterable[Sequence[Any]]
 _Value = TypeVar("_Value")
+Slot: TypeAlias = tuple[str, str]
+"""Where a key is unique: the text of the scopes that were named with it, and the key."""
 
 
 class Store(abc.ABC):
@@ -137,7 +143,7 @@ class Transaction:
         self._store = store
         self._scopes: dict[str, ScopeRow | None] = {}
         self._tickets: dict[str, TicketRow | None] = {}
-        self._keys: dict[str, str | None] = {}
+        self._slots: dict[Slot, str | None] = {}
         self._old_scopes: dict[str, ScopeRow] = {}
         self._new_scopes: set[str] = set()
         self._old_tickets: dict[str, TicketRow] = {}
@@ -185,35 +191,36 @@ class Transaction:
             self._tickets[identity] = ticket_row(rows[0]) if rows else None
         return self._tickets[identity]
 
-    def ticket_of(self, key: str) -> TicketRow | None:
-        """Return the ticket reserved under a key, or None."""
-        if key not in self._keys:
-            rows = list(self._store.execute(f"SELECT {_TICKET_FIELDS} FROM tickets WHERE key = ?", (key,)))
+    def ticket_of(self, slot: Slot) -> TicketRow | None:
+        """Return the ticket reserved for some scopes under a key, or None."""
+        if slot not in self._slots:
+            rows = list(self._store.execute(_SELECT_SLOT, slot))
             found = ticket_row(rows[0]) if rows else None
             if found is not None:
                 self._tickets.setdefault(found.id, found)
-            self._keys[key] = None if found is None else found.id
-        identity = self._keys[key]
+            self._slots[slot] = None if found is None else found.id
+        identity = self._slots[slot]
         return None if identity is None else self.ticket(identity)
 
-    def look_up(self, keys: Iterable[str | None], tickets: Iterable[str | None]) -> None:
+    def look_up(self, slots: Iterable[Slot | None], tickets: Iterable[str | None]) -> None:
         """Read what is under some keys, and tickets of some names, in few questions: a server is far away."""
-        wanted = dict.fromkeys(key for key in keys if key is not None and key not in self._keys)
+        wanted = dict.fromkeys(slot for slot in slots if slot is not None and slot not in self._slots)
         for part in _parts(list(wanted)):
-            sql = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE key IN ({', '.join('?' * len(part))})"
-            found = {row.key: row for row in map(ticket_row, self._store.execute(sql, part))}
-            for key in part:
-                row = found.get(key)
-                self._keys[key] = None if row is None else row.id
+            sql = f"{_SELECT_SLOTS} {', '.join(['(?, ?)'] * len(part))})"
+            values = [text for slot in part for text in slot]
+            found = {row.slot: row for row in map(ticket_row, self._store.execute(sql, values))}
+            for slot in part:
+                row = found.get(slot)
+                self._slots[slot] = None if row is None else row.id
                 if row is not None:
                     self._tickets.setdefault(row.id, row)
         names = dict.fromkeys(name for name in tickets if name is not None and name not in self._tickets)
-        for part in _parts(list(names)):
-            sql = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE sequence IN ({', '.join('?' * len(part))})"
+        for some in _parts(list(names)):
+            sql = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE sequence IN ({', '.join('?' * len(some))})"
             there = {
-                row.id: row for row in map(ticket_row, self._store.execute(sql, [_place(name)[0] for name in part]))
+                row.id: row for row in map(ticket_row, self._store.execute(sql, [_place(name)[0] for name in some]))
             }
-            self._tickets.update((name, there.get(name)) for name in part)
+            self._tickets.update((name, there.get(name)) for name in some)
 
     def ticket_rows(self, after: int | None = None) -> Rows:
         """Go through all tickets as the table has them, or those that began after a record."""
@@ -297,8 +304,8 @@ class Transaction:
             self._old_scopes.setdefault(row.name, before)
         self._scopes[row.name] = row
 
-    def put_ticket(self, row: TicketRow, *, freed_key: str | None = None) -> None:
-        """Replace or add a ticket, and count it in its scopes; `freed_key` is a key that it had until now."""
+    def put_ticket(self, row: TicketRow, *, freed: Slot | None = None) -> None:
+        """Replace or add a ticket, and count it in its scopes; `freed` is where it was found by its key until now."""
         before = self._tickets.get(row.id)
         self._count(before, row)
         if before is None or row.id in self._new_tickets:
@@ -306,10 +313,10 @@ class Transaction:
         else:
             self._old_tickets[row.id] = row
         self._tickets[row.id] = row
-        if freed_key is not None:
-            self._keys[freed_key] = None
-        if row.key is not None:
-            self._keys[row.key] = row.id
+        if freed is not None:
+            self._slots[freed] = None
+        if row.slot is not None:
+            self._slots[row.slot] = row.id
 
     def _count(self, before: TicketRow | None, after: TicketRow) -> None:
         """Note in a ticket's scopes how many releases are in which state now, so that nobody has to count them."""
@@ -432,7 +439,7 @@ def _remember(values: tuple[Any, ...], row: ScopeRow) -> None:
 
 def ticket_row(row: Sequence[Any]) -> TicketRow:
     """Return a row of the table as what it means."""
-    identity, key, fingerprint, state, event, charges, count, sequence = row
+    identity, key, fingerprint, state, event, charges, count, scopes, sequence = row
     return TicketRow(
         id=identity,
         key=key,
@@ -442,6 +449,7 @@ def ticket_row(row: Sequence[Any]) -> TicketRow:
         charges=charges_from_text(charges),
         times=count,
         sequence=sequence,
+        scopes=names_from_text(scopes),
     )
 
 
@@ -453,7 +461,8 @@ def scope_values(row: ScopeRow) -> tuple[Any, ...]:
 
 def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
     texts = str(event_text(row.event)), str(charges_text(row.charges))
-    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.times, row.sequence)
+    names = str(names_text(row.scopes))
+    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.times, names, row.sequence)
 
 
 @functools.lru_cache(maxsize=8)

@@ -36,7 +36,7 @@ __all__ = ["import_ledger", "migrate_ledger"]
 _HEADER = "ferrodp_ledger"
 _OLDEST = 2
 """Format of the exports that have no header: their logs begin with zeros."""
-_ZEROS = "0" * 64
+_ZEROS = _records.OLD_START
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_LINE = 2**26
 Lines = Iterable[Sequence[Any]]

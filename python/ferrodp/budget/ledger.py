@@ -16,7 +16,7 @@ from ferrodp.budget import _book, _checkpoints, _measures, _names, _points, _sig
 from ferrodp.budget._places import opened_store
 from ferrodp.budget._questions import Questions
 from ferrodp.budget._records import Head
-from ferrodp.budget._rows import TicketRow
+from ferrodp.budget._rows import TicketRow, slot
 from ferrodp.budget._store import Transaction
 from ferrodp.budget.lease import Lease
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
@@ -163,7 +163,8 @@ class PrivacyLedger(Questions):
         Parameters
         ----------
         name : str
-            A path such as ``hospital/images``; at most 200 characters.
+            A path such as ``hospital/images``; at most 200 characters, in Unicode's normal form NFKC: letters, marks on
+            letters, digits, spaces and ``-_.,:;@+=#&'()[]!%~``.
         epsilon, delta : float
             The promise about everything that will be charged. δ is 0 or more for "pure", else in (0, 1). For "pure" a
             Decimal or Fraction is kept as it is: ``Decimal("0.3")`` has room for three times ``Decimal("0.1")``.
@@ -247,7 +248,7 @@ class PrivacyLedger(Questions):
             The same key gives the same ticket again while it is held (`Ticket.is_new` is False then): so a step that is
             repeated after a crash is charged once. Once the release began the key is used: a step that crashed after
             that may have been published, and to repeat it would release twice for one charge. A key whose ticket was
-            cancelled is free again.
+            cancelled is free again. The same key for other scopes is another key.
         plan_delta : float, optional
             The event is a whole plan, its parameters fixed now: charge it as one (ε, δ) with this δ and the ε that
             `PldAccountant` certifies. For scopes that take stated δ: measure "pure".
@@ -273,7 +274,7 @@ class PrivacyLedger(Questions):
             lambda transaction: _book.reserve(
                 transaction, names, event, key=key, plan_delta=planned, again_ok=again_ok
             ),
-            key=key,
+            key=slot(names, key),
         )
         return self._ticket(names, row, is_new=is_new)
 
@@ -306,7 +307,7 @@ class PrivacyLedger(Questions):
         names, _ = self._checked(scopes, event, None)
         key, again_ok = _names.key(key), _flag("again_ok", again_ok)
         return self._run(
-            lambda transaction: _book.spend(transaction, names, event, key=key, again_ok=again_ok), key=key
+            lambda transaction: _book.spend(transaction, names, event, key=key, again_ok=again_ok), key=slot(names, key)
         )
 
     def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int, key: str | None = None) -> Lease:
@@ -334,7 +335,7 @@ class PrivacyLedger(Questions):
             lambda transaction: _book.reserve(
                 transaction, names, event, key=key, count=count, state=TicketState.ARMED, lease=True
             ),
-            key=key,
+            key=slot(names, key),
         )
         return Lease(
             event,
