@@ -270,7 +270,7 @@ def pld_bounds(
     at: float,
     tolerance: float,
     step: float | None,
-    log2_max_nodes: int,
+    limits: tuple[int, float],
     /,
 ) -> tuple[float, float, int, float, int, float]: ...
 def pld_composed_laws(

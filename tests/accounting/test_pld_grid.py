@@ -14,10 +14,13 @@ from reference import gaussian_dp, hockey_stick
 from reference import pld_reference as reference
 
 TOLERANCE = 1e-4
+WORK = 2e6
 
 
 def grid(quantity, at, *directions, step=None, tolerance=TOLERANCE, log2_max_nodes=21):
-    return _native.pld_bounds([list(parts) for parts in directions], quantity, at, tolerance, step, log2_max_nodes)[:2]
+    return _native.pld_bounds(
+        [list(parts) for parts in directions], quantity, at, tolerance, step, log2_max_nodes, WORK
+    )[:2]
 
 
 def test_reference_sums_are_those_of_the_binomial_law():
@@ -161,7 +164,7 @@ def test_directions_are_both_composed():
     """For two Laplace steps sampled with probability ½, adding a record is worse for small ε (Lebeda et al. 2024)."""
     remove = ("poisson_sampled", 0.5, ("laplace", 1.0))
     lower, upper, index, *_ = _native.pld_bounds(
-        [[(remove, 2)], [(("reversed", remove), 2)]], "delta", 0.2, TOLERANCE, None, 21
+        [[(remove, 2)], [(("reversed", remove), 2)]], "delta", 0.2, TOLERANCE, None, (21, WORK)
     )
     assert index == 1
     assert lower > grid("delta", 0.2, [(remove, 2)])[1]

@@ -169,12 +169,13 @@ def test_any_count(count):
     assert composed((nested, count)).epsilon(1e-5) > 1e40
 
 
-def test_failures_of_stated_guarantees_are_added():
+def test_failures_of_stated_guarantees_are_composed():
+    """Three releases, each of which fails with probability 10⁻⁶: one of them does with 1 − (1 − 10⁻⁶)³."""
     accountant = composed((EpsilonDeltaEvent(epsilon=0.1, delta=1e-6), 3))
 
     assert accountant.epsilon(2.9e-6) == math.inf
     assert accountant.epsilon(1e-5) <= 0.3 + 1e-15
-    assert accountant.delta(0.31) == pytest.approx(3e-6, rel=1e-9)
+    assert accountant.delta(0.31) == pytest.approx(3e-6 - 3e-12 + 1e-18, rel=1e-12)
     assert accountant.log_delta(0.31) == pytest.approx(math.log(3e-6), rel=1e-9)
     sampled = PoissonSampledEvent(sampling_probability=0.5, event=EpsilonDeltaEvent(epsilon=0.1, delta=1e-6))
     assert composed((sampled, 2)).delta(1.0) == pytest.approx(1e-6, rel=1e-9)

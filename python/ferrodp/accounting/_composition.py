@@ -16,6 +16,7 @@ from ferrodp import _native, _validate
 from ferrodp.accounting import _contour
 from ferrodp.accounting import _gaussian_curve as curve
 from ferrodp.accounting._certified import Bounds, Interval, arithmetic, exact, point
+from ferrodp.accounting._other_bounds import upper_bounds
 from ferrodp.accounting._pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._roots import sqrt_down
 from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
@@ -29,12 +30,21 @@ TOLERANCE = 1e-4
 """Relative width that the grid is refined to, and above which the contour's answer is compared with the grid's."""
 LOG2_MAX_NODES = 21
 """Limit on the nodes of a grid, which keeps memory below 500 MB."""
+WORK = 2e6
+"""Limit on the work of one answer of the grid, in cells of 0.3 µs; one whose interval was given is not limited."""
 SMALLEST_DELTA = 1e-300
 """Below it the masses that δ is made of would no longer be normal numbers."""
+
+ANCHORS: dict[Quantity, tuple[float, ...]] = {"epsilon": (1.0 - 1e-6, 0.9999, 0.99, 0.5), "delta": (0.0,)}
+"""Where ε(δ), and δ(ε), are asked if the interval at a larger δ, or ε, is wide: in turn, until it is narrow."""
+
+MORE = (8, 64)
+"""How many times as many releases the contour is asked about where its interval is wide."""
 
 CLOSED_FORM = "closed form of the Gaussian curve (Balle, Wang 2018, Theorem 8) at the composition's μ² = Σ1/z²"
 CONTOUR = "contour integral of the privacy profile (after Alghamdi et al. 2023), with aliasing, truncation and rounding"
 GRID = "privacy loss distributions on a grid (connect the dots, Doroshenko et al. 2022), convolved with a tilt"
+SINGLE = "the curve of a single step, P[L > ε] − e^ε·Q[L > ε], from its masses"
 PURE = "the largest privacy loss there is"
 TOO_OFTEN = "no proof for more than 2^63 - 1 repetitions"
 
@@ -56,7 +66,12 @@ def unsupported(event: PrivacyEvent, relation: NeighboringRelation) -> str | Non
 
 
 def solve(
-    quantity: Quantity, at: float, events: Events, relation: NeighboringRelation, interval: float | None = None
+    quantity: Quantity,
+    at: float,
+    events: Events,
+    relation: NeighboringRelation,
+    interval: float | None = None,
+    work: float = WORK,
 ) -> Found:
     """Return bounds on ε at a δ in [0, 1), or on δ at an ε ≥ 0.
 
@@ -66,23 +81,79 @@ def solve(
         For a δ that is not 0 but below the smallest one for which masses are normal numbers.
     """
     if trivial := _trivial(quantity, at, events):
-        return trivial
+        return trivial if trivial.method != TOO_OFTEN else _least(quantity, at, events, relation, trivial)
     if all(isinstance(event, GaussianEvent) for event, _ in events):
         return _gaussians(quantity, at, events)
     is_pure = quantity == "epsilon" and at == 0.0
     releases = None if is_pure or interval is not None else _releases(events, relation)
-    contour = None if releases is None else _contoured(quantity, at, releases)
-    if contour is not None and _is_narrow(contour.bounds):
-        return contour
-    found = _solve(quantity, at, _paired(_merged(events), relation), interval)
-    return found if contour is None else _tighter(contour, found)
+    pairs = _paired(_merged(events), relation)
+
+    def certified(at: float) -> Found:
+        if interval is None and _is_one_step(pairs):
+            return _solve(quantity, at, pairs)
+        contour = None if releases is None else _contoured(quantity, at, releases)
+        if releases is not None and contour is not None and not _is_narrow(contour.bounds):
+            contour = _of_more(quantity, at, releases, contour)
+        if contour is not None and _is_narrow(contour.bounds):
+            return contour
+        found = _solve(quantity, at, pairs, interval, work)
+        return found if contour is None else _tighter(contour, found)
+
+    found = certified(at)
+    if is_pure or interval is not None or _is_narrow(found.bounds):
+        return found
+    found = _at_less(certified, quantity, at, found)
+    return _least(quantity, at, events, relation, found)
+
+
+def _of_more(quantity: Quantity, at: float, releases: list[_contour.Release], found: Found) -> Found:
+    """Return what was found, or the upper end for more releases: some of them are post-processing of all.
+
+    A contour integral needs some hundred releases where few of them take part in anything; the grid drowns in rounding.
+    """
+    for factor in MORE:
+        many = [replace(release, count=release.count * factor) for release in releases]
+        if any(release.count > _validate.MAX_COUNT for release in many):
+            break
+        again = _contoured(quantity, at, many)
+        if again.bounds.upper < found.bounds.upper:
+            upper = again.bounds.upper
+            found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
+    return found
+
+
+def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float, found: Found) -> Found:
+    """Return what was found, or the ε of a smaller δ, or the δ of a smaller ε: neither curve ever rises.
+
+    Next to 1 a δ is told from its neighbors by 1 − δ, which drowns in the errors of δ; some distance below it is not.
+    And at ε = 0, where δ is the total variation, an interval may be narrow where next to it none is.
+    """
+    for anchor in ANCHORS[quantity]:
+        if anchor < at:
+            again = certified(anchor)
+            if again.bounds.upper < found.bounds.upper:
+                upper = again.bounds.upper
+                found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
+            if _is_narrow(again.bounds):
+                break
+    return found
+
+
+def _least(quantity: Quantity, at: float, events: Events, relation: NeighboringRelation, found: Found) -> Found:
+    """Return what was found, or the least of the other upper bounds that there are."""
+    if quantity == "epsilon" and not at:
+        return found
+    for upper, method in upper_bounds(quantity, at, events, relation):
+        if upper < found.bounds.upper:
+            found = Found(Bounds(min(found.bounds.lower, upper), upper), method, "both")
+    return found
 
 
 def solve_pairs(quantity: Quantity, at: float, parts: Sequence[tuple[EventPairs, int]]) -> Found:
     """Return the same for pairs and counts."""
     if trivial := _trivial(quantity, at, parts):
         return trivial
-    return _solve(quantity, at, parts, None)
+    return _solve(quantity, at, parts)
 
 
 def _trivial(quantity: Quantity, at: float, parts: Sequence[tuple[object, int]]) -> Found | None:
@@ -97,14 +168,39 @@ def _trivial(quantity: Quantity, at: float, parts: Sequence[tuple[object, int]])
     return None
 
 
-def _solve(quantity: Quantity, at: float, parts: Sequence[tuple[EventPairs, int]], interval: float | None) -> Found:
+def _solve(
+    quantity: Quantity,
+    at: float,
+    parts: Sequence[tuple[EventPairs, int]],
+    interval: float | None = None,
+    work: float = WORK,
+) -> Found:
     remove = [(pairs.remove, count) for pairs, count in parts]
     add = [(pairs.add, count) for pairs, count in parts]
     directions = [remove] if remove == add else [remove, add]
     is_pure = quantity == "epsilon" and at == 0.0
-    found = _pure(directions) if is_pure else grid(quantity, at, directions, interval)
+    if is_pure:
+        found = _pure(directions)
+    elif interval is None and _is_one_step(parts):
+        found = _one_step(quantity, at, directions)
+    else:
+        found = grid(quantity, at, directions, interval, work)
     is_exact = all(pairs.is_exact for pairs, _ in parts)
     return found if is_exact else replace(found, bounds=Bounds(0.0, found.bounds.upper))
+
+
+def _is_one_step(parts: Sequence[tuple[object, int]]) -> bool:
+    return sum(count for _, count in parts) == 1
+
+
+def _one_step(quantity: Quantity, at: float, directions: Directions) -> Found:
+    """Return the answer of the curve of a single step."""
+    specs = [spec for direction in directions for spec, count in direction if count]
+    ask = _native.pair_epsilon if quantity == "epsilon" else _native.pair_delta
+    each = [ask([spec], at) for spec in specs]
+    worse = max(range(len(each)), key=lambda index: each[index][1])
+    bounds = Bounds(max(lower for lower, _ in each), each[worse][1])
+    return Found(bounds, SINGLE, direction_name(directions, worse))
 
 
 def _gaussians(quantity: Quantity, at: float, events: Events) -> Found:
@@ -159,10 +255,12 @@ def _pure(directions: Directions) -> Found:
     return Found(Bounds(lower, upper), PURE, "symmetric" if len(directions) == 1 else "both")
 
 
-def grid(quantity: Quantity, at: float, directions: Directions, interval: float | None = None) -> Found:
+def grid(
+    quantity: Quantity, at: float, directions: Directions, interval: float | None = None, work: float = WORK
+) -> Found:
     """Return the answer of the grid method."""
     lower, upper, index, step, nodes, tilt = _native.pld_bounds(
-        directions, quantity, at, TOLERANCE, interval, LOG2_MAX_NODES
+        directions, quantity, at, TOLERANCE, interval, (LOG2_MAX_NODES, work)
     )
     parameters = {"value_discretization_interval": step, "num_nodes": nodes, "tilt": tilt}
     return Found(Bounds(lower, upper), GRID, direction_name(directions, index), parameters)
@@ -198,7 +296,9 @@ def _contoured(quantity: Quantity, at: float, releases: list[_contour.Release]) 
 
 
 def _is_narrow(bounds: Bounds) -> bool:
-    return bounds.upper - bounds.lower <= TOLERANCE * bounds.upper
+    """Whether no other method can say much more: infinity is narrow only where it is proven."""
+    lower, upper = bounds
+    return lower == upper or (upper < math.inf and upper - lower <= TOLERANCE * upper)
 
 
 def _tighter(one: Found, other: Found) -> Found:

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from ferrodp.accounting._certified import arithmetic
+from ferrodp import _validate
+from ferrodp.accounting._certified import arithmetic, point
 from ferrodp.accounting.amplification import amplified, fraction_up
 from ferrodp.accounting.events import (
     DiscreteGaussianEvent,
@@ -174,6 +175,36 @@ def total(costs: Iterable[tuple[Cost, int]]) -> Cost:
         listed = [(Cost(_rounded_up(cost.amount), cost.delta), times) for cost, times in listed]
     amount = sum((cost.amount * times for cost, times in listed), Fraction(0))
     return Cost(amount, sum((cost.delta * times for cost, times in listed if cost.delta), Fraction(0)))
+
+
+def failure(deltas: Iterable[tuple[Fraction, int]]) -> Fraction:
+    """Return an upper bound on 1 − ∏(1 − δᵢ)^Tᵢ: the probability that any of the releases breaks its bound.
+
+    Each (ε, δ)-private pair of laws is dominated by one that fails, on either side, with probability δ and is
+    (ε, 0)-private otherwise, whatever was released before; and the composition of such pairs fails if one of them does.
+    ΣTᵢδᵢ is never less; it is the result where it is the same up to rounding, as for a single δ.
+    """
+    r, log_kept, total, releases = arithmetic(_DIGITS), point(0), Fraction(0), 0
+    for delta, count in deltas:
+        if delta and count:
+            if delta >= 1:
+                return Fraction(1)
+            total, releases = total + delta * count, releases + count
+            log_kept = r.add(log_kept, r.mul(point(count), r.minus_log_one_minus(r.ratio(delta))))
+    if releases <= 1:
+        return total
+    return min(total, Fraction(r.one_minus_exp(log_kept.negated()).upper))
+
+
+def without_failure(delta: Fraction, failed: Fraction) -> float:
+    """Return δ′ with failed + (1 − failed)·δ′ ≤ δ, rounded down: what is left for the rest. 0 if there is nothing."""
+    left = (delta - failed) / (1 - failed) if failed < delta else Fraction(0)
+    return _validate.rounded(left, "down")
+
+
+def with_failure(delta: Fraction, failed: Fraction) -> float:
+    """Return failed + (1 − failed)·δ, rounded up."""
+    return min(_validate.rounded(failed + (1 - failed) * delta, "up"), 1.0)
 
 
 def _rounded_up(value: Fraction) -> Fraction:

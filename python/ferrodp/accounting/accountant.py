@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from ferrodp import _validate
@@ -57,6 +57,14 @@ class PrivacyAccountant(abc.ABC):
         self._events: _Parts | None = ()
         self._seen: dict[int, tuple[PrivacyEvent, _Parts]] = {}  # by identity: a loop charges the same objects again
         self._lock = threading.Lock()
+
+    @classmethod
+    def of_events(cls, events: Iterable[tuple[PrivacyEvent, int]], neighboring_relation: NeighboringRelation) -> Self:
+        """Return an accountant that was told these simple events; their counts have no limit."""
+        accountant = cls(neighboring_relation=neighboring_relation)
+        for event, count in events:
+            accountant._add(accountant._parts(event), count)
+        return accountant
 
     # what a subclass says
 

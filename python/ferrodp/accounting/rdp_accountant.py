@@ -10,7 +10,7 @@ import numpy as np
 
 from ferrodp import _native, _validate
 from ferrodp._validate import Real
-from ferrodp.accounting import _arrays
+from ferrodp.accounting import _arrays, _costs
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting._certified import Bounds
 from ferrodp.accounting._rdp_curves import Curve, curve_of, failure_of
@@ -53,8 +53,8 @@ class RdpAccountant(PrivacyAccountant):
     ρ(α) adds up under adaptive composition (Mironov, "Rényi differential privacy", CSF 2017, Proposition 1), at every
     order, and any order may be used for the conversion; see `conversion`. The order is found by search and the bound
     holds at whatever is found, so that no grid limits it: a Gaussian with noise multiplier 10⁴ is converted at an order
-    in the ten thousands. Curves: `rdp`. Stated (ε, δ) with δ > 0 are taken as ε-private but for failures, whose
-    probabilities are added.
+    in the ten thousands. Curves: `rdp`. Stated (ε, δ) with δ > 0 are taken as ε-private but for failures, one of
+    which happens with probability 1 − ∏(1 − δᵢ).
 
     The answers are upper bounds, rounding included, and typically some per cent above the exact ε: the conversion gives
     something away. `PldAccountant` does not. An answer costs some 30 µs for one kind of event.
@@ -141,7 +141,7 @@ class RdpAccountant(PrivacyAccountant):
             relation = self._neighboring_relation
             known = [(event, times) for event, times in events if event.kind != "non_private"]
             parts = [(curve_of(event, relation), _validate.rounded(times, "up")) for event, times in known]
-            failure = sum((times * failure_of(event) for event, times in known), Fraction(0))
+            failure = _costs.failure((failure_of(event), times) for event, times in known)
             moment = self._moment = _Moment(events, parts, failure)
         return moment
 
@@ -151,8 +151,7 @@ class RdpAccountant(PrivacyAccountant):
     def _epsilon(self, delta: float) -> Converted:
         now = self._now()
         if now.failure:
-            left = (Fraction(delta) - now.failure) / (1 - now.failure) if now.failure < 1 else Fraction(0)
-            delta = _validate.rounded(left, "down") if left > 0 else 0.0
+            delta = _costs.without_failure(Fraction(delta), now.failure)
             if delta <= 0.0:
                 return Converted(math.inf, math.inf, math.inf)
         return self._converted(now, delta, is_delta=False)
@@ -164,7 +163,7 @@ class RdpAccountant(PrivacyAccountant):
         now = self._now()
         delta = _native.rdp_exp_upper(self._converted(now, epsilon, is_delta=True).value)
         if now.failure:
-            delta = min(_validate.rounded(now.failure + Fraction(delta), "up"), 1.0)
+            delta = _costs.with_failure(Fraction(delta), now.failure)
         return Bounds(0.0, delta)
 
     def _explanation(self, delta: float) -> Explanation:
@@ -177,7 +176,7 @@ class RdpAccountant(PrivacyAccountant):
             )
         given: dict[str, Any] = {"delta": delta, "order": found.order, "Rényi divergence": found.rho}
         if self._now().failure:
-            given["sum of all stated δ"] = float(self._now().failure)
+            given["probability that a stated δ fails"] = float(self._now().failure)
         where = "among all orders" if self._orders is None else f"among the {self._orders.size} orders that were given"
         return Explanation(
             quantity="epsilon",

@@ -85,6 +85,11 @@ class RepeatAndSelectCurve:
     γ from the mean, η(1/γ − 1)/(1 − γ^η) = E[K]. The best α̂ does not depend on α; it is found by search, and any is
     valid.
 
+    Divergences never fall as the order rises (van Erven, Harremoës, "Rényi divergence and Kullback–Leibler divergence",
+    IEEE Transactions on Information Theory 2014, Theorem 3), so that ρ′ at any higher order is a bound, too: the curve
+    is the least of ρ′ from α on, at α itself and at some 460 orders above it, ∞ among them. Without that,
+    ln(E[K])/(α − 1) would let it rise without limit next to 1.
+
     Poisson, mean μ (Theorem 6, with the outcome of no run at all, which both neighbors have with probability e^{−μ}, as
     a term of its own):
 
@@ -105,8 +110,8 @@ class RepeatAndSelectCurve:
     Examples
     --------
     >>> best = RepeatAndSelectCurve(lambda orders: orders / 200, mean=10.0, shape=1.0)
-    >>> float(best(np.array([8.0]))[0].round(4))
-    0.7881
+    >>> [float(best(np.array([order]))[0].round(4)) for order in (8.0, 22.0)]
+    [0.6388, 0.6388]
     """
 
     def __init__(self, curve: Curve, *, mean: Real, shape: Real) -> None:
@@ -123,12 +128,28 @@ class RepeatAndSelectCurve:
             self._grid, self._on_grid = _GRID[:-1], self._base(_GRID[:-1])
         else:
             self._extra = self._best_extra(log_one_over_gamma(self._mean, self._shape))
+        self._higher, self._least = self._envelope()
 
     def __call__(self, orders: ArrayLike) -> Floats:
         """Return upper bounds on the Rényi divergences at these orders, α ≥ 1."""
         alpha = np.atleast_1d(np.asarray(orders, dtype=np.float64))
         if not (alpha >= 1.0).all():
             raise InvalidParameter("orders must be >= 1")
+        least: Floats = self._least[np.searchsorted(self._higher, alpha)]
+        return np.minimum(self._at(alpha), least)
+
+    def _envelope(self) -> tuple[Floats, Floats]:
+        """Return rising orders, the last one ∞, and the least of the theorem's bounds at each of them and beyond."""
+        values = self._at(_GRID)
+        best = int(np.argmin(values))
+        around = 1.0 + np.geomspace(_GRID[max(best - 1, 0)] - 1.0, _GRID[min(best + 1, _GRID.size - 2)] - 1.0, _REFINED)
+        orders = np.concatenate([_GRID, around])
+        values = np.concatenate([values, self._at(around)])
+        rising = np.argsort(orders, kind="stable")
+        return orders[rising], np.minimum.accumulate(values[rising][::-1])[::-1]
+
+    def _at(self, alpha: Floats) -> Floats:
+        """Return the theorem's bounds at these very orders."""
         base = self._base(alpha)
         if self._is_poisson:
             return self._poisson(alpha, base)

@@ -6,8 +6,9 @@
 //! road). The cost does not depend on T, the result is what Rényi divergences give: within about ln(1/δ)/t of ε.
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
-use crate::pld::grid::{Nodes, center};
+use crate::pld::grid::{MOST_ERROR, Nodes, center};
 use crate::pld::pair::LossPair;
+use crate::pld::query::infinite;
 
 /// Nodes per factor 2 of the distance from the center, and how many factors of 2.
 const PER_OCTAVE: i32 = 16;
@@ -21,7 +22,7 @@ struct UpperLaw {
     center: f64,
     infinity: f64,
     shift: f64,
-    times: f64,
+    count: u64,
 }
 
 impl UpperLaw {
@@ -40,6 +41,9 @@ impl UpperLaw {
         edges.dedup();
         let reach = bottom.abs().max(top.abs());
         let error = pair.relative_error() + (16.0 + 4.0 * reach) * UNIT;
+        if error > MOST_ERROR {
+            return Self { atoms: Vec::new(), center: middle, infinity: 1.0, shift: 0.0, count };
+        }
         let mut atoms: Vec<(f64, f64)> = edges.iter().map(|edge| (edge - middle, 0.0)).collect();
         let mut infinity = pair.infinite() * (1.0 + error);
         // below the center what is left out counts as loss 0 from it: no mass need be known there but what is above
@@ -47,8 +51,10 @@ impl UpperLaw {
             let cell = pair.cell(ends[0], ends[1]);
             let width = ends[1] - ends[0];
             if ends[0] >= middle {
-                let kept = cell.p * (1.0 + error);
-                let at_upper = (((cell.p - cell.q) + (cell.p + cell.q) * error) / -expm1(-width)).clamp(0.0, kept);
+                // masses that are no normal numbers have an absolute error instead of a relative one
+                let kept = cell.p * (1.0 + error) + f64::MIN_POSITIVE;
+                let doubt = (cell.p + cell.q) * error + 2.0 * f64::MIN_POSITIVE;
+                let at_upper = (((cell.p - cell.q) + doubt) / -expm1(-width)).clamp(0.0, kept);
                 atoms[i].1 += kept - at_upper;
                 atoms[i + 1].1 += at_upper;
             } else {
@@ -58,8 +64,8 @@ impl UpperLaw {
                 atoms[i + 1].1 += kept - at_lower;
             }
         }
-        infinity += pair.mass(top, f64::INFINITY).p * (1.0 + error);
-        Self { atoms, center: middle, infinity, shift: 2.0 * Nodes::slack(pair, reach), times: count as f64 }
+        infinity += pair.mass(top, f64::INFINITY).p * (1.0 + error) + f64::MIN_POSITIVE;
+        Self { atoms, center: middle, infinity, shift: 2.0 * Nodes::slack(pair, reach), count }
     }
 
     /// Returns an upper bound on T·ln E e^(tL̂) over finite losses.
@@ -75,7 +81,7 @@ impl UpperLaw {
         let excess = above * (1.0 + doubt) + below * (1.0 - doubt);
         let moment = ln_1p(excess);
         let value = moment + moment.abs() * 32.0 * UNIT + t * self.center;
-        self.times * (value + 16.0 * UNIT * (t * self.center).abs())
+        self.count as f64 * (value + 16.0 * UNIT * (t * self.center).abs())
     }
 }
 
@@ -91,8 +97,8 @@ impl Moments {
     /// Prepares pairs and counts; of each, at most `low` of P is moved up from the lower tail and `high` to +∞ from the upper.
     pub(super) fn new<'a>(steps: impl Iterator<Item = (&'a dyn LossPair, u64)>, low: f64, high: f64) -> Self {
         let laws: Vec<UpperLaw> = steps.map(|(pair, count)| UpperLaw::new(pair, count, low, high)).collect();
-        let infinity = laws.iter().map(|law| law.times * law.infinity).sum::<f64>() * (1.0 + 1e-9);
-        let shift = laws.iter().map(|law| law.times * law.shift).sum::<f64>() * (1.0 + 1e-9);
+        let infinity = infinite(laws.iter().map(|law| (law.infinity, 0.0, law.count)));
+        let shift = laws.iter().map(|law| law.count as f64 * law.shift).sum::<f64>() * (1.0 + 1e-9);
         let reach = laws.iter().flat_map(|law| law.atoms.last()).map(|atom| atom.0).fold(1e-12, f64::max);
         Self { laws, infinity, shift, reach }
     }

@@ -81,8 +81,12 @@ impl Cells {
         let (lowest, highest) = pair.support();
         let count = (nodes.last - nodes.first) as usize;
         let (first, last) = (nodes.loss(nodes.first), nodes.loss(nodes.last));
-        let is_bounded_below = (lowest - first).abs() <= Nodes::slack(pair, first);
-        let is_bounded_above = (highest - last).abs() <= Nodes::slack(pair, last);
+        // edges are moved by the slack below, which must not bring them past the next one: masses would be counted twice
+        let is_end = |end: f64, node: f64| {
+            let slack = Nodes::slack(pair, node);
+            (end - node).abs() <= slack && (count == 0 || 4.0 * slack < nodes.step)
+        };
+        let (is_bounded_below, is_bounded_above) = (is_end(lowest, first), is_end(highest, last));
         let mut edges: Vec<f64> = (0..=2 * count)
             .map(|i| nodes.loss(nodes.first + (i / 2) as i64) + if i % 2 == 1 { 0.5 * nodes.step } else { 0.0 })
             .collect();
@@ -99,7 +103,7 @@ impl Cells {
             is_bounded_below,
             top: pair.cell(edges[2 * count], f64::INFINITY),
             is_bounded_above,
-            error: pair.relative_error() + (24.0 + 4.0 * first.abs().max(last.abs())) * UNIT,
+            error: nodes.error(pair),
         }
     }
 }

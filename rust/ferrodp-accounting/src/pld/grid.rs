@@ -44,6 +44,9 @@ pub struct Nodes {
     pub atoms: Option<(i64, i64)>,
 }
 
+/// Of losses so large that masses are not known this well nothing is said.
+pub(super) const MOST_ERROR: f64 = 0.01;
+
 /// If losses near 0 are rarer than this, node 0 lies elsewhere: it takes what rounding errors leave of the mass.
 const UNLIKELY: f64 = 1e-3;
 
@@ -106,6 +109,15 @@ impl Nodes {
     #[must_use]
     pub fn slack(pair: &dyn LossPair, loss: f64) -> f64 {
         8.0 * (pair.loss_error() * loss.abs().max(1.0) + UNIT * loss.abs())
+    }
+
+    /// Returns a bound on the relative error of the masses of this grid's cells, once two have been added.
+    ///
+    /// That of the pair, and of the factor e^loss between P and Q. Bounds are derived for errors below [`MOST_ERROR`].
+    #[must_use]
+    pub fn error(&self, pair: &dyn LossPair) -> f64 {
+        let reach = self.loss(self.first).abs().max(self.loss(self.last).abs());
+        pair.relative_error() + (24.0 + 4.0 * reach) * UNIT
     }
 
     /// Returns a bound on how far the losses that the pair is asked about lie from those that the nodes stand for.

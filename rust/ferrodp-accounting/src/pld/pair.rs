@@ -77,4 +77,10 @@ pub trait LossPair: Send + Sync {
 
     /// Returns (offset, spacing) if every finite loss is offset + k·spacing for an integer k.
     fn lattice(&self) -> Option<(f64, f64)>;
+
+    /// Returns about how long it takes to find the masses of a cell, that of Gaussian noise being 1. Measured, and no bound:
+    /// it decides how fine a grid may be, so that a question ends in time.
+    fn effort(&self) -> f64 {
+        1.0
+    }
 }

@@ -1,6 +1,6 @@
 //! Questions about compositions: plan, discretize, compose, read off; finer until it is good enough.
 
-use crate::functions::UNIT;
+use crate::functions::{UNIT, expm1, ln_1p};
 use crate::pld::pair::LossPair;
 use crate::pld::task::Task;
 
@@ -21,11 +21,20 @@ pub struct Settings {
     pub step: Option<f64>,
     /// Limit on the number of nodes, and on those of a single step: 2^this. Memory is 200 bytes a node.
     pub log2_max_nodes: u32,
+    /// How much work a question may cost where the step is chosen: cells of Gaussian noise, see [`LossPair::effort`], some
+    /// 0.3 µs each. Beyond [`MANY`] different steps each may cost as much as one of these.
+    ///
+    /// A limit on work, unlike one on time, gives the same answer everywhere. When it is reached, the bounds are as wide as
+    /// they are.
+    pub work: f64,
 }
+
+/// So many different steps share the work of a question.
+const MANY: usize = 32;
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { tolerance: 1e-4, step: None, log2_max_nodes: 21 }
+        Self { tolerance: 1e-4, step: None, log2_max_nodes: 21, work: 2e6 }
     }
 }
 
@@ -69,6 +78,7 @@ const LOOSE: f64 = 0.2;
 #[must_use]
 pub fn worst(directions: &[Vec<Step<'_>>], question: Question, settings: Settings) -> (Answer, usize) {
     let mut worst = (NOTHING, 0);
+    let settings = Settings { work: settings.work / directions.len().max(1) as f64, ..settings };
     for (i, steps) in directions.iter().enumerate() {
         let answer = bounds(steps, question, settings, worst.0.lower);
         let lower = worst.0.lower.max(answer.lower);
@@ -89,6 +99,7 @@ pub fn bounds(steps: &[Step<'_>], question: Question, settings: Settings, enough
     if steps.is_empty() {
         return NOTHING;
     }
+    let settings = Settings { work: settings.work * (steps.len() as f64 / MANY as f64).max(1.0), ..settings };
     let mut task = Task::new(&steps, question, settings);
     if enough > 0.0 {
         task.coarsen();
@@ -114,13 +125,29 @@ const NOTHING: Answer = Answer { lower: 0.0, upper: 0.0, step: 0.0, nodes: 0, ti
 fn trivial(steps: &[&Step<'_>], question: Question) -> f64 {
     let largest: f64 =
         steps.iter().map(|step| largest_loss(step)).sum::<f64>() * (1.0 + steps.len() as f64 * 2.0 * UNIT);
-    let infinite = steps.iter().map(|step| step.count as f64 * step.pair.infinite()).sum::<f64>() * (1.0 + 1e-9);
+    let infinite = infinite(steps.iter().map(|step| (step.pair.infinite(), step.pair.relative_error(), step.count)));
     match question {
         Question::Epsilon { delta } if infinite <= delta => largest.max(0.0),
         Question::Epsilon { .. } => f64::INFINITY,
         Question::Delta { epsilon } if epsilon >= largest => infinite.min(1.0),
         Question::Delta { .. } => 1.0,
     }
+}
+
+/// Returns an upper bound on the mass of +∞ of a composition, of masses with relative errors, and how often each happens.
+///
+/// A composition has a finite loss if all of its steps do: 1 − ∏(1 − δᵢ)^Tᵢ, never more than ΣTᵢδᵢ. Terms have one sign, so
+/// that errors of the sum are relative; 1 − e^−x magnifies none.
+pub(super) fn infinite(masses: impl Iterator<Item = (f64, f64, u64)>) -> f64 {
+    let (mut log_finite, mut terms) = (0.0, 0.0);
+    for (mass, error, count) in masses {
+        let mass = (mass * (1.0 + error + 2.0 * UNIT)).min(1.0);
+        if mass > 0.0 {
+            log_finite += count as f64 * ln_1p(-mass);
+            terms += 1.0;
+        }
+    }
+    (-expm1(log_finite) * (1.0 + (terms + 32.0) * UNIT)).min(1.0)
 }
 
 /// Returns an upper bound on the finite losses of a step and its repetitions.

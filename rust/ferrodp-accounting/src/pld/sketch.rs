@@ -30,6 +30,7 @@ pub(super) struct Sketch {
     width: f64,
     support: (f64, f64),
     times: f64,
+    effort: f64,
 }
 
 /// Log-MGF of a composition, and its first two derivatives.
@@ -88,6 +89,7 @@ impl Sketch {
             width: top - bottom,
             support: pair.support(),
             times: count as f64,
+            effort: pair.effort(),
         }
     }
 
@@ -219,6 +221,11 @@ impl Plan {
     /// Returns the largest distance between losses of one step that matter.
     pub(super) fn widest(&self) -> f64 {
         self.sketches.iter().map(|sketch| sketch.width).fold(0.0, f64::max)
+    }
+
+    /// Returns the widths of the losses of all steps, each times the effort for a cell.
+    pub(super) fn effort(&self) -> f64 {
+        self.sketches.iter().map(|sketch| sketch.width * sketch.effort).sum()
     }
 
     /// Returns the largest loss of a step that matters.

@@ -5,7 +5,7 @@ use crate::pld::chernoff::Moments;
 use crate::pld::compose::{Composer, Window};
 use crate::pld::discretize::{Lower, bracket};
 use crate::pld::fft::Fft;
-use crate::pld::grid::Nodes;
+use crate::pld::grid::{MOST_ERROR, Nodes};
 use crate::pld::query::{Answer, Question, Settings, Step};
 use crate::pld::read::Curve;
 use crate::pld::sketch::Plan;
@@ -58,10 +58,27 @@ pub(super) struct Task<'a> {
     excess: f64,
     /// Which part of the lower bound was lost to wrap-around.
     wrapped: f64,
+    /// What is left of the work that the question may cost.
+    work: f64,
+    /// How wide the last window was.
+    wide: f64,
 }
+
+/// Work of a node of a transform, for each of the steps and for the inverse.
+const NODE: f64 = 0.5;
+
+/// The part of the work that one answer may cost: another one often follows. And the least part: where there is nothing left,
+/// a question ends, but an answer that was begun is given.
+const SHARE: (f64, f64) = (0.5, 0.05);
 
 /// What is lost in the tails of a step is this fraction of δ.
 const NEGLIGIBLE: f64 = 1e-9;
+
+/// The smallest tail that is cut where masses need no products: a normal number, even if divided by many steps.
+const SMALLEST_TAIL: f64 = 1e-303;
+
+/// Numbers of nodes beyond it are not used.
+const FARTHEST: f64 = (1_u64 << 50) as f64;
 
 /// ln of one over the tilted mass that lies outside of the window.
 const OUTSIDE: f64 = 36.0;
@@ -107,6 +124,8 @@ impl<'a> Task<'a> {
             log_delta,
             excess: f64::INFINITY,
             wrapped: 0.0,
+            work: settings.work,
+            wide: 0.0,
         };
         task.choose_step();
         task
@@ -182,7 +201,8 @@ impl<'a> Task<'a> {
             self.at_limit = true;
             return Answer { lower: 0.0, upper: f64::INFINITY, step: self.step, nodes: 0, tilt };
         }
-        let needed = (width / (most - 8.0)).max(self.plan.widest() / MOST_CELLS);
+        self.wide = width;
+        let needed = (width / (most - 8.0)).max(self.plan.widest() / MOST_CELLS).max(self.affordable());
         self.at_limit = self.step < needed;
         if self.at_limit {
             self.is_exact = false;
@@ -198,6 +218,13 @@ impl<'a> Task<'a> {
             shift += times * nodes.shift(each.pair);
         }
         let shift = shift * (1.0 + 1e-9) + UNIT * (4.0 + self.steps.len() as f64) * spread;
+        // numbers of nodes are exact as floats, and far from the ends of integers
+        let is_near = |loss: f64| ((loss - offset) / step).abs() < FARTHEST;
+        let is_unknown = |each: &&Step<'_>| laid(each).error(each.pair) > MOST_ERROR;
+        if ![below, above, self.near].into_iter().all(is_near) || self.steps.iter().any(is_unknown) {
+            self.at_limit = true;
+            return Answer { lower: 0.0, upper: f64::INFINITY, step, nodes: 0, tilt };
+        }
         let fft = Fft::new(log2_ceil(width / step + 8.0).clamp(2, self.settings.log2_max_nodes));
         let room = 0.5 * (fft.size() as f64 - width / step).max(0.0);
         let window = Window {
@@ -206,11 +233,13 @@ impl<'a> Task<'a> {
             above: short(s_above * step, 24),
             below: short(s_below * step, 24),
         };
+        self.work -= NODE * fft.size() as f64 * (self.steps.len() as f64 + 1.0);
         let mut composer = Composer::new(&fft, window, step);
         let mut rounded = 0.0;
         for each in self.steps {
             let nodes = laid(each);
             self.cells += (nodes.last - nodes.first) as f64;
+            self.work -= each.pair.effort() * (nodes.last - nodes.first) as f64;
             let both = bracket(each.pair, nodes, self.lower);
             rounded += each.count as f64 * both.rounded;
             composer.add(&both, each.count);
@@ -234,6 +263,19 @@ impl<'a> Task<'a> {
         };
         self.wrapped = curve.wrapped(asked);
         Answer { lower, upper, step, nodes: fft.size(), tilt: window.theta / step }
+    }
+
+    /// Returns the finest step on which an answer costs no more than it may; 0 where the step was given.
+    ///
+    /// Half of that goes to the cells of the steps, half to the nodes of transforms, whose number is a power of two.
+    fn affordable(&self) -> f64 {
+        if self.settings.step.is_some() {
+            return 0.0;
+        }
+        let half = 0.5 * (SHARE.0 * self.settings.work).min(self.work).max(SHARE.1 * self.settings.work);
+        let nodes = half / (NODE * (self.steps.len() as f64 + 1.0));
+        let nodes = libm::exp2(libm::floor(libm::log2(nodes.max(64.0))));
+        (self.wide / (nodes - 8.0)).max(self.plan.effort() / half)
     }
 
     /// Returns a tilt and the window for it: the tilt of the saddle point, or a smaller one where that saves nodes.
@@ -273,11 +315,15 @@ impl<'a> Task<'a> {
 
     /// Returns the upper bound by moments alone.
     pub(super) fn by_moments(&self) -> f64 {
-        let moments = Moments::new(self.steps.iter().map(|step| (step.pair, step.count)), self.low, self.high);
-        match self.question {
-            Question::Epsilon { delta } => moments.epsilon(delta),
-            Question::Delta { epsilon } => moments.delta(epsilon),
-        }
+        let by = |high: f64| {
+            let moments = Moments::new(self.steps.iter().map(|step| (step.pair, step.count)), self.low, high);
+            match self.question {
+                Question::Epsilon { delta } => moments.epsilon(delta),
+                Question::Delta { epsilon } => moments.delta(epsilon),
+            }
+        };
+        // where the plan took δ for larger than it is, tails were cut that are more than the rest
+        by(self.high).min(by(SMALLEST_TAIL / self.total))
     }
 
     /// Chooses a finer grid, if that can bring the bounds closer together and they are not close enough.
@@ -297,6 +343,9 @@ impl<'a> Task<'a> {
         if answer.upper == 0.0 {
             return false;
         }
+        if self.work < SHARE.1 * self.settings.work && self.settings.step.is_none() {
+            return false;
+        }
         let excess = width / self.goal();
         if excess > 1.0 && self.wrapped > 0.1 * self.goal().min(1.0) && !self.at_limit {
             self.margin *= 1.5;
@@ -313,12 +362,13 @@ impl<'a> Task<'a> {
         {
             return false;
         }
+        let before = self.step;
         let finer = (0.9 / sqrt(excess)).clamp(1.0 / 16.0, 0.8);
         if self.cells > MOST_CELLS * finer * self.steps.len() as f64 {
             return false;
         }
-        let wanted = self.step * finer;
-        self.set_step(wanted);
-        true
+        let (wanted, affordable) = (self.step * finer, 1.01 * self.affordable());
+        self.set_step(wanted.max(affordable));
+        self.step < 0.9 * before
     }
 }

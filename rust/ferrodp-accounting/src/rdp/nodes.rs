@@ -71,7 +71,7 @@ impl Default for Rule {
 }
 
 /// More nodes than this are not made: the caller has another bound.
-pub(super) const MOST: usize = 1 << 20;
+pub(super) const MOST: usize = 1 << 17;
 
 /// Nodes of one pair, from the left end to the farthest order asked so far.
 #[derive(Clone, Debug)]

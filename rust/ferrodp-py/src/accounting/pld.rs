@@ -31,7 +31,7 @@ fn steps(pairs: &Pairs) -> Vec<Step<'_>> {
 
 /// Returns bounds on ε for a δ, or on δ for an ε: lower, upper, which direction, grid step, number of nodes, tilt.
 #[pyfunction]
-#[pyo3(signature = (directions, quantity, at, tolerance, step, log2_max_nodes, /))]
+#[pyo3(signature = (directions, quantity, at, tolerance, step, limits, /))]
 fn pld_bounds(
     py: Python<'_>,
     directions: Vec<Vec<(Spec, u64)>>,
@@ -39,12 +39,13 @@ fn pld_bounds(
     at: f64,
     tolerance: f64,
     step: Option<f64>,
-    log2_max_nodes: u32,
+    limits: (u32, f64),
 ) -> Result<(f64, f64, usize, f64, usize, f64)> {
     let built = build(&directions)?;
     let question =
         if quantity == "epsilon" { Question::Epsilon { delta: at } } else { Question::Delta { epsilon: at } };
-    let settings = Settings { tolerance, step, log2_max_nodes };
+    let (log2_max_nodes, work) = limits;
+    let settings = Settings { tolerance, step, log2_max_nodes, work };
     let (answer, direction) = py.detach(|| {
         let all: Vec<Vec<Step<'_>>> = built.iter().map(steps).collect();
         worst(&all, question, settings)

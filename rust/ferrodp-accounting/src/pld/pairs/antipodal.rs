@@ -132,6 +132,10 @@ impl LossPair for AntipodalGaussian {
         (-high, -low)
     }
 
+    fn effort(&self) -> f64 {
+        2.5
+    }
+
     fn lattice(&self) -> Option<(f64, f64)> {
         None
     }

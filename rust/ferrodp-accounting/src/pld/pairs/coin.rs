@@ -22,6 +22,10 @@ impl<T: LossPair> PublicCoin<T> {
         self.parts.iter().map(|(weight, pair)| weight * of(pair)).sum()
     }
 
+    fn sum_of(&self, of: impl Fn(&T) -> f64) -> f64 {
+        self.parts.iter().map(|(_, pair)| of(pair)).sum()
+    }
+
     fn widest(&self, of: impl Fn(&T) -> (f64, f64)) -> (f64, f64) {
         let ends = self.parts.iter().map(|(_, pair)| of(pair));
         ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (l, h)| (low.min(l), high.max(h)))
@@ -73,6 +77,10 @@ impl<T: LossPair> LossPair for PublicCoin<T> {
 
     fn support(&self) -> (f64, f64) {
         self.widest(LossPair::support)
+    }
+
+    fn effort(&self) -> f64 {
+        self.sum_of(LossPair::effort)
     }
 
     fn lattice(&self) -> Option<(f64, f64)> {

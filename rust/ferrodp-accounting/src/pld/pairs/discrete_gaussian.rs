@@ -89,6 +89,10 @@ impl LossPair for DiscreteGaussian {
         (-high, -low)
     }
 
+    fn effort(&self) -> f64 {
+        0.3
+    }
+
     fn lattice(&self) -> Option<(f64, f64)> {
         Some((-self.center(), self.shift / self.scale / self.scale))
     }

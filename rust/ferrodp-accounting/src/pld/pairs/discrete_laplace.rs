@@ -91,6 +91,10 @@ impl LossPair for DiscreteLaplace {
         self.range(0.0)
     }
 
+    fn effort(&self) -> f64 {
+        0.2
+    }
+
     fn lattice(&self) -> Option<(f64, f64)> {
         Some((-self.end(), 2.0 / self.scale))
     }

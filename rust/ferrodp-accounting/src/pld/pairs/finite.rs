@@ -84,7 +84,7 @@ impl FiniteLosses {
         } else {
             vec![(0.0, Mass { p: kept, q: kept })]
         };
-        let lattice = if epsilon > 0.0 { Some((-epsilon, 2.0 * epsilon)) } else { None };
+        let lattice = if epsilon > 0.0 { Some((-epsilon, 2.0 * epsilon)) } else { Some((0.0, 1.0)) };
         Self { atoms, infinite: delta, negative_infinite: delta, lattice }
     }
 
@@ -168,6 +168,10 @@ impl LossPair for FiniteLosses {
 
     fn support(&self) -> (f64, f64) {
         self.ends()
+    }
+
+    fn effort(&self) -> f64 {
+        0.2
     }
 
     fn lattice(&self) -> Option<(f64, f64)> {

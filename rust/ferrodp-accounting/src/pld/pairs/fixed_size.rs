@@ -89,6 +89,10 @@ impl<T: LossPair> LossPair for FixedSize<T> {
         (-high, high)
     }
 
+    fn effort(&self) -> f64 {
+        self.sampled.effort()
+    }
+
     fn lattice(&self) -> Option<(f64, f64)> {
         None
     }

@@ -146,6 +146,11 @@ impl LossPair for MixtureOfGaussians {
         self.widened(self.loss(-reach(x)).0, self.loss(reach(x)).0)
     }
 
+    /// Newton's method, each of its steps over all parts.
+    fn effort(&self) -> f64 {
+        1.0 + 2.5 * self.parts.len() as f64
+    }
+
     fn lattice(&self) -> Option<(f64, f64)> {
         None
     }

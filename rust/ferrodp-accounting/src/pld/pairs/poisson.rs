@@ -138,6 +138,10 @@ impl<T: LossPair> LossPair for PoissonSampled<T> {
         (bottom, self.widened(0.0, top).1)
     }
 
+    fn effort(&self) -> f64 {
+        self.pair.effort() + 0.5
+    }
+
     fn lattice(&self) -> Option<(f64, f64)> {
         None
     }

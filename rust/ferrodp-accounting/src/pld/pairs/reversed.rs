@@ -57,6 +57,10 @@ impl<T: LossPair> LossPair for Reversed<T> {
     fn lattice(&self) -> Option<(f64, f64)> {
         self.0.lattice().map(|(offset, spacing)| (-offset, spacing))
     }
+
+    fn effort(&self) -> f64 {
+        self.0.effort()
+    }
 }
 
 impl<T: LossPair + ?Sized> LossPair for Box<T> {
@@ -98,5 +102,9 @@ impl<T: LossPair + ?Sized> LossPair for Box<T> {
 
     fn lattice(&self) -> Option<(f64, f64)> {
         (**self).lattice()
+    }
+
+    fn effort(&self) -> f64 {
+        (**self).effort()
     }
 }

@@ -1,0 +1,150 @@
+"""Compositions at the ends of what floats hold: answers are intervals, monotone, and no method beats the least."""
+
+import math
+import random
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import extreme_compositions
+import pytest
+
+from ferrodp.accounting import (
+    EpsilonDeltaEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    MixtureOfGaussiansEvent,
+    PldAccountant,
+    PoissonSampledEvent,
+    RdpAccountant,
+    _costs,
+    compose_optimal_bounds,
+    hockey_stick_epsilon,
+)
+from ferrodp.accounting import _contour as contour
+
+
+def composed(*parts, kind=PldAccountant):
+    accountant = kind()
+    for event, count in parts:
+        accountant.compose(event, count)
+    return accountant
+
+
+def stated(epsilon, delta):
+    return EpsilonDeltaEvent(epsilon=epsilon, delta=delta)
+
+
+def sampled(probability, event):
+    return PoissonSampledEvent(sampling_probability=probability, event=event)
+
+
+@pytest.mark.parametrize("setting", list(extreme_compositions.settings(3)))
+def test_answers_keep_the_rules(setting):
+    """Crossed, contradicting, rising or needlessly wide intervals; the time is left to the script."""
+    problems = [each for each in extreme_compositions.row(setting).problems if "seconds" not in each]
+    assert problems == []
+
+
+def test_stated_deltas_are_composed_and_not_added():
+    """A million mechanisms that fail with probability 10⁻⁶: one of them does with 1 − (1 − 10⁻⁶)^(10⁶) = .632…"""
+    accountant = composed((stated(0.0, 1e-6), 10**6))
+    with localcontext() as context:
+        context.prec = 60
+        exact = 1 - (1 - Decimal.from_float(1e-6)) ** 10**6
+
+    lower, upper = accountant.delta_bounds(0.0)
+    assert Decimal(lower) <= exact <= Decimal(upper)
+    assert upper - lower < 1e-6
+    assert accountant.epsilon_bounds(0.7) == (0.0, 0.0)
+    assert accountant.epsilon_bounds(0.63) == (math.inf, math.inf)
+
+
+def test_what_fails_exactly_as_often_as_allowed_is_bounded():
+    """1 − .9·.8 = .28, of the very floats a little less than the float: what is left is 3-private."""
+    lower, upper = composed((stated(1.0, 0.1), 1), (stated(2.0, 0.2), 1)).epsilon_bounds(0.28)
+    assert 2.999 < lower <= upper == 3.0
+    assert composed((stated(1.0, 0.1), 1), (stated(2.0, 0.2), 1)).epsilon(0.27) == math.inf
+
+
+def test_stated_guarantees_meet_the_optimal_composition():
+    """Against the exact sums of Kairouz, Oh, Viswanath and Murtagh, Vadhan: the intervals have to overlap."""
+    rng = random.Random(3)
+    for _ in range(12):
+        parts = [
+            (rng.choice((0.1, 0.25, 1.0)), 10 ** rng.uniform(-9, -1), rng.choice((1, 2, 7)))
+            for _ in range(rng.choice((1, 2)))
+        ]
+        one_by_one = [(epsilon, delta) for epsilon, delta, count in parts for _ in range(count)]
+        failed = 1.0 - math.prod((1.0 - delta) ** count for _, delta, count in parts)
+        accountant = composed(*((stated(epsilon, delta), count) for epsilon, delta, count in parts))
+        for share in (1e-6, 0.1, 0.6):
+            delta = failed + share * (1.0 - failed)
+            ours, theirs = accountant.epsilon_bounds(delta), compose_optimal_bounds(one_by_one, delta=delta)
+            assert ours.lower <= theirs.upper
+            assert theirs.lower <= ours.upper
+            assert ours.upper - ours.lower <= 1e-4 * ours.upper + 1e-12
+
+
+@pytest.mark.parametrize("counts", [(1,), (1, 1), (3, 40), (200, 1, 7)])
+def test_a_composed_failure_is_rounded_up(counts):
+    """Never below the exact 1 − ∏(1 − δᵢ)^Tᵢ, and above it by no more than 50 digits allow; a sum would be."""
+    deltas = [Fraction(1, 7), Fraction(1e-12), Fraction(3, 1000)][: len(counts)]
+    exact = 1 - math.prod((1 - delta) ** count for delta, count in zip(deltas, counts, strict=True))
+    found = _costs.failure(zip(deltas, counts, strict=True))
+
+    assert exact <= found <= exact * (1 + Fraction(1, 10**50))
+    assert sum(counts) == 1 or found < sum(delta * count for delta, count in zip(deltas, counts, strict=True))
+
+
+def test_what_is_left_of_delta_after_failures_is_rounded_down():
+    failed, delta = Fraction(1, 3), Fraction(1, 2)
+    assert 0 < failed + (1 - failed) * Fraction(_costs.without_failure(delta, failed)) <= delta
+    assert Fraction(_costs.with_failure(Fraction(1, 5), failed)) >= failed + (1 - failed) * Fraction(1, 5)
+    assert _costs.without_failure(failed, failed) == 0.0
+
+
+def test_nothing_beside_a_release_changes_it():
+    """An event without loss got two masses of 1 on a grid finer than its own error: a lower end above the truth."""
+    step = sampled(7.900276978691255e-10, GaussianEvent(noise_multiplier=78.08063361097578))
+    lower, upper = composed((step, 100), (stated(0.0, 0.0), 100)).delta_bounds(0.0)
+    exact = contour.delta_bounds([contour.Release(78.08063361097578, 7.900276978691255e-10, 100)], [0.0])[0]
+
+    assert lower <= exact.upper
+    assert exact.lower <= upper
+
+
+def test_a_single_step_has_the_bounds_of_its_curve():
+    mixture = MixtureOfGaussiansEvent(noise_multiplier=20.0, shifts=(0.0, 1.0, 2.0), probabilities=(0.5, 0.25, 0.25))
+    for event in (mixture, sampled(1e-6, GaussianEvent(noise_multiplier=1.35)), stated(1.0, 1e-310)):
+        assert composed((event, 1)).epsilon_bounds(1e-300) == hockey_stick_epsilon(event, 1e-300)
+
+
+@pytest.mark.parametrize(
+    ("parts", "delta", "most"),
+    [
+        ([(GaussianEvent(noise_multiplier=1.0), 1), (LaplaceEvent(noise_multiplier=1.0), 1)], 1e-300, 38.6),
+        ([(sampled(1e-12, LaplaceEvent(noise_multiplier=11.08)), 10**9)], 1e-9, 1.4e-8),
+    ],
+)
+def test_the_least_of_all_methods_answers(parts, delta, most):
+    accountant = composed(*parts)
+
+    assert accountant.epsilon(delta) <= composed(*parts, kind=RdpAccountant).epsilon(delta) < most
+    assert "Rényi" in accountant.explain(delta).method
+
+
+def test_deltas_next_to_one_need_no_more_epsilon_than_smaller_ones():
+    """1 − δ drowns in the errors of δ; ε(δ) of a smaller δ is a bound, too."""
+    accountant = composed((sampled(0.01, GaussianEvent(noise_multiplier=1.8)), 10**8))
+    answers = [accountant.epsilon(delta) for delta in (0.9, 0.999, 1.0 - 1e-5, 1.0 - 1e-9, 1.0 - 1e-12)]
+
+    assert answers == sorted(answers, reverse=True)
+    assert answers[-1] < 1600.0
+
+
+def test_losses_without_end_have_an_answer():
+    """Numbers of nodes beyond all integers: no panic, and a bound."""
+    accountant = composed((GaussianEvent(noise_multiplier=1e-9), 10**9), (LaplaceEvent(noise_multiplier=1e3), 1))
+    for delta in (1e-300, 1e-5, 0.999):
+        assert 0.0 <= accountant.epsilon_bounds(delta).lower <= accountant.epsilon_bounds(delta).upper < math.inf
+    assert accountant.delta(1e30) < 1e-9
