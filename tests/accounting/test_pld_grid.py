@@ -19,7 +19,7 @@ WORK = 2e6
 
 def grid(quantity, at, *directions, step=None, tolerance=TOLERANCE, log2_max_nodes=21):
     return _native.pld_bounds(
-        [list(parts) for parts in directions], quantity, at, tolerance, step, log2_max_nodes, WORK
+        [list(parts) for parts in directions], quantity, at, tolerance, step, (log2_max_nodes, WORK)
     )[:2]
 
 

@@ -176,7 +176,7 @@ def test_failures_of_stated_guarantees_are_composed():
     assert accountant.epsilon(2.9e-6) == math.inf
     assert accountant.epsilon(1e-5) <= 0.3 + 1e-15
     assert accountant.delta(0.31) == pytest.approx(3e-6 - 3e-12 + 1e-18, rel=1e-12)
-    assert accountant.log_delta(0.31) == pytest.approx(math.log(3e-6), rel=1e-9)
+    assert accountant.log_delta(0.31) == pytest.approx(math.log(3e-6 - 3e-12), rel=1e-9)
     sampled = PoissonSampledEvent(sampling_probability=0.5, event=EpsilonDeltaEvent(epsilon=0.1, delta=1e-6))
     assert composed((sampled, 2)).delta(1.0) == pytest.approx(1e-6, rel=1e-9)
 
