@@ -2,13 +2,17 @@
 
 import collections
 import contextlib
+import itertools
+import json
 import sqlite3
+import threading
 
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import Head, PrivacyLedger, _checkpoints, _measures, _records
+from ferrodp.budget import Head, PrivacyLedger, _checkpoints, _history, _measures, _records, _replay, _ticket_list
 from ferrodp.budget._checkpoints import verified, write
+from ferrodp.budget._store import Transaction
 from ferrodp.budget.sqlite import SqliteStore
 from ferrodp.errors import InvalidParameter, LedgerError
 
@@ -16,6 +20,14 @@ from ferrodp.errors import InvalidParameter, LedgerError
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "budget.db"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request, path):
+    """An empty ledger, in a file and on a server."""
+    where = path if request.param == "sqlite" else request.getfixturevalue("url")
+    with PrivacyLedger.open(where) as found:
+        yield found
 
 
 @pytest.mark.parametrize("measure", ["rdp", "gdp", "zcdp", "pure"])
@@ -222,6 +234,27 @@ def test_what_was_changed_is_refused_when_only_what_is_new_is_read(path, kept, s
             PrivacyLedger.open(path, create=False, **settings).close()
 
 
+@pytest.mark.parametrize("with_record", [False, True])
+def test_a_state_that_was_changed_together_with_the_tables_is_refused(path, kept, with_record):
+    """More is allowed in a scope, and the state says so, and its record: the hash of that record does not."""
+    connection = sqlite3.connect(path)
+    sequence, state = connection.execute("SELECT sequence, state FROM states ORDER BY sequence DESC").fetchone()
+    connection.close()
+    plain = json.loads(state)
+    row = next(row for row in plain["scopes"] if row[0] == "other")
+    row[2] = row[2].replace('"', '"9', 1)
+    text = str(_records.plain(plain))
+    change(path, "UPDATE states SET state = ? WHERE sequence = ?", text, sequence)
+    change(path, "UPDATE scopes SET caps = ? WHERE name = 'other'", row[2])
+    if with_record:
+        digests = _records.digest(state), _records.digest(text)
+        change(path, "UPDATE log SET body = replace(body, ?, ?) WHERE sequence = ?", *digests, sequence)
+
+    for settings in ({"verify": "new"}, {"witness": kept[1]}, {"witness": kept[0]}, {"verify": "all"}):
+        with pytest.raises(LedgerError):
+            PrivacyLedger.open(path, create=False, **settings).close()
+
+
 def test_a_state_that_does_not_follow_is_refused_by_those_who_read_what_is_before_it(path, kept):
     """Who may append to the log may lie in a checkpoint; whoever verifies all, or from an older witness, sees it."""
     with PrivacyLedger.open(path) as ledger:
@@ -265,3 +298,105 @@ def test_what_to_verify_is_a_choice(path, value):
     with pytest.raises(InvalidParameter, match="verify must be"):
         PrivacyLedger.open(path, verify=value)
     assert not path.exists()
+
+
+def in_another_thread(work):
+    """Run something in a thread, and fail if it has to wait for this one."""
+    done = []
+    thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert done, "it had to wait"
+
+
+@pytest.mark.parametrize("what", ["verify", "history", "export", "tickets"])
+def test_nobody_waits_while_a_ledger_is_read(ledger, monkeypatch, what):
+    """In the middle of each long reading, through the same handle, something is charged."""
+    ledger.create("all", epsilon=100.0, delta=0.0, measure="pure")
+    for _ in range(5):
+        ledger.spend("all", TENTH)
+    before, charged = ledger.head, []
+    names = {"verify": (_replay.Replay, "compare"), "tickets": (_ticket_list, "ticket_row")}
+    where, name = names.get(what, (_history, "ticket_record" if what == "history" else "_RECORDS_AT_ONCE"))
+
+    def charge():
+        if not charged:
+            charged.append(True)
+            in_another_thread(lambda: ledger.spend("all", TENTH) or True)
+
+    if what == "export":
+        monkeypatch.setattr(_history, "_RECORDS_AT_ONCE", 2)
+        lines = ledger.export()
+        found = [next(lines), next(lines)]
+        charge()
+        found += lines
+        assert len(found) == 1 + before.sequence  # what came later is not part of that moment
+    else:
+        original = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *args: charge() or original(*args))
+        found = {
+            "verify": ledger.verify,
+            "history": lambda: ledger.history("all"),
+            "tickets": lambda: ledger.tickets("all"),
+        }[what]()
+        assert found == before if what == "verify" else len(found) in (5, 6)
+    assert ledger.head.sequence == before.sequence + 1
+    assert ledger.verify() == ledger.head
+
+
+@pytest.mark.parametrize("scope", [None, "all", "all/some", "other"])
+def test_history_is_the_same_read_from_its_end(ledger, monkeypatch, scope):
+    """Pieces of any size, and only the last ones, against one loop over all records."""
+    for name in ("all", "all/some", "other"):
+        ledger.create(name, epsilon=100.0, delta=0.0, measure="pure")
+    fill(ledger, 2)
+    everything = [json.loads(json.loads(line)["record"]) for line in itertools.islice(ledger.export(), 1, None)]
+    first = {body["ticket"]: body for body in everything if "charges" in body}
+    expected = [
+        body
+        for body in everything
+        if scope in (None, body.get("scope")) or scope in first.get(body.get("ticket"), {}).get("charges", ())
+    ]
+    told = [body | ({"scopes": first[body["ticket"]]["scopes"]} if "ticket" in body else {}) for body in expected]
+    for at_once in (1, 3, 1000):
+        monkeypatch.setattr(_history, "_RECORDS_AT_ONCE", at_once)
+        assert ledger.history(scope) == expected
+        assert ledger.history(scope, with_scopes=True) == told
+        for limit in (1, 4, 1000):
+            assert ledger.history(scope, limit=limit) == expected[-limit:]
+
+
+def test_history_and_export_hold_a_part_in_memory(path, monkeypatch):
+    """How many records are in memory at once is what was asked for, however long the log is."""
+    monkeypatch.setattr(_history, "_RECORDS_AT_ONCE", 4)
+    held, at_once = [], []
+    records, records_before = Transaction.records, Transaction.records_before
+    for name, original in (("records", records), ("records_before", records_before)):
+        monkeypatch.setattr(Transaction, name, lambda *args, f=original: held.append(rows := f(*args)) or rows)
+    with begin(path) as ledger:
+        fill(ledger, 2)
+        held.clear()
+        assert ledger.history(limit=3)[-1]["sequence"] == ledger.head.sequence
+        assert [len(rows) for rows in held] == [4]
+        held.clear()
+        at_once.extend(len(held[-1]) if held else 0 for _ in ledger.export())
+        assert len(at_once) == 1 + ledger.head.sequence
+        assert max(at_once) == 4
+        assert len(held) >= ledger.head.sequence // 4
+
+
+def test_a_server_keeps_checkpoints_too(url, server):
+    with PrivacyLedger.open(url) as ledger:
+        for name in ("all", "all/some", "other"):
+            ledger.create(name, epsilon=100.0, delta=0.0, measure="pure")
+        fill(ledger)
+        keep_state(ledger)
+        witness = ledger.head
+        fill(ledger)
+    for settings in ({"verify": "new"}, {"witness": witness}, {"verify": "new", "read_only": True}):
+        with PrivacyLedger.open(url, **settings) as ledger:
+            assert ledger.verify() == ledger.head
+    server.sql("UPDATE ferrodp.scopes SET frozen = 1 WHERE name = 'other'")
+    for settings in ({"verify": "new"}, {"witness": witness}):
+        with pytest.raises(LedgerError, match="a scope is not what the log makes it"):
+            PrivacyLedger.open(url, **settings)

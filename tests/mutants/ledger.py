@@ -3,6 +3,7 @@
 BUDGET = "python/ferrodp/budget/"
 BOOK = BUDGET + "_book.py"
 COMMIT = BUDGET + "_commit.py"
+CHECKPOINTS = BUDGET + "_checkpoints.py"
 MEASURES = BUDGET + "_measures.py"
 RECORDS = BUDGET + "_records.py"
 REPLAY = BUDGET + "_replay.py"
@@ -11,6 +12,7 @@ LIBRARY = "rust/ferrodp-sqlite/src/"
 STORE = BUDGET + "_store.py"
 
 KILLERS = {
+    "ledger scale": "pytest tests/budget/test_ledger_scale.py",
     "nested scopes": "pytest tests/budget/test_nested_scopes.py",
     "names": "pytest tests/budget/test_scope_names.py",
     "freeze": "pytest tests/budget/test_freeze.py",
@@ -388,6 +390,55 @@ MUTANTS = [
         "            if ticket is None or ticket.values() != tuple(row):\n",
         "            if ticket is None:\n",
         "ledger tampering",
+    ),
+    (
+        "a state is believed whatever its record says",
+        CHECKPOINTS,
+        "        _records.digest(state),\n",
+        '        body.get("state"),\n',
+        "ledger scale",
+    ),
+    (
+        "checkpoints that a witness does not cover are believed",
+        CHECKPOINTS,
+        "transaction.read_head.sequence if witness is None else witness.sequence",
+        "transaction.read_head.sequence",
+        "ledger scale",
+    ),
+    (
+        "a record that keeps a state is not tied to the one before it",
+        CHECKPOINTS,
+        "    if before is None or number != sequence or _records.chained(before, text) != digest:\n",
+        "    if before is None or number != sequence:\n",
+        "ledger scale",
+    ),
+    (
+        "a state that does not follow passes",
+        REPLAY,
+        '            if _records.digest(self.state()) != body["state"]:\n',
+        '            if not body["state"]:\n',
+        "ledger scale",
+    ),
+    (
+        "tickets that were open at a checkpoint are not compared",
+        REPLAY,
+        "itertools.chain(transaction.tickets_begun(old), ",
+        "itertools.chain([tickets[sequence].values() for sequence in old], ",
+        "ledger scale",
+    ),
+    (
+        "what a ticket was before is counted on",
+        STORE,
+        "                counts = counted(counts, before.state, -before.times)\n",
+        "                counts = counted(counts, before.state, 0)\n",
+        "ledger scale",
+    ),
+    (
+        "a long reading keeps the handle",
+        BUDGET + "_handle.py",
+        "        try:\n            yield store\n",
+        "        try:\n            with self._commits.excluded():\n                yield store\n",
+        "ledger scale",
     ),
     (
         "texts of a record are not escaped",
