@@ -42,3 +42,15 @@ def test_rights_are_granted_from_the_shell(url: str, server: Any, capsys: pytest
         assert "a file has no roles" in capsys.readouterr().err
     finally:
         server.sql("DROP OWNED BY trainer; DROP ROLE trainer")
+
+
+def test_a_replica_answers_questions(url: str, server: Any, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    main(["ledger", "create", url, "--scope", "survey", "--epsilon", "1", "--delta", "0", "--measure", "pure"])
+    with server.replica() as replica:
+        there = replica.url()
+        capsys.readouterr()
+        assert main(["ledger", "status", there]) == 1
+        assert "is a replica" in capsys.readouterr().err
+        for action in ("status", "history", "verify", "export", "tickets"):
+            assert main(["ledger", action, there, "--read-only"]) == 0
+        assert main(["ledger", "backup", there, "--read-only", "-o", str(tmp_path / "copy.jsonl")]) == 0

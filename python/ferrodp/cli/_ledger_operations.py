@@ -35,7 +35,7 @@ def _add_backup(add: Callable[..., Any]) -> None:
 
 
 def _backup(args: argparse.Namespace, where: str) -> Report:
-    with _ledgers.opened(where, verify=False) as ledger:  # `backup` verifies
+    with _ledgers.opened(where, verify=False, read_only=args.read_only) as ledger:  # `backup` verifies
         head = ledger.backup(args.output, force=args.force)
     return {"output": args.output, "records": head.sequence, "head": str(head)}
 
@@ -94,6 +94,7 @@ ACTIONS = {
         _add_backup,
         _backup,
         _show_backup,
+        only_reads=True,
     ),
     "import": Action(
         "begin a ledger from a backup or an export",

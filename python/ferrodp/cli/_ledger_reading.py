@@ -30,7 +30,7 @@ def _add_status(add: Callable[..., Any]) -> None:
 
 def _status(args: argparse.Namespace, where: str) -> Report:
     event = _events.given(args) if _events.is_given(args) else None
-    with _ledgers.opened(where, verify=args.verify) as ledger:
+    with _ledgers.opened(where, verify=args.verify, read_only=args.read_only) as ledger:
         names = ledger.scopes if args.scope is None else (args.scope,)
         return {
             "event": None if event is None else event.to_dict(),
@@ -107,7 +107,7 @@ def _add_history(add: Callable[..., Any]) -> None:
 
 def _history(args: argparse.Namespace, where: str) -> Report:
     limit = _validate.count("--limit", args.limit)
-    with _ledgers.opened(where, verify=args.verify) as ledger:
+    with _ledgers.opened(where, verify=args.verify, read_only=args.read_only) as ledger:
         if args.scope is not None:
             ledger.report(args.scope)  # refuses a name that there is not
         records = ledger.history(args.scope, limit=limit, with_scopes=True)
@@ -150,7 +150,7 @@ def _add_verify(add: Callable[..., Any]) -> None:
 
 
 def _verify(args: argparse.Namespace, where: str) -> Report:
-    with _ledgers.opened(where, witness=args.witness, verify="all") as ledger:
+    with _ledgers.opened(where, witness=args.witness, verify="all", read_only=args.read_only) as ledger:
         head = ledger.head
     return {"records": head.sequence, "witness": args.witness, "head": str(head)}
 
@@ -195,7 +195,7 @@ def _export(args: argparse.Namespace, where: str) -> Report:
 
 def _exported(args: argparse.Namespace, where: str) -> Generator[str, None, None]:
     """Go through the lines of an export, of which memory holds a few."""
-    with _ledgers.opened(where, verify=args.verify) as ledger:
+    with _ledgers.opened(where, verify=args.verify, read_only=args.read_only) as ledger:
         yield from ledger.export()
 
 
@@ -218,6 +218,7 @@ ACTIONS = {
         _add_status,
         _status,
         _show_status,
+        only_reads=True,
     ),
     "history": Action(
         "show what happened, newest last",
@@ -226,6 +227,7 @@ ACTIONS = {
         _add_history,
         _history,
         _show_history,
+        only_reads=True,
     ),
     "verify": Action(
         "check the whole log and all tables",
@@ -234,6 +236,7 @@ ACTIONS = {
         _add_verify,
         _verify,
         _show_verify,
+        only_reads=True,
     ),
     "export": Action(
         "write the log as JSON lines",
@@ -242,5 +245,6 @@ ACTIONS = {
         _add_export,
         _export,
         _show_export,
+        only_reads=True,
     ),
 }

@@ -33,7 +33,7 @@ def _add_tickets(add: Callable[..., Any]) -> None:
 def _tickets(args: argparse.Namespace, where: str) -> Report:
     states = args.state or ["held", "armed"]
     limit = _validate.count("--limit", args.limit)
-    with _ledgers.opened(where, verify=args.verify) as ledger:
+    with _ledgers.opened(where, verify=args.verify, read_only=args.read_only) as ledger:
         found = ledger.tickets(args.scope, states=states, limit=limit)
     return {"scope": args.scope, "states": states, "limit": limit, "tickets": [_told(each) for each in found]}
 
@@ -122,6 +122,7 @@ ACTIONS = {
         _add_tickets,
         _tickets,
         _show_tickets,
+        only_reads=True,
     ),
     "cancel": Action(
         "give back held tickets that nobody will use",

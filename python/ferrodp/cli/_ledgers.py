@@ -29,6 +29,8 @@ class Action:
     add: Callable[[Callable[..., Any]], None]
     run: Callable[[argparse.Namespace, str], Report]
     show: Callable[[Report, Console], None]
+    only_reads: bool = False
+    """Whether it has the option `--read-only`."""
 
 
 def opened(where: str, *, create: bool = False, verify: Any = "new", **settings: Any) -> PrivacyLedger:

@@ -60,6 +60,10 @@ def register(commands: Any) -> argparse.ArgumentParser:
         )
         _ledgers.add_ledger(each.add_argument)
         action.add(each.add_argument)
+        if action.only_reads:
+            each.add_argument(
+                "--read-only", action="store_true", help="write nothing, no checkpoint either: also on a replica"
+            )
         each.add_argument(
             "--json",
             action="store_true",
