@@ -10,8 +10,9 @@ from pathlib import Path
 import forking
 import pytest
 
+from ferrodp import _native
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _filesystem
+from ferrodp.budget import PrivacyLedger
 from ferrodp.budget._file import APPLICATION
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
@@ -330,31 +331,33 @@ def test_a_file_that_cannot_be_read_is_refused(path):
     assert unprivileged(use) == 0
 
 
-def test_a_network_file_system_is_refused_unless_asked_for(path, tmp_path, monkeypatch):
-    device = os.stat(tmp_path).st_dev
-    for kind, refuse in [
-        *((kind, True) for kind in ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "fuse.sshfs", "glusterfs")),
-        *((kind, False) for kind in ("ext4", "xfs", "tmpfs", "overlay", "fuse.ext4", "nfsd")),
-    ]:
-        line = f"36 35 {os.major(device)}:{os.minor(device)} / /home rw,noatime master:1 - {kind} server:/home rw"
-        monkeypatch.setattr(
-            _filesystem, "_kinds", lambda _, line=line: real(f"1 0 0:1 / / rw - proc proc rw\n{line}\n")
-        )
-        if refuse:
-            refused(path, f"network file system \\({kind}\\)")
-            PrivacyLedger.open(path, allow_network_file_system=True).close()
-        else:
-            PrivacyLedger.open(path).close()
+@pytest.mark.parametrize(
+    ("magic", "named"),
+    [
+        *((0x6969, "NFS"), (0xFF534D42, "CIFS"), (0x01021997, "9P"), (0x65735546, "FUSE"), (0x794C7630, "an overlay")),
+        *((0x786F4256, "VirtualBox"), (0x12345678, "0x12345678"), (None, "of unknown kind")),
+    ],
+)
+def test_only_file_systems_of_this_machine_are_taken_unless_asked_for(path, monkeypatch, magic, named):
+    """By the file itself, not by its directory: one file can be mounted."""
+    asked = []
+    monkeypatch.setattr(_native, "file_system", lambda name: asked.append(name) or magic)
+
+    refused(path, named)
+    assert asked == [path]
+    PrivacyLedger.open(path, allow_unsafe_file_system=True).close()
 
 
-real = _filesystem._kinds
+@pytest.mark.parametrize("magic", [0xEF53, 0x58465342, 0x9123683E, 0x01021994])
+def test_local_file_systems_are_taken(path, monkeypatch, magic):
+    monkeypatch.setattr(_native, "file_system", lambda _: magic)
+
+    PrivacyLedger.open(path).close()
 
 
-def test_mounts_that_cannot_be_read_decide_nothing(tmp_path):
-    for text in (b"", b"\xff\xfe garbage - \n - \n36 35 x:y / / rw - nfs s rw\n", b"36 35 0:1 - "):
-        (tmp_path / "mountinfo").write_bytes(text)
-        _filesystem.refuse_network(tmp_path / "budget.db", tmp_path / "mountinfo")
-    _filesystem.refuse_network(tmp_path / "budget.db", tmp_path / "none")
+def test_the_kind_of_a_file_system_is_that_of_the_system():
+    assert _native.file_system("/proc") == 0x9FA0
+    assert _native.file_system("/nowhere") is None
 
 
 def crash_in_the_middle(path):

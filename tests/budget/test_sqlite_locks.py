@@ -103,7 +103,7 @@ def test_an_earlier_state_put_back_under_an_open_ledger_is_noticed(path):
             stream.write(data)
             stream.truncate()
 
-    with pytest.raises(LedgerError, match="earlier state"):
+    with pytest.raises(LedgerError, match="cut or overwritten"):
         ledger.spend("all", TENTH)
     ledger.close()
 

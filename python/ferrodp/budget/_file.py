@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
 import os
 import secrets
 from pathlib import Path
+from typing import NamedTuple
 
 from ferrodp import _native
 from ferrodp.budget import _records
@@ -21,33 +23,49 @@ ABOUT = (
     "CREATE TABLE about (single INTEGER PRIMARY KEY CHECK (single = 1), identity TEXT NOT NULL, start TEXT NOT NULL)"
 )
 """Which ledger this is: in pages of the file that no commit touches, so the log of another does not bring its own."""
+MARK = "CREATE TABLE mark (page BLOB NOT NULL)"
+"""Room for the number of the last acknowledged record: a page that SQLite never writes again, see `mark_page`."""
 APPEND_ONLY = (
     "CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
     "CREATE TRIGGER log_is_not_erased BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
 )
-SCHEMA = (ABOUT, *TABLES, *APPEND_ONLY)
+SCHEMA = (ABOUT, MARK, *TABLES, *APPEND_ONLY)
 MOVED = "the ledger was moved"
 CLOSED = f"CREATE TRIGGER log_is_closed BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, '{MOVED}'); END"
 """What a ledger that was moved elsewhere has besides: its database takes no record any more, whoever writes it."""
 
 
-def checked_path(path: object) -> Path:
-    """Return the one absolute path of what may be a ledger, or may become one."""
+class Place(NamedTuple):
+    """Where a ledger is: the name that was given, and the one to which it leads, both absolute."""
+
+    given: Path
+    path: Path
+
+
+def checked_path(path: object) -> Place:
+    """Return the place of what may be a ledger, or may become one."""
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
         raise InvalidType(f"path must be a str or a path, got {type(path).__name__}")
     try:
-        found = Path(os.path.realpath(path, strict=False))
+        given = Path(os.getcwd(), path)
+        found = Path(os.path.realpath(given, strict=False))
         if found.exists() and not found.is_file():
             raise LedgerError(f"ledger {str(path)!r} is no regular file")
         if found.exists() and not found.stat().st_size:
             raise LedgerError(f"ledger {str(path)!r} is an empty file; remove it to begin a new ledger")
         if not found.parent.is_dir():
             raise LedgerError(f"ledger {str(path)!r}: there is no directory {str(found.parent)!r}")
+        there = (given, found) if given.exists() or found.exists() else (given.parent, found.parent)
+        if not given.is_symlink() and identity(there[0]) != identity(there[1]):
+            raise LedgerError(
+                f"ledger {str(path)!r} lies beyond a link that no path spells out, such as /proc/PID/root; name it as "
+                "it is called there, from a process that is there"
+            )
     except (OSError, ValueError) as error:
         if isinstance(error, FerroError):
             raise
         raise LedgerError(f"ledger {str(path)!r} cannot be reached: {error}") from error
-    return found
+    return Place(given, found)
 
 
 def refuse_remains(path: Path) -> None:
@@ -105,6 +123,7 @@ def make(path: Path, *, start: str | None = None) -> None:
                 f"PRAGMA user_version = {_records.FORMAT}",
                 *SCHEMA,
                 f"INSERT INTO about VALUES (1, '{identity}', '{start or _records.start_of(identity)}')",
+                f"INSERT INTO mark VALUES ({mark_page(identity)})",
                 "COMMIT",
                 "PRAGMA journal_mode = WAL",
             ):
@@ -120,6 +139,23 @@ def make(path: Path, *, start: str | None = None) -> None:
         for name in (hidden, *(Path(f"{hidden}{suffix}") for suffix in SUFFIXES)):
             with contextlib.suppress(OSError):
                 name.unlink()
+
+
+def before_mark(identity: str) -> bytes:
+    """Return the 16 bytes that stand before the mark."""
+    return hashlib.sha256(f"FerroDP mark\n{identity}".encode()).digest()[:16]
+
+
+def mark_page(identity: str) -> str:
+    """Return the content of the only row of `mark`, as a literal: its last 4092 bytes fill a page of their own.
+
+    A row of 3 + 4578 bytes does not fit a page of 4096. SQLite keeps the first 489 of it in the table (its file format,
+    section 1.6) and puts the others into one overflow page, after 4 bytes that say that no page follows. The mark is at
+    byte 32 of that page. No statement changes the row, so SQLite writes that page once, when the ledger is made.
+    """
+    blob = bytearray(4578)
+    blob[498:514] = before_mark(identity)
+    return f"x'{blob.hex()}'"
 
 
 def _sync_directory(path: Path) -> None:

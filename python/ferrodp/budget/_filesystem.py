@@ -1,41 +1,67 @@
-"""Whether a path lies on a file system of another machine, where locks and fsync cannot be trusted."""
+"""On which file systems a ledger may lie: those whose locks and syncs are this machine's own, by an allow-list."""
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
 
+from ferrodp import _native
 from ferrodp.errors import LedgerError
 
-_NETWORK = re.compile(
-    r"nfs\d?|cifs|smb\d?|smbfs|ncpfs|afs|coda|9p|ceph|lustre|gpfs|beegfs|pvfs2|orangefs|ocfs2|gfs2|glusterfs|davfs"
-    r"|fuse\.(sshfs|glusterfs|s3fs|rclone|davfs2?|gcsfuse|ceph|cephfs|juicefs|blobfuse2?|goofys|nfs.*|smb.*)"
-)
-_MOUNTS = Path("/proc/self/mountinfo")
+_LOCAL = {
+    0xEF53: "ext2, ext3 or ext4",
+    0x58465342: "XFS",
+    0x9123683E: "Btrfs",
+    0x2FC12FC1: "ZFS",
+    0xF2F52010: "F2FS",
+    0xCA451A4E: "bcachefs",
+    0x01021994: "tmpfs",
+    0x858458F6: "ramfs",
+    0x3153464A: "JFS",
+    0x52654973: "ReiserFS",
+    0x3434: "NILFS",
+    0x7366746E: "NTFS",
+    0x4D44: "FAT",
+    0x2011BAB0: "exFAT",
+    0x00011954: "UFS",
+    0x482B: "HFS+",
+}
+"""By the magic number that statfs(2) returns."""
+_REFUSED = {
+    0x794C7630: "an overlay, as the root of a container is",
+    0x65735546: "FUSE",
+    0x6969: "NFS",
+    0xFF534D42: "CIFS",
+    0xFE534D42: "SMB",
+    0x517B: "SMB",
+    0x01021997: "9P",
+    0x00C36400: "Ceph",
+    0x0BD00BD0: "Lustre",
+    0x786F4256: "a shared folder of VirtualBox",
+    0xBACBACBC: "a shared folder of VMware",
+    0x01161970: "GFS2",
+    0x7461636F: "OCFS2",
+    0x5346414F: "AFS",
+    0x47504653: "GPFS",
+    0xF15F: "eCryptfs",
+}
+"""Some that are met; whatever is not allowed is refused."""
 
 
-def refuse_network(path: Path, mounts: Path = _MOUNTS) -> None:
-    """Raise `LedgerError` if the directory of `path` is on a network file system; where that is unknown, do nothing."""
-    try:
-        device = os.stat(path.parent).st_dev
-        kind = _kinds(mounts.read_text(encoding="utf-8", errors="replace")).get((os.major(device), os.minor(device)))
-    except OSError:
+def refuse_untrusted(path: Path) -> None:
+    """Raise `LedgerError` unless a file, or where there is none its directory, is on a local file system.
+
+    Network file systems have locks that do not hold. An overlay copies a file of a lower layer when it is opened, so
+    each container would charge a ledger of its own.
+    """
+    kind = _native.file_system(path) if path.exists() else _native.file_system(path.parent)
+    if kind in _LOCAL:
         return
-    if kind is not None and _NETWORK.fullmatch(kind):
-        raise LedgerError(
-            f"ledger {str(path)!r} would be on a network file system ({kind}), where locks do not hold; use a "
-            "local disk, or a PostgreSQL server for many machines"
-        )
-
-
-def _kinds(text: str) -> dict[tuple[int, int], str]:
-    """Return the types of mounted file systems by device (proc(5), mountinfo)."""
-    found = {}
-    for line in text.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, kind = before.split(), after.split()
-        if len(fields) >= 3 and kind and re.fullmatch(r"\d+:\d+", fields[2]):
-            major, minor = fields[2].split(":")
-            found[int(major), int(minor)] = kind[0]
-    return found
+    if kind is None:
+        found = "a file system of unknown kind"
+    else:
+        found = f"a file system on which locks are not known to hold ({_REFUSED.get(kind, f'{kind:#x}')})"
+    raise LedgerError(
+        f"ledger {str(path)!r} would be on {found}; use a directory on a local disk (in a container: a directory of "
+        "the host, mounted as a volume), or a PostgreSQL server for many machines; allow_unsafe_file_system=True takes "
+        "it all the same"
+    )

@@ -127,8 +127,8 @@ class Store(abc.ABC):
         """See that what belongs to a ledger is there, and nothing else; on request, that it is undamaged."""
 
     @abc.abstractmethod
-    def close(self) -> None:
-        """Give the connection back."""
+    def close(self, *, trusted: bool = True) -> None:
+        """Give the connection back; leave all as it is found if it is not `trusted`."""
 
     @property
     @abc.abstractmethod

@@ -82,7 +82,7 @@ class PrivacyLedger(Questions):
         read_only: bool = False,
         witness: Head | str | None = None,
         timeout: float = 60.0,
-        allow_network_file_system: bool = False,
+        allow_unsafe_file_system: bool = False,
     ) -> Self:
         """Open a ledger, or begin one.
 
@@ -107,8 +107,9 @@ class PrivacyLedger(Questions):
             Implies ``create=False``.
         timeout : float
             For how many seconds to wait for other writers, or for a server that went away while the ledger was open.
-        allow_network_file_system : bool
-            Whether a file may lie where locks cannot be trusted. Not with more than one process.
+        allow_unsafe_file_system : bool
+            Whether a file may lie where locks cannot be trusted: network file systems, FUSE, the overlay of a
+            container, systems other than Linux. Not with more than one process.
 
         Raises
         ------
@@ -128,7 +129,7 @@ class PrivacyLedger(Questions):
             create=create,
             timeout=seconds,
             read_only=read_only,
-            allow_network_file_system=allow_network_file_system,
+            allow_unsafe_file_system=allow_unsafe_file_system,
         )
         ledger = cls(store)
         try:
@@ -139,7 +140,7 @@ class PrivacyLedger(Questions):
             if expected is not None:
                 ledger._meet(expected)
         except BaseException:
-            store.close()
+            store.close(trusted=False)
             raise
         return ledger
 

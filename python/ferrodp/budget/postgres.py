@@ -161,7 +161,7 @@ class PostgresStore(Store):
         sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
         yield self.execute(sql, (*after, *before))
 
-    def close(self) -> None:
+    def close(self, *, trusted: bool = True) -> None:
         """Give the connection back."""
         self._dead = self._dead or f"{self.name} is closed"
         if self._process == os.getpid():

@@ -17,6 +17,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from ferrodp import _native
@@ -60,17 +61,19 @@ class SqliteStore(Store):
         timeout: float,
         read_only: bool = False,
         start: str | None = None,
-        allow_network_file_system: bool = False,
+        allow_unsafe_file_system: bool = False,
     ) -> None:
-        self._path = _file.checked_path(path)
+        self._given, self._path = _file.checked_path(path)
         self._read_only = read_only
         self._dead: str | None = None
         self._timeout = timeout
         self._lock = threading.RLock()
         self._user: tuple[int, object] | None = None
         self._paused = False
-        if not allow_network_file_system:
-            _filesystem.refuse_network(self._path)
+        self._unsafe = allow_unsafe_file_system
+        self._guarded = False
+        if not allow_unsafe_file_system:
+            _filesystem.refuse_untrusted(self._path)
         try:
             if not self._path.exists():
                 if not create:
@@ -83,6 +86,8 @@ class SqliteStore(Store):
         except OSError as error:
             raise LedgerError(f"{self.name} cannot be reached: {error}") from error
         self._identity = _file.identity(self._path)
+        if self._identity is None:
+            raise LedgerError(f"{self.name} cannot be reached: the system does not say which file it is")
         if not any(other._connection and other._identity == self._identity for other in list(_OPEN)):
             _file.refuse_foreign(self._path)  # where locks are the process's, to close the file again would drop them
         if self._identity in _INHERITED:
@@ -117,15 +122,20 @@ class SqliteStore(Store):
             try:
                 if connection.in_transaction:  # a thread was interrupted before it could end it
                     connection.execute("ROLLBACK", ())
+                acknowledged = self._mark(connection)
                 for statement in beginning:
                     connection.execute_slowly(statement, seconds=self._timeout)
+                self._check_files(connection)
                 transaction = Transaction(self, self._head())
-                self._check_past(transaction)
+                self._check_past(transaction, acknowledged)
                 yield transaction
                 transaction.write()
                 self._check_alive()  # not so in a child that was forked meanwhile
+                self._refuse_replaced(connection.replaced())
                 connection.execute_slowly("COMMIT", seconds=self._timeout)
                 self._check_files(connection)
+                if transaction.head != transaction.read_head:
+                    self._raise_mark(connection, transaction.head)
                 self._seen = transaction.head
             except _native.SqliteError as error:
                 raise self._failed(error) from error
@@ -137,15 +147,43 @@ class SqliteStore(Store):
                     self._user = None
 
     def _check_files(self, connection: _native.SqliteConnection) -> None:
-        """See that the file and its log are those in which this handle reads and writes, not others put in place.
+        """See that the files are those in which this handle reads and writes, and that its log is whole.
 
-        That is asked once, at the end: before what was read is used, and what was written is acknowledged.
+        That is asked before anything is added; and at the end, before what was read is used, and what was written is
+        acknowledged.
         """
-        replaced = connection.replaced()
-        if replaced is not None:
-            what = "was moved, deleted or replaced" if replaced == self._path else f"lost its log, {replaced.name!r},"
-            self._dead = f"{self.name} {what} while it was open"
-            raise LedgerError(self._dead)
+        self._refuse_replaced(connection.fault())
+
+    def _refuse_replaced(self, fault: tuple[str, Path] | None) -> None:
+        if fault is None:
+            return
+        what, name = fault
+        if what == "log":
+            found = f"has a log, {name.name!r}, that was cut or overwritten"
+        elif name in (self._path, self._given):
+            found = "was moved, deleted or replaced"
+        else:
+            found = f"lost its log, {name.name!r},"
+        raise self._end(f"{self.name} {found} while it was open")
+
+    def _end(self, reason: str) -> LedgerError:
+        """Make no more use of the files, and return why."""
+        self._dead = reason
+        self._disconnect(fold=False)
+        return LedgerError(reason)
+
+    def _mark(self, connection: _native.SqliteConnection) -> int:
+        """Return the number of the last record that is known to have been acknowledged."""
+        if not self._guarded:
+            return 0
+        found = connection.mark()
+        if found is None:
+            raise self._end(f"{self.name} does not say up to where it was acknowledged, or has no index; it is damaged")
+        return found
+
+    def _raise_mark(self, connection: _native.SqliteConnection, head: Head) -> None:
+        if self._guarded and not connection.raise_mark(head.sequence):
+            raise self._end(f"{self.name} could not note what it acknowledges; what was asked for counts as spent")
 
     def _head(self) -> Head:
         row = self._used().execute(_HEAD, ()).fetchone()
@@ -155,39 +193,63 @@ class SqliteStore(Store):
             raise LedgerError(f"{self.name} has a head that no version of this program wrote")
         return Head(*row)
 
-    def _check_past(self, transaction: Transaction) -> None:
-        """See that what this handle saw before is still there: a copy put in place is the same file to the system."""
+    def _check_past(self, transaction: Transaction, acknowledged: int) -> None:
+        """See that what was acknowledged, and what this handle saw before, is still there.
+
+        A copy put in place is the same file to the system.
+        """
+        last = transaction.read_head.sequence
+        if last < acknowledged:
+            raise self._end(
+                f"{self.name} lost records: {acknowledged} were acknowledged and it holds {last}; its log "
+                f"({self._path.name}-wal) was removed, cut or exchanged, or an earlier state was put back. Restore all "
+                "of its files together"
+            )
         seen = self._seen
         if seen is None or transaction.read_head == seen:
             return
         if transaction.hash_of(seen.sequence) != seen.hash:
-            self._dead = f"{self.name} was put back to an earlier state while it was open"
-            raise LedgerError(self._dead)
+            raise self._end(f"{self.name} was put back to an earlier state while it was open")
 
     def _connect(self) -> _native.SqliteConnection:
         try:
             with _OPENING:
                 connection = _sqlite_connection.connected(self._path, self._timeout)
                 try:
-                    connection.watch([self._path, f"{self._path}-wal"])
-                    if _file.identity(self._path) != self._identity:
-                        self._dead = f"{self.name} was moved, deleted or replaced while it was open"
-                        raise LedgerError(self._dead)
+                    self._guard(connection)
                     self._meet(connection)
                 except BaseException:
                     with contextlib.suppress(_native.SqliteError):
-                        connection.close()
+                        connection.close(fold=False)
                     raise
                 self._connection = connection
         except _native.SqliteError as error:
             raise self._failed(error) from error
         return self._connection
 
+    def _guard(self, connection: _native.SqliteConnection) -> None:
+        """See that nobody uses these files in another combination, and that nobody will while they are open here."""
+        found = connection.guard(self._given, self._path)
+        if _file.identity(self._path) != self._identity:
+            self._dead = f"{self.name} was moved, deleted or replaced while it was open"
+            raise LedgerError(self._dead)
+        self._guarded = found is None
+        if found is None or (self._unsafe and found[0] in ("locks", "mount")):
+            return
+        raise LedgerError(f"{self.name} {_sqlite_connection.in_the_way(*found)}")
+
     def _meet(self, connection: _native.SqliteConnection) -> None:
         """Learn which ledger the file holds: the same as before, if this handle saw it before."""
-        rows = connection.execute(_ABOUT, ()).fetchall()
+        try:
+            rows = connection.execute(_ABOUT, ()).fetchall()
+        except _native.SqliteError as error:
+            if error.args[0] != "SQLITE_ERROR":
+                raise
+            rows = []
         if len(rows) != 1 or not all(type(value) is str for value in rows[0]):
             raise LedgerError(f"{self.name} does not say which ledger it is; restore it from a copy")
+        if self._guarded and not connection.find_mark(_file.before_mark(rows[0][0])):
+            raise LedgerError(f"{self.name} was rearranged by another program (VACUUM?), or is damaged")
         if self._about not in (None, rows[0]):
             self._dead = f"{self.name} was replaced by another ledger while it was open"
             raise LedgerError(self._dead)
@@ -219,7 +281,7 @@ class SqliteStore(Store):
         """Open the file once more, to read; see `Store`."""
         self._check_alive()
         other = SqliteStore(
-            self._path, create=False, timeout=self._timeout, read_only=True, allow_network_file_system=True
+            self._path, create=False, timeout=self._timeout, read_only=True, allow_unsafe_file_system=self._unsafe
         )
         if (other._identity, other._about) != (self._identity, self._about):
             other.close()
@@ -245,25 +307,27 @@ class SqliteStore(Store):
         if found is not None:
             raise LedgerError(f"{self.name} {found}")
 
-    def close(self) -> None:
+    def close(self, *, trusted: bool = True) -> None:
         """Close the file."""
         with self._lock:
+            trusted = trusted and self._dead is None
             if self._dead is None:
                 self._dead = f"{self.name} is closed"
-            self._disconnect()
+            self._disconnect(fold=trusted)
 
-    def _disconnect(self) -> None:
+    def _disconnect(self, *, fold: bool) -> None:
+        """Close the files, and let the last to do so move the log into the file, if they are what they were."""
         connection, self._connection, self._user = self._connection, None, None
         if connection is not None:
             with contextlib.suppress(_native.SqliteError):  # all that was committed is on the disk
-                connection.close()
+                connection.close(fold=fold and connection.fault() is None)
 
     def pause(self) -> None:
         """Leave no connection open for a fork, unless this very thread forks in the middle of a transaction."""
         user = self._user
         if (user is None or user[0] != threading.get_ident()) and self._lock.acquire(timeout=self._timeout):
             self._paused = True
-            self._disconnect()
+            self._disconnect(fold=self._dead is None)
 
     def resume(self) -> None:
         """Go on after a fork."""
@@ -286,6 +350,8 @@ class SqliteStore(Store):
     def _failed(self, error: _native.SqliteError) -> LedgerError:
         """Return what SQLite's error means. After errors of the disk the connection is not used again."""
         code, text = error.args
+        if self._dead is not None:
+            return LedgerError(self._dead)
         if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):
             return LedgerError(f"{self.name} is busy: another writer did not finish in time; nothing was charged")
         if code == "SQLITE_CONSTRAINT" and _file.MOVED in text:

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use ferrodp_sqlite::{Connection, Error, Value, ValueRef};
+use ferrodp_sqlite::{Connection, Error, Fault, Value, ValueRef};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
@@ -127,17 +127,44 @@ impl SqliteConnection {
         }
     }
 
-    /// Note which files these names lead to now.
-    #[pyo3(signature = (names, /))]
-    fn watch(&self, py: Python<'_>, names: Vec<PathBuf>) {
-        if let Some(connection) = self.locked(py).as_mut() {
-            connection.watch(names);
-        }
+    /// Take care that nobody else uses this database with another log or index, or another database under its name.
+    ///
+    /// None if so, or what is in the way, and which file that is about.
+    #[pyo3(signature = (given, path, /))]
+    fn guard(&self, py: Python<'_>, given: PathBuf, path: PathBuf) -> PyResult<Option<(&'static str, PathBuf)>> {
+        let mut guard = self.locked(py);
+        let connection = guard.as_mut().ok_or_else(|| Failure::from(closed()))?;
+        Ok(connection.guard(&given, &path).err().map(named))
     }
 
-    /// The first of the watched names that leads to another file by now, or to none; None if all are as they were.
-    fn replaced(&self, py: Python<'_>) -> Option<PathBuf> {
-        self.locked(py).as_ref().and_then(|connection| connection.replaced().map(PathBuf::from))
+    /// What happened to the names of the files, and to which; None if nothing did.
+    fn replaced(&self, py: Python<'_>) -> Option<(&'static str, PathBuf)> {
+        self.locked(py).as_ref().and_then(Connection::replaced).map(named)
+    }
+
+    /// What happened to the names of the files or the end of the log, and to which; None if nothing did.
+    fn fault(&self, py: Python<'_>) -> Option<(&'static str, PathBuf)> {
+        self.locked(py).as_ref().and_then(Connection::fault).map(named)
+    }
+
+    /// Find the mark by the 16 bytes before it; return whether it is there.
+    #[pyo3(signature = (before, /))]
+    fn find_mark(&self, py: Python<'_>, before: [u8; 16]) -> bool {
+        self.locked(py).as_mut().is_some_and(|connection| connection.find_mark(&before))
+    }
+
+    /// The number of the last record that was acknowledged; None if that cannot be read.
+    fn mark(&self, py: Python<'_>) -> Option<u64> {
+        self.locked(py).as_ref().and_then(Connection::mark)
+    }
+
+    /// Raise the mark to the number of a record, unless it is higher; return whether that is certain.
+    #[pyo3(signature = (number, /))]
+    fn raise_mark(&self, py: Python<'_>, number: u64) -> bool {
+        py.detach(|| {
+            let guard = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            guard.as_ref().is_some_and(|connection| connection.raise_mark(number))
+        })
     }
 
     /// Whether a transaction is open.
@@ -146,11 +173,12 @@ impl SqliteConnection {
         self.locked(py).as_ref().is_some_and(Connection::in_transaction)
     }
 
-    /// Close the file, if it is open.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    /// Close the file, if it is open; the last of all removes the log, unless `fold` is false.
+    #[pyo3(signature = (*, fold=true))]
+    fn close(&self, py: Python<'_>, fold: bool) -> PyResult<()> {
         let taken = self.locked(py).take();
         match taken {
-            Some(connection) => Ok(py.detach(|| connection.close()).map_err(Failure::from)?),
+            Some(connection) => Ok(py.detach(|| connection.close(fold)).map_err(Failure::from)?),
             None => Ok(()),
         }
     }
@@ -165,6 +193,10 @@ impl SqliteConnection {
     fn locked(&self, py: Python<'_>) -> MutexGuard<'_, Option<Connection>> {
         self.inner.lock_py_attached(py).unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+fn named(fault: Fault) -> (&'static str, PathBuf) {
+    (fault.what, fault.name)
 }
 
 fn closed() -> Error {
@@ -220,10 +252,18 @@ fn tuple<'py, 'row>(
     Ok(PyTuple::new(py, items)?)
 }
 
+/// Return the kind of the file system on which a name lies, as its magic number; None where that is unknown.
+#[pyfunction]
+#[pyo3(signature = (path, /))]
+fn file_system(path: PathBuf) -> Option<u32> {
+    ferrodp_sqlite::file_system(&path)
+}
+
 /// Adds this file's classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("sqlite_version", ferrodp_sqlite::version())?;
     module.add("SqliteError", module.py().get_type::<SqliteError>())?;
+    module.add_function(wrap_pyfunction!(file_system, module)?)?;
     module.add_class::<SqliteResult>()?;
     module.add_class::<SqliteConnection>()
 }

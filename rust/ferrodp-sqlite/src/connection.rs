@@ -1,12 +1,16 @@
 //! One connection, and its errors by name.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rusqlite::config::DbConfig;
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{OpenFlags, ffi};
 
-use crate::identity::{Identity, identity};
+use crate::guard::Guard;
+use crate::identity::identity;
 
 /// Statements that are kept compiled.
 const STATEMENTS: usize = 64;
@@ -90,8 +94,25 @@ pub struct Outcome<T> {
 /// A connection to a database file. Its calls block; who waits for locks waits for a moment only, then it is told.
 #[derive(Debug)]
 pub struct Connection {
+    /// Given up first: whoever comes while SQLite closes the file waits for SQLite's own lock.
+    guard: Option<Guard>,
     inner: rusqlite::Connection,
-    watched: Vec<(PathBuf, Identity)>,
+    main: Option<File>,
+}
+
+/// What is wrong with the files of a connection, and with which of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// A word for it: see [`Connection::guard`] and [`Connection::fault`].
+    pub what: &'static str,
+    /// The file.
+    pub name: PathBuf,
+}
+
+impl Fault {
+    pub(crate) fn new(what: &'static str, name: &Path) -> Self {
+        Self { what, name: name.to_owned() }
+    }
 }
 
 impl Connection {
@@ -102,10 +123,11 @@ impl Connection {
     pub fn open(path: &Path, create: bool) -> Result<Self> {
         crate::prepare()?;
         let made = if create { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
+        let main = if create { None } else { File::options().read(true).write(true).open(path).ok() };
         let mut inner = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | made)?;
         inner.set_prepared_statement_cache_capacity(STATEMENTS);
         inner.busy_handler(Some(wait))?;
-        Ok(Self { inner, watched: Vec::new() })
+        Ok(Self { guard: None, inner, main })
     }
 
     /// Runs a statement, and hands the values of each row to `each`.
@@ -133,19 +155,64 @@ impl Connection {
         Ok(Outcome { rows, changed: None })
     }
 
-    /// Notes which files some names lead to now; see [`Connection::replaced`].
-    pub fn watch(&mut self, names: Vec<PathBuf>) {
-        self.watched.clear();
-        for name in names {
-            let found = identity(&name);
-            self.watched.push((name, found));
-        }
+    /// Takes care that nobody else uses this database with another log or index, or another database under its name.
+    ///
+    /// Call it once, after a first statement has read: then SQLite has opened all files. `given` is the name that the
+    /// caller was told, `path` where it leads to, as was passed to [`open`](Self::open). Without this, closing the file
+    /// leaves the log where it is.
+    ///
+    /// # Errors
+    /// `locks`: the system has no locks of open files; `mount`: the name is a mount point; `gone`, `replaced`: the name
+    /// leads to no file, or not to the one that SQLite opened; `others`: another connection uses this database with
+    /// another log or index; `name`: another connection uses another database under the same name.
+    pub fn guard(&mut self, given: &Path, path: &Path) -> core::result::Result<(), Fault> {
+        self.keep_log(true).map_err(|_| Fault::new("locks", path))?;
+        let main = self.main.take().ok_or_else(|| Fault::new("gone", path))?;
+        self.guard = Some(Guard::new(main, given, path)?);
+        Ok(())
     }
 
-    /// Returns the first of the watched names that leads to another file by now, or to none.
+    /// Returns what happened to the names since [`guard`](Self::guard): `replaced`, the name leads to another file by
+    /// now, or to none.
     #[must_use]
-    pub fn replaced(&self) -> Option<&Path> {
-        self.watched.iter().find(|(name, then)| identity(name) != *then).map(|(name, _)| name.as_path())
+    pub fn replaced(&self) -> Option<Fault> {
+        self.guard.as_ref().and_then(Guard::replaced)
+    }
+
+    /// Returns what happened to the files since [`guard`](Self::guard), within a transaction or right after one: as
+    /// [`replaced`](Self::replaced), or `log`, the log was cut or overwritten.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.guard.as_ref().and_then(|guard| guard.replaced().or_else(|| guard.cut()))
+    }
+
+    /// Finds the mark by the bytes before it; returns whether it is there.
+    pub fn find_mark(&mut self, before: &[u8; 16]) -> bool {
+        self.guard.as_mut().is_some_and(|guard| guard.find_mark(before))
+    }
+
+    /// Returns the number of the last record that was acknowledged; None if that cannot be read.
+    #[must_use]
+    pub fn mark(&self) -> Option<u64> {
+        self.guard.as_ref().and_then(Guard::mark)
+    }
+
+    /// Raises the mark to the number of a record, unless it is higher; returns whether that is certain.
+    #[must_use]
+    pub fn raise_mark(&self, number: u64) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.raise_mark(number))
+    }
+
+    /// Returns whether the log is one without content, and is what would be removed with the index.
+    fn log_is_empty(&self) -> bool {
+        let Some(path) = self.inner.path() else { return false };
+        let ours = |name: &str| crate::opened(name).is_some_and(|found| identity(Path::new(name)) == Some(found));
+        let (log, index) = (format!("{path}-wal"), format!("{path}-shm"));
+        ours(&log) && ours(&index) && std::fs::metadata(&log).is_ok_and(|found| found.len() == 0)
+    }
+
+    fn keep_log(&self, keep: bool) -> rusqlite::Result<bool> {
+        self.inner.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)
     }
 
     /// Returns whether a transaction is open.
@@ -154,11 +221,15 @@ impl Connection {
         !self.inner.is_autocommit()
     }
 
-    /// Closes the file. The last connection of all moves what is in the log into the file, and removes the log.
+    /// Closes the file. The last connection of all moves what is in the log into the file, and removes the log, if
+    /// `fold` says that both are still what they were, or the log is empty; else both stay.
     ///
     /// # Errors
     /// SQLite's; then the file is closed all the same.
-    pub fn close(self) -> Result<()> {
+    pub fn close(self, fold: bool) -> Result<()> {
+        let fold = fold || self.log_is_empty();
+        self.keep_log(!fold)?;
+        drop(self.guard);
         self.inner.close().map_err(|(_, error)| error.into())
     }
 }

@@ -6,11 +6,16 @@
 //! descriptions, so that other code of the process may open, read and close the same file, see [`locks`].
 
 mod connection;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+mod guard;
+#[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
+#[path = "no_guard.rs"]
+mod guard;
 mod identity;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod locks;
 
-pub use connection::{Connection, Error, Outcome, Result};
+pub use connection::{Connection, Error, Fault, Outcome, Result};
 pub use rusqlite::types::{Value, ValueRef};
 
 /// The first version whose write-ahead log keeps what it commits.
@@ -27,12 +32,30 @@ pub fn version() -> &'static str {
     rusqlite::version()
 }
 
+/// Returns the magic number of the file system on which a name lies; None where that is unknown.
+#[must_use]
+pub fn file_system(path: &std::path::Path) -> Option<u32> {
+    identity::file_system(path)
+}
+
+/// Returns which file SQLite opened last under a name, where that is noted.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+fn opened(name: &str) -> Option<identity::Identity> {
+    locks::opened(name.as_bytes())
+}
+
+/// Returns which file SQLite opened last under a name, where that is noted.
+#[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
+fn opened(_: &str) -> Option<identity::Identity> {
+    None
+}
+
 /// Prepares the library once.
 fn prepare() -> Result<()> {
     if !keeps_commits(rusqlite::version_number()) {
         return Err(Error::misuse("SQLite was replaced by a version that can lose commits"));
     }
-    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
     locks::install();
     Ok(())
 }
