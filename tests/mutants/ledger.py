@@ -295,9 +295,9 @@ MUTANTS = [
     ),
     (
         "a log removed under an open ledger is not noticed",
-        SQLITE,
-        '                connection.watch([self._path, f"{self._path}-wal"])\n',
-        "                connection.watch([self._path])\n",
+        LIBRARY + "guard.rs",
+        "self.names.iter().find(",
+        "self.names.iter().take(1).find(",
         "ledger locks",
     ),
     (
@@ -310,22 +310,22 @@ MUTANTS = [
     (
         "a copy put back under an open ledger is not noticed",
         SQLITE,
-        "                self._check_past(transaction)\n",
+        "                self._check_past(transaction, acknowledged)\n",
         "",
         "ledger locks",
     ),
     (
         "a file replaced under an open ledger is not noticed",
-        SQLITE,
-        '                connection.watch([self._path, f"{self._path}-wal"])\n',
-        '                connection.watch([f"{self._path}-wal"])\n',
+        LIBRARY + "guard.rs",
+        "identity(name) != Some(*then)",
+        "identity(name).is_some_and(|now| now != *then)",
         "ledger files",
     ),
     (
         "a network file system is taken for a disk",
         BUDGET + "_filesystem.py",
-        "    if kind is not None and _NETWORK.fullmatch(kind):\n",
-        "    if kind is None:\n",
+        "    if kind in _LOCAL:\n",
+        "    if kind is not None:\n",
         "ledger files",
     ),
     (
