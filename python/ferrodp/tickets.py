@@ -61,6 +61,11 @@ class Ticket:
     was stated for the ticket's neighboring relation, is the caller's promise; sums of `ClippedSum` keep a
     `null_distance` of ½ by themselves, and the functions of `ferrodp.statistics` refuse one that they would not keep.
 
+    Releases of different tickets may be interleaved, each chosen after seeing parts of others, interactive ones such as
+    the queries of a sparse vector included: what a filter promises for releases one after the other holds then, too
+    (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang, "Concurrent composition for interactive differential privacy with
+    adaptive privacy-loss parameters", CCS 2023).
+
     As a context manager, a ticket that nothing was released with is cancelled at the end of the block.
 
     A ticket is good for the process that got it, and safe in any number of threads: one of them wins. It cannot be

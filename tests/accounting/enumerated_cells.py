@@ -233,7 +233,7 @@ def _fixed_size(tag):
             enum.fixed_size(m),
             _around(n),
         )
-        for n, m in [(2, 1), (3, 1), (3, 2)]
+        for n, m in [(2, 1), (3, 1), (3, 2), (2, 2)]
     ]
 
 
@@ -244,9 +244,9 @@ def _truncated(tag):
                 population_size=n, sampling_probability=0.5, truncated_batch_size=b, event=event
             ),
             enum.truncated_poisson(0.5, b),
-            _around(n) | {"AO": range(n, n + 1)},
+            _around(n),
         )
-        for n, b in [(2, 1), (3, 1), (3, 2)]
+        for n, b in [(2, 1), (3, 1), (3, 2), (3, 3)]
     ]
 
 

@@ -4,6 +4,7 @@
 """
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -145,6 +146,18 @@ def test_what_is_accepted_is_enumerated_and_what_is_enumerated_is_accepted():
 
     assert sorted(found - registered) == []
     assert sorted(registered - found) == []
+
+
+def test_contributions_of_both_signs_are_the_worst_of_a_stream_with_a_negative_gram_entry():
+    """What the notes of `MatrixMechanismEvent` say of its sensitivity, for all contributions of -1, 0 and 1."""
+    for below in (-0.6, 0.6):
+        strategy = np.array([[1.0, 0.0, 0.0], [below, 1.0, 0.0], [0.2, below, 1.0]])
+        gram = strategy.T @ strategy
+        reached = max(np.linalg.norm(strategy @ g) for g in itertools.product((-1, 0, 1), repeat=3))
+        with_ones = max(np.linalg.norm(strategy @ u) for u in itertools.product((0, 1), repeat=3))
+
+        assert reached <= math.sqrt(np.abs(gram).sum()) + 1e-12
+        assert (reached > with_ones + 0.1) == (gram.min() < 0)
 
 
 def test_a_registry_entry_says_what_it_enumerates():

@@ -133,9 +133,8 @@ def test_samples_of_nothing_and_of_everything(inner):
         assert parts(nothing, 3) == []
     for everything in (
         poisson(1.0, inner),
-        ac.FixedSizeSampledEvent(population_size=5, sample_size=5, event=inner),
         ac.TruncatedPoissonSampledEvent(
-            population_size=5, sampling_probability=1.0, truncated_batch_size=5, event=inner
+            population_size=5, sampling_probability=1.0, truncated_batch_size=6, event=inner
         ),
     ):
         assert parts(inner, 3) == parts(everything, 3)
@@ -172,8 +171,14 @@ def test_a_cut_that_never_happens_is_none():
             population_size=5, sampling_probability=0.5, truncated_batch_size=size, event=LAPLACE
         )
 
-    assert [(poisson(0.5, LAPLACE), 1)] == parts(truncated(5)) == parts(truncated(6))
-    assert [(truncated(4), 1)] == parts(truncated(4))
+    assert [(poisson(0.5, LAPLACE), 1)] == parts(truncated(6)) == parts(truncated(7))
+    assert [(truncated(5), 1)] == parts(truncated(5))  # a sixth record may be added
+
+
+def test_a_sample_of_all_records_is_none_without_one_that_is_added():
+    everybody = ac.FixedSizeSampledEvent(population_size=5, sample_size=5, event=LAPLACE)
+
+    assert [(everybody, 1)] == parts(everybody)
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,11 @@ def test_no_enumerated_dataset_exceeds_the_pair(relation, epsilon):
 
 
 def test_the_bound_is_below_a_published_one():
-    """dp_accounting's test of its own pair has 17.90433; what is proven here for either relation is tighter."""
-    for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL):
+    """dp_accounting's test of its own pair has 17.90433; with a record more to add it is another question."""
+    for relation, published in (
+        (NeighboringRelation.ADD_OR_REMOVE_ONE, math.inf),
+        (NeighboringRelation.REPLACE_SPECIAL, 17.90433),
+    ):
         accountant = PldAccountant(neighboring_relation=relation)
         for size, count in ((4, 3), (3, 2)):
             event = TruncatedPoissonSampledEvent(
@@ -151,7 +154,28 @@ def test_the_bound_is_below_a_published_one():
             )
             accountant.compose(event, count)
 
-        assert 16.0 < accountant.epsilon(1e-6) < 17.90433
+        assert 16.0 < accountant.epsilon(1e-6) < min(published, 20.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 2.5])
+@pytest.mark.parametrize(("n", "batch"), [(1, 1), (2, 1), (3, 2), (3, 3)])
+def test_adding_a_record_to_so_many_is_covered(n, batch, epsilon):
+    """One record more fills the batch more often; and where it never was full, it is then."""
+    event = TruncatedPoissonSampledEvent(
+        population_size=n,
+        sampling_probability=0.5,
+        truncated_batch_size=batch,
+        event=GaussianEvent(noise_multiplier=1.0),
+    )
+    accountants = [PldAccountant(), RdpAccountant()]
+    for accountant in accountants:
+        accountant.compose(event)
+    laws = [reference.truncated_poisson_sums([*x, *[-1] * n], 0.5, batch) for x in ([1], [])]
+    for first, second in (laws, laws[::-1]):
+        exact = reference.mixture_delta(*first, *second, 1.0, epsilon)
+
+        for accountant in accountants:
+            assert exact <= accountant.delta(epsilon) + 1e-6  # a kink between two points of the sum: a step squared
 
 
 def test_replacing_a_record_is_refused_with_a_way_out():

@@ -128,7 +128,8 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
         if relation is NeighboringRelation.REPLACE_ONE and not (additive and event.null_distance <= 1.0):
             return Cost(inner.amount, chance * inner.delta)
     else:
-        if relation is not NeighboringRelation.REPLACE_ONE:
+        is_whole = event.sample_size == event.population_size and relation is NeighboringRelation.REPLACE_SPECIAL
+        if relation is not NeighboringRelation.REPLACE_ONE and not is_whole:
             return "sampling a fixed number of records amplifies an ε for replacing a record"
         chance = Fraction(event.sample_size, event.population_size)
     return Cost(amplified(inner.amount, chance), chance * inner.delta)

@@ -32,7 +32,7 @@ from ferrodp.accounting.events import (
     RandomizedResponseEvent,
     TruncatedPoissonSampledEvent,
 )
-from ferrodp.accounting.truncated_poisson import truncated_sample
+from ferrodp.accounting.truncated_poisson import TruncatedSample, truncated_sample
 
 Spec: TypeAlias = tuple[Any, ...]
 """A pair: its kind and parameters, as `_native.pair_delta` reads it."""
@@ -200,7 +200,9 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
 
     To add or remove a record of which the sample has a share q: the sample without it is, with probability q, one in
     which it takes the place of another. Given the others, (1−q)μ₀ + qμ stands against μ₀, with μ and μ₀ two
-    contributions apart, and hockey sticks are jointly convex. With the share of the *smaller* dataset q is too large.
+    contributions apart, and hockey sticks are jointly convex. With the share of the *smaller* dataset q is too large,
+    so that the larger one may have one record more than is said. A sample of all records is no exception: a record that
+    is added takes the place of another one.
 
     To replace a record by the null one, which is sampled like any other: (1−q)μ₀ + qμ stands against (1−q)μ₀ + qμ′
     with μ for a sample that has the record, μ′ for one that has the null record in its place, and μ₀ for one that has
@@ -216,6 +218,8 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
         if isinstance(base, str):
             return base
         return _directed(("poisson_sampled", q, base), is_exact=False)
+    if event.sample_size == event.population_size:
+        return SAMPLE_OF_A_SAMPLE if isinstance(inner, SAMPLES) else pairs_of(inner, relation)
     if isinstance(inner, (RandomizedResponseEvent, EpsilonDeltaEvent, ExponentialMechanismEvent)):
         if relation is not NeighboringRelation.REPLACE_ONE:
             return "a sample of fixed size amplifies a guarantee for replacing a record"
@@ -226,7 +230,14 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
 
 
 def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | str:
-    """Return the pair of a Poisson sample that is cut: the head of `truncated_poisson` has the proof."""
+    """Return the pair of a Poisson sample that is cut: the head of `truncated_poisson` has the proof.
+
+    To remove one of n records, the curve is (1 − p)·a + p·b with a for a record that joins and b for one that replaces
+    another; to add one, (1 − p₁)·a + p₁·b₁ with p₁ ≥ p, as one record more is there to fill the batch, and b₁ ≤ b, as
+    q′ falls with n (the mean of B/(M + 1) given M ≥ B, over an M that grows). Both are at most
+    (1 − p₁)·a + p·b + (p₁ − p)·c, where c ≥ max(a, b) is the curve of Poisson sampling with q ≥ q′ at two
+    contributions.
+    """
     if relation is NeighboringRelation.REPLACE_ONE:
         return (
             "no pair is known for a truncated Poisson sample with a replaced record; account for Poisson samples and "
@@ -235,22 +246,33 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     joined, replaced = noise(event.event), noise(event.event, 2)
     if isinstance(joined, str) or isinstance(replaced, str):
         return str(joined if isinstance(joined, str) else replaced)
-    sample = truncated_sample(
-        population_size=event.population_size,
-        sampling_probability=event.sampling_probability,
-        truncated_batch_size=event.truncated_batch_size,
+
+    def sample_of(population_size: int) -> TruncatedSample:
+        return truncated_sample(
+            population_size=population_size,
+            sampling_probability=event.sampling_probability,
+            truncated_batch_size=event.truncated_batch_size,
+        )
+
+    sample = sample_of(event.population_size)
+    q, full = sample.sampling_probability, sample.full_probability
+    free = ("poisson_sampled", q, joined)
+    if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        taken = ("fixed_size", sample.replaced_probability, replaced)
+        return _coin((1.0 - full.lower, free), (full.upper, taken if sample.replaced_probability else _NOTHING))
+    # a record may be added, too: n + 1 records, p larger, q′ smaller; both pairs are at most this one
+    more = sample_of(event.population_size + 1)
+    replacing = max(sample.replaced_probability, more.replaced_probability)
+    taken = ("poisson_sampled", replacing, replaced) if replacing else _NOTHING
+    between = max(more.full_probability.upper - full.lower, 0.0) * (1.0 + 2.0**-52)
+    return _coin(
+        (1.0 - more.full_probability.lower, free), (full.upper, taken), (between, ("poisson_sampled", q, replaced))
     )
-    q, full = sample.replaced_probability, sample.full_probability
-    if not q:
-        taken = _NOTHING
-    elif relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        taken = ("poisson_sampled", q, replaced)
-    else:
-        taken = ("fixed_size", q, replaced)
-    q = sample.sampling_probability
-    free = ("poisson_sampled", q, joined) if q else _NOTHING
-    kinds = [(min((1.0 - full.lower) * (1.0 + 2.0**-52), 1.0), free), (full.upper, taken)]
-    weights, parts = zip(*(kind for kind in kinds if kind[0]), strict=True)
+
+
+def _coin(*kinds: tuple[float, Spec]) -> EventPairs:
+    """Return the pair of one of several kinds of steps, by a coin that everybody sees; chances are rounded up."""
+    weights, parts = zip(*((min(w * (1.0 + 2.0**-52), 1.0), part) for w, part in kinds if w), strict=True)
     return _directed(("public_coin", weights, parts), is_exact=False)
 
 

@@ -42,6 +42,10 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
     inner = event.event
     if not q:
         return _nothing
+    if event.sample_size == event.population_size and relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        if isinstance(inner, _costs.SAMPLES):
+            raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE)
+        return curve_of(inner, relation)
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         doubled = _doubled(inner)
         return curve_of(PoissonSampledEvent(sampling_probability=q, event=doubled), relation)
@@ -76,9 +80,18 @@ def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
 def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> Curve:
     _only_gaussian("a truncated Poisson sample", event.event)
     z = event.event.noise_multiplier  # type: ignore[attr-defined]  # _only_gaussian has looked
-    sample = (event.population_size, event.sampling_probability, event.truncated_batch_size)
-    truncated_poisson_gaussian(z, *sample, [], neighboring_relation=relation)  # refuses what it does not know
-    return lambda orders: truncated_poisson_gaussian(z, *sample, above_one(orders), neighboring_relation=relation)
+    sample = (event.sampling_probability, event.truncated_batch_size)
+    sizes = [event.population_size]  # of the larger dataset; it may be the one with a record more
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        sizes.append(event.population_size + 1)
+
+    def curve(orders: Array) -> Array:
+        found = [truncated_poisson_gaussian(z, n, *sample, orders, neighboring_relation=relation) for n in sizes]
+        worst: Array = np.max(found, axis=0)
+        return worst
+
+    curve(np.empty(0))  # refuses what it does not know
+    return lambda orders: curve(above_one(orders))
 
 
 @register(RandomAllocationEvent)

@@ -63,14 +63,21 @@ class MatrixMechanismEvent(PrivacyEvent):
         Standard deviation of Z divided by the L2 sensitivity of one contribution; finite, > 0. Rounded down if it is no
         float.
     sensitivity : float
-        Largest L2 norm of C·u over the allowed patterns u of participation; finite, > 0. Rounded up if it is no float.
+        Largest L2 norm of C·G over all that one unit can contribute: G has a row of norm at most 1 for each step in
+        which the unit takes part, and zeros elsewhere. Finite, > 0. Rounded up if it is no float. See the notes.
 
     Notes
     -----
     It costs one Gaussian release with multiplier `noise_multiplier`/`sensitivity`: Denisov, McMahan, Rush, Smith,
     Thakurta, "Improved differential privacy for SGD via optimal private linear operators on adaptive streams", NeurIPS
     2022, Theorem 2.1; several participations: Choquette-Choo, McMahan, Rush, Thakurta, "Multi-epoch matrix
-    factorization mechanisms for private machine learning", ICML 2023.
+    factorization mechanisms for private machine learning", ICML 2023, section 2.
+
+    With X = CᵀC and P the steps of one pattern of participation, ‖C·G‖² is Σ X[i, j]·⟨gᵢ, gⱼ⟩ over i, j in P. If no
+    such X[i, j] is negative, equal rows are the worst ones, and the sensitivity is the largest ‖C·u‖ over vectors u of
+    zeros and ones. Otherwise contributions of different signs, or directions, are worse than that: take the square root
+    of the largest Σ |X[i, j]| over a pattern, a bound for all of them (Choquette-Choo, Ganesh, McKenna, McMahan, Rush,
+    Thakurta, Xu, "(Amplified) banded matrix factorization: a unified approach to private training", NeurIPS 2023).
     """
 
     kind: ClassVar[str] = "matrix_mechanism"

@@ -101,7 +101,8 @@ class FixedSizeSampledEvent(PrivacyEvent):
     Parameters
     ----------
     population_size : int
-        Number of records to draw from; from 1 to 2⁶³ − 1.
+        Number of records to draw from; from 1 to 2⁶³ − 1. Under `ADD_OR_REMOVE_ONE` the dataset with one record more
+        is covered as well.
     sample_size : int
         Number of records drawn; from 0 to `population_size`.
     event : PrivacyEvent
@@ -138,7 +139,8 @@ class TruncatedPoissonSampledEvent(PrivacyEvent):
     Parameters
     ----------
     population_size : int
-        Number of records of the larger one of two neighboring datasets; from 1 to 2⁶³ − 1.
+        Number of records; from 1 to 2⁶³ − 1. Under `ADD_OR_REMOVE_ONE` the dataset with one record more is covered as
+        well.
     sampling_probability : float
         Chance of each record before the cut; in [0, 1]. A number that no float denotes is refused.
     truncated_batch_size : int

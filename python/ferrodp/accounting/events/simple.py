@@ -37,9 +37,9 @@ def simple_events(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[Privacy
     adaptive clipping, tree, matrix mechanism       the Gaussian event of the same cost, rounded down
     Poisson sample, probability 0 (1)               nothing (what is sampled)
     Poisson sample of a Poisson sample              one with the product of the probabilities, rounded up
-    sample of size 0 (all)                          nothing (what is sampled)
+    sample of size 0                                nothing
     sample of a sample, both of fixed size          the smaller one of the larger population
-    truncated Poisson sample that is never cut      the Poisson sample
+    truncated Poisson sample that is never cut      the Poisson sample, with room for one more record
     random allocation to no step (every step)       nothing (every step)
     Gaussian releases about the same sample         one, with 1/z² = Σ1/zᵢ²
     repetition with mean 1, Poisson law excepted    what is repeated
@@ -131,8 +131,6 @@ def _poisson(event: PoissonSampledEvent) -> PrivacyEvent:
 def _fixed_size(event: FixedSizeSampledEvent) -> PrivacyEvent:
     if event.sample_size == 0:
         return NOTHING
-    if event.sample_size == event.population_size:
-        return event.event
     size = event.sample_size
     inner = _about_one_sample(event.event)
     if inner is None:
@@ -147,7 +145,7 @@ def _fixed_size(event: FixedSizeSampledEvent) -> PrivacyEvent:
 def _truncated_poisson(event: TruncatedPoissonSampledEvent) -> PrivacyEvent:
     if event.sampling_probability == 0.0 or event.truncated_batch_size == 0:
         return NOTHING
-    if event.truncated_batch_size >= event.population_size:
+    if event.truncated_batch_size > event.population_size:
         return PoissonSampledEvent(sampling_probability=event.sampling_probability, event=event.event)
     inner = _about_one_sample(event.event)
     if inner is None:
