@@ -62,8 +62,8 @@ def in_the_way(what: str, name: Path) -> str:
         )
     if what == "name":
         return (
-            "is not the ledger that another process has open under this name: the file, or a directory in "
-            f"{str(name)!r} that leads to it, was replaced; close the other first"
+            "is not the ledger that somebody else has open under this name: the file, or a directory in "
+            f"{str(name)!r} that leads to it, was replaced; close the other first, also one that failed"
         )
     return f"was moved, deleted or replaced while it was opened: {name.name!r}"
 

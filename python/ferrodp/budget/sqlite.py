@@ -167,9 +167,11 @@ class SqliteStore(Store):
         raise self._end(f"{self.name} {found} while it was open")
 
     def _end(self, reason: str) -> LedgerError:
-        """Make no more use of the files, and return why."""
+        """Make no more use of the files, and return why.
+
+        They stay open until somebody closes this: so nobody else goes on with other files under the same name.
+        """
         self._dead = reason
-        self._disconnect(fold=False)
         return LedgerError(reason)
 
     def _mark(self, connection: _native.SqliteConnection) -> int:
