@@ -125,10 +125,23 @@ def test_numbers_lists_and_buffers_are_taken(value, expected):
 @pytest.mark.parametrize("scale", [1, -1])
 def test_integers_beyond_floats_are_clamped(scale):
     """Whether an integer fits is data, so it cannot raise; and clamping, unlike rounding, moves no two values apart."""
-    for integer in (2**53 + 1, 2**64, 10**400, np.int64(2**62)):
+    largest = float(np.finfo(np.float64).max)
+    for integer, expected in (
+        (int(largest) + 1, largest),
+        (10**400, largest),
+        (2**64, 2.0**64),
+        (np.int64(2**62), 2.0**62),
+    ):
         taken = as_float_array([[scale * integer]], "value")
 
-        assert np.array_equal([[scale * 2.0**53]], taken)
+        assert np.array_equal([[scale * expected]], taken)
+
+
+def test_integers_that_no_float_denotes_are_told_apart_by_their_places():
+    assert _arrays.long_integers([[1, 2**53 + 1], [0.5, -(2**60) - 1]]) == {1: 2**53 + 1, 3: -(2**60) - 1}
+    assert _arrays.long_integers(np.int64(2**62 + 1)) == {0: 2**62 + 1}
+    assert _arrays.long_integers([2**53, 2**60, 10**400, 1.0]) == {}
+    assert as_float_array([2**53 + 1], "value").tolist() == [2.0**53]
 
 
 def nested(depth):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Mapping, Set
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -26,8 +27,11 @@ FloatArray: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64]"
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
-LARGEST_INTEGER = 2**53
-"""Python integers beyond ± this are clamped to it: clamping never moves two values apart, rounding could."""
+LARGEST_INTEGER = int(sys.float_info.max)
+"""Integers beyond ± this, the largest float, are clamped to it: clamping moves no two values apart."""
+
+Integers: TypeAlias = "list[tuple[int, bool, bytes]]"
+"""Integers by their place, for the native code: place, whether it is negative, magnitude as little-endian bytes."""
 
 _FOREIGN = ("pandas", "pyarrow", "polars", "scipy.sparse", "sparse", "xarray", "dask")
 _DLPACK_CPU = 1  # kDLCPU
@@ -51,8 +55,9 @@ def quiet(function: Callable[P, R]) -> Callable[P, R]:
 def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...] = FLOATS) -> npt.NDArray[Any]:
     """Return `value` as a C-contiguous, aligned, native array of one of `dtypes`; without a copy if it is one.
 
-    Python numbers and nested lists of them become float64. Other dtypes are refused, not cast: a cast can move two
-    neighboring values further apart, so it belongs to the caller, who vouches for the sensitivity.
+    Python numbers and nested lists of them become float64, integers the nearest one (see `long_integers`). Other dtypes
+    are refused, not cast: a cast can move two neighboring values further apart, so it belongs to the caller, who
+    vouches for the sensitivity.
 
     Raises
     ------
@@ -73,6 +78,46 @@ def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...
         return array
     _validate.fits_in_memory(name, array.nbytes)
     return np.array(array, dtype=native, order="C", copy=True, subok=False)
+
+
+def long_integers(value: object) -> dict[int, int]:
+    """Return the integers in `value` that no float denotes, by their place in what `as_float_array` makes of it.
+
+    There each is the nearest float. That will do where the data of one unit are bounded afterwards, as clipped rows and
+    clamped columns are; what has a declared sensitivity is taken exactly, for rounding can move two values apart: an
+    integer and an equal float count alike, and so do the integers between two floats.
+    """
+    kind = type(value)
+    if issubclass(kind, (int, np.integer)):
+        level: list[Any] = [value]
+    elif issubclass(kind, (list, tuple)):
+        level = list(value)  # type: ignore[call-overload]  # a list or tuple
+        while level and isinstance(level[0], (list, tuple)):
+            level = [item for part in level for item in part]
+    else:
+        return {}
+    long = {}
+    for place, item in enumerate(level):
+        if issubclass(type(item), (int, np.integer)):
+            integer = clamped(int(item))
+            if integer != float(integer):
+                long[place] = integer
+    return long
+
+
+def clamped(integer: int) -> int:
+    """Return the integer next to it in the range of floats."""
+    return max(-LARGEST_INTEGER, min(LARGEST_INTEGER, integer))
+
+
+def written(integers: dict[int, int]) -> Integers:
+    """Return integers for the native code, in the order of their places."""
+    return [(place, *bytes_of(integer)) for place, integer in sorted(integers.items())]
+
+
+def bytes_of(integer: int) -> tuple[bool, bytes]:
+    """Return whether an integer is negative, and its magnitude as little-endian bytes."""
+    return integer < 0, abs(integer).to_bytes((integer.bit_length() + 7) // 8, "little")
 
 
 def as_integer_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...] = INTEGERS) -> npt.NDArray[Any]:
@@ -264,7 +309,7 @@ def _leaf(value: Any, name: str) -> float:
     if issubclass(kind, np.float32):
         return float(value)
     if issubclass(kind, (int, np.integer)) and not issubclass(kind, (bool, np.timedelta64)):
-        return float(max(-LARGEST_INTEGER, min(LARGEST_INTEGER, int(value))))
+        return float(clamped(int(value)))
     raise _refused(name, "hold numbers, in lists of one depth", f"got {kind.__name__} in it; convert explicitly")
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "add_discrete_noise",
     "add_discrete_noise_in_fixed_time",
     "add_noise",
+    "add_noise_to_integers",
     "allocation_rdp_add",
     "allocation_two_bins",
     "available_isas",
@@ -80,6 +81,16 @@ def add_noise(
     overwrite: bool,
     /,
 ) -> None: ...
+def add_noise_to_integers(
+    array: npt.NDArray[np.float64],
+    integers: list[tuple[int, bool, bytes]],
+    law: str,
+    scale: float,
+    exponent: int,
+    key: bytes | Permit | None,
+    threads: int | None,
+    /,
+) -> list[int]: ...
 def release_scalar(
     value: float, law: str, scale: float, exponent: int | None, key: bytes | Permit | None, /
 ) -> float: ...
@@ -152,7 +163,9 @@ class NoisyThreshold:
     ) -> Self: ...
     @property
     def is_own(self) -> bool: ...
-    def is_reached(self, value: float, key: bytes | Permit | None, /) -> bool: ...
+    def is_reached(
+        self, value: float, key: bytes | Permit | None, integer: tuple[bool, bytes] | None = None, /
+    ) -> bool: ...
 
 @final
 class GridSum:
@@ -206,6 +219,7 @@ def choose_candidate(
     sensitivity: float,
     factor: int,
     key: bytes | Permit | None,
+    integers: list[tuple[int, bool, bytes]] = ...,
     /,
 ) -> int: ...
 def randomize_responses(

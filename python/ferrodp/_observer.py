@@ -159,13 +159,14 @@ def drawn_in_place(
     sensitivity: float,
     *,
     public: tuple[str, ...] = (),
+    exact: npt.NDArray[Any] | None = None,
 ) -> None:
-    """Noise `array` by `draw`, under the eyes of the observer if there is one."""
+    """Noise `array` by `draw`, under the eyes of the observer if there is one; `exact` is what floats stand for."""
     observer = OBSERVER.get()
     if observer is None:
         draw(array)
         return
-    value = array.copy()
+    value = array.copy() if exact is None else exact
     draw(array)
     array[...] = observer.saw(
         mechanism, value, array, event=mechanism.event, norm=norm, sensitivity=sensitivity, public=public

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import pickle
+import sys
 import threading
 from decimal import Decimal
 from fractions import Fraction
@@ -239,10 +240,12 @@ def test_values_have_a_total_outcome():
     for value in (10**400, np.uint64(2**64 - 1), 1e308, np.float64(200.0), np.float16(200.0)):
         assert run.query(value) is True
     same, clamped = (
-        SparseVector(threshold=float(2**53), sensitivity=1.0, epsilon=1.0, max_answers=50, source=seeded("clamped"))
+        SparseVector(
+            threshold=sys.float_info.max, sensitivity=1.0, epsilon=1.0, max_answers=50, source=seeded("clamped")
+        )
         for _ in range(2)
     )
-    assert [same.query(2**53) for _ in range(30)] == [clamped.query(2**53 + 1000) for _ in range(30)]
+    assert [same.query(sys.float_info.max) for _ in range(30)] == [clamped.query(10**400) for _ in range(30)]
 
 
 @pytest.mark.parametrize(

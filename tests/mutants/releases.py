@@ -9,6 +9,7 @@ RELEASE = MECHANISMS + "_release.py"
 SELECT = "rust/ferrodp-core/src/select.rs"
 
 KILLERS = {
+    "equal numbers": "pytest tests/test_equal_numbers.py",
     "choices": "pytest tests/mechanisms/test_selection.py tests/mechanisms/test_selection_law.py",
     "responses": "pytest tests/mechanisms/test_randomized_response.py",
     "discrete mechanisms": "pytest tests/mechanisms/test_discrete_mechanisms.py",
@@ -48,11 +49,18 @@ MUTANTS = [
         "choices",
     ),
     (
-        "large integers are not clamped",
+        "integers between two floats are rounded",
         SELECTION,
-        "array = np.clip(array.astype(np.float64), -limit, limit)",
-        "array = array.astype(np.int64).astype(np.float64)",
-        "choices",
+        "integers = {i: int(array[i]) for i in large if int(array[i]) != int(floats[i])}",
+        "integers = dict.fromkeys(large[:0], 0)",
+        "equal numbers",
+    ),
+    (
+        "a value between two floats is rounded before its release",
+        "python/ferrodp/mechanisms/_release.py",
+        "    integers = _arrays.long_integers(value)\n",
+        "    integers = dict[int, int]()\n",
+        "equal numbers",
     ),
     (
         "the curve of bounded range is that of a range half as wide",

@@ -1,7 +1,7 @@
 """Defects of the sparse vector technique that must not pass, as fields of `mutants.Mutant`, and who notices."""
 
 FILE = "python/ferrodp/mechanisms/sparse_vector.py"
-ANSWER = "above = noisy.is_reached(number, self._source._key())"
+ANSWER = "above = noisy.is_reached(number, self._source._key(), integer)"
 
 KILLERS = {"sparse vector": "pytest tests/mechanisms/test_sparse_vector.py"}
 
@@ -19,7 +19,7 @@ MUTANTS = [
         "the noise of a query serves all",
         FILE,
         ANSWER,
-        "above = noisy.is_reached(number, bytes(32))",
+        "above = noisy.is_reached(number, bytes(32), integer)",
         "sparse vector",
     ),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import warnings
@@ -112,11 +113,50 @@ def release(
     _validate.fits_in_memory("value", values.nbytes)
     # noised apart, so that no error can leave `out` holding the bare value
     noised = np.array(values, dtype=np.float64 if scalar else values.dtype, order="C", copy=True)
-    drawn_in_place(noised, add, mechanism, _NORMS[law], sensitivity)
+    integers = _arrays.long_integers(value)
+    if integers:
+        exact = np.where(np.isfinite(values), values, 0.0).astype(object)
+        for place, integer in integers.items():
+            exact.flat[place] = integer
+        add = functools.partial(_add_exactly, integers, law, scale, drawn_from, threads)
+        drawn_in_place(noised, add, mechanism, _NORMS[law], sensitivity, exact=exact)
+    else:
+        drawn_in_place(noised, add, mechanism, _NORMS[law], sensitivity)
     if target is not None:
         np.copyto(target, noised)
         return out
     return float(noised) if scalar else noised
+
+
+def _add_exactly(
+    integers: dict[int, int],
+    law: Law,
+    scale: float,
+    source: NoiseSource,
+    threads: int | None,
+    array: npt.NDArray[np.float64],
+) -> None:
+    """Add noise to an array in place, and put integers that no float denotes, with theirs, in their places.
+
+    An integer is a multiple of the grid and a rest; only the rest has to do with what its noise is rounded to.
+    """
+    exponent = default_granularity(scale, _SCALAR)
+    width = max(exponent, 0)
+    multiples = {place: (integer + (1 << width >> 1)) >> width for place, integer in integers.items()}
+    rests = {place: integer - (multiples[place] << width) for place, integer in integers.items()}
+    for place in integers:
+        array.flat[place] = 0.0
+    steps = _native.add_noise_to_integers(array, _arrays.written(rests), law, scale, exponent, source._key(), threads)
+    for place, step in zip(sorted(rests), steps, strict=True):
+        array.flat[place] = _times_power_of_two((multiples[place] << width - exponent) + step, exponent)
+
+
+def _times_power_of_two(number: int, exponent: int) -> float:
+    """Return the float nearest to number·2^exponent, ties to even; the largest one where it lies beyond."""
+    try:
+        return float(number << exponent) if exponent >= 0 else number / (1 << -exponent)
+    except OverflowError:
+        return math.copysign(sys.float_info.max, number)
 
 
 @_arrays.quiet

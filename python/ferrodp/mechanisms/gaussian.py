@@ -216,7 +216,7 @@ class GaussianMechanism:
         =================================  =============================================================
         coordinate NaN or infinite         counts as 0
         result beyond the dtype's range    the dtype's largest number of that sign (post-processing)
-        integer beyond ±2⁵³                counts as ±2⁵³: clamping moves no two values apart
+        integer                            taken exactly, like the equal float; cut to the range of floats
         array of size 0                    an array of size 0; the release counts all the same
         =================================  =============================================================
         """

@@ -153,7 +153,7 @@ class _Selection(ABC):
         -----
         =================================  =============================================================
         utility NaN or infinite            counts as 0; what must not be chosen has to be left out
-        integer beyond ±2⁵³                counts as ±2⁵³: clamping moves no two values apart
+        integer                            taken exactly, like the equal float; cut to the range of floats
         equal utilities                    equally likely to win; noise is real-valued and its digits are revealed
                                            until one candidate is ahead, so that nothing depends on the order
         one candidate                      is chosen; the release counts all the same
@@ -162,17 +162,18 @@ class _Selection(ABC):
         A million candidates take some milliseconds.
         """
         drawn_from = _release.source_of(self, source, ticket)
-        values = _utilities(utilities)
+        values, integers = _utilities(utilities)
         if candidates is not None and not isinstance(candidates, (Sequence, np.ndarray)):
             raise InvalidType(f"candidates must be a sequence, got {type(candidates).__name__}")
         if candidates is not None and len(candidates) != values.size:
             raise InvalidArray(f"candidates must be as many as utilities, got {len(candidates)} and {values.size}")
-        chosen = _native.choose_candidate(values, self._noise, 1.0, self.scale, 1, drawn_from._key())
+        written = _arrays.written(integers)
+        chosen = _native.choose_candidate(values, self._noise, 1.0, self.scale, 1, drawn_from._key(), written)
         observer = OBSERVER.get()
         if observer is not None:
             seen = observer.saw(
                 self,
-                values,
+                _exact(values, integers),
                 chosen,
                 event=self.event,
                 norm="Linf",
@@ -308,15 +309,30 @@ class ReportNoisyMax(_Selection):
         return EpsilonDeltaEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
 
 
-def _utilities(values: object) -> npt.NDArray[np.float64]:
+def _utilities(values: object) -> tuple[npt.NDArray[np.float64], dict[int, int]]:
+    """Return utilities as floats, and by their index the integers that no float denotes."""
     array = _arrays.base_array(values, "utilities")
-    if array.dtype.kind in "iu":  # beyond ±2⁵³ they count as that: clamping moves no two values apart
+    integers = _arrays.long_integers(values)
+    if array.dtype.kind in "iu":
         _validate.fits_in_memory("utilities", 8 * array.size)
-        limit = float(_arrays.LARGEST_INTEGER)  # conversion is monotonic, and exact up to the limit
-        array = np.clip(array.astype(np.float64), -limit, limit)
+        floats = array.astype(np.float64)
+        if array.dtype.itemsize == 8 and array.ndim == 1:
+            large = np.flatnonzero(np.abs(floats) >= 2.0**53).tolist()
+            integers = {i: int(array[i]) for i in large if int(array[i]) != int(floats[i])}
+        array = floats
     elif array.dtype.kind == "f" and array.dtype.itemsize == 4:
         array = array.astype(np.float64)
     found = _arrays.as_float_array(array, "utilities", dtypes=_FLOAT64)
     if found.ndim != 1 or not found.size:
         raise InvalidArray(f"utilities must be one-dimensional and not empty, got shape {found.shape}")
-    return found
+    return found, integers
+
+
+def _exact(values: npt.NDArray[np.float64], integers: dict[int, int]) -> npt.NDArray[Any]:
+    """Return utilities as they count, for who looks on."""
+    if not integers:
+        return values
+    exact = np.where(np.isfinite(values), values, 0.0).astype(object)
+    for place, integer in integers.items():
+        exact[place] = integer
+    return exact

@@ -22,7 +22,6 @@ from ferrodp.tickets import Ticket
 
 __all__ = ["SparseVector"]
 
-_LARGEST_INTEGER = 2**53
 _SCALES = (1e-300, 1e300)
 _NOTHING_FURTHER = ComposedEvent(events=())
 
@@ -236,12 +235,12 @@ class SparseVector:
         value                           counts as
         ==============================  ======================================================
         NaN or infinite                 0
-        integer beyond ±2⁵³             ±2⁵³: clamping moves no two values apart
+        integer                         itself, exactly, like the equal float; cut to the range of floats
         ==============================  ======================================================
 
         A call from several threads answers one query after the other. How long it takes can depend on the noise.
         """
-        number = _number(value)
+        number, integer = _number(value)
         noisy = self._noisy
         if noisy is None:
             self._refuse()
@@ -257,13 +256,14 @@ class SparseVector:
             # Counted before it is known, so that an interruption cannot lead to an answer too many.
             self._remaining -= 1
             try:
-                above = noisy.is_reached(number, self._source._key())
+                above = noisy.is_reached(number, self._source._key(), integer)
             except EntropyError:
                 self._remaining += 1
                 raise
             observer = OBSERVER.get()
             if observer is not None:
-                above = bool(observer.saw(self, np.array(number), above, event=_NOTHING_FURTHER, **self._declared()))
+                seen = np.array(number if integer is None else _arrays.clamped(int(value)))
+                above = bool(observer.saw(self, seen, above, event=_NOTHING_FURTHER, **self._declared()))
             if not above:
                 self._remaining += 1
             elif not self._remaining:
@@ -306,11 +306,12 @@ def _scales(sensitivity: float, epsilon: Fraction, factor: int) -> tuple[float, 
     return first, _validate.rounded(factor * Fraction(sensitivity) / left, "up")
 
 
-def _number(value: Any) -> float:
-    """Return the value of a query as a float, exactly, or clamped to ±2⁵³ if it is an integer."""
+def _number(value: Any) -> tuple[float, tuple[bool, bytes] | None]:
+    """Return the value of a query as a float, and as an integer where no float denotes it."""
     if isinstance(value, (float, np.float32, np.float16)):
-        return float(value)
-    integral = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
-    if integral:
-        return float(min(max(int(value), -_LARGEST_INTEGER), _LARGEST_INTEGER))
+        return float(value), None
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
+        integer = _arrays.clamped(int(value))
+        nearest = float(integer)
+        return nearest, None if nearest == integer else _arrays.bytes_of(integer)
     raise InvalidType(f"value must be an int or float, or a numpy one of at most 64 bits, got {type(value).__name__}")

@@ -26,6 +26,7 @@ use crate::blocks;
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
+use crate::math::integer::Integer;
 use crate::params::{Granularity, floor_log2, positive};
 use crate::random::Key;
 use crate::residue::leaving_nothing;
@@ -165,6 +166,18 @@ impl Noise {
                 in_default_environment(|| sampler.fill(start as u64, block));
             });
         });
+    }
+
+    /// Returns `round((value + scale·Z)/g)` for integers given with the indices of their samples: what [`Noise::add`] would
+    /// make of them at these places, in grid steps, if they were floats.
+    ///
+    /// For integers of less than 2¹⁰⁰ steps. It takes microseconds for each: no float proposes anything.
+    #[must_use]
+    pub fn steps(&self, isa: Isa, key: &Key, integers: &[(u64, Integer)]) -> Vec<i128> {
+        leaving_nothing(|| {
+            let sampler = chunk::Sampler::new(self, isa, key);
+            in_default_environment(|| integers.iter().map(|(index, value)| sampler.steps(*index, value)).collect())
+        })
     }
 
     /// Writes `g · (sum + N)`, rounded once to `T`, for sums of integers on this noise's own grid.

@@ -19,6 +19,7 @@ use zeroize::Zeroize;
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
+use crate::math::integer::Integer;
 use crate::math::natural::Natural;
 use crate::params::{exp2, positive};
 use crate::random::{BLOCK, Key, Keystream};
@@ -69,8 +70,8 @@ impl Rate {
     }
 
     /// Returns `(high − low)·rate` for `high ≥ low`.
-    fn exact(&self, high: f64, low: f64) -> Rational {
-        let difference = Signed::new(high).minus(&Signed::new(low));
+    fn exact(&self, high: &Signed, low: &Signed) -> Rational {
+        let difference = high.minus(low);
         let ((epsilon, epsilon_exponent), (denominator, exponent)) = (split(self.numerator), split(self.denominator));
         Rational {
             numerator: difference.magnitude.mul(&Natural::new(u128::from(epsilon))),
@@ -91,6 +92,10 @@ impl Signed {
     fn new(value: f64) -> Self {
         let (mantissa, exponent) = split(value.abs());
         Self { negative: value < 0.0, magnitude: Natural::new(u128::from(mantissa)), exponent }
+    }
+
+    fn of(integer: &Integer) -> Self {
+        Self { negative: integer.negative, magnitude: integer.magnitude.clone(), exponent: 0 }
     }
 
     /// Whether `self < other`.
@@ -130,15 +135,27 @@ impl Signed {
 
 /// Returns the index of the chosen candidate. A utility that is not finite counts as 0.
 ///
+/// Where `integers` names an index, in ascending order, it holds the utility itself, and the float is about the same.
+///
 /// # Errors
 /// If there is no candidate.
-pub fn choose(noise: Noise, rate: Rate, isa: Isa, key: &Key, utilities: &[f64]) -> Result<usize, Error> {
+pub fn choose(
+    noise: Noise,
+    rate: Rate,
+    isa: Isa,
+    key: &Key,
+    utilities: &[f64],
+    integers: &[(usize, Integer)],
+) -> Result<usize, Error> {
     if utilities.is_empty() {
         return Err(Error::Length { name: "utilities", given: 0, needed: 1 });
     }
     Ok(leaving_nothing(|| {
         let keystream = Keystream::new(isa, key);
-        in_default_environment(|| Selection::new(noise, rate, &keystream, utilities).run(0.0))
+        in_default_environment(|| {
+            let selection = Selection { integers, ..Selection::new(noise, rate, &keystream, utilities) };
+            selection.run(selection.doubt())
+        })
     }))
 }
 
@@ -169,6 +186,8 @@ struct Selection<'a> {
     rate: Rate,
     keystream: &'a Keystream,
     utilities: &'a [f64],
+    /// What floats do not denote.
+    integers: &'a [(usize, Integer)],
     largest: f64,
     /// About the rate: within 3u.
     rough_rate: f64,
@@ -219,7 +238,32 @@ fn finite(utility: f64) -> f64 {
 impl<'a> Selection<'a> {
     fn new(noise: Noise, rate: Rate, keystream: &'a Keystream, utilities: &'a [f64]) -> Self {
         let largest = utilities.iter().fold(f64::NEG_INFINITY, |most, &u| most.max(finite(u)));
-        Self { noise, rate, keystream, utilities, largest, rough_rate: rate.numerator / rate.denominator }
+        Self {
+            noise,
+            rate,
+            keystream,
+            utilities,
+            integers: &[],
+            largest,
+            rough_rate: rate.numerator / rate.denominator,
+        }
+    }
+
+    /// Returns how far `t` may be off because utilities are not floats: each end of a difference by 2⁻⁵² of itself.
+    fn doubt(&self) -> f64 {
+        if self.integers.is_empty() {
+            return 0.0;
+        }
+        let size = self.utilities.iter().fold(0.0, |most: f64, &u| most.max(finite(u).abs()));
+        size * exp2(-50) * self.rough_rate
+    }
+
+    /// Returns a utility, exactly.
+    fn exact(&self, index: usize) -> Signed {
+        match self.integers.binary_search_by_key(&index, |(place, _)| *place) {
+            Ok(found) => Signed::of(&self.integers[found].1),
+            Err(_) => Signed::new(finite(self.utilities[index])),
+        }
     }
 
     fn run(&self, widening: f64) -> usize {
@@ -268,13 +312,16 @@ impl<'a> Selection<'a> {
 
     /// Returns bounds on the noisy utility of candidate `index`, relative to the largest utility.
     fn bounds(&self, index: usize, word: u64, utility: f64, widening: f64) -> Bounds {
+        if widening.is_infinite() {
+            return Bounds { lower: f64::NEG_INFINITY, upper: f64::INFINITY };
+        }
         let mut t = self.rough_deficit(utility);
         if t.is_infinite() {
             // The difference may have overflowed, and `t` not: halves of such utilities are exact.
             t = (0.5 * self.largest - 0.5 * utility) * self.rough_rate * 2.0;
         }
         if t.is_infinite() {
-            // Noise is far below 10³⁰⁰ in size, and `t` beyond the range of floats.
+            // Noise is far below 10³⁰⁰ in size, and `t` beyond the range of floats, or half of it for integers.
             return Bounds { lower: f64::NEG_INFINITY, upper: -1e300 };
         }
         let (lower, upper) = match self.noise {
@@ -303,13 +350,15 @@ impl<'a> Selection<'a> {
 
     /// Whether the noisy utility of `a` is larger than that of `b`, for certain.
     fn beats(&self, a: &Contender, b: &Contender) -> bool {
-        let utility = |contender: &Contender| finite(self.utilities[contender.index]);
-        let swapped = utility(a) < utility(b);
+        let utilities = [a, b].map(|contender| self.exact(contender.index));
+        let swapped = utilities[0].is_below(&utilities[1]);
+        let [high_utility, low_utility] =
+            if swapped { [&utilities[1], &utilities[0]] } else { [&utilities[0], &utilities[1]] };
         let (high, low) = if swapped { (b, a) } else { (a, b) };
         let duel = Duel {
             high: self.sample(high.index, high.word),
             low: self.sample(low.index, low.word),
-            lead: self.rate.exact(utility(high), utility(low)),
+            lead: self.rate.exact(high_utility, low_utility),
         };
         duel.higher_wins(self.noise) != swapped
     }

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use ferrodp_core::Isa;
+use ferrodp_core::math::integer::Integer;
 use ferrodp_core::params::Granularity;
 use ferrodp_core::random::Key;
 use ferrodp_core::sample::{Element, Law, Noise, decide};
@@ -229,6 +230,54 @@ fn a_released_zero_is_positive_in_single_precision_too() {
 
                 assert!(values.iter().chain(&released).all(|x| x.to_bits() == 0), "{noise:?} {isa:?}");
             }
+        }
+    }
+}
+
+/// Integers that floats denote get the noise of those floats, at every place of a call.
+#[test]
+fn an_integer_gets_the_noise_of_an_equal_float() {
+    let granularities = [-43, -32, -21, -20, -1, 0, 1, 3, 40, 53, 54, 80, 200];
+    let values = [0, 1, 5, 12_345, 1 << 53, 3 << 60, (1 << 54) - 2, 0x1234_5670_0000_0000 << 40_u128];
+    for (law, exponent) in [Law::Gaussian, Law::Laplace].into_iter().flat_map(|law| granularities.map(|e| (law, e))) {
+        let granularity = Granularity::from_exponent(exponent).expect("in range");
+        let scale = SCALE * 2.0_f64.powi(exponent.max(0) + if exponent < 0 { 0 } else { 30 });
+        let noise = Noise::new(law, scale, granularity).expect("in range");
+        for isa in Isa::available() {
+            let values: Vec<u128> =
+                values.iter().copied().filter(|&v| (v as f64) < granularity.width() * 2.0_f64.powi(100)).collect();
+            let floats: Vec<f64> = values.iter().flat_map(|&v| [v as f64, -(v as f64)]).collect();
+            let mut released = floats.clone();
+            noise.add(isa, &key(5), &mut released, one_thread());
+            let signed = floats.iter().zip(values.iter().flat_map(|&v| [v, v]));
+            let integers: Vec<(u64, Integer)> = (0..)
+                .zip(signed.map(|(float, size)| Integer::from_le_bytes(*float < 0.0, &size.to_le_bytes())))
+                .collect();
+
+            let steps = noise.steps(isa, &key(5), &integers);
+
+            let expected: Vec<f64> = steps.iter().map(|&k| k as f64 * granularity.width()).collect();
+            assert_eq!(expected, released, "{noise:?} {isa:?}");
+        }
+    }
+}
+
+/// What whole steps an integer has changes nothing: so it is exact where no float is.
+#[test]
+fn noise_of_long_integers_is_that_of_what_whole_steps_leave() {
+    for law in [Law::Gaussian, Law::Laplace] {
+        let granularity = Granularity::from_exponent(70).expect("in range");
+        let noise = Noise::new(law, 2.0_f64.powi(75), granularity).expect("in range");
+        for n in 0..200_u128 {
+            let rest = n.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C834) >> 58; // 70 bits, of which no float holds the last
+            let whole = n * n * 12_345;
+            let long = Integer::from_le_bytes(false, &((whole << 70) + rest).to_le_bytes());
+            let short = Integer::from_le_bytes(false, &rest.to_le_bytes());
+
+            let [found, expected] =
+                [long, short].map(|integer| noise.steps(Isa::best(), &key(6), &[(n as u64, integer)])[0]);
+
+            assert_eq!(expected + whole as i128, found, "{law:?} {n}");
         }
     }
 }

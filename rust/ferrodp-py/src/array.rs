@@ -6,9 +6,11 @@
 //! array, for kernels read each element once and trust none of them.
 
 use ferrodp_core::clip::Rows;
+use ferrodp_core::math::integer::Integer;
 use numpy::{BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::error::Error;
 
@@ -120,6 +122,14 @@ fn borrow_all<'py, T: numpy::Element>(arrays: &[Bound<'py, PyAny>]) -> PyResult<
 
 fn borrow_as<'py, T: numpy::Element>(array: &Bound<'py, PyAny>) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
     borrow(array.cast::<PyArrayDyn<T>>()?)
+}
+
+/// Integers by their place, as `(place, is negative, bytes of the magnitude, least significant first)`.
+pub(crate) type Integers<'py> = Vec<(usize, bool, Bound<'py, PyBytes>)>;
+
+/// Returns the integers.
+pub(crate) fn integers(given: &Integers<'_>) -> Vec<(usize, Integer)> {
+    given.iter().map(|(place, negative, bytes)| (*place, Integer::from_le_bytes(*negative, bytes.as_bytes()))).collect()
 }
 
 /// Borrows `array` for reading.

@@ -6,11 +6,12 @@ use ferrodp_core::blocks::default_threads;
 use ferrodp_core::params::Granularity;
 use ferrodp_core::random::Key;
 use ferrodp_core::sample::{Element, Law, Noise};
+use numpy::PyArrayDyn;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::FloatsMut;
+use crate::array::{self, FloatsMut, Integers, borrow};
 use crate::error::Result;
 use crate::isa;
 use crate::permit::KeyArg;
@@ -81,6 +82,35 @@ fn draw<T: Element>(
     Ok(())
 }
 
+/// Adds noise to a C-contiguous float64 array, in place, and returns what it makes, in grid steps, of these integers at
+/// their places.
+#[pyfunction]
+#[pyo3(signature = (array, integers, law, scale, exponent, key, threads, /))]
+#[allow(clippy::too_many_arguments, reason = "one flat call, named on the Python side")]
+fn add_noise_to_integers(
+    py: Python<'_>,
+    array: &Bound<'_, PyArrayDyn<f64>>,
+    integers: Integers<'_>,
+    law: &str,
+    scale: f64,
+    exponent: i32,
+    key: KeyArg<'_>,
+    threads: Option<NonZeroUsize>,
+) -> Result<Vec<i128>> {
+    let noise = noise::<f64>(self::law(law)?, scale, Some(exponent))?;
+    let integers: Vec<_> =
+        array::integers(&integers).into_iter().map(|(place, integer)| (place as u64, integer)).collect();
+    let mut array = borrow(array)?;
+    let values = array.as_slice_mut().map_err(PyErr::from)?;
+    let isa = isa::active()?;
+    let threads = threads.unwrap_or_else(|| default_threads(values.len()));
+    let key = key.draw(py)?;
+    Ok(py.detach(|| {
+        noise.add(isa, &key, values, threads);
+        noise.steps(isa, &key, &integers)
+    }))
+}
+
 /// Returns `value` with noise: one float64 sample.
 #[pyfunction]
 #[pyo3(signature = (value, law, scale, exponent, key, /))]
@@ -125,6 +155,7 @@ fn derive_key(py: Python<'_>, seed: [u8; 32], call: u64) -> Result<Bound<'_, PyB
 /// Adds this file's functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(add_noise, module)?)?;
+    module.add_function(wrap_pyfunction!(add_noise_to_integers, module)?)?;
     module.add_function(wrap_pyfunction!(release_scalar, module)?)?;
     module.add_function(wrap_pyfunction!(random_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(derive_key, module)?)

@@ -1,19 +1,22 @@
 //! Choosing one of many candidates; see `ferrodp.mechanisms.selection`.
 
 use ferrodp_core::fork;
+use ferrodp_core::math::integer::Integer;
 use ferrodp_core::select::{Noise, NoisyThreshold, Rate, choose};
 use numpy::PyArrayDyn;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
-use crate::array::read;
+use crate::array::{self, Integers, read};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
 
-/// Returns the index of the chosen candidate.
+/// Returns the index of the chosen candidate; `integers` hold the utilities that no float denotes, in order.
 #[pyfunction]
-#[pyo3(signature = (utilities, noise, epsilon, sensitivity, factor, key, /))]
+#[pyo3(signature = (utilities, noise, epsilon, sensitivity, factor, key, integers=Vec::new(), /))]
+#[allow(clippy::too_many_arguments, reason = "one flat call, named on the Python side")]
 fn choose_candidate(
     py: Python<'_>,
     utilities: &Bound<'_, PyArrayDyn<f64>>,
@@ -22,6 +25,7 @@ fn choose_candidate(
     sensitivity: f64,
     factor: u8,
     key: KeyArg<'_>,
+    integers: Integers<'_>,
 ) -> Result<usize> {
     let noise = match noise {
         "gumbel" => Noise::Gumbel,
@@ -36,8 +40,12 @@ fn choose_candidate(
     if slice.is_empty() {
         return Err(PyValueError::new_err("utilities must not be empty").into());
     }
+    let integers = array::integers(&integers);
+    if integers.last().is_some_and(|(place, _)| *place >= slice.len()) || !integers.is_sorted_by(|a, b| a.0 < b.0) {
+        return Err(PyValueError::new_err("integers must be at places of utilities, in order").into());
+    }
     let key = key.draw(py)?;
-    Ok(py.detach(|| choose(noise, rate, isa, &key, slice))?)
+    Ok(py.detach(|| choose(noise, rate, isa, &key, slice, &integers))?)
 }
 
 /// A threshold plus Laplace noise that is drawn once, for one process; there is no way to see, copy or save it.
@@ -64,16 +72,27 @@ impl Threshold {
         self.generation == fork::generation()
     }
 
-    /// Whether `value` plus noise of its own is at or above the noisy threshold.
-    #[pyo3(signature = (value, key, /))]
-    fn is_reached(&self, py: Python<'_>, value: f64, key: KeyArg<'_>) -> Result<bool> {
+    /// Whether `value` plus noise of its own is at or above the noisy threshold; `integer` holds it where no float does.
+    #[pyo3(signature = (value, key, integer=None, /))]
+    fn is_reached(
+        &self,
+        py: Python<'_>,
+        value: f64,
+        key: KeyArg<'_>,
+        integer: Option<(bool, Bound<'_, PyBytes>)>,
+    ) -> Result<bool> {
         if !self.is_own() {
             return Err(Error::state(
                 "a noisy threshold cannot be used in a forked child: its noise would serve twice",
             ));
         }
         let key = key.draw(py)?;
-        Ok(self.noisy.is_reached(value, &key))
+        Ok(match integer {
+            Some((negative, bytes)) => {
+                self.noisy.is_reached_by(&Integer::from_le_bytes(negative, bytes.as_bytes()), &key)
+            }
+            None => self.noisy.is_reached(value, &key),
+        })
     }
 }
 

@@ -22,6 +22,12 @@ impl Natural {
         Self(vec![value as u64, (value >> 64) as u64]).trimmed()
     }
 
+    /// Returns the number with these bytes, the least significant first.
+    pub(crate) fn from_le_bytes(bytes: &[u8]) -> Self {
+        let limb = |part: &[u8]| part.iter().rev().fold(0, |limb, byte| (limb << 8) | u64::from(*byte));
+        Self(bytes.chunks(8).map(limb).collect()).trimmed()
+    }
+
     fn trimmed(mut self) -> Self {
         while self.0.last() == Some(&0) {
             self.0.pop();

@@ -10,6 +10,7 @@ use super::decide::{self, Lazy, Offset};
 use super::tables::quantile::INVERSE_DENSITY;
 use super::{Law, Noise, Word, lanes};
 use crate::isa::{Isa, Kind};
+use crate::math::integer::Integer;
 use crate::params::exp2;
 use crate::random::{BLOCK, Key, Keystream};
 
@@ -219,12 +220,31 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    /// Returns `round(value/g + s·Z)` for the `Z` of sample `index`.
+    pub(super) fn steps(&self, index: u64, value: &Integer) -> i128 {
+        let bytes = self.word_bytes();
+        let per_block = (BLOCK / bytes) as u64;
+        let mut block = [0; BLOCK];
+        self.keystream.fill(FIRST_WORDS, index / per_block, &mut block);
+        let word = self.word(&block, (index % per_block) as usize);
+        zeroize::Zeroize::zeroize(block.as_mut_slice());
+        let (negative, bits) = self.bits(index, word);
+        decide::settle_integer(self.noise, negative, &bits, value, -self.noise.granularity.exponent())
+    }
+
     /// Returns the first word of the sample at `index` of a chunk.
     fn word(&self, words: &[u8], index: usize) -> u64 {
         match self.plan.word {
             Word::Short => u64::from(u32::from_le_bytes(words.as_chunks().0[index])),
             Word::Long => u64::from_le_bytes(words.as_chunks().0[index]),
         }
+    }
+
+    /// Returns the sign and the further bits of sample `index`, which begins with `word`.
+    fn bits(&self, index: u64, word: u64) -> (bool, Lazy<impl Fn(u64) -> [u64; 2]>) {
+        let (negative, leading, width) = decide::split_word(self.noise, word);
+        let extension = move |block: u64| self.keystream.words(1 + block, index);
+        (negative, Lazy { leading, width, extension })
     }
 
     fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
@@ -249,9 +269,8 @@ impl<'a> Sampler<'a> {
             let whole = steps.round_ties_even();
             (whole, if whole == 0.0 { Offset::new(value, -exponent) } else { Offset::new(steps - whole, 0) })
         };
-        let (negative, leading, width) = decide::split_word(self.noise, word);
-        let extension = |block: u64| self.keystream.words(1 + block, index);
-        let n = decide::settle(self.noise, negative, &Lazy { leading, width, extension }, offset);
+        let (negative, bits) = self.bits(index, word);
+        let n = decide::settle(self.noise, negative, &bits, offset);
         if whole.is_infinite() {
             return value + n as f64 * plan.width + 0.0;
         }

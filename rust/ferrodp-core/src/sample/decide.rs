@@ -7,6 +7,7 @@ use core::cmp::Ordering;
 
 use super::tables::quantile::PROBIT;
 use super::{Law, Noise, exact, fixed, lanes};
+use crate::math::integer::Integer;
 use crate::math::natural::Natural;
 
 /// Bounds on the error of the second stage's quantile: polynomial, coefficients, evaluation, and the bits of `p` beyond
@@ -89,6 +90,28 @@ where
 pub fn settle_word<F: Fn(u64) -> [u64; 2]>(noise: &Noise, word: u64, extension: F, offset: f64) -> i128 {
     let (negative, leading, width) = split_word(noise, word);
     settle(noise, negative, &Lazy { leading, width, extension }, Offset::new(offset, 0))
+}
+
+/// Returns the integer nearest to `offset · 2^exponent ± s·z`, for an offset of any size: by the last stage alone.
+pub(super) fn settle_integer<F>(
+    noise: &Noise,
+    negative: bool,
+    sample: &Lazy<F>,
+    offset: &Integer,
+    exponent: i32,
+) -> i128
+where
+    F: Fn(u64) -> [u64; 2],
+{
+    let approximate = offset.approximate(exponent);
+    let ratio = exact::Ratio {
+        negative: offset.negative != negative,
+        magnitude: offset.magnitude.clone(),
+        exponent,
+        approximate: if negative { -approximate } else { approximate },
+    };
+    let nearest = exact::search(noise, sample, ratio);
+    if negative { -nearest } else { nearest }
 }
 
 /// Returns the sign, the leading bits and their number.

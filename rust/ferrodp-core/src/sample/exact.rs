@@ -15,14 +15,38 @@ use super::{Law, Noise};
 use crate::math::interval::Interval;
 use crate::math::natural::Natural;
 
+/// The real number that is added before rounding, of any size and precision: `± magnitude · 2^exponent`.
+pub(super) struct Ratio {
+    pub(super) negative: bool,
+    pub(super) magnitude: Natural,
+    pub(super) exponent: i32,
+    /// About the same.
+    pub(super) approximate: f64,
+}
+
+impl From<Offset> for Ratio {
+    fn from(offset: Offset) -> Self {
+        Self {
+            negative: offset.mantissa < 0,
+            magnitude: Natural::new(u128::from(offset.mantissa.unsigned_abs())),
+            exponent: offset.exponent,
+            approximate: offset.approximate,
+        }
+    }
+}
+
 /// The precision that is tried first.
 const FIRST_PRECISION: u32 = 256;
 
 /// Returns how `z` compares with `t = (below + ½ − offset)/s`; never [`Ordering::Equal`].
-pub(super) fn compare<F>(noise: &Noise, sample: &Lazy<F>, below: i128, offset: Offset) -> Ordering
+pub(super) fn compare<F>(noise: &Noise, sample: &Lazy<F>, below: i128, offset: impl Into<Ratio>) -> Ordering
 where
     F: Fn(u64) -> [u64; 2],
 {
+    compare_with(noise, sample, below, &offset.into())
+}
+
+fn compare_with<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, below: i128, offset: &Ratio) -> Ordering {
     let Some(threshold) = Threshold::new(noise, below, offset) else {
         return Ordering::Greater;
     };
@@ -68,8 +92,9 @@ fn odd_factorial_series(t: &Interval) -> Interval {
 /// Returns the integer nearest to `offset + s·z` by bisection, needing no idea of where `z` is.
 ///
 /// This serves samples so far out that no table holds them; the guess only saves steps.
-pub(super) fn search<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offset) -> i128 {
-    let is_above = |n: i128| compare(noise, sample, n, offset) == Ordering::Greater;
+pub(super) fn search<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: impl Into<Ratio>) -> i128 {
+    let offset = offset.into();
+    let is_above = |n: i128| compare_with(noise, sample, n, &offset) == Ordering::Greater;
     let guess = (noise.ratio * rough_quantile(noise.law, sample) + offset.approximate).round() as i128;
     // Invariant once both are found: the sum is above `low − ½` and below `high + ½`.
     let (mut low, mut high) = (guess, guess);
@@ -141,13 +166,13 @@ struct Threshold {
 
 impl Threshold {
     /// Returns the threshold, or `None` if it is not positive: then every `z` is above it.
-    fn new(noise: &Noise, below: i128, offset: Offset) -> Option<Self> {
+    fn new(noise: &Noise, below: i128, offset: &Ratio) -> Option<Self> {
         let bits = offset.exponent.min(-1).unsigned_abs();
         let twice = 2 * below + 1;
         let (half_positive, half) = (twice > 0, Natural::new(twice.unsigned_abs()).shl(bits - 1));
         let shift = (offset.exponent + bits.cast_signed()).unsigned_abs();
-        let offset_size = Natural::new(u128::from(offset.mantissa.unsigned_abs())).shl(shift);
-        let numerator = match (half_positive, offset.mantissa <= 0) {
+        let offset_size = offset.magnitude.shl(shift);
+        let numerator = match (half_positive, offset.negative) {
             (true, true) => half.add(&offset_size),
             (true, false) => half.saturating_sub(&offset_size),
             (false, true) => offset_size.saturating_sub(&half),

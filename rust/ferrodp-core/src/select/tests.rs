@@ -17,7 +17,7 @@ fn no_margin_changes_a_choice() {
     let utilities: Vec<f64> = (0..40).map(|i| f64::from(i * 7 % 40) / 3.0).collect();
     for noise in NOISES {
         for n in 0..300 {
-            let expected = choose(noise, rate(1.0), Isa::PORTABLE, &key(n), &utilities).expect("candidates");
+            let expected = choose(noise, rate(1.0), Isa::PORTABLE, &key(n), &utilities, &[]).expect("candidates");
             for margin in [0.25, 3.0, 1e6] {
                 let found = choose_widened(noise, rate(1.0), Isa::best(), &key(n), &utilities, margin);
 
@@ -84,16 +84,16 @@ fn tiny_differences_and_rates_are_as_good_as_none() {
     let close = [5e-324, 0.0, 1e-320];
     for noise in NOISES {
         for n in 0..50 {
-            let expected = choose(noise, rate(1e-290), Isa::best(), &key(n), &close);
+            let expected = choose(noise, rate(1e-290), Isa::best(), &key(n), &close, &[]);
             assert_eq!(expected, choose_widened(noise, rate(1e-290), Isa::best(), &key(n), &close, 1e3));
-            assert_eq!(expected, choose(noise, rate(1.0), Isa::best(), &key(n), &[0.0; 3]), "the same noise");
+            assert_eq!(expected, choose(noise, rate(1.0), Isa::best(), &key(n), &[0.0; 3], &[]), "the same noise");
         }
     }
 }
 
 #[test]
 fn no_candidates_are_refused() {
-    assert!(choose(Noise::Gumbel, rate(1.0), Isa::best(), &key(0), &[]).is_err());
+    assert!(choose(Noise::Gumbel, rate(1.0), Isa::best(), &key(0), &[], &[]).is_err());
     assert!(Rate::new(1e300, 1e-300, 1).is_err());
     assert!(Rate::new(0.0, 1.0, 1).is_err());
 }
@@ -112,4 +112,31 @@ fn the_cheap_exponential_is_above_and_close() {
     }
     assert_eq!(f64::INFINITY, exp_above(f64::NAN));
     assert!(exp_above(-1e9) > 0.0);
+}
+
+/// A number that all utilities grow by cannot matter, however long it is: so integers are compared exactly.
+#[test]
+fn utilities_that_no_float_denotes_are_exact() {
+    for noise in [Noise::Gumbel, Noise::Exponential, Noise::Laplace] {
+        for n in 0..60 {
+            let (close, by) =
+                ([0.0, 1.0, 2.0, 0.0, 3.0], [(1_u128 << 90) + 1, 1 << 53, (1 << 100) - 1][n as usize % 3]);
+            let expected = choose(noise, rate(1.0), Isa::best(), &key(n), &close, &[]);
+            for negative in [false, true] {
+                let integers: Vec<(usize, Integer)> = close
+                    .iter()
+                    .map(|&u| if negative { by - u as u128 } else { by + u as u128 })
+                    .map(|size| Integer::from_le_bytes(negative, &size.to_le_bytes()))
+                    .enumerate()
+                    .collect();
+                let floats: Vec<f64> = integers.iter().map(|(_, integer)| integer.approximate(0)).collect();
+
+                assert_eq!(
+                    expected,
+                    choose(noise, rate(1.0), Isa::best(), &key(n), &floats, &integers),
+                    "{noise:?} {n}"
+                );
+            }
+        }
+    }
 }

@@ -14,6 +14,7 @@ use super::{Signed, finite};
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
+use crate::math::integer::Integer;
 use crate::math::natural::Natural;
 use crate::params::{exp2, positive};
 use crate::random::{Key, Keystream};
@@ -64,17 +65,30 @@ impl NoisyThreshold {
         self.is_reached_widened(query, key, 0.0)
     }
 
+    /// The same for an integer, taken exactly. It must lie in the range of floats.
+    #[must_use]
+    pub fn is_reached_by(&self, query: &Integer, key: &Key) -> bool {
+        leaving_nothing(|| {
+            let keystream = Keystream::new(self.isa, key);
+            let approximate = query.approximate(0);
+            in_default_environment(|| self.decide(approximate, &Signed::of(query), &first_sample(&keystream), 0.0))
+        })
+    }
+
     /// The same with the filter's margin widened, so that the exact comparison decides often: for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn is_reached_widened(&self, query: f64, key: &Key, widening: f64) -> bool {
         leaving_nothing(|| {
             let keystream = Keystream::new(self.isa, key);
-            in_default_environment(|| self.decide(finite(query), &first_sample(&keystream), widening))
+            in_default_environment(|| {
+                self.decide(finite(query), &Signed::new(finite(query)), &first_sample(&keystream), widening)
+            })
         })
     }
 
-    fn decide(&self, query: f64, noise: &Sample<'_>, widening: f64) -> bool {
+    /// Decides for a query that is about `query` and exactly `exact`.
+    fn decide(&self, query: f64, exact: &Signed, noise: &Sample<'_>, widening: f64) -> bool {
         let own = first_sample(&self.keystream);
         let (up, down) = (!noise.negative(), !own.negative());
         self.filtered(query, (noise.word, up), (own.word, down), widening).unwrap_or_else(|| {
@@ -82,14 +96,15 @@ impl NoisyThreshold {
                 noise: Scaled::new(noise.uniform(), self.query_scale),
                 own: Scaled::new(own.uniform(), self.threshold_scale),
             };
-            contest.is_reached(up, down, &Signed::new(self.threshold), &Signed::new(query))
+            contest.is_reached(up, down, &Signed::new(self.threshold), exact)
         })
     }
 
     /// Decides by bounds on `ν − ρ + q − T`, or not.
     ///
     /// # Numerics
-    /// Four terms, each within two roundings of itself, and three sums: within 2⁻⁵⁰ of the sum of their sizes, and 2⁻¹⁰⁰⁰
+    /// Four terms, each within two roundings of itself (an integer query within two units), and three sums: within 2⁻⁵⁰ of
+    /// the sum of their sizes, and 2⁻¹⁰⁰⁰
     /// for what is subnormal. Where anything is infinite or no number, no comparison holds.
     fn filtered(&self, query: f64, noise: (u64, bool), own: (u64, bool), widening: f64) -> Option<bool> {
         let bounds = |(word, positive): (u64, bool), scale: f64| {
@@ -293,6 +308,27 @@ mod tests {
                 assert!(edge != f64::MAX || !far);
             }
         }
+    }
+
+    /// A threshold whose distance from the query decides, though both round to one float.
+    #[test]
+    fn integers_are_compared_exactly() {
+        let integer = |value: i128| Integer::from_le_bytes(value < 0, &value.unsigned_abs().to_le_bytes());
+        let level = 2_i128 << 60;
+        let mut apart = 0;
+        for n in 0..200 {
+            let noisy = threshold(level as f64, (30.0, 30.0), n);
+            let centered = threshold(0.0, (30.0, 30.0), n);
+            let key = key(7_000 + n);
+            for distance in [-100, -31, -7, 0, 1, 12, 65] {
+                let found = noisy.is_reached_by(&integer(level + distance), &key);
+
+                assert_eq!(centered.is_reached(distance as f64, &key), found, "{n}, {distance}");
+                apart += u32::from(found != noisy.is_reached((level + distance) as f64, &key));
+            }
+            assert_eq!(noisy.is_reached(-(level as f64), &key), noisy.is_reached_by(&integer(-level), &key));
+        }
+        assert!(apart > 0, "floats would not do");
     }
 
     #[test]
