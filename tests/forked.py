@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import select
 import signal
 import sys
 import warnings
@@ -15,7 +16,10 @@ CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 
 
 def clone() -> int:
-    """Copy this process as `os.fork` does, but run no handler: neither Python's nor the C library's."""
+    """Copy this process as `os.fork` does, but run no handler: neither Python's nor the C library's.
+
+    So with no other thread: one that holds a lock of the allocator is not in the child to open it.
+    """
     assert CLONE is not None
     return ctypes.PyDLL(None).syscall(CLONE, int(signal.SIGCHLD), 0, 0, 0, 0)
 
@@ -42,7 +46,11 @@ def answer(make: Callable[[], int], work: Callable[[], object]) -> str:
         finally:
             os._exit(0)
     os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        told = pipe.read().decode()
-    os.waitpid(child, 0)
+    try:
+        with os.fdopen(reader, "rb") as pipe:
+            ready, _, _ = select.select([pipe], [], [], 60)
+            told = pipe.read().decode() if ready else "no answer"
+    finally:
+        os.kill(child, signal.SIGKILL)  # it has answered, or hangs and never will
+        os.waitpid(child, 0)
     return told
