@@ -27,6 +27,7 @@ FIXED = "rust/ferrodp-core/src/sample/fixed.rs"
 LANES = "rust/ferrodp-core/src/sample/lanes.rs"
 SAMPLE = "rust/ferrodp-core/src/sample.rs"
 RANDOM = "rust/ferrodp-core/src/random.rs"
+RESIDUE = "rust/ferrodp-core/src/residue.rs"
 
 # Commands by name. "cargo" runs as it stands; "pytest" builds the extension module first and runs on the portable path,
 # so that a change of that path is seen on any CPU.
@@ -38,6 +39,7 @@ KILLERS = {
     "attack": "pytest tests/test_float_attack.py",
     "copies": "pytest tests/test_stream_copies.py",
     "forks": "pytest tests/test_forked_processes.py",
+    "residue": "pytest tests/test_memory_residue.py",
     "source": "pytest tests/test_random.py",
     "vectors": "pytest tests/test_vectors_samplers.py -k 'native_bytes or keys_its_calls'",
     "laws": "pytest tests/statistical/test_laws.py",
@@ -305,6 +307,55 @@ MUTANTS = [
         "unsafe { libc::madvise(pages, length, libc::MADV_WIPEONFORK) };",
         "0;",
         "copies",
+    ),
+    Mutant(
+        "the stack is left as a call used it",
+        RESIDUE,
+        "        overwrite_stack::<DEPTH>(0);\n",
+        "",
+        "residue",
+    ),
+    Mutant(
+        "half of the stack that a call used is overwritten",
+        RESIDUE,
+        "        overwrite_stack::<DEPTH>(0);\n",
+        "        overwrite_stack::<{ DEPTH / 8 }>(0);\n",
+        "residue",
+    ),
+    Mutant(
+        "vector registers keep round keys",
+        RESIDUE,
+        "        clear_registers();\n",
+        "",
+        "residue",
+    ),
+    Mutant(
+        "threads that helped leave their stacks as they are",
+        "rust/ferrodp-core/src/blocks.rs",
+        "spawn_scoped(scope, || leaving_nothing(run));",
+        "spawn_scoped(scope, run);",
+        "residue",
+    ),
+    Mutant(
+        "big integers leave their digits on the heap",
+        "rust/ferrodp-core/src/math/natural.rs",
+        "impl Drop for Natural {\n    fn drop(&mut self) {\n        self.0.zeroize();",
+        "impl Drop for Natural {\n    fn drop(&mut self) {\n        self.0.truncate(0);",
+        "residue",
+    ),
+    Mutant(
+        "a key stays on the heap",
+        RANDOM,
+        "impl Drop for Key {\n    fn drop(&mut self) {\n        self.0.zeroize();",
+        "impl Drop for Key {\n    fn drop(&mut self) {",
+        "residue",
+    ),
+    Mutant(
+        "a bit generator keeps the words that it handed out",
+        "rust/ferrodp-core/src/random/generator.rs",
+        "core::ptr::write_volatile(core::ptr::from_mut(word), [0; 8])",
+        "core::ptr::write_volatile(core::ptr::from_mut(word), *word)",
+        "residue",
     ),
     Mutant(
         "a threshold's noise serves a forked child as well",

@@ -80,16 +80,16 @@ impl fmt::Debug for Key {
 
 /// An expanded key: gives any block of any stream. Wiped on drop.
 ///
-/// Making, moving and using one leaves copies on the stack: that is for code inside `residue::leaving_nothing`.
+/// Making and using one leaves copies on the stack: that is for code inside `residue::leaving_nothing`.
 pub struct Keystream(Backend);
 
+/// Boxed, all of them: a variant that is smaller than others is moved with bytes behind it that may be round keys.
 enum Backend {
-    /// Boxed, for its bit-sliced keys are many times larger than the others.
     Portable(Box<portable::Cipher>),
     #[cfg(target_arch = "x86_64")]
-    AesNi(aes_ni::Cipher),
+    AesNi(Box<aes_ni::Cipher>),
     #[cfg(target_arch = "x86_64")]
-    Vaes(vaes::Cipher),
+    Vaes(Box<vaes::Cipher>),
     #[cfg(test)]
     Tape(Box<Tape>),
 }
@@ -106,10 +106,10 @@ impl Keystream {
             Kind::Portable => Backend::Portable(Box::new(portable::Cipher::new(&key.0))),
             // SAFETY: an `Isa` of this kind exists only where the CPU has reported AES-NI, SSE4.1 and AVX2.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => Backend::AesNi(unsafe { aes_ni::Cipher::new(&key.0) }),
+            Kind::Avx2 => Backend::AesNi(Box::new(unsafe { aes_ni::Cipher::new(&key.0) })),
             // SAFETY: and of this kind only where it has reported VAES and AVX-512 besides.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => Backend::Vaes(unsafe { vaes::Cipher::new(&key.0) }),
+            Kind::Avx512 => Backend::Vaes(Box::new(unsafe { vaes::Cipher::new(&key.0) })),
         })
     }
 

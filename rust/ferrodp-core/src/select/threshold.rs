@@ -28,7 +28,7 @@ pub struct NoisyThreshold {
     query_scale: f64,
     isa: Isa,
     /// Holds the digits of `ρ`; wiped on drop.
-    keystream: Box<Keystream>,
+    keystream: Keystream,
 }
 
 impl NoisyThreshold {
@@ -38,7 +38,7 @@ impl NoisyThreshold {
     /// If the threshold is not finite, or a scale is not from 1e-300 to 1e300.
     pub fn new(threshold: f64, threshold_scale: f64, query_scale: f64, isa: Isa, key: &Key) -> Result<Self, Error> {
         Self::check(threshold, threshold_scale, query_scale)?;
-        let keystream = leaving_nothing(|| Box::new(Keystream::new(isa, key)));
+        let keystream = leaving_nothing(|| Keystream::new(isa, key));
         Ok(Self { threshold, threshold_scale, query_scale, isa, keystream })
     }
 
