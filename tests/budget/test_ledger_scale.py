@@ -161,8 +161,8 @@ def test_a_count_that_was_changed_is_refused(path, state):
 
 def test_only_what_is_new_is_read(path, kept, monkeypatch):
     read = []
-    parsed = _records.parsed
-    monkeypatch.setattr(_records, "parsed", lambda text: read.append(text) or parsed(text))
+    chained = _records.chained
+    monkeypatch.setattr(_records, "chained", lambda before, text: read.append(text) or chained(before, text))
 
     with PrivacyLedger.open(path, verify="new") as ledger:
         assert len(read) == kept[2].sequence - kept[1].sequence + 1
@@ -400,3 +400,39 @@ def test_a_server_keeps_checkpoints_too(url, server):
     for settings in ({"verify": "new"}, {"witness": witness}):
         with pytest.raises(LedgerError, match="a scope is not what the log makes it"):
             PrivacyLedger.open(url, **settings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":1,"fingerprint":"b","c":3}',
+        '{"a":{"x":[1,{"y":2}]},"fingerprint":"b"}',
+        '{"a":",\\"fingerprint\\":","fingerprint":"b"}',
+        '{"a":{"b":1,"fingerprint":2},"fingerprint":"b","a":3}',
+        '{"a":1,"fingerprint":"b","a":2}',
+        '{"a":1,"fingerprint":"b","fingerprint":"c"}',
+        '{"fingerprint":"b","a":1}',
+        '{"a":1,"fingerprint":"b"} ',
+        '{"a":1},"fingerprint":"b"}',
+        '{"a":1,"fingerprint":}',
+        '{"a":1,,"fingerprint":2}',
+        '[{"a":1,"fingerprint":2}]',
+        '{,"fingerprint":2}',
+        '{ ,"fingerprint":2}',
+        '{"a":1,"fingerprint":"b"}}',
+        '{"a":[1,"fingerprint":2}',
+        ' {"a":1,"fingerprint":2}',
+        '{"a":1 ,"fingerprint":2}',
+    ],
+)
+def test_what_records_begin_with_is_read_once_and_means_the_same(text):
+    replay = _replay.Replay(Head(0, "0" * 64))
+    for _ in range(2):
+        try:
+            expected = _records.parsed(text)
+        except LedgerError:
+            with pytest.raises(LedgerError):
+                replay._parsed(text)
+        else:
+            assert replay._parsed(text) == expected
+            assert list(replay._parsed(text).items()) == list(expected.items())

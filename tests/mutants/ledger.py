@@ -373,7 +373,7 @@ MUTANTS = [
     (
         "the hash of a record is not computed again",
         REPLAY,
-        "            if _records.chained(self.head.hash, text) != digest:\n",
+        "            if _records.chained(self._hash, text) != digest:\n",
         "            if not digest:\n",
         "ledger tampering",
     ),

@@ -24,6 +24,8 @@ _FIRST = _HELD, _ARMED, _SPENT
 _ENDS = {"arm": _ARMED, "finish": _SPENT, "cancel": _CANCELLED}
 _FROM = {"arm": _HELD, "finish": _ARMED, "cancel": _HELD}
 _RECORDS_AT_ONCE = 2000
+_MAX_BEGINNINGS = 1024
+_AFTER_THE_PRICE = ',"fingerprint":'
 
 
 class _Ticket:
@@ -31,16 +33,25 @@ class _Ticket:
 
     __slots__ = ("charges", "count", "event", "fingerprint", "id", "key", "scopes", "sequence", "state")
 
-    def __init__(self, values: Sequence[Any]) -> None:
-        self.id, self.key, self.fingerprint, self.state, self.event, self.charges = values[:6]
-        self.count, self.scopes, self.sequence = values[6:]
+    def __init__(
+        self,
+        id: str,
+        key: str | None,
+        fingerprint: str,
+        state: str,
+        event: str,
+        charges: str,
+        count: int,
+        scopes: str,
+        sequence: int,
+    ) -> None:
+        self.id, self.key, self.fingerprint, self.state, self.event = id, key, fingerprint, state, event
+        self.charges, self.count, self.scopes, self.sequence = charges, count, scopes, sequence
 
     def values(self) -> tuple[Any, ...]:
         """Return the row of the table."""
-        return (
-            *(self.id, self.key, self.fingerprint, self.state),
-            *(self.event, self.charges, self.count, self.scopes, self.sequence),
-        )
+        first = self.id, self.key, self.fingerprint, self.state, self.event
+        return (*first, self.charges, self.count, self.scopes, self.sequence)
 
 
 class _Scope:
@@ -72,12 +83,13 @@ class Replay:
     """
 
     def __init__(self, head: Head, state: str | None = None) -> None:
-        self.head = head
+        self._sequence, self._hash = head
         self.begun = self.kept = head.sequence
         """The record with which this begins, and the last one that keeps a state."""
         self._scopes: dict[str, _Scope] = {}
         self._unread: dict[str, tuple[Any, ...]] = {}
         """Rows of scopes that no record has concerned yet."""
+        self._frozen: set[str] = set()
         self._tickets: dict[str, _Ticket] = {}
         """Those that are held or armed."""
         self._ended: list[_Ticket] = []
@@ -88,6 +100,8 @@ class Replay:
         self._uncounted: set[str] = set()
         self._keys: set[tuple[str, str]] = set()
         self._prices: dict[bytes, tuple[str, str, Charges]] = {}
+        self._last_prices: dict[int, tuple[Any, Any, tuple[str, str, Charges]]] = {}
+        self._beginnings: dict[str, dict[str, Any]] = {}
         self._charges_of: dict[str, Charges] = {}
         self._around: dict[str, set[str]] = {}
         self._names: dict[tuple[Any, ...], str] = {}
@@ -95,6 +109,11 @@ class Replay:
         self._states: dict[int, str] = {}
         if state is not None:
             self._restore(_records.loaded(state))
+
+    @property
+    def head(self) -> Head:
+        """The record that was read last."""
+        return Head(self._sequence, self._hash)
 
     # states that are written down
 
@@ -118,12 +137,15 @@ class Replay:
 
     def _restore(self, plain: Any) -> None:
         self._unread = {values[0]: tuple(values) for values in plain["scopes"]}
-        for name in self._unread:
+        for name, values in self._unread.items():
             self._note(name)
+            if values[4]:
+                self._frozen.add(name)
         for values in plain["tickets"]:
-            ticket = _Ticket(values)
+            ticket = _Ticket(*values)
             ticket.event, ticket.charges, ticket.scopes = (plain["texts"][values[field]] for field in (4, 5, 7))
             self._tickets[ticket.id] = ticket
+            self._costs(ticket.charges)
             if ticket.key is not None:
                 self._keys.add((ticket.scopes, ticket.key))
 
@@ -132,13 +154,13 @@ class Replay:
     def read(self, rows: Iterable[Sequence[Any]]) -> None:
         """Take the next records: number, text and hash of each."""
         for sequence, text, digest in rows:
-            expected = self.head.sequence + 1
+            expected = self._sequence + 1
             if sequence != expected or not isinstance(text, str):
                 raise LedgerError(f"the log has no record {expected} where it should be: records were removed or moved")
-            if _records.chained(self.head.hash, text) != digest:
+            if _records.chained(self._hash, text) != digest:
                 raise LedgerError(f"record {expected} of the log was changed, or one before it")
-            body = _records.parsed(text)
-            self.head = Head(expected, digest)
+            body = self._parsed(text)
+            self._sequence, self._hash = expected, digest
             try:
                 if body["sequence"] != expected:
                     raise LedgerError(f"record {expected} of the log calls itself {body['sequence']!r}")
@@ -146,18 +168,43 @@ class Replay:
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise LedgerError(f"record {expected} of the log is not what this version writes") from error
 
+    def _parsed(self, text: str) -> dict[str, Any]:
+        """Return what `_records.parsed` does, but read what many records begin with only once.
+
+        Where a text is cut at a comma, and the first part with a brace is an object, not an empty one, and a brace with
+        the second one, too, the text is an object with the members of both; if not, that comma is inside of something.
+        """
+        cut = text.find(_AFTER_THE_PRICE)
+        if cut < 0:
+            return _records.parsed(text)
+        beginning = text[:cut]
+        first = self._beginnings.get(beginning)
+        if first is None:
+            try:
+                first = _records.parsed(f"{beginning}}}")
+            except LedgerError:
+                return _records.parsed(text)
+            if not first:
+                return _records.parsed(text)
+            if len(self._beginnings) < _MAX_BEGINNINGS:
+                self._beginnings[beginning] = first
+        return first | _records.parsed("{" + text[cut + 1 :])
+
     def _apply(self, kind: str, body: dict[str, Any]) -> None:
         if self._is_moved and kind != "import":
             self._refuse("follows the one that moved the ledger elsewhere")
         if kind in _ENDS:
-            self._move(kind, self._live(body))
+            ticket = self._tickets.get(body["ticket"])
+            if ticket is None or ticket.state != _FROM[kind]:
+                self._refuse(f"has {kind} for a ticket that is not {_FROM[kind]}")
+            self._move(kind, ticket)
         elif kind in ("reserve", "lease"):
             self._reserve(body)
         elif kind == "return":
-            ticket, count = self._live(body), body["count"]
-            if ticket.state != _ARMED or type(count) is not int or not 0 <= count <= ticket.count:
+            ended, count = self._tickets.get(body["ticket"]), body["count"]
+            if ended is None or ended.state != _ARMED or type(count) is not int or not 0 <= count <= ended.count:
                 self._refuse("ends what has ended")
-            self._end(ticket, _SPENT, left=ticket.count - count, refund=count)
+            self._end(ended, _SPENT, left=ended.count - count, refund=count)
         elif kind == "create":
             self._create(body)
         elif kind == "cap":
@@ -165,6 +212,7 @@ class Replay:
             scope.terms, scope.caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
         elif kind in ("freeze", "thaw"):
             self._changed(body["scope"]).frozen = kind == "freeze"
+            (self._frozen.add if kind == "freeze" else self._frozen.discard)(body["scope"])
         elif kind in ("move", "import"):
             self._is_moved = kind == "move"
             if kind == "import":
@@ -173,16 +221,16 @@ class Replay:
         elif kind == "checkpoint":
             if _records.digest(self.state()) != body["state"]:
                 self._refuse("keeps a state that does not follow from the records before it")
-            self._states[self.head.sequence] = body["state"]
-            self.kept = self.head.sequence
+            self._states[self._sequence] = body["state"]
+            self.kept = self._sequence
         else:
-            raise LedgerError(f"record {self.head.sequence} of the log is of no known kind")
+            raise LedgerError(f"record {self._sequence} of the log is of no known kind")
 
     def _create(self, body: dict[str, Any]) -> None:
         name = body["scope"]
         self._require(isinstance(name, str) and self._find(name) is None, "creates a scope that there is")
         terms, caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
-        scope = _Scope(terms, caps, self.head.sequence)
+        scope = _Scope(terms, caps, self._sequence)
         inside = {each: self._existing(each) for each in self._inside.get(name, ())}
         counts = self._is_old or ("carried" in body) == bool(inside)
         self._require(counts, "creates a scope around others, and does not count them")
@@ -220,7 +268,7 @@ class Replay:
         if identity in self._tickets or (names, key) in self._keys:
             self._refuse("reserves the same twice")
         ticket = _Ticket(
-            (identity, key, body["fingerprint"], state, event_text, charges_text, count, names, self.head.sequence)
+            identity, key, body["fingerprint"], state, event_text, charges_text, count, names, self._sequence
         )
         if state == _SPENT:
             self._ended.append(ticket)
@@ -237,13 +285,7 @@ class Replay:
             text = self._names[mark] = str(names_text(mark))
         return text
 
-    def _live(self, body: dict[str, Any]) -> _Ticket:
-        ticket = self._tickets.get(body["ticket"])
-        return self._refuse("ends what has ended, or never began") if ticket is None else ticket
-
     def _move(self, kind: str, ticket: _Ticket) -> None:
-        if ticket.state != _FROM[kind]:
-            self._refuse(f"has a ticket {kind} that is {ticket.state}")
         if kind == "finish":
             self._end(ticket, _SPENT, left=ticket.count)
         elif kind == "cancel":
@@ -252,9 +294,8 @@ class Replay:
                 ticket.key = None
             self._end(ticket, _CANCELLED, left=ticket.count, refund=ticket.count)
         else:
-            charges = self._costs(ticket.charges)
-            scopes = map(self._find, charges if self._is_old else self._around[ticket.charges])
-            if any(scope is not None and scope.frozen for scope in scopes):
+            charges = self._charges_of[ticket.charges]
+            if self._frozen and not self._frozen.isdisjoint(charges if self._is_old else self._around[ticket.charges]):
                 self._refuse("arms in a frozen scope")
             for name in charges:
                 counts = self._changed(name).counts
@@ -263,14 +304,14 @@ class Replay:
             ticket.state = _ARMED
 
     def _end(self, ticket: _Ticket, state: str, *, left: int, refund: int = 0) -> None:
-        for name, costs in self._costs(ticket.charges).items():
+        for name, costs in self._charges_of[ticket.charges].items():
             scope = self._changed(name)
             scope.counts[ticket.state] -= ticket.count
             scope.counts[state] += left
             if refund:
                 scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, refund))
         if refund:
-            self._refund_around(self._costs(ticket.charges), refund)
+            self._refund_around(self._charges_of[ticket.charges], refund)
         del self._tickets[ticket.id]
         ticket.state, ticket.count = state, left
         self._ended.append(ticket)
@@ -292,22 +333,28 @@ class Replay:
         return scope
 
     def _existing(self, name: str) -> _Scope:
-        scope = self._scopes.get(name) or self._find(name)
+        scope = self._find(name)
         return self._refuse("is about a scope that there is not") if scope is None else scope
 
     def _changed(self, name: str) -> _Scope:
-        scope = self._existing(name)
-        scope.version = self.head.sequence
+        scope = self._scopes.get(name) or self._existing(name)
+        scope.version = self._sequence
         return scope
 
     def _priced(self, event: Any, charges: Any) -> tuple[str, str, Charges]:
         """Return an event and what it costs, checked once; most records are about few different ones."""
+        price = self._last_prices.get(id(charges))
+        if price is not None and price[0] is charges and price[1] is event:  # kept there, so nothing else has its id
+            return price[2]
         mark = marshal.dumps((event, charges), 2)
         known = self._prices.get(mark)
         if known is None:
             event_from_plain(event)
             text = str(_records.plain(charges))
             known = self._prices[mark] = str(_records.plain(event)), text, self._costs(text)
+        if len(self._last_prices) >= _MAX_BEGINNINGS:
+            self._last_prices.clear()
+        self._last_prices[id(charges)] = charges, event, known
         return known
 
     def _costs(self, text: str) -> Charges:
@@ -326,7 +373,7 @@ class Replay:
             self._refuse(what)
 
     def _refuse(self, what: str) -> NoReturn:
-        raise LedgerError(f"record {self.head.sequence} of the log {what}")
+        raise LedgerError(f"record {self._sequence} of the log {what}")
 
     # tables
 
@@ -341,7 +388,7 @@ class Replay:
     def compare(self, transaction: Transaction) -> None:
         """Raise `LedgerError` unless the tables hold exactly this, as far as it is known."""
         if transaction.read_head != self.head:
-            raise LedgerError(f"the log ends at record {self.head.sequence}, and the head is another one")
+            raise LedgerError(f"the log ends at record {self._sequence}, and the head is another one")
         if {row[0]: tuple(row) for row in transaction.scope_rows()} != self.scope_rows():
             raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
         kept = {sequence: _records.digest(text) for sequence, text in transaction.states(after=self.begun or None)}
