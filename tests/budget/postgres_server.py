@@ -81,6 +81,16 @@ class Server:
         query = {"host": str(self.folder), **({"options": options} if options else {})}
         return f"postgresql://{user}@/{database}?{urlencode(query, quote_via=quote)}"
 
+    def dumped(self, database: str, schema: str) -> Path:
+        """Return a file with a dump of one schema of a database."""
+        file = self.folder / "dump.sql"
+        self._run("pg_dump", f"--schema={schema}", f"--file={file}", self.url(database))
+        return file
+
+    def restored(self, database: str, dump: Path) -> None:
+        """Make again what is in a dump."""
+        self._run("psql", "--quiet", "--set=ON_ERROR_STOP=1", f"--file={dump}", self.url(database))
+
     def start(self, *, hot_standby: bool = True) -> None:
         """Start, and return when connections are taken, or for sure refused by a replica that is no `hot_standby`.
 

@@ -289,3 +289,41 @@ def test_kills_of_server_sessions_and_processes_waste_at_most_one_charge_each(se
 
     assert outcome.kills >= 5
     outcome.check()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["as known", "with more"])
+def test_a_dump_in_place_of_the_tables_is_another_ledger_until_they_are_back(server, url, database, known):
+    """It says of itself that it is the same, and holds all that this handle saw."""
+    with PrivacyLedger.open(url) as first, PrivacyLedger.open(url) as second:
+        first.create("hospital", epsilon=1.0, delta=0.0, measure="pure")
+        first.reserve("hospital", TENTH).arm()
+        dump = server.dumped(database, "ferrodp")
+        if not known:
+            second.reserve("hospital", TENTH).arm()
+        server.sql("ALTER SCHEMA ferrodp RENAME TO away", database)
+        server.restored(database, dump)
+
+        with pytest.raises(LedgerError, match="removed or replaced"):
+            first.reserve("hospital", TENTH)
+        with PrivacyLedger.open(url) as third:
+            assert third.remaining_count("hospital", TENTH) == 9
+        server.sql("DROP SCHEMA ferrodp CASCADE; ALTER SCHEMA away RENAME TO ferrodp", database)
+        with pytest.raises(LedgerError, match="removed or replaced"):
+            first.reserve("hospital", TENTH)
+        assert second.remaining_count("hospital", TENTH) == (9 if known else 8)
+
+
+def test_a_dump_put_in_place_in_the_middle_of_a_transaction_takes_nothing(server, url, database, at_point):
+    with PrivacyLedger.open(url) as ledger:
+        ledger.create("hospital", epsilon=1.0, delta=0.0, measure="pure")
+        dump = server.dumped(database, "ferrodp")
+
+        def exchange():
+            server.sql("ALTER SCHEMA ferrodp RENAME TO away", database)
+            server.restored(database, dump)
+
+        at_point("before the rows", exchange)
+        with pytest.raises(LedgerError, match="changed by something else"):
+            ledger.reserve("hospital", TENTH)
+        server.sql("DROP SCHEMA ferrodp CASCADE; ALTER SCHEMA away RENAME TO ferrodp", database)
+        assert ledger.remaining_count("hospital", TENTH) == 10

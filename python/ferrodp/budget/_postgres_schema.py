@@ -62,9 +62,10 @@ _MARKED = (
     f"SELECT count(*) FROM {_RELATIONS} JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relname = 'about' "
     f"AND a.attname = ANY (ARRAY{list(_MARKS)}) AND c.relkind = 'r'"
 )
+_NAMES = ("head", "log", "scopes", "tickets", "states", "about")
 _TABLES_THERE = (
-    f"SELECT count(*) FROM {_RELATIONS} WHERE c.relname = "
-    "ANY (ARRAY['head', 'log', 'scopes', 'tickets', 'states', 'about']) AND c.relkind = 'r' AND c.relpersistence = 'p'"
+    f"SELECT count(*) FROM {_RELATIONS} WHERE c.relname = ANY (ARRAY{list(_NAMES)}) "
+    "AND c.relkind = 'r' AND c.relpersistence = 'p'"
 )
 _TRIGGERS_THERE = (
     f"SELECT count(*) FROM {_RELATIONS} JOIN pg_trigger t ON t.tgrelid = c.oid WHERE c.relname = 'log' "
@@ -72,11 +73,23 @@ _TRIGGERS_THERE = (
 )
 
 
+PLACE = (
+    "concat((SELECT oid FROM pg_database WHERE datname = current_database()), "
+    "ARRAY[" + ", ".join(f"'ferrodp.{table}'::regclass::oid" for table in _NAMES) + "])"
+)
+"""Asks by which numbers the server knows the database and the tables that the names lead to now: what a dump brings
+back under the same names has others."""
+
+
 class About(NamedTuple):
-    """What tells a ledger from every other."""
+    """What tells a ledger from every other, also from a copy of itself."""
 
     identity: str
     start: str
+    system: str | None
+    """What the server's data directory was named when it was made; None for a role that may not know."""
+    place: str
+    """The answer to `PLACE`."""
 
 
 def refuse_forgetful(answer: tuple[Any, ...], name: str) -> None:
@@ -148,8 +161,13 @@ def _about(connection: Any, name: str) -> About:
         raise _records.other_format(name, found[0][1])
     if marks != len(_MARKS):
         raise foreign
-    if (_count(connection, _TABLES_THERE), _count(connection, _TRIGGERS_THERE)) != (6, 1):
+    if (_count(connection, _TABLES_THERE), _count(connection, _TRIGGERS_THERE)) != (len(_NAMES), 1):
         raise LedgerError(
             f"{name} is damaged: a table is missing or not logged by the server, or the log is not append-only"
         )
-    return About(*connection.execute("SELECT identity, start FROM ferrodp.about WHERE single = 1").fetchone())
+    system = None
+    if connection.execute("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')").fetchone() == (True,):
+        (system,) = connection.execute("SELECT system_identifier::text FROM pg_control_system()").fetchone()
+    found = connection.execute(f"SELECT identity, start, {PLACE} FROM ferrodp.about WHERE single = 1").fetchone()
+    identity, start, place = found
+    return About(identity, start, system, place)

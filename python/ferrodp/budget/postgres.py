@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from ferrodp.budget import _postgres_errors, _postgres_schema
 from ferrodp.budget._postgres_address import Address, driver
 from ferrodp.budget._postgres_roles import Rights, grant
-from ferrodp.budget._postgres_schema import DURABILITY, PATH
+from ferrodp.budget._postgres_schema import DURABILITY, PATH, PLACE
 from ferrodp.budget._postgres_session import Session
 from ferrodp.budget._records import Head
 from ferrodp.budget._store import Store, Transaction
@@ -48,8 +48,8 @@ _WRITING = (
 )
 _READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {PATH}"
 _HEAD = (
-    "SELECT sequence, hash, (SELECT identity FROM about), (SELECT hash FROM log WHERE sequence = {seen}), {number} "
-    "FROM head WHERE single = 1"
+    f"SELECT sequence, hash, (SELECT identity FROM about), {PLACE}, "
+    "(SELECT hash FROM log WHERE sequence = {seen}), {number} FROM head WHERE single = 1"
 )
 _ATTEMPTS = 5
 
@@ -158,8 +158,9 @@ class PostgresStore(Store):
 
     def move_head(self, before: Head, after: Head) -> Iterable[Any]:
         """Note the new head in the row by whose lock writers exclude each other."""
-        sql = "UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ?"
-        yield self.execute(sql, (*after, *before))
+        assert self._about is not None  # known since this was opened
+        sql = f"UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ? AND {PLACE} = ?"
+        yield self.execute(sql, (*after, *before, self._about.place))
 
     def close(self, *, trusted: bool = True) -> None:
         """Give the connection back."""
@@ -210,8 +211,8 @@ class PostgresStore(Store):
         """Refuse a server that forgot what this process has seen: a stale replica that took over, or a backup."""
         if row is None:
             raise LedgerError(f"{self.name} has no head: its log was cut")
-        sequence, digest, identity, digest_then, number = row
-        if self._about is None or identity != self._about.identity:
+        sequence, digest, identity, place, digest_then, number = row
+        if self._about is None or (identity, place) != (self._about.identity, self._about.place):
             self._dead = f"{self.name} was removed or replaced while it was open"
             raise LedgerError(self._dead)
         head, seen = Head(sequence, digest), self._seen
