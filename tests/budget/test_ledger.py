@@ -70,7 +70,7 @@ def test_what_is_charged_survives_the_process(ledger, path):
     with PrivacyLedger.open(path) as again:
         report = again.report("hospital")
 
-    assert (report.spent, report.held, report.epsilon_spent) == (1, 1, 0.2)
+    assert (report.spent, report.held, report.epsilon_charged) == (1, 1, 0.2)
 
 
 def test_a_key_is_charged_once_and_names_one_thing(ledger):
@@ -203,7 +203,7 @@ def test_what_is_spent_is_never_more_than_what_was_promised(path, measure):
 
         accountant = PldAccountant()
         accountant.compose(event, count)
-        assert accountant.epsilon_bounds(1e-6).lower <= ledger.odometer("study").epsilon <= 2.0
+        assert accountant.epsilon_bounds(1e-6).lower <= ledger.epsilon_charged("study") <= 2.0
 
 
 def test_a_plan_costs_what_is_certified_for_the_whole(path):
@@ -217,7 +217,7 @@ def test_a_plan_costs_what_is_certified_for_the_whole(path):
 
         accountant = PldAccountant()
         accountant.compose(plan)
-        assert ledger.odometer("study").epsilon == accountant.epsilon(1e-5)
+        assert ledger.epsilon_charged("study") == accountant.epsilon(1e-5)
         with pytest.raises(TicketError):
             _native.random_bytes(1, ticket.permit(GaussianEvent(noise_multiplier=1.1)))
 
@@ -386,7 +386,7 @@ def test_decimals_are_added_up_as_they_are_written(path):
         for _ in range(3):
             ledger.spend("study", tenth)
         with pytest.raises(
-            BudgetExceeded, match=r"of 0\.3 at delta 3e-07 is spent \(pure\), and there is room for 0 more"
+            BudgetExceeded, match=r"of 0\.3 at delta 3e-07 is charged \(pure\), and there is room for 0 more"
         ):
             ledger.spend("study", EpsilonDeltaEvent(epsilon=5e-324))
         ledger.raise_cap("study", epsilon=Decimal("0.4"), delta=Decimal("4e-7"), reason="one more")

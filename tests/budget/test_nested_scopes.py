@@ -49,7 +49,7 @@ def test_a_scope_made_around_others_begins_with_their_charges(ledger):
     assert ledger.scopes == ("a/b",)
 
     ledger.create("a", epsilon=6.0, delta=0.0, measure="pure")
-    assert ledger.report("a").exact_epsilon_spent == 5
+    assert ledger.report("a").exact_epsilon_charged == 5
     assert ledger.remaining_count("a", TENTH) == 10
     ledger.create("a/c", epsilon=5.0, delta=0.0, measure="pure")
     assert ledger.remaining_count("a/c", TENTH) == 10
@@ -92,14 +92,14 @@ def test_what_is_given_back_inside_is_given_back_around(ledger):
     used_up = ledger.lease("a/c", EpsilonDeltaEvent(epsilon=0.0), count=1)
     used_up.draw()
     ledger.create("a", epsilon=5.0, delta=0.0, measure="pure")
-    assert ledger.report("a").exact_epsilon_spent == Fraction(13, 10)  # `both` counts in each of the two
+    assert ledger.report("a").exact_epsilon_charged == Fraction(13, 10)  # `both` counts in each of the two
 
     held.cancel()
     lease.close()
     used_up.close()
-    assert ledger.report("a").exact_epsilon_spent == Fraction(3, 10)
+    assert ledger.report("a").exact_epsilon_charged == Fraction(3, 10)
     both.cancel()
-    assert ledger.report("a").exact_epsilon_spent == Fraction(1, 10)
+    assert ledger.report("a").exact_epsilon_charged == Fraction(1, 10)
     assert ledger.verify()
 
 

@@ -62,7 +62,7 @@ def test_a_spender_spends_and_no_more(ledger, server, roles):
             mine.lease("survey", EIGHTH, count=6)
 
     assert ledger.head == before
-    assert ledger.report("survey").epsilon_spent == 3 * 0.125
+    assert ledger.report("survey").epsilon_charged == 3 * 0.125
     assert ledger.verify() == ledger.head
 
 

@@ -62,7 +62,7 @@ def test_everything_can_be_asked_and_nothing_is_changed(ledger, where):
 def test_it_sees_what_others_write(ledger, where):
     with PrivacyLedger.open(where, read_only=True) as mine:
         ledger.spend("survey", EIGHTH)
-        assert mine.report("survey").epsilon_spent == 0.25
+        assert mine.report("survey").epsilon_charged == 0.25
 
 
 def test_nothing_is_begun(tmp_path):

@@ -74,7 +74,7 @@ def test_the_ticket_of_a_dead_process_is_given_back_and_the_log_says_why(ledger,
 
     ledger.cancel_ticket(orphan.id, reason="its process crashed")
 
-    assert ledger.report("survey").epsilon_spent == 0.0
+    assert ledger.report("survey").epsilon_charged == 0.0
     last = ledger.history()[-1]
     assert (last["kind"], last["ticket"], last["reason"]) == ("cancel", orphan.id, "its process crashed")
     assert ledger.verify() == ledger.head
@@ -87,7 +87,7 @@ def test_who_still_holds_a_cancelled_ticket_is_refused(ledger, where):
 
         with pytest.raises(TicketError, match="cancelled"):
             ticket.arm()
-    assert ledger.report("survey").epsilon_spent == 0.0
+    assert ledger.report("survey").epsilon_charged == 0.0
 
 
 def test_what_was_armed_cannot_be_given_back(ledger):
@@ -100,7 +100,7 @@ def test_what_was_armed_cannot_be_given_back(ledger):
         ledger.cancel_ticket("0" * 32, reason="typing error")
     with pytest.raises(InvalidParameter, match="reason"):
         ledger.cancel_ticket(ticket.id, reason="")
-    assert ledger.report("survey").epsilon_spent == 0.125
+    assert ledger.report("survey").epsilon_charged == 0.125
 
 
 def test_arming_and_cancelling_at_once_give_one_winner(ledger, where):
@@ -129,5 +129,5 @@ def test_arming_and_cancelling_at_once_give_one_winner(ledger, where):
             armed += drawn
             assert drawn == bool(outcome)
 
-    assert ledger.report("survey").epsilon_spent == armed * 0.125
+    assert ledger.report("survey").epsilon_charged == armed * 0.125
     assert ledger.verify() == ledger.head

@@ -100,13 +100,13 @@ def test_a_moved_ledger_goes_on_there_and_nowhere_else(place, kind, to):
         assert old.verify() == old.head
     with PrivacyLedger.open(place(to, 2), witness=witness) as new:
         assert new.verify() == new.head == head
-        assert {name: report.epsilon_spent for name, report in told(new)[0].items()} == {
+        assert {name: report.epsilon_charged for name, report in told(new)[0].items()} == {
             "survey": 0.375,
-            "a/b": before[0]["a/b"].epsilon_spent,
+            "a/b": before[0]["a/b"].epsilon_charged,
         }
         assert new.spend("survey", EIGHTH)
     with PrivacyLedger.open(place(kind, 1)) as old:  # a fresh handle is refused as well, and may read
-        assert old.report("survey").epsilon_spent == 0.375
+        assert old.report("survey").epsilon_charged == 0.375
         with pytest.raises(LedgerError, match="was moved"):
             old.spend("survey", EIGHTH)
 
@@ -173,7 +173,7 @@ def test_a_move_killed_at_any_named_point_goes_on(tmp_path):
         with PrivacyLedger.open(new) as ledger:
             found = told(ledger)
             assert found[0].keys() == before[0].keys()
-            assert ledger.report("survey").epsilon_spent in (0.25, 0.375)
+            assert ledger.report("survey").epsilon_charged in (0.25, 0.375)
         if code == 0:
             assert number > 6
             return
@@ -192,9 +192,9 @@ def test_a_ledger_of_the_older_format_is_told_how_to_be_moved_and_is(tmp_path):
     with PrivacyLedger.open(new) as ledger:
         for name, values in expected.items():
             report = ledger.report(name)
-            found = {key: getattr(report, key) for key in values if key not in ("spent", "epsilon_spent")}
+            found = {key: getattr(report, key) for key in values if key not in ("spent", "epsilon_charged")}
             assert found == {key: values[key] for key in found}, name
-            assert report.epsilon_spent == pytest.approx(values["epsilon_spent"], rel=1e-9)
+            assert report.epsilon_charged == pytest.approx(values["epsilon_charged"], rel=1e-9)
             assert float(report.epsilon) == values["epsilon"]
         with pytest.raises(TicketError):
             ledger.spend("survey", EpsilonDeltaEvent(epsilon=0.1), key="week-1")

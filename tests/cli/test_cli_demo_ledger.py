@@ -61,10 +61,10 @@ def test_killed_again_and_again_it_ends_within_the_budget(ferrodp: Run, folder: 
     assert 1 <= told["lost_charges"] <= 2  # the second death surely lost one; the interruption perhaps
     assert found["rounds"] + told["lost_charges"] == told["charges"] == 5  # so many fit into ε = 3
     assert told["resumed_after_round"] >= 2
-    assert found["epsilon"] == told["epsilon_spent"] <= 3.0 < found["epsilon_after_one_more_round"]
+    assert found["epsilon"] == told["epsilon_charged"] <= 3.0 < found["epsilon_after_one_more_round"]
     with PrivacyLedger.open("budget.db", witness=told["head"]) as ledger:
         report = ledger.report("demo")
-        assert ledger.odometer("demo").epsilon == found["epsilon"]
+        assert ledger.epsilon_charged("demo") == found["epsilon"]
         assert ledger.remaining_count("demo", ROUND) == 0
         assert report.held + report.armed + report.spent == 5
     with np.load("ferrodp-demo/model.npz", allow_pickle=False) as model:
@@ -76,7 +76,7 @@ def test_the_report_says_what_the_ledger_says(ferrodp: Run, folder: Path) -> Non
     command = ("demo", "--ledger", "budget.db", "--epsilon", "1.7")
     first = ferrodp(*command)
     assert "Stopped before round 3: epsilon would be 2.105, the budget is 1.7." in first.out
-    assert "Ledger budget.db, scope 'demo': epsilon 1.679 is spent by 2 charges." in first.out
+    assert "Ledger budget.db, scope 'demo': epsilon 1.679 is charged in 2 charges." in first.out
     assert "Continued" not in first.out
 
     head = ferrodp("ledger", "verify", "budget.db", "--json").json["head"]
@@ -106,7 +106,7 @@ def test_a_budget_that_is_used_up_is_one_line_and_nothing_is_drawn(
 
     assert found.code == 1
     assert found.error == (
-        "ferrodp demo: error: scope 'study' has no room for a round: epsilon 1.679 of 2 at delta 1e-05 is spent, "
+        "ferrodp demo: error: scope 'study' has no room for a round: epsilon 1.679 of 2 at delta 1e-05 is charged, "
         "a round would make it 2.105\n"
     )
     with PrivacyLedger.open("budget.db", witness=head) as ledger:

@@ -28,7 +28,7 @@ def test_ten_times_one_tenth_fits_into_one_and_the_eleventh_is_refused(shell: Ru
     assert refused.code == 1
     assert "does not fit into scope 'survey'" in refused.error
     (scope,) = shell("status", "--scope", "survey", "--json").json["scopes"]
-    assert (scope["epsilon_spent"], scope["epsilon_remaining"], scope["spent"]) == (1.0, 0.0, 10)
+    assert (scope["epsilon_charged"], scope["epsilon_remaining"], scope["spent"]) == (1.0, 0.0, 10)
     assert shell("spend", "--scope", "survey", "--epsilon", "1e-300").code == 1
 
 
@@ -99,7 +99,7 @@ def test_several_scopes_are_charged_all_or_none(shell: Run) -> None:
     assert shell("spend", *both).code == 0
     assert "does not fit into scope 'small'" in shell("spend", *both).error
     found = shell("status", "--json").json["scopes"]
-    assert {each["scope"]: each["epsilon_spent"] for each in found} == {"hospital": 0.0, "small": 0.1, "survey": 0.1}
+    assert {each["scope"]: each["epsilon_charged"] for each in found} == {"hospital": 0.0, "small": 0.1, "survey": 0.1}
 
 
 def test_a_plan_is_charged_as_its_certified_epsilon(shell: Run) -> None:
@@ -109,8 +109,8 @@ def test_a_plan_is_charged_as_its_certified_epsilon(shell: Run) -> None:
     found = shell("reserve", "--scope", "plan", *step, "--plan-delta", "1e-6", "--json").json
     assert found["remaining_count"] is None
     (scope,) = shell("status", "--scope", "plan", "--json").json["scopes"]
-    assert 1.0 < scope["epsilon_spent"] < 2.0
-    assert scope["delta_spent"] == pytest.approx(1e-6, rel=1e-12)
+    assert 1.0 < scope["epsilon_charged"] < 2.0
+    assert scope["delta_charged"] == pytest.approx(1e-6, rel=1e-12)
 
 
 def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run) -> None:
@@ -119,9 +119,9 @@ def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run) -> Non
     shell("freeze", "--scope", "hospital", "--reason", "incident 12")
 
     rows = [line.split() for line in shell("status").out.splitlines()]
-    assert rows[0] == ["scope", "measure", "epsilon", "spent", "left", "delta", "held", "used"]
-    assert rows[2] == ["hospital", "(frozen)", "rdp", "4", "0", "4", "1e-06", "0", "0"]
-    assert rows[3] == ["survey", "pure", "1", "0.3", "0.7", "0", "0", "3"]
+    assert rows[0] == ["scope", "measure", "epsilon", "charged", "left", "delta", "any", "time", "held", "used"]
+    assert rows[2] == ["hospital", "(frozen)", "rdp", "4", "0", "4", "1e-06", "0", "0", "0"]
+    assert rows[3] == ["survey", "pure", "1", "0.3", "0.7", "0", "0.3", "0", "3"]
     with PrivacyLedger.open("budget.db") as ledger:
         assert rows[-1] == ["head", str(ledger.head)]
 
@@ -129,6 +129,26 @@ def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run) -> Non
     assert [row[-1] for row in rows[2:4]] == ["0", "unknown"]  # frozen; and Gaussian noise has no pure ε
     alone = shell("status", "--scope", "survey", "--noise-multiplier", 10)
     assert "cannot charge GaussianEvent" in alone.error
+
+
+def test_status_says_what_holds_whenever_one_looks_and_what_is_promised(shell: Run) -> None:
+    assert shell(
+        *("create", "--scope", "bounded", "--epsilon", 2, "--delta", "1e-6", "--measure", "gdp"),
+        *("--highest-epsilon", 3),
+    ).code == 0  # fmt: skip
+    shell("spend", "--scope", "bounded", "--noise-multiplier", 20)
+    assert (
+        "highest that was declared" in shell("raise-cap", "--scope", "bounded", "--epsilon", 4, "--reason", "x").error
+    )
+    shell("raise-cap", "--scope", "hospital", "--epsilon", 6, "--reason", "board")
+
+    scopes = {each["scope"]: each for each in shell("status", "--json").json["scopes"]}
+    with PrivacyLedger.open("budget.db") as ledger:
+        assert scopes["bounded"]["epsilon_any_time"] == ledger.odometer("bounded").epsilon
+    assert scopes["bounded"]["epsilon_any_time"] > scopes["bounded"]["epsilon_charged"] > 0.0
+    assert (scopes["bounded"]["promised_epsilon"], scopes["bounded"]["promised_delta"]) == (3.0, 1e-6)
+    assert scopes["hospital"]["promised_epsilon"] is None
+    assert "raised  more was allowed than was said at the beginning: hospital\n" in shell("status").out
 
 
 def test_rare_states_have_a_column_when_there_are_such_tickets(shell: Run) -> None:
@@ -139,7 +159,7 @@ def test_rare_states_have_a_column_when_there_are_such_tickets(shell: Run) -> No
 
     rows = [line.split() for line in shell("status", "--scope", "survey").out.splitlines()]
     assert rows[0][-4:] == ["held", "used", "armed", "cancelled"]
-    assert rows[2] == ["survey", "pure", "1", "0.25", "0.75", "0", "1", "0", "1", "1"]
+    assert rows[2] == ["survey", "pure", "1", "0.25", "0.75", "0", "0.25", "1", "0", "1", "1"]
 
 
 def test_a_held_ticket_is_used_up_by_spending_its_key(shell: Run) -> None:
@@ -156,7 +176,7 @@ def test_what_is_left_is_printed_rounded_down_and_what_is_spent_up(shell: Run) -
     row = shell("status", "--scope", "hospital").out.splitlines()[2].split()
     (exact,) = shell("status", "--scope", "hospital", "--json").json["scopes"]
 
-    assert exact["epsilon_spent"] <= float(row[3]) < exact["epsilon_spent"] + 1e-5
+    assert exact["epsilon_charged"] <= float(row[3]) < exact["epsilon_charged"] + 1e-5
     assert exact["epsilon_remaining"] - 1e-5 < float(row[4]) <= exact["epsilon_remaining"]
 
 
@@ -250,7 +270,7 @@ def test_shells_that_race_for_a_budget_get_what_is_there(shell: Run, start: Run)
         codes.append(process.returncode)
 
     assert sorted(codes) == [0, 0, 1, 1]
-    assert shell("status", "--scope", "survey", "--json").json["scopes"][0]["exact"]["epsilon_spent"] == "4/5"
+    assert shell("status", "--scope", "survey", "--json").json["scopes"][0]["exact"]["epsilon_charged"] == "4/5"
 
 
 def test_an_interrupted_charge_is_there_or_not(shell: Run, start: Run) -> None:
@@ -260,4 +280,4 @@ def test_an_interrupted_charge_is_there_or_not(shell: Run, start: Run) -> None:
 
     shell("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "k")
     (scope,) = shell("status", "--scope", "survey", "--json").json["scopes"]
-    assert (scope["exact"]["epsilon_spent"], scope["spent"]) == ("1/10", 1)
+    assert (scope["exact"]["epsilon_charged"], scope["spent"]) == ("1/10", 1)

@@ -26,7 +26,7 @@ def test_a_backup_is_imported(spent: Run, ferrodp: Run) -> None:
     found = ferrodp("ledger", "import", "new.db", "--from", "copy.jsonl.gz", "--witness", head, *reason)
     assert "Stop using the original" in found.out
     status = ferrodp("ledger", "status", "new.db", "--scope", "survey", "--json").json["scopes"][0]
-    assert status["epsilon_spent"] == 0.5
+    assert status["epsilon_charged"] == 0.5
     assert "disk failed" in ferrodp("ledger", "history", "new.db").out
     assert ferrodp("ledger", "verify", "new.db", "--witness", head).code == 0
 

@@ -54,7 +54,7 @@ def test_a_release_is_charged_and_says_what_is_left(ferrodp: Run, ledger: Privac
     with PrivacyLedger.open("budget.db", witness=told["head"]) as opened:
         report = opened.report("hospital")
         assert (report.spent, report.held, report.armed) == (1, 0, 0)
-        assert told["epsilon_spent"] == report.epsilon_spent
+        assert told["epsilon_charged"] == report.epsilon_charged
         assert opened.reserve("hospital", EVENT, key="round-1", again_ok=True).id == told["ticket"]
     assert (told["scope"], told["key"], told["remaining_count"], told["where"]) == (
         "hospital",
@@ -63,7 +63,7 @@ def test_a_release_is_charged_and_says_what_is_left(ferrodp: Run, ledger: Privac
         "budget.db",
     )
     assert (
-        "budget   epsilon 0.5751 of 0.8 at delta 1e-06 is spent, room for 1 more"
+        "budget   epsilon 0.5751 of 0.8 at delta 1e-06 is charged, room for 1 more"
         in ferrodp(*arguments(output="second.npz")).out
     )
 

@@ -116,7 +116,7 @@ def killed_everywhere(root: str) -> None:
                     "rounds": len(after.rounds),
                     "charges": report.held + report.armed + report.spent,
                     "lost": lost,
-                    "epsilon": report.epsilon_spent,
+                    "epsilon": report.epsilon_charged,
                     "room": room,
                     "kept": kept,
                     "releases": releases,
@@ -161,7 +161,7 @@ def test_a_training_that_ended_is_told_again_and_charges_nothing(tmp_path: Path)
     assert done.next_epsilon > 3.0 >= done.rounds[-1].epsilon
     assert "does not fit into scope 'demo'" in str(same.refusal)
     with PrivacyLedger.open(tmp_path / "budget.db") as ledger:
-        assert ledger.odometer("demo").epsilon == done.rounds[-1].epsilon
+        assert ledger.epsilon_charged("demo") == done.rounds[-1].epsilon
         assert ledger.report("demo").spent == ALLOWED
 
 
@@ -242,7 +242,7 @@ def test_of_two_processes_that_continue_one_training_one_stops(
         train(tmp_path, rounds=3)
     after, done = train(tmp_path, rounds=3)
     with PrivacyLedger.open(tmp_path / "budget.db") as ledger:
-        assert ledger.report("demo").epsilon_spent <= 3.0
+        assert ledger.report("demo").epsilon_charged <= 3.0
         assert ledger.remaining_count("demo", GaussianEvent(noise_multiplier=3.3)) == ALLOWED - 3 - after.lost
     assert (len(done.rounds), after.lost) == (3, int(point == "after arming"))
 

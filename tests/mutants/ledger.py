@@ -15,6 +15,7 @@ KILLERS = {
     "ledger scale": "pytest tests/budget/test_ledger_scale.py",
     "nested scopes": "pytest tests/budget/test_nested_scopes.py",
     "names": "pytest tests/budget/test_scope_names.py",
+    "readings": "pytest tests/budget/test_odometer_readings.py",
     "freeze": "pytest tests/budget/test_freeze.py",
     "ledger model": "pytest tests/budget/test_ledger_model.py",
     "ledger": "pytest tests/budget/test_ledger.py",
@@ -109,6 +110,35 @@ MUTANTS = [
         "            if known.fingerprint != fingerprint or (",
         "            if not known.fingerprint or (",
         "ledger model",
+    ),
+    (
+        "a reading is that of a filter",
+        BUDGET + "_readings.py",
+        "    if not any(spent):\n        return 0.0, 0.0\n",
+        "    if terms.orders or terms.measure == 'gdp' or not any(spent):\n"
+        "        return terms.epsilon_of(spent, terms.caps()), float(terms.first.delta)\n",
+        "readings",
+    ),
+    (
+        "the constants of a reading follow the cap",
+        MEASURES,
+        "        if self.original is None:\n            return self\n",
+        "        if self.orders is not None:\n            return self\n",
+        "readings",
+    ),
+    (
+        "the orders share no part of delta",
+        BUDGET + "_readings.py",
+        "r.ln(r.ratio(len(orders) / Fraction(delta)))",
+        "r.ln(r.ratio(1 / Fraction(delta)))",
+        "readings",
+    ),
+    (
+        "a raised cap is forgotten when it is lowered",
+        MEASURES,
+        "    raised = old.raised or new.epsilon",
+        "    raised = new.epsilon",
+        "readings",
     ),
     (
         "a key is one for the whole ledger",
@@ -247,8 +277,8 @@ MUTANTS = [
     (
         "a lowered cap loses the orders without budget",
         BUDGET + "ledger.py",
-        "            terms = dataclasses.replace(terms, orders=old.orders)\n",
-        "",
+        "            terms = _measures.succeeding(old, terms)\n",
+        "            terms = dataclasses.replace(_measures.succeeding(old, terms), orders=terms.orders)\n",
         "ledger",
     ),
     (

@@ -23,6 +23,22 @@ _KIND = "zcdp"
 _FIELDS = {"version", "odometer", "neighboring_relation", "delta", "gamma", "unit", "spent", "caps"}
 
 
+def gamma_for(delta: float, expected_rho: float) -> float:
+    """Return the γ of `mixture_reading` that is near the best where Σρ is about `expected_rho`; any is valid."""
+    goal = -2.0 * math.log(delta)
+    return max(2.0 * expected_rho / (goal + math.log1p(1.0 + goal)), math.ulp(0.0))
+
+
+def mixture_reading(total: Fraction, *, gamma: float, delta: float) -> float:
+    """Return the ε of `Odometer` for Σρ = `total` > 0, rounded up; γ and δ have to be fixed in advance."""
+    r = arithmetic(_DIGITS)
+    rho, rate = r.ratio(total), point(gamma)
+    doubled = r.mul(point(2), rho)
+    logarithm = r.ln(r.add(point(1), r.div(doubled, rate)))
+    spread = r.sub(logarithm, r.mul(point(2), r.ln(point(delta))))
+    return float_up(r.add(rho, r.sqrt(r.mul(r.add(doubled, rate), spread))).upper)
+
+
 class Odometer:
     """Add up what was released and tell, after each release, a bound on the privacy loss that held all along.
 
@@ -69,9 +85,7 @@ class Odometer:
             raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
         self._relation = neighboring_relation
         self._delta = _validate.delta(delta)
-        rate = 2.0 * _validate.positive("expected_rho", expected_rho)
-        goal = -2.0 * math.log(self._delta)
-        self._gamma = max(rate / (goal + math.log1p(1.0 + goal)), math.ulp(0.0))  # near the best; any is valid
+        self._gamma = gamma_for(self._delta, _validate.positive("expected_rho", expected_rho))
         # The sums are Σρ, Σε, and how many have no pure ε.
         self._meter = Meter(type(self).__name__, self._price, 3, neighboring_relation)
 
@@ -93,12 +107,7 @@ class Odometer:
             total, pure, without = (self._meter.amount(index) for index in range(3))
         if not total:
             return 0.0
-        r = arithmetic(_DIGITS)
-        rho, gamma = r.ratio(total), point(self._gamma)
-        doubled = r.mul(point(2), rho)
-        logarithm = r.ln(r.add(point(1), r.div(doubled, gamma)))
-        spread = r.sub(logarithm, r.mul(point(2), r.ln(point(self._delta))))
-        mixed = float_up(r.add(rho, r.sqrt(r.mul(r.add(doubled, gamma), spread))).upper)
+        mixed = mixture_reading(total, gamma=self._gamma, delta=self._delta)
         return mixed if without else min(mixed, _validate.rounded(pure, "up"))
 
     def charge(self, event: PrivacyEvent, count: int = 1) -> None:

@@ -7,6 +7,7 @@ errors and lost tickets stay charged.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import os
@@ -62,13 +63,14 @@ def _with_common_orders(terms: Terms, charged: list[ScopeRow]) -> Terms:
     common = set(terms.orders).intersection(*(row.terms.orders for row in charged))
     if not common or common == set(terms.orders):
         return terms
-    return _measures.checked_terms(
+    found = _measures.checked_terms(
         measure=terms.measure,
         epsilon=terms.epsilon,
         delta=terms.delta,
         neighboring_relation=terms.neighboring_relation,
         orders=tuple(order for order in terms.orders if order in common),
     )
+    return dataclasses.replace(found, highest=terms.highest)
 
 
 def existing(transaction: Transaction, name: str) -> ScopeRow:
@@ -300,5 +302,5 @@ def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[st
     spent, epsilon, delta = terms.epsilon_of(row.spent, row.caps), float(terms.epsilon), float(terms.delta)
     return (
         f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon {spent!r} of {epsilon!r} at "
-        f"delta {delta!r} is spent ({terms.measure}), and there is room for {left} more"
+        f"delta {delta!r} is charged ({terms.measure}), and there is room for {left} more"
     )

@@ -7,6 +7,7 @@ a hundred add up without any rounding: ten times 0.1 is 1, three times 1/3 too.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import operator
@@ -26,6 +27,8 @@ from ferrodp.budget import _records
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 
 Amounts: TypeAlias = tuple[int, ...]
+Budget: TypeAlias = "tuple[float | Fraction, float | Fraction]"
+"""ε and δ."""
 
 _FINE = math.lcm(*range(1, 101)) * 10**20 * 2**64
 UNITS: dict[str, int] = {"pure": _FINE, "zcdp": _FINE, "gdp": _FINE, "rdp": 2**96}
@@ -47,6 +50,12 @@ class Terms:
     delta: float | Fraction
     neighboring_relation: NeighboringRelation
     orders: tuple[float, ...] = ()
+    original: Budget | None = None
+    """ε and δ with which the scope was made, if they were changed since."""
+    highest: Budget | None = None
+    """The most that may ever be allowed, if that was said when the scope was made."""
+    raised: bool = False
+    """Whether more was allowed, at any time, than was said when the scope was made."""
     text: _records.Encoded = field(init=False, repr=False)
     """What `to_dict` returns, as JSON."""
 
@@ -67,7 +76,26 @@ class Terms:
             "delta": _plain(self.delta),
             "neighboring_relation": self.neighboring_relation.value,
         }
-        return plain | {"orders": list(self.orders)} if self.orders else plain
+        if self.orders:
+            plain["orders"] = list(self.orders)
+        for name, budget in (("original", self.original), ("highest", self.highest)):
+            if budget is not None:
+                plain[name] = {"epsilon": _plain(budget[0]), "delta": _plain(budget[1])}
+        if self.raised:
+            plain["raised"] = True
+        return plain
+
+    @property
+    def first(self) -> Terms:
+        """The terms with which the scope was made."""
+        if self.original is None:
+            return self
+        return dataclasses.replace(self, epsilon=self.original[0], delta=self.original[1], original=None, raised=False)
+
+    @property
+    def promised(self) -> Budget | None:
+        """What is promised however caps were changed: the most that may ever be allowed; None if that was not said."""
+        return None if self.raised else self.highest or (self.first.epsilon, self.first.delta)
 
     @staticmethod
     def from_dict(plain: Mapping[str, Any]) -> Terms:
@@ -78,18 +106,19 @@ class Terms:
         """
         try:
             measure, is_pure = plain["measure"], plain["measure"] == "pure"
-            given = {name: _validate.ratio_of_text(name, plain[name]) for name in ("epsilon", "delta")}
-            epsilon = _validate.non_negative("epsilon", given["epsilon"], toward="down")
-            delta = _validate.delta(given["delta"], zero=is_pure)
+            epsilon, delta = _budget(plain, is_pure)
+            kept = {name: _budget(plain[name], is_pure) for name in ("original", "highest") if name in plain}
             orders = tuple(plain["orders"]) if "orders" in plain else ()
             if measure not in UNITS or bool(orders) is not (measure == "rdp") or not _are_orders(orders):
                 raise ValueError
             return Terms(
                 measure=measure,
-                epsilon=_validate.short_ratio(given["epsilon"], epsilon) if is_pure else epsilon,
-                delta=_validate.short_ratio(given["delta"], delta) if is_pure else delta,
+                epsilon=epsilon,
+                delta=delta,
                 neighboring_relation=NeighboringRelation(plain["neighboring_relation"]),
                 orders=orders,
+                raised=plain.get("raised") is True,
+                **kept,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError("the ledger holds a scope that no version of this program wrote") from error
@@ -137,9 +166,10 @@ class Terms:
         return min(max(counts) if self.measure == "rdp" else min(counts), _validate.MAX_COUNT)
 
     def epsilon_of(self, spent: Amounts, caps: Amounts) -> float:
-        """Return the ε, at the scope's δ, that a filter with so much budget would promise; rounded up.
+        """Return the ε, at the scope's δ, that a filter with just so much budget would promise; rounded up.
 
-        Sums within the caps keep the scope's own ε, whatever the rounding on the way back says.
+        A promise about a budget fixed in advance, not about a moment at which so much was charged: for that see
+        `_readings`. Sums within the caps keep the scope's own ε, whatever the rounding on the way back says.
         """
         if not any(spent):
             return 0.0
@@ -180,6 +210,24 @@ def _are_orders(orders: tuple[object, ...]) -> bool:
     return len(set(orders)) == len(orders) and all(
         isinstance(order, float) and 1.0 < order < math.inf for order in orders
     )
+
+
+def _budget(plain: Mapping[str, Any], is_pure: bool) -> Budget:
+    """Return ε and δ as `to_dict` wrote them down."""
+    given = {name: _validate.ratio_of_text(name, plain[name]) for name in ("epsilon", "delta")}
+    epsilon = _validate.non_negative("epsilon", given["epsilon"], toward="down")
+    delta = _validate.delta(given["delta"], zero=is_pure)
+    if not is_pure:
+        return epsilon, delta
+    return _validate.short_ratio(given["epsilon"], epsilon), _validate.short_ratio(given["delta"], delta)
+
+
+def succeeding(old: Terms, new: Terms) -> Terms:
+    """Return new terms of a scope that remember what was said when it was made."""
+    first = old.original or (old.epsilon, old.delta)
+    most = old.highest or first
+    raised = old.raised or new.epsilon > most[0] or new.delta > most[1]
+    return dataclasses.replace(new, orders=old.orders, original=first, highest=old.highest, raised=raised)
 
 
 def _plain(value: float | Fraction) -> float | str:

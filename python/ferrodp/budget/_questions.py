@@ -9,7 +9,7 @@ from typing import Any
 
 from ferrodp import _validate
 from ferrodp.accounting.events import PrivacyEvent
-from ferrodp.budget import _book, _history, _measures, _names, _ticket_list, _transfer
+from ferrodp.budget import _book, _history, _measures, _names, _readings, _ticket_list, _transfer
 from ferrodp.budget._checkpoints import verified
 from ferrodp.budget._handle import Handle
 from ferrodp.budget._records import Head
@@ -43,7 +43,27 @@ class Questions(Handle):
     def odometer(self, scope: str, *, after: PrivacyEvent | None = None) -> Reading:
         """Return a bound on the privacy loss of all that was charged to a scope so far, or after one more event.
 
-        With `after` it says what the loss would be, also where the budget does not allow it; nothing is charged.
+        It holds whenever it is read: but with probability δ, the loss at every moment is at most the ε read then, even
+        if the moment, and what was charged until then, are chosen in view of all results. That costs something: while
+        the promise of the scope stands, an ε read near the end of its budget is larger than the budget's.
+
+        Parameters
+        ----------
+        scope : str
+            Which one.
+        after : PrivacyEvent, optional
+            Read as if this had been charged, too, also where the budget does not allow it; nothing is charged.
+
+        Returns
+        -------
+        Reading
+
+        Notes
+        -----
+        ρ and μ²/2 by the mixture odometer of Whitehouse, Ramdas, Rogers, Wu, "Fully-adaptive composition in
+        differential privacy", ICML 2023, Theorem 3; Rényi divergences by Ville's inequality at each order; ε and δ as
+        sums: Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016. δ is that with which the
+        scope was made, or its highest: fixed in advance. It stays so when a cap is raised.
         """
         name = _names.scope(scope)
         if after is not None:
@@ -51,7 +71,22 @@ class Questions(Handle):
         with self._read() as transaction:
             row = _book.existing(transaction, name)
         spent = row.spent if after is None else _measures.added(row.spent, row.terms.costs(after))
-        return Reading(epsilon=row.terms.epsilon_of(spent, row.caps), delta=row.terms.delta_of(spent))
+        epsilon, delta = _readings.reading(row.terms, spent)
+        return Reading(epsilon=epsilon, delta=delta)
+
+    def epsilon_charged(self, scope: str, *, after: PrivacyEvent | None = None) -> float:
+        """Return the least ε, at the scope's δ, of a budget in which all fits that was charged, or one event more.
+
+        It says how much of the budget is used, and is a guarantee if the charges were fixed in advance, or as the
+        budget itself; not at a moment chosen in view of results: that is `odometer`.
+        """
+        name = _names.scope(scope)
+        if after is not None:
+            self._checked(name, after, None)
+        with self._read() as transaction:
+            row = _book.existing(transaction, name)
+        spent = row.spent if after is None else _measures.added(row.spent, row.terms.costs(after))
+        return row.terms.epsilon_of(spent, row.caps)
 
     def report(self, scope: str) -> ScopeReport:
         """Return all about a scope."""
@@ -66,9 +101,11 @@ class Questions(Handle):
             neighboring_relation=row.terms.neighboring_relation,
             epsilon=row.terms.epsilon,
             delta=row.terms.delta,
-            epsilon_spent=row.terms.epsilon_of(row.spent, row.caps),
-            delta_spent=row.terms.delta_of(row.spent),
-            exact_epsilon_spent=row.terms.exact_epsilon_of(row.spent),
+            promised_epsilon=None if row.terms.promised is None else row.terms.promised[0],
+            promised_delta=None if row.terms.promised is None else row.terms.promised[1],
+            epsilon_charged=row.terms.epsilon_of(row.spent, row.caps),
+            delta_charged=row.terms.delta_of(row.spent),
+            exact_epsilon_charged=row.terms.exact_epsilon_of(row.spent),
             **{state.value: count for state, count in zip(TicketState, row.counts, strict=True)},
             frozen=row.frozen,
         )

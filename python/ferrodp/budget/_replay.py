@@ -208,8 +208,7 @@ class Replay:
         elif kind == "create":
             self._create(body)
         elif kind == "cap":
-            scope = self._changed(body["scope"])
-            scope.terms, scope.caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
+            self._set_cap(self._changed(body["scope"]), Terms.from_dict(body["terms"]), body)
         elif kind in ("freeze", "thaw"):
             self._changed(body["scope"]).frozen = kind == "freeze"
             (self._frozen.add if kind == "freeze" else self._frozen.discard)(body["scope"])
@@ -244,6 +243,13 @@ class Replay:
             self._require(fits, f"begins with overspent scope {name!r}")
         self._scopes[name] = scope
         self._note(name)
+
+    def _set_cap(self, scope: _Scope, terms: Terms, body: dict[str, Any]) -> None:
+        """Take new terms, which have to say what was promised first; 0.1.0 did not write that down."""
+        found = _measures.succeeding(scope.terms, terms)
+        self._require(self._is_old or found == terms, "forgets what was promised when the scope was made")
+        self._require(not found.raised or found.highest is None, "allows more than the highest that was declared")
+        scope.terms, scope.caps = found, amounts_from_plain(body["caps"])
 
     def _note(self, name: str) -> None:
         for outer in _names.ancestors(name):

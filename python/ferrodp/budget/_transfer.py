@@ -123,7 +123,7 @@ def import_ledger(
     >>> place = f"{folder.name}/restored.db"
     >>> _ = fd.budget.import_ledger(f"{folder.name}/budget.jsonl.gz", place, reason="disk failed", witness=head)
     >>> with fd.PrivacyLedger.open(place) as ledger:
-    ...     ledger.report("survey").epsilon_spent
+    ...     ledger.report("survey").epsilon_charged
     0.25
     >>> folder.cleanup()
     """

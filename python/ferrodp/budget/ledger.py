@@ -155,6 +155,8 @@ class PrivacyLedger(Questions):
         measure: Measure = "rdp",
         orders: Sequence[Real] | None = None,
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        highest_epsilon: Real | None = None,
+        highest_delta: Real | None = None,
     ) -> None:
         """Begin a scope with a budget.
 
@@ -176,6 +178,9 @@ class PrivacyLedger(Questions):
             For "rdp": the orders that are kept. By default many; around scopes that were charged, those they keep.
         neighboring_relation : NeighboringRelation
             For which all sensitivities behind the events have to be stated.
+        highest_epsilon, highest_delta : float, optional
+            The most that `raise_cap` may ever allow, at least `epsilon` and `delta`: that is what is promised then,
+            even if caps are raised in view of results. By default raising is not bounded, and voids the promise.
 
         Raises
         ------
@@ -194,6 +199,20 @@ class PrivacyLedger(Questions):
             neighboring_relation=neighboring_relation,
             orders=None if orders is None else tuple(orders),  # type: ignore[arg-type]  # the filter checks them
         )
+        if highest_epsilon is not None or highest_delta is not None:
+            most = _measures.checked_terms(
+                measure=measure,
+                epsilon=epsilon if highest_epsilon is None else highest_epsilon,
+                delta=delta if highest_delta is None else highest_delta,
+                neighboring_relation=neighboring_relation,
+            )
+            if most.epsilon < terms.epsilon or most.delta < terms.delta:
+                raise InvalidParameter(
+                    "highest_epsilon and highest_delta must be at least epsilon and delta, "
+                    f"{float(terms.epsilon)!r} and {float(terms.delta)!r}, got {float(most.epsilon)!r} and "
+                    f"{float(most.delta)!r}"
+                )
+            terms = dataclasses.replace(terms, highest=(most.epsilon, most.delta))
         self._run(lambda transaction: _book.create(transaction, name, terms, orders_given=orders is not None))
 
     def raise_cap(self, name: str, *, reason: str, epsilon: Real, delta: Real | None = None) -> None:
@@ -201,10 +220,15 @@ class PrivacyLedger(Questions):
 
         `reason` goes into the log. δ stays as it is unless it is given.
 
+        A filter's budget has to be fixed in advance. If it is raised in view of results, all that is promised is the
+        largest budget that could ever have been granted: declare that as `highest_epsilon` when the scope is made, and
+        more than that is refused. A scope without it can be raised at will, and its report says from then on that no
+        promise was fixed in advance: `ScopeReport.promised_epsilon` is None.
+
         Raises
         ------
         InvalidParameter
-            If that would not be more, or there is no such scope.
+            If that would not be more, or more than the highest that was declared, or there is no such scope.
         """
         self._set_budget(name, epsilon, delta, reason, more=True)
 
@@ -378,7 +402,7 @@ class PrivacyLedger(Questions):
         >>> orphan = ledger.reserve("survey", fd.accounting.LaplaceEvent(noise_multiplier=2.0))
         >>> for each in ledger.tickets(states=["held"]):
         ...     ledger.cancel_ticket(each.id, reason="its process crashed")
-        >>> ledger.report("survey").epsilon_spent
+        >>> ledger.report("survey").epsilon_charged
         0.0
         >>> ledger.close()
         >>> folder.cleanup()
@@ -465,7 +489,13 @@ class PrivacyLedger(Questions):
                 neighboring_relation=old.neighboring_relation,
                 orders=old.orders or None,
             )
-            terms = dataclasses.replace(terms, orders=old.orders)
+            terms = _measures.succeeding(old, terms)
+            if terms.raised and terms.highest is not None:
+                most = f"{float(terms.highest[0])!r} and {float(terms.highest[1])!r}"
+                raise InvalidParameter(
+                    f"epsilon and delta must be at most {most}, the highest that was declared when the scope was made, "
+                    f"got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
+                )
             steps = [(terms.epsilon, old.epsilon), (terms.delta, old.delta)]
             if any(new < now if more else new > now for new, now in steps):
                 word = "at least" if more else "at most"

@@ -12,13 +12,13 @@ __all__ = ["Reading", "ScopeReport"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A bound on the privacy loss so far.
+    """A bound on the privacy loss so far, whenever it is read; see `PrivacyLedger.odometer`.
 
     Attributes
     ----------
     epsilon, delta : float
-        What was charged so far is (ε, δ)-differentially private together: the promise of a filter with just this
-        budget. It counts what is reserved and not yet released. Rounded up.
+        But with probability δ, the privacy loss of what was charged is at most the ε read, at every moment. It counts
+        what is reserved and not yet released. Rounded up; infinite where δ was used up by events with a δ of their own.
     """
 
     epsilon: float
@@ -39,10 +39,15 @@ class ScopeReport:
         Which datasets the guarantee tells apart.
     epsilon, delta : float or Fraction
         The budget.
-    epsilon_spent, delta_spent : float
-        What was charged so far: see `Reading`.
-    exact_epsilon_spent : Fraction or None
-        For "pure": the sum of all ε, of which `epsilon_spent` is the next float.
+    promised_epsilon, promised_delta : float or Fraction, or None
+        What is promised even if caps are changed in view of results: the highest that was declared when the scope was
+        made, or else the budget that it was made with. None if more was allowed later: then no promise was fixed in
+        advance, and the budget is one only if it was raised for reasons that have nothing to do with results.
+    epsilon_charged, delta_charged : float
+        How much of the budget is used: the least ε, at the scope's δ, of a budget in which all charges fit. A guarantee
+        if the charges were fixed in advance; at a moment chosen in view of results `PrivacyLedger.odometer` is one.
+    exact_epsilon_charged : Fraction or None
+        For "pure": the sum of all ε, of which `epsilon_charged` is the next float.
     held, armed, spent, cancelled : int
         How many releases are in which state, a lease counting as all that it was made for. Armed ones are spent, too:
         their release began, or may begin at any time.
@@ -55,9 +60,11 @@ class ScopeReport:
     neighboring_relation: NeighboringRelation
     epsilon: float | Fraction
     delta: float | Fraction
-    epsilon_spent: float
-    delta_spent: float
-    exact_epsilon_spent: Fraction | None
+    promised_epsilon: float | Fraction | None
+    promised_delta: float | Fraction | None
+    epsilon_charged: float
+    delta_charged: float
+    exact_epsilon_charged: Fraction | None
     held: int
     armed: int
     spent: int
@@ -66,5 +73,5 @@ class ScopeReport:
 
     @property
     def epsilon_remaining(self) -> float:
-        """ε minus what was spent: a rough idea only, for ε does not add up; see `PrivacyLedger.remaining_count`."""
-        return max(0.0, float(self.epsilon) - self.epsilon_spent)
+        """ε minus what was charged: a rough idea only, for ε does not add up; see `PrivacyLedger.remaining_count`."""
+        return max(0.0, float(self.epsilon) - self.epsilon_charged)

@@ -80,8 +80,8 @@ def _told(where: str, ledger: PrivacyLedger, paid: Any, training: Training) -> R
         "relations": [paid.relation.value],
         "resumed_after_round": paid.resumed or None,
         "lost_charges": paid.lost,
-        "epsilon_spent": report.epsilon_spent,
-        "delta_spent": report.delta_spent,
+        "epsilon_charged": report.epsilon_charged,
+        "delta_charged": report.delta_charged,
         "charges": report.held + report.armed + report.spent,
         "refusal": training.refusal,
         "head": str(ledger.head),
@@ -94,6 +94,6 @@ def show(told: Report, console: Console) -> None:
         console.line(f"Continued after round {told['resumed_after_round']}.")
     lost = f", {told['lost_charges']} of them for results that were lost" if told["lost_charges"] else ""
     console.line(
-        f"Ledger {told['where']}, scope {told['scope']!r}: epsilon {rounded_up(told['epsilon_spent'])} is spent by "
+        f"Ledger {told['where']}, scope {told['scope']!r}: epsilon {rounded_up(told['epsilon_charged'])} is charged in "
         f"{counted(told['charges'], 'charge')}{lost}."
     )

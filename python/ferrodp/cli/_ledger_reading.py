@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import math
 from collections.abc import Callable, Generator
 from fractions import Fraction
 from typing import IO, TYPE_CHECKING, Any
@@ -40,21 +41,25 @@ def _status(args: argparse.Namespace, where: str) -> Report:
 
 
 def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, alone: bool) -> Report:
-    report = ledger.report(name)
+    report, reading = ledger.report(name), ledger.odometer(name)
     left, exact = report.epsilon_remaining, None
-    if report.exact_epsilon_spent is not None:
-        budget, spent = Fraction(report.epsilon), report.exact_epsilon_spent
+    if report.exact_epsilon_charged is not None:
+        budget, spent = Fraction(report.epsilon), report.exact_epsilon_charged
         rest = max(budget - spent, Fraction(0))
         left = _validate.rounded(rest, "down")
-        exact = {"epsilon": str(budget), "epsilon_spent": str(spent), "epsilon_remaining": str(rest)}
+        exact = {"epsilon": str(budget), "epsilon_charged": str(spent), "epsilon_remaining": str(rest)}
     return {
         "scope": report.scope,
         "measure": report.measure,
         "neighboring_relation": report.neighboring_relation.value,
         "epsilon": float(report.epsilon),
         "delta": float(report.delta),
-        "epsilon_spent": report.epsilon_spent,
-        "delta_spent": report.delta_spent,
+        "epsilon_charged": report.epsilon_charged,
+        "delta_charged": report.delta_charged,
+        "epsilon_any_time": reading.epsilon if math.isfinite(reading.epsilon) else None,
+        "delta_any_time": reading.delta,
+        "promised_epsilon": None if report.promised_epsilon is None else float(report.promised_epsilon),
+        "promised_delta": None if report.promised_delta is None else float(report.promised_delta),
         "epsilon_remaining": left,
         "exact": exact,
         **{state: getattr(report, state) for state in _STATES},
@@ -76,28 +81,37 @@ def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool)
 def _show_status(report: Report, console: Console) -> None:
     standings = report["scopes"]
     rare = [state for state in ("armed", "cancelled") if any(each[state] for each in standings)]
-    header = ["scope", "measure", "epsilon", "spent", "left", "delta", "held", "used", *rare]
+    header = ["scope", "measure", "epsilon", "charged", "left", "delta", "any time", "held", "used", *rare]
     header += [] if report["event"] is None else ["room"]
     rows = []
     for each in standings:
         name = each["scope"] + (" (frozen)" if each["frozen"] else "")
         counts = [str(each[state]) for state in ("held", "spent", *rare)]
-        row = [name, each["measure"], *_numbers(each), f"{each['delta']:g}", *counts]
+        seen = "unbounded" if each["epsilon_any_time"] is None else bound(_any_time(each), up=True)
+        row = [name, each["measure"], *_numbers(each), f"{each['delta']:g}", seen, *counts]
         room = "unknown" if each["remaining_count"] is None else str(each["remaining_count"])
         rows.append(row if report["event"] is None else [*row, room])
     console.table(header, rows, left=2)
     console.line()
+    raised = [each["scope"] for each in standings if each["promised_epsilon"] is None]
+    if raised:
+        console.line(f"raised  more was allowed than was said at the beginning: {', '.join(raised)}")
     if report["event"] is not None:
         console.line(f"room  how often this still fits: {_events.told(PrivacyEvent.from_dict(report['event']))}")
     console.line(f"head  {report['head']}")
 
 
+def _any_time(standing: Report) -> float | Fraction:
+    exact, rounded = standing["exact"], standing["epsilon_any_time"]
+    return rounded if exact is None else Fraction(exact["epsilon_charged"])
+
+
 def _numbers(standing: Report) -> list[str]:
     """Write budget, what was spent and what is left; exactly where ε adds up, so that sums of decimals are short."""
-    names = ("epsilon", "epsilon_spent", "epsilon_remaining")
+    names = ("epsilon", "epsilon_charged", "epsilon_remaining")
     exact = standing["exact"]
     values = [standing[name] if exact is None else Fraction(exact[name]) for name in names]
-    return [bound(value, up=name == "epsilon_spent") for name, value in zip(names, values, strict=True)]
+    return [bound(value, up=name == "epsilon_charged") for name, value in zip(names, values, strict=True)]
 
 
 def _add_history(add: Callable[..., Any]) -> None:
@@ -213,7 +227,11 @@ ACTIONS = {
         "Show budgets, what was spent, what is left, and how many tickets are held and\n"
         "used; armed ones are used up, too, and their release was not reported done.\n"
         "Epsilon does not add up, except in measure pure, so what is left is a rough\n"
-        "idea: describe an event, and the exact number of times it fits is shown.",
+        "idea: describe an event, and the exact number of times it fits is shown.\n"
+        "'charged' is the least budget in which all charges fit: a guarantee if they\n"
+        "were planned in advance. 'any time' bounds the loss whenever you look, also if\n"
+        "you stop because of a result, except with probability delta. A scope that was\n"
+        "raised beyond what was said when it was made has no promise fixed in advance.",
         "  ferrodp ledger status budget.db --noise-multiplier 10",
         _add_status,
         _status,

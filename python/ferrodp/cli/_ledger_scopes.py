@@ -35,22 +35,24 @@ def _add_create(add: Callable[..., Any]) -> None:
         metavar="RELATION",
         help="add_or_remove_one (default), replace_one or replace_special",
     )
+    add("--highest-epsilon", type=number, metavar="E", help="the most that raise-cap may ever allow; that is promised")
+    add("--highest-delta", type=number, metavar="D", help="likewise (default: --delta)")
 
 
 def _create(args: argparse.Namespace, where: str) -> Report:
     with _ledgers.opened(where, create=True, verify=args.verify) as ledger:
         ledger.create(
             args.scope,
-            **_budget(args, args.measure),
+            **_budget(args, args.measure, "epsilon", "delta", "highest_epsilon", "highest_delta"),
             measure=args.measure,
             neighboring_relation=NeighboringRelation(args.neighboring_relation),
         )
         return _state(ledger, args.scope)
 
 
-def _budget(args: argparse.Namespace, measure: str) -> dict[str, Any]:
+def _budget(args: argparse.Namespace, measure: str, *names: str) -> dict[str, Any]:
     """Return the budget that was written: exactly where ε adds up, else as the floats that Python reads there."""
-    given = {name: getattr(args, name) for name in ("epsilon", "delta") if getattr(args, name) is not None}
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return given if measure == "pure" else {name: float(value) for name, value in given.items()}
 
 
@@ -68,7 +70,7 @@ def _add_cap(add: Callable[..., Any]) -> None:
 def _setting_caps(method: str) -> Callable[[argparse.Namespace, str], Report]:
     def run(args: argparse.Namespace, where: str) -> Report:
         with _ledgers.opened(where, verify=args.verify) as ledger:
-            budget = _budget(args, ledger.report(args.scope).measure)
+            budget = _budget(args, ledger.report(args.scope).measure, "epsilon", "delta")
             getattr(ledger, method)(args.scope, **budget, reason=args.reason)
             return _state(ledger, args.scope)
 
@@ -139,7 +141,10 @@ ACTIONS = {
     ),
     "raise-cap": Action(
         "allow more in a scope",
-        "Allow more in a scope: a weaker promise about everything in it, also about\nwhat was released before.",
+        "Allow more in a scope: a weaker promise about everything in it, also about\n"
+        "what was released before. If results decide it, all that is promised is the\n"
+        "most that could ever have been granted: declare that with --highest-epsilon\n"
+        "when the scope is made. Otherwise 'status' shows the scope as raised.",
         '  ferrodp ledger raise-cap budget.db --scope hospital --epsilon 6 \\\n      --reason "board, 3 May"',
         _add_cap,
         _setting_caps("raise_cap"),

@@ -75,8 +75,8 @@ def _told(args: argparse.Namespace, ledger: PrivacyLedger, ticket: Ticket) -> Re
             "neighboring_relation": now.neighboring_relation.value,
             "epsilon": float(now.epsilon),
             "delta": float(now.delta),
-            "epsilon_spent": now.epsilon_spent,
-            "delta_spent": now.delta_spent,
+            "epsilon_charged": now.epsilon_charged,
+            "delta_charged": now.delta_charged,
             "remaining_count": left,
             "head": str(ledger.head),
         }
@@ -86,7 +86,8 @@ def _told(args: argparse.Namespace, ledger: PrivacyLedger, ticket: Ticket) -> Re
 
 def lines(told: Report) -> dict[str, str]:
     """Return what is printed of a payment."""
-    spent = f"epsilon {rounded_up(told['epsilon_spent'])} of {told['epsilon']:g} at delta {told['delta']:g} is spent"
+    budget = f"{told['epsilon']:g} at delta {told['delta']:g}"
+    spent = f"epsilon {rounded_up(told['epsilon_charged'])} of {budget} is charged"
     room = f"room for {told['remaining_count']} more"
     key = "" if told["key"] is None else f", key {told['key']}"
     return {"charged": f"to {told['scope']} in {told['where']}{key}", "budget": f"{spent}, {room}"}

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, console: Console) -> Report:
         "command": "demo",
         "accuracy": last.accuracy,
         "baseline_accuracy": without_privacy[-1],
-        "epsilon": last.epsilon if paid is None else paid["epsilon_spent"],
+        "epsilon": last.epsilon if paid is None else paid["epsilon_charged"],
         "delta": settings.delta,
         "rounds": len(training.rounds),
         "epsilon_budget": settings.epsilon,

@@ -85,8 +85,8 @@ class PaidTraining:
         left = ledger.remaining_count(self.scope, self.event)
         if not left and not self.resumed:
             raise BudgetExceeded(
-                f"scope {self.scope!r} has no room for a round: epsilon {_up(report.epsilon_spent)} of "
-                f"{float(report.epsilon):g} at delta {float(report.delta):g} is spent"
+                f"scope {self.scope!r} has no room for a round: epsilon {_up(report.epsilon_charged)} of "
+                f"{float(report.epsilon):g} at delta {float(report.delta):g} is charged"
                 + (", and it is frozen" if report.frozen else f", a round would make it {_up(self.next_epsilon())}")
             )
         self.planned = max(self.resumed, min(settings.rounds, self.resumed + left))
@@ -97,8 +97,8 @@ class PaidTraining:
         return self._charges - self._done
 
     def next_epsilon(self) -> float:
-        """Return what the odometer would show after one more round."""
-        return self.ledger.odometer(self.scope, after=self.event).epsilon
+        """Return the ε of a training planned with one more round, and of all else that was charged to the scope."""
+        return self.ledger.epsilon_charged(self.scope, after=self.event)
 
     def train(self, data: Digits, advance: Callable[[], None] = lambda: None) -> Training:
         """Train until the ledger refuses a round, or all rounds are done; save a checkpoint after each.
@@ -125,7 +125,7 @@ class PaidTraining:
                 break
             server.step(noised, len(data.clients))
             self._charges += 1
-            done = Round(accuracy(server.model, data.test), self.ledger.odometer(self.scope).epsilon)
+            done = Round(accuracy(server.model, data.test), self.ledger.epsilon_charged(self.scope))
             now = self._save(now.run, (*now.rounds, done), server)
             advance()
         return Training(server.model, now.rounds, self.next_epsilon(), refusal)

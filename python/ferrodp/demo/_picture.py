@@ -11,7 +11,7 @@ _PRIVATE, _OPEN, _INK, _LIMIT = "#0b6e4f", "#8a8f98", "#22262b", "#b3261e"
 
 
 def draw(training: Training, without_privacy: Sequence[float], settings: Settings, scope: str | None = None) -> bytes:
-    """Return a PNG. With `scope`, ε is what the ledger's odometer shows for that scope.
+    """Return a PNG. With `scope`, ε is what the ledger shows as charged to that scope.
 
     Raises
     ------

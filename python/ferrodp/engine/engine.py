@@ -135,7 +135,11 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
 
     @property
     def budget(self) -> PrivacyBudget:
-        """The targets, and what the rounds of this engine consumed of them so far, by the configured accounting."""
+        """The targets, and what so many rounds as were run consume of them, by the configured accounting.
+
+        A guarantee for a number of rounds fixed in advance. Who stops in view of results has the targets: they hold
+        whenever it is done. With a ledger `PrivacyLedger.odometer` bounds the loss so far at every moment.
+        """
         rounds = self._counter.spent
         return PrivacyBudget(
             epsilon=self._config.target_epsilon,
