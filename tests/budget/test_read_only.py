@@ -1,5 +1,10 @@
 """A ledger that is only read: everything can be asked, nothing is written."""
 
+import os
+import shutil
+import subprocess
+import sys
+
 import pytest
 
 from ferrodp.accounting import EpsilonDeltaEvent
@@ -84,3 +89,39 @@ def test_a_replica_can_be_read(server, url):
             PrivacyLedger.open(replica.url())
         with PrivacyLedger.open(replica.url(), read_only=True) as mine:
             assert asked(mine) == before
+
+
+READS = """
+import sys
+from ferrodp.accounting import EpsilonDeltaEvent
+from ferrodp.budget import PrivacyLedger
+from ferrodp.errors import LedgerError
+try:
+    with PrivacyLedger.open(sys.argv[1], read_only=True) as ledger:
+        print(ledger.report("survey").epsilon_spent, ledger.verify() == ledger.head)
+except LedgerError as error:
+    print(error)
+"""
+
+
+def seen_where_it_may_not_be_written(folder):
+    """Return what a process sees in whose namespace the folder is mounted read-only, as a container has a volume."""
+    script = f'mount --bind "{folder}" "{folder}" && mount -o remount,ro,bind "{folder}" && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", READS, f"{folder}/budget.db"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("unshare") is None,
+    reason="mounting needs root",
+)
+def test_a_file_that_may_not_be_written_is_read_while_others_have_it_open(tmp_path):
+    with PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("survey", epsilon=1.0, delta=0.0, measure="pure")
+        ledger.spend("survey", EIGHTH)
+
+        assert seen_where_it_may_not_be_written(tmp_path) == "0.125 True"
+        ledger.spend("survey", EIGHTH)
+        assert seen_where_it_may_not_be_written(tmp_path) == "0.25 True"
+    assert "nobody has it open" in seen_where_it_may_not_be_written(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["budget.db"]

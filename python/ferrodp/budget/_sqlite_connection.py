@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,20 @@ _SETTINGS = (
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 
 
-def connected(path: Path, timeout: float) -> _native.SqliteConnection:
-    """Return a connection on which what is committed stays, or refuse."""
-    connection = _native.SqliteConnection(path, create=False)
+def connected(path: Path, timeout: float, *, writable: bool = True) -> _native.SqliteConnection:
+    """Return a connection on which what is committed stays, or refuse.
+
+    One that is not `writable` reads while others have the ledger open: it cannot make the log that belongs to it.
+    """
+    connection = _native.SqliteConnection(path, create=False, writable=writable)
     try:
+        if not writable and not os.path.exists(f"{path}-wal"):
+            raise LedgerError(
+                f"ledger {str(path)!r} may not be written here, and nobody has it open: then even reading has to make "
+                "files beside it; read it where it may be written, or read a backup"
+            )
         connection.execute_slowly(READ, seconds=timeout)  # another may just be closing it
-        if connection.execute("PRAGMA journal_mode", ()).fetchone() != _MODE:
+        if writable and connection.execute("PRAGMA journal_mode", ()).fetchone() != _MODE:
             connection.execute_slowly("PRAGMA journal_mode = WAL", seconds=timeout)
         for setting in _SETTINGS:
             connection.execute(f"PRAGMA {setting}", ())

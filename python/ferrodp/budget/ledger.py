@@ -100,7 +100,8 @@ class PrivacyLedger(Questions):
             and "all" if not. A ledger that was verified here writes a checkpoint, a record, if it is long.
         read_only : bool
             Whether everything that would write shall be refused, as for a dashboard. Then a replica of a server will
-            do, or a role that may only read. Implies ``create=False``.
+            do, or a role that may only read, or a file that may not be written, while others have it open. Implies
+            ``create=False``.
         witness : Head or str, optional
             A `head` that was kept elsewhere: a ledger that does not contain it is refused, as it was put back to an
             earlier state, or is another one. "new" is then what came after the last checkpoint that the witness covers.

@@ -46,7 +46,7 @@ class SqliteStore(Store):
     timeout : float
         For how many seconds to wait for other writers.
     read_only : bool
-        Whether nothing shall be written.
+        Whether nothing shall be written: then a file that may not be written will do, while others have it open.
     start : str, optional
         What stands before the first record, if a ledger is made that continues the log of another.
     """
@@ -65,6 +65,7 @@ class SqliteStore(Store):
     ) -> None:
         self._given, self._path = _file.checked_path(path)
         self._read_only = read_only
+        self._writable = not read_only or os.access(self._path, os.W_OK)
         self._dead: str | None = None
         self._timeout = timeout
         self._lock = threading.RLock()
@@ -216,7 +217,7 @@ class SqliteStore(Store):
     def _connect(self) -> _native.SqliteConnection:
         try:
             with _OPENING:
-                connection = _sqlite_connection.connected(self._path, self._timeout)
+                connection = _sqlite_connection.connected(self._path, self._timeout, writable=self._writable)
                 try:
                     self._guard(connection)
                     self._meet(connection)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use ferrodp_sqlite::{Connection, Error, Fault, Value, ValueRef};
+use ferrodp_sqlite::{Access, Connection, Error, Fault, Value, ValueRef};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
@@ -74,9 +74,14 @@ struct SqliteConnection {
 #[pymethods]
 impl SqliteConnection {
     #[new]
-    #[pyo3(signature = (path, /, *, create))]
-    fn new(py: Python<'_>, path: PathBuf, create: bool) -> PyResult<Self> {
-        let opened = py.detach(|| Connection::open(&path, create)).map_err(Failure::from)?;
+    #[pyo3(signature = (path, /, *, create, writable=true))]
+    fn new(py: Python<'_>, path: PathBuf, create: bool, writable: bool) -> PyResult<Self> {
+        let access = match (create, writable) {
+            (true, _) => Access::Make,
+            (false, true) => Access::Write,
+            (false, false) => Access::Read,
+        };
+        let opened = py.detach(|| Connection::open(&path, access)).map_err(Failure::from)?;
         Ok(Self { inner: Mutex::new(Some(opened)) })
     }
 

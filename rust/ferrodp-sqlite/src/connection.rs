@@ -100,6 +100,17 @@ pub struct Connection {
     main: Option<File>,
 }
 
+/// What a connection shall be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read a file that may not be written, while others have it open: their log and index have to be there.
+    Read,
+    /// Read and write a file that there is.
+    Write,
+    /// The same, and make the file if there is none.
+    Make,
+}
+
 /// What is wrong with the files of a connection, and with which of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -116,15 +127,22 @@ impl Fault {
 }
 
 impl Connection {
-    /// Opens a file, or makes it if there is none and `create` says so.
+    /// Opens a file; see [`Access`].
     ///
     /// # Errors
     /// SQLite's.
-    pub fn open(path: &Path, create: bool) -> Result<Self> {
+    pub fn open(path: &Path, access: Access) -> Result<Self> {
         crate::prepare()?;
-        let made = if create { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
-        let main = if create { None } else { File::options().read(true).write(true).open(path).ok() };
-        let mut inner = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | made)?;
+        let flags = match access {
+            Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::Make => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        };
+        let main = match access {
+            Access::Make => None,
+            _ => File::options().read(true).write(access == Access::Write).open(path).ok(),
+        };
+        let mut inner = rusqlite::Connection::open_with_flags(path, flags)?;
         inner.set_prepared_statement_cache_capacity(STATEMENTS);
         inner.busy_handler(Some(wait))?;
         Ok(Self { guard: None, inner, main })

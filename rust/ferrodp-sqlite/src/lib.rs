@@ -15,7 +15,7 @@ mod identity;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod locks;
 
-pub use connection::{Connection, Error, Fault, Outcome, Result};
+pub use connection::{Access, Connection, Error, Fault, Outcome, Result};
 pub use rusqlite::types::{Value, ValueRef};
 
 /// The first version whose write-ahead log keeps what it commits.

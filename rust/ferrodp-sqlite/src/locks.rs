@@ -128,7 +128,8 @@ mod tests {
     fn a_lock_outlives_other_descriptors_of_the_file() {
         install();
         let path = std::env::temp_dir().join(format!("ferrodp-locks-{}.db", std::process::id()));
-        let holder = crate::Connection::open(&path, true).expect("the temporary directory can be written");
+        let holder =
+            crate::Connection::open(&path, crate::Access::Make).expect("the temporary directory can be written");
         for sql in ["PRAGMA journal_mode = WAL", "CREATE TABLE t (x)", "BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)"] {
             run(&holder, sql);
         }
@@ -150,7 +151,7 @@ mod tests {
     fn what_sqlite_opened_is_known_by_its_name() {
         install();
         let path = std::env::temp_dir().join(format!("ferrodp-opened-{}.db", std::process::id()));
-        drop(crate::Connection::open(&path, true).expect("the temporary directory can be written"));
+        drop(crate::Connection::open(&path, crate::Access::Make).expect("the temporary directory can be written"));
         let name = path.to_str().expect("plain text").as_bytes();
         assert_eq!(opened(name), crate::identity::identity(&path));
         assert_eq!(opened(b"nothing"), None);
