@@ -16,11 +16,14 @@ from ferrodp.accounting import (
     PldAccountant,
     PoissonSampledEvent,
     RdpAccountant,
+    _composition,
     _costs,
+    calibrate_count,
     compose_optimal_bounds,
     hockey_stick_epsilon,
 )
 from ferrodp.accounting import _contour as contour
+from ferrodp.accounting._counts import largest_count
 
 
 def composed(*parts, kind=PldAccountant):
@@ -117,6 +120,8 @@ def test_a_single_step_has_the_bounds_of_its_curve():
     mixture = MixtureOfGaussiansEvent(noise_multiplier=20.0, shifts=(0.0, 1.0, 2.0), probabilities=(0.5, 0.25, 0.25))
     for event in (mixture, sampled(1e-6, GaussianEvent(noise_multiplier=1.35)), stated(1.0, 1e-310)):
         assert composed((event, 1)).epsilon_bounds(1e-300) == hockey_stick_epsilon(event, 1e-300)
+    event = LaplaceEvent(noise_multiplier=0.05)
+    assert composed((event, 1)).epsilon(1.0 - 1e-12) <= hockey_stick_epsilon(event, 1.0 - 1e-12).upper
 
 
 @pytest.mark.parametrize(
@@ -148,3 +153,42 @@ def test_losses_without_end_have_an_answer():
     for delta in (1e-300, 1e-5, 0.999):
         assert 0.0 <= accountant.epsilon_bounds(delta).lower <= accountant.epsilon_bounds(delta).upper < math.inf
     assert accountant.delta(1e30) < 1e-9
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1.0 - 1e-12])
+def test_counts_of_extreme_targets_are_found_in_few_questions(delta, monkeypatch):
+    """One after the other, a count that misses by the width of an interval would be lowered by one at a time."""
+    asked = []
+    solve = _composition.solve
+    monkeypatch.setattr(_composition, "solve", lambda *rest: asked.append(rest) or solve(*rest))
+    step = sampled(1e-12, GaussianEvent(noise_multiplier=19.0))
+    count = calibrate_count(step, target_epsilon=2.5, target_delta=delta)
+
+    assert len(asked) <= 80
+    assert composed((step, count)).epsilon(delta) <= 2.5
+
+
+def test_remaining_counts_are_exact_and_found_in_few_questions(monkeypatch):
+    asked = []
+    solve = _composition.solve
+    monkeypatch.setattr(_composition, "solve", lambda *rest: asked.append(rest) or solve(*rest))
+    accountant, step = PldAccountant(), sampled(1e-4, LaplaceEvent(noise_multiplier=20.0))
+    count = accountant.remaining_count(step, epsilon=1.0, delta=1e-6)
+
+    assert len(asked) <= 60
+    assert composed((step, count)).epsilon(1e-6) <= 1.0 < composed((step, count + 1)).epsilon(1e-6)
+
+
+@pytest.mark.parametrize("edge", [1, 2, 7, 1000, 10**12 + 1, 2**63 - 1, 2**63])
+def test_the_largest_count_is_found_whatever_rough_answers_say(edge):
+    """Exactly, with a neighborhood that is right, off by a factor of 100, or not to be had."""
+
+    def over(count):
+        return -1e-9 if count < edge else 1e-9
+
+    def log_over(count):
+        return math.log(count / edge) if count < edge else math.log(count / edge) + 1e-300
+
+    for ask in (over, log_over):
+        for rough in (None, ask, lambda _: -1.0, lambda _: 1.0, lambda count: math.log(count) - math.log(edge) - 4.6):
+            assert largest_count(ask, rough) == edge - 1

@@ -13,13 +13,19 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from ferrodp import _native, _validate
-from ferrodp.accounting import _contour
+from ferrodp.accounting import _contour, laplace
 from ferrodp.accounting import _gaussian_curve as curve
 from ferrodp.accounting._certified import Bounds, Interval, arithmetic, exact, point
 from ferrodp.accounting._other_bounds import upper_bounds
 from ferrodp.accounting._pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._roots import sqrt_down
-from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
+from ferrodp.accounting.events import (
+    GaussianEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PoissonSampledEvent,
+    PrivacyEvent,
+)
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 
 Events: TypeAlias = Sequence[tuple[PrivacyEvent, int]]
@@ -90,7 +96,9 @@ def solve(
 
     def certified(at: float) -> Found:
         if interval is None and _is_one_step(pairs):
-            return _solve(quantity, at, pairs)
+            found = _solve(quantity, at, pairs)
+            single = _laplace(quantity, at, events)
+            return found if single is None else _tighter(single, found)
         contour = None if releases is None else _contoured(quantity, at, releases)
         if releases is not None and contour is not None and not _is_narrow(contour.bounds):
             contour = _of_more(quantity, at, releases, contour)
@@ -110,9 +118,10 @@ def _of_more(quantity: Quantity, at: float, releases: list[_contour.Release], fo
     """Return what was found, or the upper end for more releases: some of them are post-processing of all.
 
     A contour integral needs some hundred releases where few of them take part in anything; the grid drowns in rounding.
+    Numbers of releases next to each other are asked about the same one, lest the bound of fewer be the larger one.
     """
     for factor in MORE:
-        many = [replace(release, count=release.count * factor) for release in releases]
+        many = [replace(release, count=_power_of_8(release.count * factor)) for release in releases]
         if any(release.count > _validate.MAX_COUNT for release in many):
             break
         again = _contoured(quantity, at, many)
@@ -120,6 +129,11 @@ def _of_more(quantity: Quantity, at: float, releases: list[_contour.Release], fo
             upper = again.bounds.upper
             found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
     return found
+
+
+def _power_of_8(count: int) -> int:
+    """Return the least power of 8 that is no less."""
+    return 1 << 3 * -(-(count - 1).bit_length() // 3)
 
 
 def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float, found: Found) -> Found:
@@ -212,6 +226,19 @@ def _gaussians(quantity: Quantity, at: float, events: Events) -> Found:
     return Found(bounds, CLOSED_FORM, "symmetric")
 
 
+def _laplace(quantity: Quantity, at: float, events: Events) -> Found | None:
+    """Return the closed form of a Laplace release, if the one event is one."""
+    event = next(event for event, count in events if count)
+    if not isinstance(event, LaplaceEvent) or (quantity == "epsilon" and at == 0.0):
+        return None
+    multiplier = event.noise_multiplier
+    if quantity == "epsilon":
+        bounds = laplace.laplace_epsilon_bounds(delta=at, noise_multiplier=multiplier)
+    else:
+        bounds = laplace.laplace_delta_bounds(epsilon=at, noise_multiplier=multiplier)
+    return Found(bounds, SINGLE, "symmetric")
+
+
 def _squared_mu(events: Events) -> Interval:
     r = arithmetic(curve.DIGITS_OF_MU)
     total = point(0)
@@ -264,6 +291,11 @@ def grid(
     )
     parameters = {"value_discretization_interval": step, "num_nodes": nodes, "tilt": tilt}
     return Found(Bounds(lower, upper), GRID, direction_name(directions, index), parameters)
+
+
+def has_contour(events: Events, relation: NeighboringRelation) -> bool:
+    """Whether all events are Gaussians, sampled or not, under a relation for which the contour answers."""
+    return _releases(events, relation) is not None or all(isinstance(event, GaussianEvent) for event, _ in events)
 
 
 def _releases(events: Events, relation: NeighboringRelation) -> list[_contour.Release] | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import abc
 import math
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._alternatives import advice
 from ferrodp.accounting._certified import Bounds
+from ferrodp.accounting._counts import largest_count
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, list_of, relation_of
 from ferrodp.accounting.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
 from ferrodp.accounting.explanation import Explanation
@@ -19,6 +20,8 @@ from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 
 __all__ = ["PrivacyAccountant"]
 
+QUICK = 1.0 / 16.0
+"""The effort of an answer that only has to find the neighborhood of another one."""
 MAX_COUNT_BITS = 4096
 """Of the counts in a state that is read."""
 MAX_SEEN = 1024
@@ -92,6 +95,15 @@ class PrivacyAccountant(abc.ABC):
         """Return whether the events are proven to be (ε, δ)-DP; more events must not turn False into True."""
         return self.epsilon_bounds(delta).upper <= epsilon
 
+    def _over(self, epsilon: float, delta: float, effort: float) -> float:
+        """Return how far the events are from (ε, δ) in logarithms, or just the sign: ≤ 0 if that is proven.
+
+        With an `effort` below 1 the answer may be on the safe side of the one that `_within` gives.
+        """
+        return -1.0 if self._within(epsilon, delta) else 1.0
+
+    _answers_quickly: ClassVar[bool] = False
+    """Whether an `effort` below 1 saves any."""
     _allows_zero_delta: ClassVar[bool] = False
 
     # what everybody asks
@@ -164,7 +176,7 @@ class PrivacyAccountant(abc.ABC):
     def remaining_count(self, event: PrivacyEvent, *, epsilon: Real, delta: Real) -> int:
         """Return how often `event` can still be added within (ε, δ): the last count that is safe, never one more.
 
-        2⁶³ − 1 stands for no limit: an event without loss. Costs about 2·log₂ of the result answers.
+        2⁶³ − 1 stands for no limit: an event without loss. Costs at most about 3·log₂ of the result answers.
         """
         parts = self._parts(event)
         budget = self._budget(epsilon, delta)
@@ -173,18 +185,11 @@ class PrivacyAccountant(abc.ABC):
             return 0
         if not any(times for _, times in parts):
             return _validate.MAX_COUNT
-        safe, unsafe = 0, 1
-        while start._and(parts, unsafe)._within(*budget):
-            if unsafe == _validate.MAX_COUNT:
-                return unsafe
-            safe, unsafe = unsafe, min(2 * unsafe, _validate.MAX_COUNT)
-        while unsafe - safe > 1:
-            middle = (safe + unsafe) // 2
-            if start._and(parts, middle)._within(*budget):
-                safe = middle
-            else:
-                unsafe = middle
-        return safe
+
+        def over(effort: float) -> Callable[[int], float]:
+            return lambda count: start._and(parts, count)._over(*budget, effort)
+
+        return largest_count(over(1.0), over(QUICK) if self._answers_quickly else None)
 
     def explain(self, delta: Real) -> Explanation:
         """Return `epsilon(delta)` with how it was found and what it rests on; printed, it is plain words."""

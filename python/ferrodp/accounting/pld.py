@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import math
+from typing import Any, ClassVar, Self
 
 from ferrodp._validate import Real
 from ferrodp.accounting import _composition
@@ -66,6 +67,7 @@ class PldAccountant(PrivacyAccountant):
 
     kind: ClassVar[str] = "pld"
     _allows_zero_delta: ClassVar[bool] = True
+    _answers_quickly: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -75,6 +77,8 @@ class PldAccountant(PrivacyAccountant):
     ) -> None:
         super().__init__(neighboring_relation=neighboring_relation)
         self._interval = _composition.check_interval(value_discretization_interval)
+        self._effort = 1.0
+        self._last: tuple[object, object, _composition.Found] | None = None
 
     @property
     def value_discretization_interval(self) -> float | None:
@@ -87,8 +91,33 @@ class PldAccountant(PrivacyAccountant):
     def _settings(self) -> dict[str, Any]:
         return {"value_discretization_interval": self._interval}
 
+    def at_effort(self, effort: float) -> Self:
+        """Return this accountant, whose answers from now on cost at most that part of the work that they may."""
+        self._effort = effort
+        return self
+
+    def has_contour(self) -> bool:
+        """Whether the closed form or the contour answers for what it was told, unless they find it too hard."""
+        return _composition.has_contour(self.events, self.neighboring_relation)
+
     def _solve(self, quantity: _composition.Quantity, at: float) -> _composition.Found:
-        return _composition.solve(quantity, at, self.events, self.neighboring_relation, self._interval)
+        """Return the answer; the last one is kept, as an explanation asks for it again."""
+        events, question = self.events, (quantity, at, self._effort)
+        if self._last is None or self._last[0] is not events or self._last[1] != question:
+            work = self._effort * _composition.WORK
+            found = _composition.solve(quantity, at, events, self.neighboring_relation, self._interval, work)
+            self._last = (events, question, found)
+            return found
+        return self._last[2]
+
+    def _over(self, epsilon: float, delta: float, effort: float) -> float:
+        self._effort = effort
+        upper = self.epsilon_bounds(delta).upper
+        is_within = upper <= epsilon
+        if not (epsilon > 0.0 and 0.0 < upper < math.inf):
+            return -1.0 if is_within else 1.0
+        distance = math.log(upper) - math.log(epsilon)
+        return min(distance, 0.0) if is_within else max(distance, math.ulp(0.0))
 
     def _epsilon_bounds(self, delta: float) -> Bounds:
         return self._solve("epsilon", delta).bounds

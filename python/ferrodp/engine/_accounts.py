@@ -31,7 +31,7 @@ from ferrodp.accounting import (
     zcdp_epsilon,
 )
 from ferrodp.accounting._certified import first
-from ferrodp.accounting.calibration._search import narrow
+from ferrodp.accounting._roots import narrow
 from ferrodp.accounting.events import GaussianEvent, PoissonSampledEvent, PrivacyEvent
 from ferrodp.accounting.single import SMALLEST_DELTA
 from ferrodp.engine._step import Step

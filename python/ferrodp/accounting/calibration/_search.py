@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ferrodp.accounting._roots import narrow
+
 
 class Margins(NamedTuple):
     """How far, in logarithms, the certified bounds of a cost are above its target."""
@@ -31,11 +33,22 @@ class Edge(NamedTuple):
 
 _FLOOR = -745.0  # ln of a cost that underflows: what root finding sees instead of −∞
 _TOLERANCE = 2e-9  # in ln x: closer is not asked for
+_ROUGH = 1e-3  # of rough answers
+_STEP = 0.05  # in ln x: the first one away from a guess
 _DOUBLINGS = 60
 
 
-def find_edge(margins: Callable[[float], Margins], start: float, low: float, high: float) -> Edge | None:
-    """Return where an upper margin that falls with t turns ≤ 0, for t from `low` to `high`; None if it never does."""
+Asked = Callable[[float], Margins]
+
+
+def find_edge(margins: Asked, start: float, low: float, high: float, rough: Asked | None = None) -> Edge | None:
+    """Return where an upper margin that falls with t turns ≤ 0, for t from `low` to `high`; None if it never does.
+
+    `rough` gives wider margins for less work: it finds the neighborhood, and nothing else rests on it.
+    """
+    step = _STEP
+    if rough is not None:
+        start, step = _neighborhood(rough, start, low, high), 2.0 * _ROUGH
     known: dict[float, Margins] = {}
 
     def margin(t: float) -> float:
@@ -43,7 +56,7 @@ def find_edge(margins: Callable[[float], Margins], start: float, low: float, hig
             known[t] = margins(t)
         return min(max(known[t].upper, _FLOOR), -_FLOOR)
 
-    bracket = _bracket(margin, min(max(start, low), high), low, high)
+    bracket = _bracket(margin, min(max(start, low), high), low, high, step)
     if bracket is None:
         return None
     narrow(margin, *bracket, _TOLERANCE)
@@ -51,39 +64,21 @@ def find_edge(margins: Callable[[float], Margins], start: float, low: float, hig
     return Edge(enough, _proven_too_little(margins, known, enough, low))
 
 
-def narrow(margin: Callable[[float], float], low: float, high: float, tolerance: float) -> tuple[float, float]:
-    """Return ends, within `tolerance`, of which the first still has a margin > 0 and the second one ≤ 0.
+def _neighborhood(rough: Asked, start: float, low: float, high: float) -> float:
+    """Return about where the edge lies; the safest point if none is enough."""
 
-    The method of Oliveira and Takahashi, "An enhancement of the bisection method average performance preserving minmax
-    optimality", ACM TOMS 2021: never more than one question beyond bisection, a handful where the margin is smooth.
-    """
-    if not high - low > tolerance:
-        return low, high
-    above, below = margin(low), margin(high)
-    width = high - low
-    most = math.ceil(math.log2(width / tolerance)) + 1
-    for asked in range(most + 1):
-        middle = 0.5 * (low + high)
-        if high - low <= tolerance or not low < middle < high:
-            break
-        falsi = (below * low - above * high) / (below - above)
-        side = 1.0 if middle >= falsi else -1.0
-        inward = 0.2 / width * (high - low) ** 2
-        truncated = falsi + side * inward if inward <= abs(middle - falsi) else middle
-        reach = 0.5 * tolerance * 2.0 ** (most - asked) - 0.5 * (high - low)
-        t = truncated if abs(truncated - middle) <= reach else middle - side * max(reach, 0.0)
-        t = t if low < t < high else middle
-        found = margin(t)
-        if found > 0.0:
-            low, above = t, found
-        else:
-            high, below = t, found
-    return low, high
+    def margin(t: float) -> float:
+        return min(max(rough(t).upper, _FLOOR), -_FLOOR)
+
+    bracket = _bracket(margin, min(max(start, low), high), low, high, _STEP)
+    return high if bracket is None else narrow(margin, *bracket, _ROUGH)[1]
 
 
-def _bracket(margin: Callable[[float], float], start: float, low: float, high: float) -> tuple[float, float] | None:
+def _bracket(
+    margin: Callable[[float], float], start: float, low: float, high: float, step: float
+) -> tuple[float, float] | None:
     """Return a point that is not proven and one beyond it that is; twice the same if the first is already enough."""
-    step, t = 0.05, start
+    t = start
     if margin(t) <= 0.0:
         enough = t
         while t > low:

@@ -11,6 +11,11 @@ from ferrodp.accounting.calibration._search import Margins
 from ferrodp.accounting.calibration.answer import Cost
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.accounting.named import AccountantChoice, AnyAccountant, accountant_maker
+from ferrodp.accounting.pld import PldAccountant
+
+EFFORT = 0.25
+"""Of the work that an answer may cost, what each one of a search may: there are some twenty."""
+ROUGH = 1.0 / 16.0
 
 
 class Target:
@@ -27,15 +32,20 @@ class Target:
         self.delta = _validate.delta(delta, name="target_delta", zero=True)
         self._make = accountant_maker(accountant, neighboring_relation)
 
-    def spent(self, event: PrivacyEvent, count: int) -> AnyAccountant:
+    def spent(self, event: PrivacyEvent, count: int, effort: float = 1.0) -> AnyAccountant:
         """Return a fresh accountant of that choice that has seen `count` times `event` and nothing else."""
         accountant = self._make()
         accountant.compose(event, count)
-        return accountant
+        return accountant.at_effort(effort) if isinstance(accountant, PldAccountant) else accountant
 
-    def margins(self, event: PrivacyEvent, count: int = 1) -> Margins:
+    def is_costly(self, event: PrivacyEvent) -> bool:
+        """Whether an answer about the event takes a grid, so that rough ones should find the neighborhood first."""
+        accountant = self.spent(event, 1)
+        return isinstance(accountant, PldAccountant) and not accountant.has_contour()
+
+    def margins(self, event: PrivacyEvent, count: int = 1, effort: float = EFFORT) -> Margins:
         """Return ln(bound / target) of δ at the target's ε, or of ε where the target's δ is 0."""
-        accountant = self.spent(event, count)
+        accountant = self.spent(event, count, effort)
         if self.delta:
             return _margins(accountant.delta_bounds(self.epsilon), self.delta)
         return _margins(accountant.epsilon_bounds(0.0), self.epsilon)

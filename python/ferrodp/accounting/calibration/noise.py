@@ -10,7 +10,7 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _gaussian_curve as curve
 from ferrodp.accounting.calibration._search import Margins, find_edge
-from ferrodp.accounting.calibration._target import Target
+from ferrodp.accounting.calibration._target import ROUGH, Target
 from ferrodp.accounting.calibration.answer import CalibratedValue, Cost
 from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
 from ferrodp.accounting.events.sampling import checked_null_distance
@@ -168,7 +168,11 @@ def calibrated(
     def margins(t: float) -> Margins:
         return target.margins(event_of(value_at(t)), count)
 
-    edge = find_edge(margins, sign * math.log(start), low, high)
+    def rough(t: float) -> Margins:
+        return target.margins(event_of(value_at(t)), count, ROUGH)
+
+    is_costly = target.is_costly(event_of(value_at(high)))
+    edge = find_edge(margins, sign * math.log(start), low, high, rough if is_costly else None)
     if edge is None:
         best = value_at(high)
         epsilon = target.spent(event_of(best), count).epsilon_bounds(target.delta).upper

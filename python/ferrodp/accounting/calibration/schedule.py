@@ -9,10 +9,10 @@ from decimal import Decimal
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _gaussian_curve as curve
-from ferrodp.accounting._certified import first
-from ferrodp.accounting.calibration._search import Margins, narrow
-from ferrodp.accounting.calibration._target import Target
-from ferrodp.accounting.calibration.answer import CalibratedCount, CalibratedValue
+from ferrodp.accounting._counts import largest_count
+from ferrodp.accounting.calibration._search import Margins
+from ferrodp.accounting.calibration._target import ROUGH, Target
+from ferrodp.accounting.calibration.answer import CalibratedCount, CalibratedValue, Cost
 from ferrodp.accounting.calibration.noise import calibrated
 from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
 from ferrodp.accounting.events.sampling import checked_null_distance
@@ -22,7 +22,7 @@ from ferrodp.errors import InvalidType
 __all__ = ["calibrate_count", "calibrate_sampling_probability"]
 
 _SMALLEST_PROBABILITY = 1e-15
-_DOUBLINGS = 63
+_STEPS = 22
 
 
 def calibrate_count(
@@ -74,13 +74,15 @@ def calibrate_count(
         return known[count]
 
     limit = _validate.MAX_COUNT + 1
-    guess = _guess(lambda count: margins(count).upper)
-    count = first(lambda n: margins(n).upper > 0.0, guess, 1, limit) - 1
-    while count and target.cost(event, count)[0].upper > target.epsilon:  # δ is kept, ε misses by its last digit
-        count -= 1
+
+    def rough(count: int) -> float:
+        return target.margins(event, count, ROUGH).upper
+
+    count = largest_count(lambda n: margins(n).upper, rough if target.is_costly(event) else None)
+    count, cost = _kept_twice(lambda n: target.cost(event, n), count, target)
     too_many = _proven_too_many(margins, known, count, limit)
     gap = too_many - count - 1 if too_many else 0 if count + 1 == limit else math.inf
-    return CalibratedCount(count, too_many, gap, target.cost(event, count))
+    return CalibratedCount(count, too_many, gap, cost)
 
 
 def calibrate_sampling_probability(
@@ -148,30 +150,29 @@ def _central_limit(target: Target, noise_multiplier: float, count: int) -> float
     return min(max(mu / math.sqrt(count * math.expm1(exponent)), _SMALLEST_PROBABILITY), 1.0)
 
 
-def _guess(margin: Callable[[int], float]) -> int:
-    """Return about the smallest count whose margin is > 0; proposes only."""
-    if margin(1) > 0.0:
-        return 1
-    low, high = 1, 8
-    while margin(high) <= 0.0:
-        if high >= _validate.MAX_COUNT // 8:
-            return _validate.MAX_COUNT + 1
-        low, high = high, 8 * high
+def _kept_twice(cost_of: Callable[[int], Cost], count: int, target: Target) -> tuple[int, Cost]:
+    """Return a count, the given one or a little less, where the bound on ε keeps the target too.
 
-    def at(t: float) -> float:
-        return -min(max(margin(round(math.exp(t))), -745.0), 745.0)
-
-    safe, _ = narrow(at, math.log(low), math.log(high), 0.5 / high)
-    return round(math.exp(safe)) + 1
+    A bound on δ at the target's ε that keeps its δ proves the guarantee. The bound on ε at that δ says the same about a
+    slightly different question, and may miss by its width; nobody should have to wonder about that. ε grows at least
+    like the root of the count where that is large: twice the excess, then more, is almost always enough.
+    """
+    n, cost, step = count, cost_of(count), 0.0
+    while n and cost[0].upper > target.epsilon:
+        excess = cost[0].upper / target.epsilon - 1.0
+        step = max(4.0 * step, min(2.0 * excess, 0.125) * count, 1.0)
+        n = max(count - math.ceil(step), 0)
+        cost = cost_of(n)
+    return n, cost
 
 
 def _proven_too_many(
     margins: Callable[[int], Margins], known: dict[int, Margins], count: int, limit: int
 ) -> int | None:
-    """Return a count, as small as can be found by doubling, whose cost is proven to be beyond the target."""
+    """Return a count whose cost is proven to be beyond the target, as small as steps that grow eightfold find it."""
     nearest = min((n for n, seen in known.items() if n > count and seen.lower > 0.0), default=None)
     step = 1
-    for _ in range(_DOUBLINGS):
+    for _ in range(_STEPS):
         n = count + step
         if nearest is not None and n >= nearest:
             return nearest
@@ -182,5 +183,5 @@ def _proven_too_many(
             return n
         if seen.lower == -math.inf:  # an accountant without lower bounds
             return nearest
-        step *= 2
+        step *= 8
     return nearest

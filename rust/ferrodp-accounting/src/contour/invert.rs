@@ -32,7 +32,9 @@ pub(super) fn invert(
         } else {
             2.0 * at + 1e-300
         };
-        if !(next - at).is_finite() || (next - at).abs() <= 1e-15 * at.abs() {
+        // a step of less than a thousandth of what is known about δ there gains nothing
+        let doubt = ((found.upper - found.lower) / found.slope).abs().min(at.abs());
+        if !(next - at).is_finite() || (next - at).abs() <= (1e-15 * at.abs()).max(1e-3 * doubt) {
             break;
         }
         at = next;
@@ -48,7 +50,7 @@ pub(super) fn invert(
 /// Returns a point at or above `start`, but not above `limit`, that `holds`, close to the first one; `limit` if none is found.
 fn bracket(start: f64, limit: f64, distance: f64, holds: impl Fn(f64) -> bool) -> f64 {
     let mut step = distance.max(0.0) * 1.001 + 1e-15 * start.abs() + f64::MIN_POSITIVE;
-    for _ in 0..80 {
+    for tries in 0..24 {
         let point = (start + step).min(limit);
         if point >= limit || !point.is_finite() {
             return limit;
@@ -56,7 +58,7 @@ fn bracket(start: f64, limit: f64, distance: f64, holds: impl Fn(f64) -> bool) -
         if holds(point) {
             return point;
         }
-        step *= 1.5;
+        step *= if tries < 8 { 1.5 } else { 8.0 };
     }
     limit
 }
