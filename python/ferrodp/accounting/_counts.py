@@ -42,10 +42,10 @@ def _edge(over: Over, low: int, high: int | None, tolerance: float) -> int:
                 return _LIMIT
             low, high = high, min(8 * high, _validate.MAX_COUNT)
 
-    least, most = low, high
+    ends = {math.log(low): low, math.log(high): high}  # themselves: e^ln n rounds
 
     def at(t: float) -> float:
-        return -min(max(over(min(max(round(math.exp(t)), least), most)), -745.0), 745.0)
+        return -min(max(over(ends.get(t) or round(math.exp(t))), -745.0), 745.0)
 
     safe, _ = narrow(at, math.log(low), math.log(high), max(0.5 / high, tolerance))
     return round(math.exp(safe)) + 1
