@@ -5,6 +5,7 @@ from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import disjoint_base
 
 __all__ = [
     "AllocationLaw",
@@ -137,6 +138,7 @@ def rdp_fixed_size_gaussian_replace_one(
 def allocation_two_bins(s: float, epsilon: float, is_add: bool, /) -> tuple[float, float]: ...
 def allocation_rdp_add(s: float, steps: int, orders: list[float], /) -> list[float]: ...
 
+@disjoint_base
 class BitGenerator:
     def __new__(cls) -> Self: ...
     @property
