@@ -1,6 +1,7 @@
 """What must not serve twice knows that it was inherited, however the child was made and whatever its process id is."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 import ferrodp as fd
 from ferrodp import _fork, _native
+from ferrodp.engine import DifferentialPrivacyEngine, DPConfig
 from forked import MAKERS, answer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
@@ -53,6 +55,26 @@ def test_process_ids_decide_nothing(make, monkeypatch):
     assert answer(make, lambda: releases(total)).startswith("FerroError: a sum cannot be released in a forked child")
     assert run.query(0.0) in (True, False)
     assert releases(total) == "(3,)"
+
+
+@every_fork
+def test_no_part_of_a_budget_goes_to_a_child_with_the_same_process_id(make, monkeypatch, tmp_path):
+    """Tickets, leases and counters are inherited with all they hold, and would be spent twice."""
+    event = fd.LaplaceMechanism(scale=1.0, l1_sensitivity=1.0).event
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("ages", epsilon=9.0, delta=0.0, measure="pure")
+        ticket, lease = ledger.reserve("ages", event), ledger.lease("ages", event, count=2)
+        drawn, engine = lease.draw(), DifferentialPrivacyEngine(DPConfig(sampling_rate=1.0, target_epsilon=100.0))
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+
+        for use in (ticket.arm, ticket.close, lease.draw, lease.close, drawn.arm, lambda: engine.remaining_rounds):
+            assert re.match("TicketError: .*forked", answer(make, use))
+        for use in (lambda: ledger.reserve("ages", event), lambda: ledger.lease("ages", event, count=1)):
+            assert re.match("LedgerError: .*parent of this process", answer(make, use))
+        assert answer(make, lambda: list(lease)) == "[]"
+        ticket.arm()
+        drawn.arm()
+        assert lease.remaining == 1
 
 
 @every_fork

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import enum
 import functools
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn, Protocol, Self
 
-from ferrodp import _native
+from ferrodp import _fork, _native
 from ferrodp._payment import covers, releases
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, TicketError
@@ -123,7 +122,7 @@ class Ticket:
         self._began_here = False
         self._left: dict[PrivacyEvent, int] | None = None
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._process = _fork.generation()
 
     @property
     def event(self) -> PrivacyEvent:
@@ -301,7 +300,7 @@ class Ticket:
             self._refuse()
 
     def _check_process(self) -> None:
-        if self._process != os.getpid():
+        if self._process != _fork.generation():
             raise TicketError("this ticket belongs to the parent of this forked process; reserve another one here")
 
     def _refuse(self) -> NoReturn:
@@ -312,7 +311,7 @@ class Ticket:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process == os.getpid():  # a forked child that leaves the block leaves its parent's ticket alone
+        if self._process == _fork.generation():  # a forked child that leaves the block leaves its parent's ticket alone
             self.close()
 
     def __repr__(self) -> str:

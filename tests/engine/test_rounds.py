@@ -203,7 +203,7 @@ def test_copies_would_have_budgets_of_their_own():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_a_forked_child_cannot_spend_the_budget_again(monkeypatch):
     engine = DifferentialPrivacyEngine(FEW)
-    monkeypatch.setattr(_counter.os, "getpid", lambda: -1)  # what a child sees: another process id
+    monkeypatch.setattr(_counter._fork, "generation", lambda: -1)  # what a child sees
 
     with pytest.raises(TicketError, match="forked"):
         engine.round([], template=TEMPLATE)

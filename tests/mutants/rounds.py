@@ -44,7 +44,7 @@ MUTANTS = [
     (
         "a forked child counts on",
         COUNTER,
-        "        if self._process != os.getpid():",
+        "        if self._process != _fork.generation():",
         "        if False:",
         "rounds",
     ),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Self, TypeVar
 
-from ferrodp import _validate
+from ferrodp import _fork, _validate
 from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.accounting.events.base import check_event
 from ferrodp.budget import _book, _names
@@ -27,7 +26,7 @@ class Handle:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._commits = GroupCommit(store)
-        self._process = os.getpid()
+        self._process = _fork.generation()
         self._finished: list[str] = []
         self._warm: set[tuple[Any, ...]] = set()
         self._relations: dict[str, NeighboringRelation] = {}
@@ -35,7 +34,7 @@ class Handle:
 
     def close(self) -> None:
         """Write down which releases are done, and give the connection back. Held tickets stay reserved."""
-        if self._process != os.getpid():
+        if self._process != _fork.generation():
             return
         with contextlib.suppress(LedgerError):
             if self._finished:
@@ -87,7 +86,7 @@ class Handle:
             store.close()
 
     def _check_process(self) -> None:
-        if self._process != os.getpid():
+        if self._process != _fork.generation():
             raise LedgerError(f"{self._store.name} was opened by the parent of this process; open it again here")
 
     def _checked(self, scopes: object, event: object, plan_delta: object) -> tuple[tuple[str, ...], float | None]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn, Self
 
+from ferrodp import _fork
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.errors import TicketError
 from ferrodp.random import refuse_copy
@@ -75,7 +75,7 @@ class Lease:
         self._end: Callable[[str, int], None] | None = end
         self._book = _Running(check)
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._process = _fork.generation()
 
     @property
     def remaining(self) -> int:
@@ -94,7 +94,7 @@ class Lease:
         LedgerError
             If nobody can tell, as the ledger was closed or is out of reach.
         """
-        if self._process != os.getpid():
+        if self._process != _fork.generation():
             self._refuse("belongs to the parent of this forked process")
         self._book.check()
         if not self._take():
@@ -120,7 +120,7 @@ class Lease:
 
     def __iter__(self) -> Iterator[Ticket]:
         """Draw until nothing is left."""
-        while self._process == os.getpid() and self._left > 0:
+        while self._process == _fork.generation() and self._left > 0:
             self._book.check()
             if not self._take():
                 return
@@ -128,7 +128,7 @@ class Lease:
 
     def close(self) -> None:
         """End the lease and give back what was not drawn. A ticket that was drawn is spent, used or not."""
-        if self._process != os.getpid():
+        if self._process != _fork.generation():
             self._refuse("belongs to the parent of this forked process")
         with self._lock:
             end, self._end = self._end, None

@@ -29,6 +29,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ferrodp import _fork
 from ferrodp.budget import _postgres_errors, _postgres_schema
 from ferrodp.budget._postgres_address import Address, driver
 from ferrodp.budget._postgres_roles import Rights, grant
@@ -96,7 +97,7 @@ class PostgresStore(Store):
         self._dead: str | None = None
         self._about: _postgres_schema.About | None = None
         self._seen: Head | None = None
-        self._process = os.getpid()
+        self._process = _fork.generation()
         self._wanted_start = start
         self._session = self._connected(time.monotonic() + timeout, create=create, patient=False)
         os.register_at_fork(after_in_child=_abandoning(self))
@@ -165,7 +166,7 @@ class PostgresStore(Store):
     def close(self, *, trusted: bool = True) -> None:
         """Give the connection back."""
         self._dead = self._dead or f"{self.name} is closed"
-        if self._process == os.getpid():
+        if self._process == _fork.generation():
             self._session.close()
 
     def abandon(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Callable
 
+from ferrodp import _fork
 from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.errors import BudgetExceeded, TicketError
 from ferrodp.tickets import Ticket
@@ -24,7 +24,7 @@ class RoundCounter:
         self._count, self._target = allowed, target
         self._taken = self._spent = 0
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._process = _fork.generation()
 
     @functools.cached_property
     def _allowed(self) -> int:
@@ -81,7 +81,7 @@ class RoundCounter:
         """Note that a round is done."""
 
     def _check_process(self) -> None:
-        if self._process != os.getpid():
+        if self._process != _fork.generation():
             raise TicketError(
                 "this engine counts rounds in the memory of the parent of this forked process; use a PrivacyLedger"
             )
