@@ -51,7 +51,7 @@ class GroupCommit:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._using = threading.Lock()
+        self._using = threading.RLock()  # of a thread that was interrupted it may still be, until its traceback is gone
         self._queue: collections.deque[_Request] = collections.deque()
         self._leader: dict[int, _Request] = {}
 
