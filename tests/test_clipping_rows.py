@@ -1,6 +1,7 @@
 """Clipped rows and trees: the bound in exact arithmetic, the bits by definition (`tests/reference/clipping.py`)."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -53,6 +54,22 @@ def test_no_row_is_too_long_however_far_it_is_from_the_bound(order, case):
     expected, norm = reference.clip([row], bound, order)
     assert bits(expected) == bits(clipped[0])
     assert same_number(norm, norms[0])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@given(far_rows_and_bounds())
+def test_norms_are_as_close_as_stated_at_any_size(order, case):
+    row, bound = case
+
+    norm = fd.clip_rows(row[None], clip_norm=bound, ord=order)[1][0]
+
+    power = reference.exact_power_sum(row, order)
+    if math.isfinite(norm):
+        relative, least = Fraction(150 + 1, 2**53), Fraction(2) ** -1074
+        assert (max(Fraction(norm) - least, Fraction(0)) / (1 + relative)) ** order <= power
+        assert power <= ((Fraction(norm) + least) / (1 - relative)) ** order
+    else:
+        assert power >= Fraction(2) ** (1023 * order)
 
 
 def test_a_row_that_is_300_decades_too_long_keeps_to_the_bound():

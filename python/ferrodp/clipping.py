@@ -42,7 +42,8 @@ def clip_by_global_norm(tree: Any, *, clip_norm: Real) -> tuple[Any, float]:
     clipped : array, list, tuple or mapping
         New arrays, in containers of the types they came in.
     norm : float
-        Of the whole tree before clipping: of relative error below (150 + leaves + elements/1024)·2⁻⁵³. *Not private.*
+        Of the whole tree before clipping: of relative error below (150 + leaves + elements/1024)·2⁻⁵³, and off by
+        another 2⁻¹⁰⁷⁴ at most. *Not private.*
 
     Raises
     ------
@@ -103,7 +104,8 @@ def clip_rows(
     clipped : (n, d) ndarray
         A new array of the same dtype.
     norms : (n,) float64 ndarray
-        Of the rows before clipping: of relative error below (150 + d/1024)·2⁻⁵³. *Not private.*
+        Of the rows before clipping: of relative error below (150 + d/1024)·2⁻⁵³, and off by another 2⁻¹⁰⁷⁴ at
+        most. *Not private.*
 
     Raises
     ------
