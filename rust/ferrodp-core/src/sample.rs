@@ -171,7 +171,7 @@ impl Noise {
     /// Returns `round((value + scale·Z)/g)` for integers given with the indices of their samples: what [`Noise::add`] would
     /// make of them at these places, in grid steps, if they were floats.
     ///
-    /// For integers of less than 2¹⁰⁰ steps. It takes microseconds for each: no float proposes anything.
+    /// For integers of less than 2¹⁰⁰ steps. What no float denotes takes milliseconds: nothing proposes there.
     #[must_use]
     pub fn steps(&self, isa: Isa, key: &Key, integers: &[(u64, Integer)]) -> Vec<i128> {
         leaving_nothing(|| {

@@ -238,7 +238,19 @@ fn a_released_zero_is_positive_in_single_precision_too() {
 #[test]
 fn an_integer_gets_the_noise_of_an_equal_float() {
     let granularities = [-43, -32, -21, -20, -1, 0, 1, 3, 40, 53, 54, 80, 200];
-    let values = [0, 1, 5, 12_345, 1 << 53, 3 << 60, (1 << 54) - 2, 0x1234_5670_0000_0000 << 40_u128];
+    let values = [
+        0,
+        1,
+        5,
+        12_345,
+        (1 << 39) - 1,
+        (1 << 52) - 1,
+        (1 << 53) - 1,
+        1 << 53,
+        3 << 60,
+        (1 << 54) - 2,
+        0x1234_5670_0000_0000 << 40_u128,
+    ];
     for (law, exponent) in [Law::Gaussian, Law::Laplace].into_iter().flat_map(|law| granularities.map(|e| (law, e))) {
         let granularity = Granularity::from_exponent(exponent).expect("in range");
         let scale = SCALE * 2.0_f64.powi(exponent.max(0) + if exponent < 0 { 0 } else { 30 });

@@ -17,7 +17,8 @@ impl Integer {
         Self { negative, magnitude: Natural::from_le_bytes(bytes) }
     }
 
-    /// Returns `self · 2^exponent` as a float, within 2⁻⁵² of itself, or at the end of the range of floats.
+    /// Returns `self · 2^exponent` as a float, within 2⁻⁵² of itself, or at the end of the range of floats. Exact for
+    /// magnitudes of 53 bits, in that range.
     pub(crate) fn approximate(&self, exponent: i32) -> f64 {
         let (lead, at) = self.magnitude.leading();
         let at = at + i64::from(exponent);

@@ -92,7 +92,8 @@ pub fn settle_word<F: Fn(u64) -> [u64; 2]>(noise: &Noise, word: u64, extension: 
     settle(noise, negative, &Lazy { leading, width, extension }, Offset::new(offset, 0))
 }
 
-/// Returns the integer nearest to `offset · 2^exponent ± s·z`, for an offset of any size: by the last stage alone.
+/// Returns the integer nearest to `offset · 2^exponent ± s·z`, for an offset of any size: by the last stage alone, but for
+/// numbers below ½ that are floats.
 pub(super) fn settle_integer<F>(
     noise: &Noise,
     negative: bool,
@@ -104,6 +105,12 @@ where
     F: Fn(u64) -> [u64; 2],
 {
     let approximate = offset.approximate(exponent);
+    let bits = offset.magnitude.bits();
+    if bits == 0 || bits <= 53 && bits.cast_signed() + exponent < 0 {
+        let magnitude = offset.magnitude.low().cast_signed();
+        let mantissa = if offset.negative { -magnitude } else { magnitude };
+        return settle(noise, negative, sample, Offset { approximate, mantissa, exponent });
+    }
     let ratio = exact::Ratio {
         negative: offset.negative != negative,
         magnitude: offset.magnitude.clone(),
