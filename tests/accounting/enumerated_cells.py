@@ -1,7 +1,8 @@
 """The registry of what accountants accept, each with an enumeration that never exceeds its bound.
 
 A *cell* is a shape of event, a neighboring relation and an accountant. The shape says what is nested in what:
-``poisson_sampled[0.5](gaussian)`` is Gaussian noise about a Poisson sample whose `null_distance` is ½. To add a cell,
+``poisson_sampled[0.5](gaussian)`` is Gaussian noise about a Poisson sample whose `null_distance` is ½, and `several`
+says that more than one release is about the same sample. To add a cell,
 write its shape and relations into `CELLS`; where the mechanism or the scheme is new, add it to `MECHANISMS` or
 `SCHEMES`.
 """
@@ -39,25 +40,27 @@ CELLS: dict[str, dict[str, str]] = {
     "epsilon_delta":         {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
     "exponential_mechanism": {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
     "zcdp":                  {"rdp": ALL, "zcdp": ALL},
-    "mixture_of_gaussians":  {"pld": "AO RS"},
+    "mixture_of_gaussians":  {"pld": "AO RS", "rdp": "AO RS"},
 
     "poisson_sampled(gaussian)":              {"pld": ALL, "rdp": ALL},
     "poisson_sampled(laplace)":               {"pld": ALL, "pure": ALL, "rdp": ALL},
-    "poisson_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": "RO"},
-    "poisson_sampled(discrete_gaussian[2])":  {"rdp": "RO"},
+    "poisson_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": ALL},
+    "poisson_sampled(discrete_gaussian[2])":  {"rdp": ALL},
     "poisson_sampled(discrete_laplace)":      {"pld": ALL, "pure": ALL, "rdp": ALL},
-    "poisson_sampled(randomized_response)":   {"pld": "RO", "pure": "RO", "rdp": "RO"},
-    "poisson_sampled(epsilon_delta)":         {"pld": "AO RO", "pure": "AO RO", "rdp": "AO RO"},
-    "poisson_sampled(exponential_mechanism)": {"pld": "AO RO", "pure": "AO RO", "rdp": "AO RO"},
-    "poisson_sampled(zcdp)":                  {"rdp": "RO"},
-    "poisson_sampled(mixture_of_gaussians)":  {"pld": "AO RS"},
+    "poisson_sampled(randomized_response)":   {"pld": "RO RS", "pure": "RO RS", "rdp": "RO RS"},
+    "poisson_sampled(epsilon_delta)":         {"pld": ALL, "pure": ALL, "rdp": ALL},
+    "poisson_sampled(exponential_mechanism)": {"pld": ALL, "pure": ALL, "rdp": ALL},
+    "poisson_sampled(zcdp)":                  {"rdp": ALL},
+    "poisson_sampled(mixture_of_gaussians)":  {"pld": "AO RS", "rdp": "AO RS"},
 
     "fixed_size_sampled(gaussian)":              {"pld": ALL, "rdp": ALL},
-    "fixed_size_sampled(laplace)":               {"pld": ALL, "pure": "RO", "rdp": "AO RO"},
-    "fixed_size_sampled(discrete_gaussian)":     {"pld": ALL},
-    "fixed_size_sampled(discrete_laplace)":      {"pld": ALL, "pure": "RO", "rdp": "AO RO"},
+    "fixed_size_sampled(laplace)":               {"pld": ALL, "pure": "RO", "rdp": ALL},
+    "fixed_size_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": ALL},
+    "fixed_size_sampled(discrete_gaussian[2])":  {"rdp": ALL},
+    "fixed_size_sampled(zcdp)":                  {"rdp": ALL},
+    "fixed_size_sampled(discrete_laplace)":      {"pld": ALL, "pure": "RO", "rdp": ALL},
     "fixed_size_sampled(randomized_response)":   {"pld": "RO", "pure": "RO", "rdp": "RO"},
-    "fixed_size_sampled(epsilon_delta)":         {"pld": "RO", "pure": "RO"},
+    "fixed_size_sampled(epsilon_delta)":         {"pld": "RO", "pure": "RO", "rdp": "RO"},
     "fixed_size_sampled(exponential_mechanism)": {"pld": "RO", "pure": "RO", "rdp": "RO"},
 
     "truncated_poisson_sampled(gaussian)":          {"pld": "AO RS", "rdp": "AO RS"},
@@ -76,6 +79,12 @@ for _shape in [
 for _shape in list(CELLS):  # a search for the best of many runs
     if _cells := {name: CELLS[_shape][name] for name in ("pure", "rdp") if name in CELLS[_shape]}:
         CELLS[f"repeat_and_select({_shape})"] = _cells
+
+for _shape in list(CELLS):  # several releases about one sample; those with Gaussian noise are one
+    _scheme, _, _mechanism = _shape.rstrip(")").partition("(")
+    if re.match("poisson|fixed", _scheme) and _mechanism != "gaussian":
+        _cells = {name: CELLS[_shape][name] for name in ("pure", "rdp") if name in CELLS[_shape]}
+        CELLS[f"{_scheme}(several {_mechanism})"] = _cells
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +161,29 @@ def _of_predicates(event, *laws):
 def _answers(relation, most):
     event = ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3)
     return [Mechanism(event, (((0, 1, 2), enum.Answer(0.5, 3)),))]
+
+
+class _Twice:
+    """Two releases about the same sample."""
+
+    def __init__(self, law):
+        self.once = law
+
+    def law(self, sample):
+        masses = self.once.law(sample)
+        return np.multiply.outer(masses, masses).reshape(-1)
+
+
+def _mechanisms(name, relation):
+    if not name.startswith("several "):
+        return MECHANISMS[name](relation, MOST)
+    return [
+        Mechanism(
+            ac.SelfComposedEvent(event=each.event, count=2),
+            tuple((values, _Twice(law)) for values, law in each.releases),
+        )
+        for each in MECHANISMS[name.removeprefix("several ")](relation, 2)
+    ]
 
 
 class _Group:
@@ -274,16 +306,28 @@ def shape_of(event):
     match event:
         case ac.PoissonSampledEvent(null_distance=distance):
             tag = "" if distance == math.inf else "[0.5]" if distance == 0.5 else "[1]"
-            return f"{event.kind}{tag}({shape_of(event.event)})"
+            return f"{event.kind}{tag}({_of_one_sample(event.event)})"
         case ac.DiscreteGaussianEvent(dimension=dimension):
             return event.kind + ("" if dimension == 1 else "[2]")
         case ac.ComposedEvent(events=parts):
             return " + ".join(sorted({shape_of(part) for part in parts}))
         case ac.SelfComposedEvent(event=inner):
             return shape_of(inner)
+        case (
+            ac.FixedSizeSampledEvent(event=inner)
+            | ac.TruncatedPoissonSampledEvent(event=inner)
+            | ac.RandomAllocationEvent(event=inner)
+        ):
+            return f"{event.kind}({_of_one_sample(inner)})"
         case ac.PrivacyEvent() if hasattr(event, "event"):
             return f"{event.kind}({shape_of(event.event)})"
     return event.kind
+
+
+def _of_one_sample(event):
+    """Return the shape of what is released about one sample, perhaps several times."""
+    several = "several " if isinstance(event, ac.SelfComposedEvent | ac.ComposedEvent) else ""
+    return several + shape_of(event)
 
 
 def parsed(shape):
@@ -314,7 +358,7 @@ def enumerated(shape, letters):
         return
     plain = Scheme(lambda event: event, enum.all_records, dict.fromkeys(RELATIONS, range(1, 3)))
     schemes = [plain] if scheme_name is None else SCHEMES[scheme_name](tag)
-    for mechanism in MECHANISMS[mechanism_name](relation, MOST):
+    for mechanism in _mechanisms(mechanism_name, relation):
         for scheme in schemes:
             yield scheme.wrap(mechanism.event), lambda count, m=mechanism, s=scheme: _laws(m, s, letters, count)
 

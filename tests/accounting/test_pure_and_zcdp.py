@@ -118,7 +118,6 @@ def test_stated_deltas_add_up():
         (ADD, sampled(gaussian), "no pure ε"),
         (ADD, fixed_size(laplace), "REPLACE_ONE"),
         (NeighboringRelation.REPLACE_SPECIAL, fixed_size(laplace), "REPLACE_ONE"),
-        (NeighboringRelation.REPLACE_SPECIAL, sampled(EpsilonDeltaEvent(epsilon=1.0)), "ADD_OR_REMOVE_ONE"),
         (REPLACE, RandomizedResponseEvent(noise_parameter=0.0, num_buckets=2), "truth"),
         (ADD, RandomizedResponseEvent(noise_parameter=0.5, num_buckets=2), "REPLACE_ONE"),
     ],

@@ -372,7 +372,6 @@ def test_trivial_samples():
         (DiscreteGaussianEvent(scale=1.0, dimension=2), ADD_REMOVE, "no known worst case"),
         (DiscreteGaussianEvent(scale=1e15), ADD_REMOVE, "at most 2\\^46"),
         (RandomizedResponseEvent(noise_parameter=0.5, num_buckets=2), ADD_REMOVE, "REPLACE_ONE"),
-        (sampled(0.5, EpsilonDeltaEvent(epsilon=1.0)), SPECIAL, "a null record is there"),
         (MixtureOfGaussiansEvent(noise_multiplier=1.0, shifts=(0, 1), probabilities=(0.5, 0.5)), REPLACE, "adds"),
         (sampled(0.5, RandomizedResponseEvent(noise_parameter=0.5, num_buckets=2)), ADD_REMOVE, "no pair of laws"),
     ],

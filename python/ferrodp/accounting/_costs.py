@@ -17,6 +17,7 @@ from ferrodp import _validate
 from ferrodp.accounting._certified import arithmetic, point
 from ferrodp.accounting.amplification import amplified, fraction_up
 from ferrodp.accounting.events import (
+    ComposedEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     EpsilonDeltaEvent,
@@ -30,6 +31,7 @@ from ferrodp.accounting.events import (
     RandomAllocationEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
+    SelfComposedEvent,
     TruncatedPoissonSampledEvent,
     ZcdpEvent,
     simple_events,
@@ -52,10 +54,6 @@ NO_ANSWER = (
     "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
 )
 SAMPLE_OF_A_SAMPLE = "what is drawn from a sample is known for samples of one kind alone"
-NULL_IS_SEEN = (
-    "Poisson sampling amplifies what holds for adding or removing a record, and a mechanism of which nothing else is "
-    "known may show that a null record is there"
-)
 _ADDITIVE = (LaplaceEvent, DiscreteLaplaceEvent)
 SAMPLES = (PoissonSampledEvent, FixedSizeSampledEvent, TruncatedPoissonSampledEvent, RandomAllocationEvent)
 
@@ -77,6 +75,8 @@ def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
         return _sampled(event, relation)
     if isinstance(event, RepeatAndSelectEvent):
         return _repeated(event, relation)
+    if isinstance(event, (ComposedEvent, SelfComposedEvent)):  # about one sample
+        return _together(event, relation)
     return "it has no pure ε"
 
 
@@ -99,23 +99,39 @@ def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> Cos
     """
     if event.shape == math.inf:
         return "the best of a Poisson number of runs has no pure ε, for there may be no run at all"
+    run = _together(event.event, relation)
+    return (
+        run
+        if isinstance(run, str)
+        else Cost((2 + Fraction(event.shape)) * run.amount, Fraction(event.mean) * run.delta)
+    )
+
+
+def _together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
+    """Return the sum of what an event is made of."""
     costs: list[tuple[Cost, int]] = []
-    for part, times in simple_events(event.event):
+    for part, times in simple_events(event):
         cost = pure(part, relation)
         if isinstance(cost, str):
-            return f"a run of it has no pure ε ({type(part).__name__}: {cost})"
+            return f"a part of it has no pure ε ({type(part).__name__}: {cost})"
         costs.append((cost, times))
-    run = total(costs)
-    return Cost((2 + Fraction(event.shape)) * run.amount, Fraction(event.mean) * run.delta)
+    return total(costs)
+
+
+def samples_again(event: PrivacyEvent) -> bool:
+    """Whether something in it is about a sample of what it is about."""
+    if isinstance(event, ComposedEvent):
+        return any(samples_again(part) for part in event.events)
+    return isinstance(event, SAMPLES) or (hasattr(event, "event") and samples_again(event.event))
 
 
 def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: NeighboringRelation) -> CostOrReason:
     """Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
 
     Poisson sampling and a replaced record: `_pairs._poisson_replaced` has the argument. A null record is a record that
-    is not there for noise about a sum alone.
+    is not there for noise about a sum alone; elsewhere it is one that took the record's place.
     """
-    if isinstance(event.event, SAMPLES):
+    if samples_again(event.event):
         return SAMPLE_OF_A_SAMPLE
     inner = pure(event.event, relation)
     if isinstance(inner, str):
@@ -123,9 +139,8 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
     if isinstance(event, PoissonSampledEvent):
         chance = Fraction(event.sampling_probability)
         additive = isinstance(event.event, _ADDITIVE)
-        if relation is NeighboringRelation.REPLACE_SPECIAL and not additive:
-            return NULL_IS_SEEN
-        if relation is NeighboringRelation.REPLACE_ONE and not (additive and event.null_distance <= 1.0):
+        is_close = additive and (relation is NeighboringRelation.REPLACE_SPECIAL or event.null_distance <= 1.0)
+        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE and not is_close:
             return Cost(inner.amount, chance * inner.delta)
     else:
         is_whole = event.sample_size == event.population_size and relation is NeighboringRelation.REPLACE_SPECIAL

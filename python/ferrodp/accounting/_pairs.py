@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ferrodp import _validate
-from ferrodp.accounting._costs import NO_ANSWER, NULL_IS_SEEN, SAMPLE_OF_A_SAMPLE, SAMPLES
+from ferrodp.accounting._costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
 from ferrodp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -144,13 +144,15 @@ def _mixture_spec(event: MixtureOfGaussiansEvent) -> Spec:
 
 def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | str:
     inner, q = event.event, event.sampling_probability
+    if isinstance(inner, SAMPLES):
+        return SAMPLE_OF_A_SAMPLE
     if relation is NeighboringRelation.REPLACE_ONE:
         return _poisson_replaced(event)
     if isinstance(inner, MixtureOfGaussiansEvent):
         return _directed(("poisson_sampled", q, _mixture_spec(inner)))
+    if relation is NeighboringRelation.REPLACE_SPECIAL and not isinstance(inner, _ADDITIVE):
+        return _replaced_at_best(q, pairs_of(inner, relation))  # the null record may show that it is there
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
-        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            return NULL_IS_SEEN
         spec = (
             _epsilon_delta(inner, relation) if isinstance(inner, EpsilonDeltaEvent) else _exponential(inner, relation)
         )
@@ -182,11 +184,18 @@ def _poisson_replaced(event: PoissonSampledEvent) -> EventPairs | str:
     additive = isinstance(inner, _ADDITIVE)
     if additive and event.null_distance == 0.5 and isinstance(inner, GaussianEvent):
         return _symmetric(("antipodal_gaussian", q, inner.noise_multiplier))
-    found = SAMPLE_OF_A_SAMPLE if isinstance(inner, SAMPLES) else pairs_of(inner, NeighboringRelation.REPLACE_ONE)
+    found = pairs_of(inner, NeighboringRelation.REPLACE_ONE)
     if isinstance(found, str):
         return found
     if additive and event.null_distance <= 1.0:
         return _symmetric(("fixed_size", q, found.remove), is_exact=False)
+    return _replaced_at_best(q, found)
+
+
+def _replaced_at_best(q: float, found: EventPairs | str) -> EventPairs | str:
+    """Return what holds whatever a sample without the record looks like, as if everybody saw whether it is there."""
+    if isinstance(found, str):
+        return found
     return EventPairs(_by_public_coin(q, found.remove), _by_public_coin(q, found.add), is_exact=False)
 
 

@@ -17,15 +17,17 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._costs import NO_ANSWER, NULL_IS_SEEN, SAMPLE_OF_A_SAMPLE, SAMPLES, pure
+from ferrodp.accounting._costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
 from ferrodp.accounting.events import (
     ComposedEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     EpsilonDeltaEvent,
     ExponentialMechanismEvent,
+    FixedSizeSampledEvent,
     GaussianEvent,
     LaplaceEvent,
+    MixtureOfGaussiansEvent,
     NeighboringRelation,
     PoissonSampledEvent,
     PrivacyEvent,
@@ -35,6 +37,8 @@ from ferrodp.accounting.events import (
     ZcdpEvent,
     simple_events,
 )
+from ferrodp.accounting.rdp_mixture import mixture_of_gaussians_curve
+from ferrodp.accounting.rdp_poisson import poisson_sampled_curve
 from ferrodp.accounting.rdp_sampling import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.errors import UnsupportedEventError
 
@@ -92,6 +96,8 @@ def failure_of(event: PrivacyEvent) -> Fraction:
         return Fraction(event.delta)
     if isinstance(event, PoissonSampledEvent):
         return Fraction(event.sampling_probability) * failure_of(event.event)
+    if isinstance(event, FixedSizeSampledEvent):
+        return Fraction(event.sample_size, event.population_size) * failure_of(event.event)
     if isinstance(event, RepeatAndSelectEvent):
         return Fraction(event.mean) * failure_of(event.event)  # see `RepeatAndSelectCurve`
     if isinstance(event, (ComposedEvent, SelfComposedEvent)):
@@ -155,16 +161,27 @@ def _discrete_gaussian(event: DiscreteGaussianEvent, _: NeighboringRelation) -> 
     return RdpCurve(("zcdp", _validate.rounded(rho, "up")))
 
 
+@register(MixtureOfGaussiansEvent)
+def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> Curve:
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise UnsupportedEventError("it says what a record adds to a result without it")
+    return mixture_of_gaussians_curve(event)
+
+
 @register(PoissonSampledEvent)
 def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve:
-    """Zhu, Dong, Wang 2022, Theorem 11: what dominates with and without the record, mixed, dominates the sample's."""
+    """Zhu, Dong, Wang 2022, Theorem 11: what dominates with and without the record, mixed, dominates the sample's.
+
+    Where there is no curve of such a pair, `rdp_poisson` bounds it by the curve of what is released.
+    """
     inner, chance = event.event, event.sampling_probability
+    if samples_again(inner):
+        raise UnsupportedEventError(SAMPLE_OF_A_SAMPLE)
     if relation is NeighboringRelation.REPLACE_ONE:
         return _poisson_replaced(event)
-    if relation is NeighboringRelation.REPLACE_SPECIAL and isinstance(
-        inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)
-    ):
-        raise UnsupportedEventError(NULL_IS_SEEN)
+    if relation is NeighboringRelation.REPLACE_SPECIAL and not _is_added(inner):
+        curve = curve_of(inner, relation)  # the null record may show that it is there
+        return lambda orders: by_public_coin(curve(orders), chance, orders)
     if isinstance(inner, GaussianEvent):
         return RdpCurve(("poisson_gaussian", inner.noise_multiplier, chance))
     if isinstance(inner, LaplaceEvent):
@@ -177,7 +194,18 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
         return RdpCurve(("sampled", chance, ("pure", _validate.rounded(inner.epsilon, "up"))))
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
         return RdpCurve(("zcdp", 0.0))
-    raise UnsupportedEventError(f"no Rényi curve is known for a Poisson sample of {type(inner).__name__}")
+    if isinstance(inner, MixtureOfGaussiansEvent):
+        return mixture_of_gaussians_curve(inner, chance)
+    symmetric = isinstance(inner, DiscreteGaussianEvent)  # by reflection
+    return poisson_sampled_curve(curve_of(inner, relation), chance, is_symmetric=symmetric)
+
+
+def _is_added(event: PrivacyEvent) -> bool:
+    """Whether it is noise about a sum, or several such, where a null record adds nothing: as if it were not there."""
+    if isinstance(event, (ComposedEvent, SelfComposedEvent)):
+        return all(_is_added(part) for part, _ in simple_events(event))
+    kinds = (GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, MixtureOfGaussiansEvent)
+    return isinstance(event, kinds)
 
 
 def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
@@ -188,8 +216,6 @@ def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
     if isinstance(inner, GaussianEvent) and is_close:
         z = inner.noise_multiplier
         return lambda orders: fixed_size_sampled_gaussian(z, chance, above_one(orders), neighboring_relation=_REPLACED)
-    if isinstance(inner, SAMPLES):
-        raise UnsupportedEventError(SAMPLE_OF_A_SAMPLE)
     curve = curve_of(inner, _REPLACED)
     if isinstance(inner, (LaplaceEvent, DiscreteLaplaceEvent)) and is_close:
         cost = pure(inner, _REPLACED)

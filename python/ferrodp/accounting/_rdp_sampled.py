@@ -9,11 +9,14 @@ from fractions import Fraction
 import numpy as np
 
 from ferrodp import _validate
+from ferrodp._native import RdpCurve
 from ferrodp.accounting import _costs
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._rdp_curves import Curve, above_one, curve_of, register
+from ferrodp.accounting._rdp_curves import Curve, above_one, curve_of, failure_of, register
 from ferrodp.accounting.allocation import random_allocation_gaussian
 from ferrodp.accounting.events import (
+    ComposedEvent,
+    DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     FixedSizeSampledEvent,
     GaussianEvent,
@@ -22,8 +25,12 @@ from ferrodp.accounting.events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
+    SelfComposedEvent,
     TruncatedPoissonSampledEvent,
+    ZcdpEvent,
+    simple_events,
 )
+from ferrodp.accounting.rdp_fixed_size import fixed_size_sampled_curve
 from ferrodp.accounting.rdp_sampling import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.accounting.truncated_poisson import truncated_poisson_gaussian
 from ferrodp.errors import UnsupportedEventError
@@ -42,9 +49,9 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
     inner = event.event
     if not q:
         return _nothing
+    if _costs.samples_again(inner):
+        raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE)
     if event.sample_size == event.population_size and relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-        if isinstance(inner, _costs.SAMPLES):
-            raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE)
         return curve_of(inner, relation)
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         doubled = _doubled(inner)
@@ -52,13 +59,23 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
     if isinstance(inner, GaussianEvent):
         z = inner.noise_multiplier
         return lambda orders: fixed_size_sampled_gaussian(z, q, above_one(orders), neighboring_relation=relation)
-    if relation is not NeighboringRelation.REPLACE_ONE:
-        raise UnsupportedEventError(
-            f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__} under REPLACE_SPECIAL"
-        )
-    cost = _costs.SAMPLE_OF_A_SAMPLE if isinstance(inner, _costs.SAMPLES) else _costs.pure(inner, relation)
-    if isinstance(cost, str) or cost.delta:
-        raise UnsupportedEventError(f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__}")
+    if relation is NeighboringRelation.REPLACE_SPECIAL:
+        # As in `_pairs._fixed_size`: with the record, with the null one and with another one in its place.
+        inner = _doubled(inner)
+    return _replaced(dataclasses.replace(event, event=inner), q)
+
+
+def _replaced(event: FixedSizeSampledEvent, q: float) -> Curve:
+    """Return the curve of a fixed-size sample of which one record is replaced."""
+    inner, relation = event.event, NeighboringRelation.REPLACE_ONE
+    cost = _costs.pure(inner, relation)
+    if isinstance(cost, str):
+        if failure_of(inner):
+            raise UnsupportedEventError("no Rényi curve is known for a fixed-size sample of releases with a δ")
+        return fixed_size_sampled_curve(curve_of(inner, relation), q)
+    if cost.delta:  # the sample is (ε′, q·δ)-private: it fails with that probability and is ε′-private otherwise
+        whole = _costs.pure(event, relation)
+        return RdpCurve(("pure", math.inf if isinstance(whole, str) else _validate.rounded(whole.amount, "up")))
     epsilon = _validate.rounded(cost.amount, "up")
     if epsilon == math.inf:
         return lambda orders: np.full(orders.shape, math.inf)
@@ -71,8 +88,17 @@ def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
         return dataclasses.replace(inner, noise_multiplier=max(inner.noise_multiplier / 2, math.ulp(0.0)))
     if isinstance(inner, DiscreteLaplaceEvent):
         return dataclasses.replace(inner, l1_sensitivity=2 * inner.l1_sensitivity)
+    if isinstance(inner, DiscreteGaussianEvent):
+        return dataclasses.replace(inner, l2_sensitivity=2.0 * inner.l2_sensitivity)
+    if isinstance(
+        inner, ZcdpEvent
+    ):  # groups of two: Bun, Steinke, "Concentrated differential privacy", Proposition 1.9
+        return dataclasses.replace(inner, rho=4.0 * inner.rho)
+    if isinstance(inner, (ComposedEvent, SelfComposedEvent)):
+        parts = (SelfComposedEvent(event=_doubled(part), count=times) for part, times in simple_events(inner))
+        return ComposedEvent(events=tuple(parts))
     raise UnsupportedEventError(
-        f"no Rényi curve is known for a fixed-size sample of {type(inner).__name__} under ADD_OR_REMOVE_ONE"
+        f"no Rényi curve is known for {type(inner).__name__} between records two contributions apart"
     )
 
 

@@ -22,7 +22,6 @@ from ferrodp.accounting.events.sampling import (
 )
 from ferrodp.accounting.events.stated import NonPrivateEvent
 from ferrodp.accounting.tree import tree_sensitivity_squared
-from ferrodp.errors import UnsupportedEventError
 
 NOTHING = ComposedEvent(events=())
 
@@ -42,16 +41,12 @@ def simple_events(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[Privacy
     truncated Poisson sample that is never cut      the Poisson sample, with room for one more record
     random allocation to no step (every step)       nothing (every step)
     Gaussian releases about the same sample         one, with 1/z² = Σ1/zᵢ²
+    other releases about the same sample            one sample of the composition of their simple events
     repetition with mean 1, Poisson law excepted    what is repeated
     repetition with a release without protection    a release without protection
     repetition of something else                    the repetition of its simple events
     mixture of one shift                            nothing or the Gaussian event
     ==============================================  ===================================================
-
-    Raises
-    ------
-    UnsupportedEventError
-        For several releases about the same sample that are not all Gaussian.
 
     Examples
     --------
@@ -172,11 +167,17 @@ def _repeat(event: RepeatAndSelectEvent) -> PrivacyEvent:
         return NOTHING
     if any(isinstance(part, NonPrivateEvent) for part in counts):
         return NonPrivateEvent()
+    inner = _together(event.event, counts)
+    return event if inner is event.event else dataclasses.replace(event, event=inner)
+
+
+def _together(event: PrivacyEvent, counts: dict[PrivacyEvent, int]) -> PrivacyEvent:
+    """Return the composition of simple events that an event is: that very object if it is written so already."""
     if max(counts.values()) > _validate.MAX_COUNT:
         return event
     parts = [part if times == 1 else SelfComposedEvent(event=part, count=times) for part, times in counts.items()]
-    inner = parts[0] if len(parts) == 1 else ComposedEvent(events=tuple(parts))
-    return event if inner == event.event else dataclasses.replace(event, event=inner)
+    found = parts[0] if len(parts) == 1 else ComposedEvent(events=tuple(parts))
+    return event if found == event else found
 
 
 def _mixture(event: MixtureOfGaussiansEvent) -> PrivacyEvent:
@@ -206,15 +207,12 @@ def _about_one_sample(event: PrivacyEvent) -> PrivacyEvent | None:
         return next(iter(parts))
     if any(isinstance(part, NonPrivateEvent) for part in parts):
         return NonPrivateEvent()
+    if not all(isinstance(part, GaussianEvent) for part in parts):
+        return _together(event, parts)
     inverse_square = Fraction(0)
     for part, times in parts.items():
-        if not isinstance(part, GaussianEvent):
-            raise UnsupportedEventError(
-                "several releases about the same sample are not the same as a sample for each, and are accounted only "
-                f"if all are Gaussian, got {type(part).__name__}; put the composition outside the sampling if each "
-                "release drew its own sample"
-            )
-        inverse_square += times / Fraction(part.noise_multiplier) ** 2
+        if isinstance(part, GaussianEvent):
+            inverse_square += times / Fraction(part.noise_multiplier) ** 2
     return _gaussian(inverse_square)
 
 
