@@ -278,7 +278,7 @@ def _truncated(tag):
             enum.truncated_poisson(0.5, b),
             _around(n),
         )
-        for n, b in [(2, 1), (3, 1), (3, 2), (3, 3)]
+        for n, b in [(1, 1), (2, 1), (3, 2), (3, 3)]
     ]
 
 
