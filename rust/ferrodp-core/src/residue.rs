@@ -144,11 +144,13 @@ fn clear_registers() {
 fn overwrite_stack<const BYTES: usize>(word: u64) {
     // SAFETY: without `nostack` the bytes below the stack pointer are the assembly's to use, so nothing lives there. They are
     // part of the stack: the work has just used most of them, and a stack that has no room for the rest faults, as it
-    // would at the next deep call.
+    // would at the next deep call. The stack pointer is moved for tools that watch it, and put back.
     unsafe {
         asm!(
-            "lea rdi, [rsp - {bytes}]",
+            "sub rsp, {bytes}",
+            "mov rdi, rsp",
             "rep stosq",
+            "add rsp, {bytes}",
             bytes = const BYTES,
             inout("rcx") BYTES / 8 => _,
             in("rax") word,
@@ -231,10 +233,12 @@ fn overwrite_stack<const BYTES: usize>(word: u64) {
         asm!(
             "mov {end}, sp",
             "sub {at}, {end}, {bytes}",
+            "mov sp, {at}",
             "2:",
             "stp {word}, {word}, [{at}], #16",
             "cmp {at}, {end}",
             "b.lo 2b",
+            "mov sp, {end}",
             end = out(reg) _,
             at = out(reg) _,
             bytes = in(reg) BYTES,
