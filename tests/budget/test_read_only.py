@@ -98,7 +98,7 @@ from ferrodp.budget import PrivacyLedger
 from ferrodp.errors import LedgerError
 try:
     with PrivacyLedger.open(sys.argv[1], read_only=True) as ledger:
-        print(ledger.report("survey").epsilon_spent, ledger.verify() == ledger.head)
+        print(ledger.report("survey").epsilon_charged, ledger.verify() == ledger.head)
 except LedgerError as error:
     print(error)
 """

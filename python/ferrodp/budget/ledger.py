@@ -47,8 +47,8 @@ class PrivacyLedger(Questions):
     that was put back to an earlier state still looks whole: keep a head elsewhere and pass it as `witness`, and it is
     refused. Not promised: anything against someone who may write to the file *and* to the witness; several ledgers
     about the same data do not know of each other. While a file is open its last records are in the one beside it, with
-    ``-wal`` after its name: that belongs to it, also after a crash. On Linux other code of the process may read or copy
-    an open ledger; elsewhere that would drop the locks that SQLite holds.
+    ``-wal`` after its name: that belongs to it, also after a crash. Other code of the process may read or copy an open
+    ledger. What may happen to the files of an open one is in SECURITY.md; a file needs Linux.
 
     Sums and caps are exact integers, costs rounded up and caps down. A scope lies in the scopes whose names its own
     begins with: what is charged to ``hospital/images`` is charged to ``hospital``, too, where that exists; one that is
