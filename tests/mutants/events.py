@@ -47,8 +47,8 @@ MUTANTS = [
     (
         "releases about one sample need not be Gaussian",
         SIMPLE,
-        "        if not isinstance(part, GaussianEvent):\n",
-        "        if not hasattr(part, 'noise_multiplier'):\n",
+        "if not all(isinstance(part, GaussianEvent) for part in parts):",
+        "if not any(isinstance(part, GaussianEvent) for part in parts):",
         "simple events",
     ),
     (
