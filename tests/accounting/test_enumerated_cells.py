@@ -172,6 +172,70 @@ def test_what_is_accepted_is_enumerated_and_what_is_enumerated_is_accepted():
     assert sorted(registered - found) == []
 
 
+GAUSSIAN = ac.GaussianEvent(noise_multiplier=1.0)
+LAPLACE = ac.LaplaceEvent(noise_multiplier=1.0)
+
+
+def thinned(first, second):
+    """Return the scheme that samples from a sample."""
+
+    def outcomes(database):
+        return [(w * v, drawn) for w, (sample,) in first(database) for v, drawn in second(sample)]
+
+    return outcomes
+
+
+def about(event):
+    return ac.PoissonSampledEvent(sampling_probability=0.5, event=event)
+
+
+@pytest.mark.parametrize(
+    ("event", "scheme", "scale", "relations"),
+    [
+        (about(about(GAUSSIAN)), thinned(enum.poisson(0.5), enum.poisson(0.5)), 1.0, ("AO", "RS")),
+        (about(about(LAPLACE)), thinned(enum.poisson(0.5), enum.poisson(0.5)), 1.0, ("AO", "RS")),
+        (
+            ac.FixedSizeSampledEvent(
+                population_size=4,
+                sample_size=2,
+                event=ac.FixedSizeSampledEvent(population_size=2, sample_size=1, event=GAUSSIAN),
+            ),
+            thinned(enum.fixed_size(2), enum.fixed_size(1)),
+            1.0,
+            ("RO", "RS"),
+        ),
+        (about(ac.SelfComposedEvent(event=GAUSSIAN, count=4)), enum.poisson(0.5), 0.5, ("AO", "RS")),
+        (
+            about(ac.AdaptiveClipEvent(sum_noise_multiplier=1.0, count_noise_multiplier=1.0)),
+            enum.poisson(0.5),
+            2**-0.5,
+            ("AO", "RS"),
+        ),
+        (
+            about(ac.TreeAggregationEvent(noise_multiplier=1.0, num_steps=3)),  # a leaf and its parent
+            enum.poisson(0.5),
+            2**-0.5,
+            ("AO", "RS"),
+        ),
+    ],
+)
+def test_events_that_become_others_cost_no_less_than_what_they_were(event, scheme, scale, relations):
+    """Samples of samples are drawn twice; several Gaussian results about one sample are one, by its sufficient mean."""
+    distribution = enum.DOUBLE_EXPONENTIAL if "LaplaceEvent" in repr(event) else enum.NORMAL
+    for letters in relations:
+        accountant = ac.PldAccountant(neighboring_relation=RELATIONS[letters])
+        accountant.compose(event)
+        bounds, values = {epsilon: accountant.delta(epsilon) for epsilon in (0.3, 1.5)}, (-1, 0, 1)
+        law = distribution(scale=scale * enum.sensitivity(RELATIONS[letters].value, values))
+        mechanism = enum.Additive(law, enum.possible_sums(values, 4), 40)
+        for one, other in enum.neighbors(RELATIONS[letters].value, values, 4):
+            if "FixedSize" in repr(event) and len(one) != 4:
+                continue
+            laws = [enum.release(scheme, mechanism, database) for database in (one, other)]
+            for epsilon, bound in bounds.items():
+                assert enum.hockey_stick(*laws, epsilon) <= bound + enum.ROUNDING
+
+
 def test_contributions_of_both_signs_are_the_worst_of_a_stream_with_a_negative_gram_entry():
     """What the notes of `MatrixMechanismEvent` say of its sensitivity, for all contributions of -1, 0 and 1."""
     for below in (-0.6, 0.6):

@@ -69,6 +69,13 @@ def test_other_accountants_and_relations(ferrodp: Callable[..., Any]) -> None:
     accountant.compose(PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.1)))
     assert replaced["rows"][0]["epsilon"] == accountant.epsilon(1e-5)
 
+    clipped = ferrodp(
+        "epsilon", *STEP, "--neighboring-relation", "replace_one", "--null-distance", "0.5", "--json"
+    ).json
+    assert clipped["rows"][0]["epsilon"] < replaced["rows"][0]["epsilon"]
+    event = json.dumps(GaussianEvent(noise_multiplier=1.0).to_dict())
+    assert "--null-distance" in ferrodp("epsilon", "--event", event, "--null-distance", "0.5").error
+
 
 def test_ranges_make_all_combinations_and_a_csv_file(
     ferrodp: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,8 @@ KILLERS = {
     "explanations": "pytest tests/accounting/test_explanation.py",
     "importers": "pytest tests/accounting/test_importers.py",
     "pictures": "pytest tests/accounting/test_plots.py",
+    "enumeration": "pytest tests/accounting/test_enumerated_cells.py",
+    "statistics' tickets": "pytest tests/test_ticketed_releases.py",
 }
 
 MUTANTS = [
@@ -181,5 +183,68 @@ MUTANTS = [
         "np.append(profile.lower[1:], 0.0)",
         "profile.lower",
         "pictures",
+    ),
+    (
+        "a zeroed record costs one contribution in a sample of fixed size",
+        ACCOUNTING + "_pairs.py",
+        "noise(inner, 1 if relation is NeighboringRelation.REPLACE_ONE else 2)",
+        "noise(inner, 1)",
+        "enumeration",
+    ),
+    (
+        "every Gaussian sum is one of clipped contributions",
+        ACCOUNTING + "_pairs.py",
+        "if additive and event.null_distance == 0.5 and isinstance(inner, GaussianEvent)",
+        "if additive and isinstance(inner, GaussianEvent)",
+        "enumeration",
+    ),
+    (
+        "what a sample does not say of a missing record is taken to be little",
+        ACCOUNTING + "_pairs.py",
+        "if additive and event.null_distance <= 1.0:",
+        "if additive:",
+        "enumeration",
+    ),
+    (
+        "the same of Rényi curves",
+        ACCOUNTING + "_rdp_curves.py",
+        "event.sampling_probability, event.null_distance <= 1.0",
+        "event.sampling_probability, True",
+        "enumeration",
+    ),
+    (
+        "the same of pure epsilons",
+        ACCOUNTING + "_costs.py",
+        "not (additive and event.null_distance <= 1.0)",
+        "not additive",
+        "enumeration",
+    ),
+    (
+        "nobody is added to a truncated sample",
+        ACCOUNTING + "_pairs.py",
+        "more = sample_of(event.population_size + 1)",
+        "more = sample",
+        "enumeration",
+    ),
+    (
+        "nobody is added to the curve of a truncated sample",
+        ACCOUNTING + "_rdp_sampled.py",
+        "sizes.append(event.population_size + 1)",
+        "sizes.append(event.population_size)",
+        "enumeration",
+    ),
+    (
+        "black boxes are amplified for null records",
+        ACCOUNTING + "_costs.py",
+        "if relation is NeighboringRelation.REPLACE_SPECIAL and not additive:",
+        "if False:",
+        "enumeration",
+    ),
+    (
+        "a column's sum is paid for by any sample",
+        "python/ferrodp/statistics/_budget.py",
+        "        if null_distance > closest:\n",
+        "        if null_distance > math.inf:\n",
+        "statistics' tickets",
     ),
 ]

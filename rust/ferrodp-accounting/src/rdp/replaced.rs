@@ -1,7 +1,7 @@
 //! The Rényi curve of the Poisson-sampled Gaussian mechanism when one record is replaced by another.
 //!
-//! Both records take part with probability `q`, and the worst contributions are opposite ones, at a distance of one
-//! sensitivity: `P = q·N(½, σ²) + (1 − q)·N(0, σ²)` against `Q`, its mirror image, so that both directions are the same
+//! Both records take part with probability `q`. Where a contribution is at most half a sensitivity away from none, as in sums of
+//! clipped ones (`null_distance` ½; what is farther away needs other bounds), opposite contributions are the worst: `P = q·N(½, σ²) + (1 − q)·N(0, σ²)` against `Q`, its mirror image, so that both directions are the same
 //! (Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 11).
 //!
 //! In units of `σ`, with the normal density `φ₀`, `P = φ₀·N`, `Q = φ₀·D`, `N, D = 1 − q + q·e^{±st/2 − s²/8}`; `l = ln(N/D)` is

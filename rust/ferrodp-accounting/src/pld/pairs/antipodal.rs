@@ -11,7 +11,10 @@ use crate::pld::pair::{LossPair, Mass};
 ///
 /// sx = ℓ/2 + asinh(A·sinh(ℓ/2)), A = (1 − q)/q·e^{s²/2}.
 ///
-/// Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 11.
+/// It is the worst pair only where a contribution is at most half a sensitivity away from none, as in sums of clipped ones: the
+/// proof is beside the Python function that chooses it. A count, say, is a whole sensitivity away.
+///
+/// Balle, Barthe, Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 2.
 pub struct AntipodalGaussian {
     shift: Twofold,
     probability: f64,

@@ -11,7 +11,8 @@ use crate::pld::pair::{LossPair, Mass};
 /// Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022, Proposition 30). That pair
 /// has the losses > 0 of the Poisson sampled one, the mirror image of those, and what is left of either law at 0.
 ///
-/// An upper bound only: no sampling of records need attain it.
+/// An upper bound only: no sampling of records need attain it. The pair within has to cover whatever takes the record's place in
+/// a sample without it: where a record is zeroed, that is two contributions away.
 pub struct FixedSize<T> {
     sampled: PoissonSampled<T>,
     /// Mass of the loss 0, the same under both.
