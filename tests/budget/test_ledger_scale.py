@@ -12,6 +12,7 @@ import pytest
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import Head, PrivacyLedger, _checkpoints, _history, _measures, _records, _replay, _ticket_list
 from ferrodp.budget._checkpoints import verified, write
+from ferrodp.budget._postgres_roles import grant
 from ferrodp.budget._store import Transaction
 from ferrodp.budget.sqlite import SqliteStore
 from ferrodp.errors import InvalidParameter, LedgerError
@@ -436,3 +437,24 @@ def test_what_records_begin_with_is_read_once_and_means_the_same(text):
         else:
             assert replay._parsed(text) == expected
             assert list(replay._parsed(text).items()) == list(expected.items())
+
+
+def test_who_may_not_keep_a_state_opens_the_ledger_all_the_same(url, server, monkeypatch):
+    with PrivacyLedger.open(url) as ledger:
+        ledger.create("all", epsilon=100.0, delta=0.0, measure="pure")
+        ledger.spend("all", TENTH)
+    server.sql("CREATE ROLE saver LOGIN")
+    try:
+        grant(url, "saver", "spender")
+        server.sql("REVOKE INSERT ON ferrodp.states FROM saver")
+        monkeypatch.setattr(_checkpoints, "RECORDS_APART", 1)
+        monkeypatch.setattr(_checkpoints, "_RECORDS_AN_ENTRY", 0)
+        with PrivacyLedger.open(server.url(user="saver")) as ledger:
+            assert ledger.head.sequence == 2
+            ledger.spend("all", TENTH)
+            assert ledger.verify().sequence == 3
+        server.sql("GRANT INSERT ON ferrodp.states TO saver")
+        with PrivacyLedger.open(server.url(user="saver")) as ledger:
+            assert ledger.history(limit=1)[0]["kind"] == "checkpoint"
+    finally:
+        server.sql("DROP OWNED BY saver; DROP ROLE saver")

@@ -142,7 +142,7 @@ def reserve(
         spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
         if not row.terms.fits(spent, row.caps):
             raise BudgetExceeded(_refusal(row, event, count, charges))
-        changed.append(row._replace(spent=spent, version=row.version + 1))
+        changed.append(row._replace(spent=spent))
     identity = ticket_name(transaction.head.sequence + 1, os.urandom(10).hex())
     fields: dict[str, Any] = {"key": key} if key is not None else {}
     if plan_delta is not None:
@@ -246,7 +246,7 @@ def set_budget(transaction: Transaction, name: str, terms: Terms, reason: str) -
     row = existing(transaction, name)
     caps = terms.caps()
     transaction.record("cap", scope=name, terms=terms.text, caps=amounts_text(caps), reason=reason)
-    transaction.put_scope(row._replace(terms=terms, caps=caps, version=row.version + 1))
+    transaction.put_scope(row._replace(terms=terms, caps=caps))
 
 
 def set_frozen(transaction: Transaction, name: str, frozen: bool, reason: str) -> None:
@@ -255,7 +255,7 @@ def set_frozen(transaction: Transaction, name: str, frozen: bool, reason: str) -
     if row.frozen is frozen:
         return
     transaction.record("freeze" if frozen else "thaw", scope=name, reason=reason)
-    transaction.put_scope(row._replace(frozen=frozen, version=row.version + 1))
+    transaction.put_scope(row._replace(frozen=frozen))
 
 
 def _ticket(transaction: Transaction, identity: str) -> TicketRow:
@@ -272,7 +272,7 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
     for name in sorted(ticket.charges):
         row = existing(transaction, name)
         spent = _measures.taken(row.spent, _measures.scaled(ticket.charges[name], count))
-        rows.append(row._replace(spent=spent, version=row.version + 1))
+        rows.append(row._replace(spent=spent))
     around = _nesting.later_around(ticket.charges, lambda outer: transaction.scope(outer) is not None)
     for name in around if count else ():
         row = existing(transaction, name)
@@ -280,7 +280,7 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
             ticket.charges, name, lambda each: existing(transaction, each).terms, len(row.spent)
         )
         spent = _measures.taken(row.spent, _measures.scaled(costs, count))
-        rows.append(row._replace(spent=spent, version=row.version + 1))
+        rows.append(row._replace(spent=spent))
     return rows
 
 
