@@ -400,6 +400,19 @@ def test_messages_do_not_hold_values(release: Callable[..., Any], tmp_path: Path
         assert name in error
 
 
+def test_no_element_makes_the_command_say_more(release: Callable[..., Any], tmp_path: Path) -> None:
+    """A signalling NaN that is widened, and noise that leaves the range of what it is narrowed to."""
+    signalling = np.array([0x7F80_0001], np.uint32).view(np.float32)
+    told = []
+    for number, odd in enumerate([np.ones(1, np.float32), signalling]):
+        np.savez(tmp_path / f"{number}.npz", a=odd, b=np.full(2, 1e-320))
+        with np.errstate(all="raise"):
+            told.append(release(tmp_path / f"{number}.npz", "-o", tmp_path / f"o{number}.npz", "--dtype", "float32"))
+
+    assert [(found.code, found.err) for found in told] == [(0, "")] * 2
+    assert told[1].out.replace("o1.npz", "o0.npz") == told[0].out
+
+
 def test_a_file_that_changes_between_check_and_sum_is_refused(
     release: Callable[..., Any], updates: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate, files
+from ferrodp import _arrays, _validate, files
 from ferrodp.accounting import GdpAccountant
 from ferrodp.cli import _inputs, _release_ledger
 from ferrodp.cli._console import Console, Report, counted, rounded_up
@@ -175,6 +175,7 @@ def _common_layout(paths: list[str], console: Console) -> Layout:
     return template
 
 
+@_arrays.quiet
 def _clipped_sum(
     paths: list[str], template: Layout, dtype: np.dtype[Any], clip_norm: float, threads: int | None, console: Console
 ) -> ClippedSum:
@@ -193,6 +194,7 @@ def _clipped_sum(
     return total
 
 
+@_arrays.quiet
 def _narrowed(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return a released array in `dtype`; what leaves its range becomes its largest number. Post-processing."""
     if array.dtype == dtype:
