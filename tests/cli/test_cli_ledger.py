@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from decimal import Decimal
@@ -187,8 +188,8 @@ def test_history_has_a_line_a_record_newest_last(shell: Run) -> None:
     lines = shell("history", "--scope", "survey").out.splitlines()
     assert lines[0].split() == ["record", "time", "(UTC)", "kind", "scope", "ticket", "what"]
     assert [line.split()[0] for line in lines[2:]] == ["1", "3", "4"]
-    assert lines[-2].endswith("epsilon 0.1 (spent); key week-1")
-    assert lines[-1].endswith("reason incident 12")
+    assert re.search(r"epsilon 0\.1 \(spent\); key week-1; by \S+@\S+ \S+\[\d+\]$", lines[-2])
+    assert "reason incident 12; by " in lines[-1]
 
     last = shell("history", "--limit", 1)
     assert "The last 1 of 4 records." in last.out

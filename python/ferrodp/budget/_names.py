@@ -96,6 +96,11 @@ def ticket(value: object) -> str:
     return _text("ticket", value, MAX_TEXT, "NFC")
 
 
+def program(value: object) -> str:
+    """Return the name of a program."""
+    return _text("program", value, MAX_SCOPE, "NFC")
+
+
 def reason(value: object) -> str:
     """Return the reason that goes into the log with a change."""
     return _text("reason", value, MAX_TEXT, "NFC")

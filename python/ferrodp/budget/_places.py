@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ferrodp.budget._author import author
 from ferrodp.budget._postgres_address import SCHEMES
 from ferrodp.errors import InvalidParameter
 
@@ -21,9 +22,10 @@ def opened_store(
     timeout: float,
     read_only: bool = False,
     start: str | None = None,
+    program: str | None = None,
     **of_files: Any,
 ) -> Store:
-    """Open the store at an address; `of_files` are settings that only a file has.
+    """Open the store at an address; `of_files` are settings that only a file has, `program` is for `_author`.
 
     Raises
     ------
@@ -32,6 +34,15 @@ def opened_store(
     InvalidParameter
         If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
     """
+    writer = author(program)
+    store = _opened(where, of_files, create=create, timeout=timeout, read_only=read_only, start=start)
+    store.author = writer
+    return store
+
+
+def _opened(
+    where: Any, of_files: dict[str, Any], *, create: bool, timeout: float, read_only: bool, start: str | None
+) -> Store:
     settings: dict[str, Any] = {"create": create, "timeout": timeout, "read_only": read_only, "start": start}
     if isinstance(where, str) and where.startswith(SCHEMES):
         from ferrodp.budget.postgres import PostgresStore  # a database driver: not needed for a file

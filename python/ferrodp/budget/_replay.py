@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from ferrodp.budget import _measures, _names, _nesting, _records
+from ferrodp.budget._author import is_author
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget._records import Head
 from ferrodp.budget._rows import Charges, ScopeRow, amounts_from_plain, charges_from_text, event_from_plain, names_text
@@ -162,6 +163,8 @@ class Replay:
             body = self._parsed(text)
             self._sequence, self._hash = expected, digest
             try:
+                if "who" in body and not is_author(body["who"]):
+                    self._refuse("is written by nobody")
                 if body["sequence"] != expected:
                     raise LedgerError(f"record {expected} of the log calls itself {body['sequence']!r}")
                 self._apply(body["kind"], body)

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from ferrodp.budget import _points, _records
 from ferrodp.budget._measures import Terms
-from ferrodp.budget._records import Head
+from ferrodp.budget._records import Encoded, Head
 from ferrodp.budget._rows import (
     ScopeRow,
     TicketRow,
@@ -82,6 +82,8 @@ class Store(abc.ABC):
 
     start: str
     """What stands before the first record: a ledger's own, see `_records.start_of`."""
+    author: Encoded | None = None
+    """Who writes, as each record says; None if that is left out."""
     closing: tuple[str, ...]
     """Statements after which the database takes no record any more, whoever writes it."""
 
@@ -278,7 +280,10 @@ class Transaction:
     def record(self, kind: str, **fields: Any) -> int:
         """Append to the log, and return the number of the record."""
         sequence = self.head.sequence + 1
-        text = _records.plain_object({"kind": kind, "sequence": sequence, "time": _now(int(time.time())), **fields})
+        fields |= {"kind": kind, "sequence": sequence, "time": _now(int(time.time()))}
+        if self._store.author is not None:
+            fields["who"] = self._store.author
+        text = _records.plain_object(fields)
         self.head = Head(sequence, _records.chained(self.head.hash, text))
         self._records.append((sequence, text, self.head.hash))
         return sequence

@@ -82,6 +82,7 @@ class PrivacyLedger(Questions):
         read_only: bool = False,
         witness: Head | str | None = None,
         timeout: float = 60.0,
+        program: str | None = None,
         allow_unsafe_file_system: bool = False,
     ) -> Self:
         """Open a ledger, or begin one.
@@ -108,6 +109,10 @@ class PrivacyLedger(Questions):
             Implies ``create=False``.
         timeout : float
             For how many seconds to wait for other writers, or for a server that went away while the ledger was open.
+        program : str, optional
+            What this program is called in the records that it writes, beside user, host and process; by default the
+            environment variable ``FERRODP_PROGRAM``, or else the name of the script. Empty: records do not say who
+            wrote them.
         allow_unsafe_file_system : bool
             Whether a file may lie where locks cannot be trusted: network file systems, FUSE, the overlay of a
             container, systems other than Linux. Not with more than one process.
@@ -130,6 +135,7 @@ class PrivacyLedger(Questions):
             create=create,
             timeout=seconds,
             read_only=read_only,
+            program=program,
             allow_unsafe_file_system=allow_unsafe_file_system,
         )
         ledger = cls(store)

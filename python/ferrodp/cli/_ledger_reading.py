@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ferrodp import _validate, files
 from ferrodp.accounting.events import PrivacyEvent
+from ferrodp.budget._author import told as told_author
 from ferrodp.cli import _events, _ledgers
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli._ledgers import Action, bound
@@ -156,6 +157,8 @@ def _what(record: Report) -> str:
         epsilon, delta = (float(Fraction(record["terms"][name])) for name in ("epsilon", "delta"))
         parts.append(f"epsilon {epsilon:g} at delta {delta:g}, {record['terms']['measure']}")
     parts.extend(f"{name} {record[name]}" for name in ("key", "reason") if name in record)
+    if "who" in record:
+        parts.append(f"by {told_author(record['who'])}")
     return "; ".join(parts)
 
 

@@ -1,0 +1,116 @@
+"""Each record says who wrote it, as far as that is wanted; nothing depends on it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from ferrodp.accounting import LaplaceEvent
+from ferrodp.budget import Head, PrivacyLedger, _author, _records, import_ledger
+from ferrodp.budget._replay import Replay
+from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
+
+TENTH = LaplaceEvent(noise_multiplier=10.0)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.db"
+
+
+def made(path, **settings):
+    with PrivacyLedger.open(path, **settings) as ledger:
+        ledger.create("all", epsilon=1.0, delta=0.0, measure="pure")
+        ledger.spend("all", TENTH)
+        ledger.verify()
+        return list(ledger.history())
+
+
+def test_each_record_says_user_host_process_and_program(path):
+    pwd = pytest.importorskip("pwd")
+    records = made(path)
+
+    assert len(records) == 2
+    for record in records:
+        assert record["who"] == {
+            "user": pwd.getpwuid(os.geteuid()).pw_name,
+            "host": socket.gethostname()[:100],
+            "pid": os.getpid(),
+            "program": _author._program(),
+        }
+    assert _author.told(records[0]["who"]).endswith(f"[{os.getpid()}]")
+
+
+def test_a_program_has_the_name_that_it_was_given(path, monkeypatch):
+    monkeypatch.setenv("FERRODP_PROGRAM", "nightly")
+    assert {record["who"]["program"] for record in made(path)} == {"nightly"}
+    assert {record["who"]["program"] for record in made(f"{path}-2", program="training é")} == {"training é"}
+
+
+def test_records_need_not_say_who_wrote_them(path, monkeypatch):
+    assert not any("who" in record for record in made(path, program=""))
+    monkeypatch.setenv("FERRODP_PROGRAM", "")
+    assert not any("who" in record for record in made(f"{path}-2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("a\nb", InvalidParameter), ("x" * 201, InvalidParameter), (3, InvalidType)]
+)
+def test_a_name_that_is_none_is_refused_before_a_file_is_made(path, name, error):
+    with pytest.raises(error, match="program"):
+        PrivacyLedger.open(path, program=name)
+    assert not path.exists()
+
+
+def test_a_program_is_called_by_its_script(path, monkeypatch):
+    for argument, name in (("/usr/bin/train.py", "train.py"), ("/x/ferrodp/__main__.py", "ferrodp"), ("", "python")):
+        monkeypatch.setattr(sys, "argv", [argument])
+        assert _author._program() == name
+    script = "import sys; from ferrodp.budget import PrivacyLedger as L; L.open(sys.argv[1]).freeze('all', reason='x')"
+    made(path)
+    child = subprocess.Popen([sys.executable, "-c", script, str(path)])
+    assert child.wait() == 0
+    with PrivacyLedger.open(path) as ledger:
+        assert list(ledger.history())[-1]["who"]["pid"] == child.pid
+
+
+def test_long_names_are_cut(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "h" * 500)
+    assert len(json.loads(_author.author("p" * 150))["host"]) == 100
+    assert len(_author.author("p" * 150)) < 500
+
+
+def test_an_import_says_who_made_it(path, tmp_path):
+    made(path, program="")
+    with PrivacyLedger.open(path) as ledger:
+        ledger.backup(tmp_path / "log.jsonl")
+    import_ledger(tmp_path / "log.jsonl", tmp_path / "new.db", reason="moved")
+    with PrivacyLedger.open(tmp_path / "new.db") as ledger:
+        assert "who" in list(ledger.history())[-1]
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        "me",
+        None,
+        {},
+        {"user": "a"},
+        *({"user": "a", "host": "b", "program": "c", "pid": pid} for pid in ("1", 1.0, True)),
+    ],
+)
+def test_a_log_that_says_it_in_another_way_is_refused(path, who):
+    bodies = made(path)
+    bodies[1]["who"] = who
+    start = "1" * 64
+    replay, digest = Replay(Head(0, start)), start
+    rows = []
+    for body in bodies:
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        digest = _records.chained(digest, text)
+        rows.append((body["sequence"], text, digest))
+    with pytest.raises(LedgerError, match="record 2 of the log is written by nobody"):
+        replay.read(rows)
