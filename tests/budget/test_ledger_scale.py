@@ -14,6 +14,7 @@ from ferrodp.budget import Head, PrivacyLedger, _checkpoints, _history, _measure
 from ferrodp.budget._checkpoints import verified, write
 from ferrodp.budget._postgres_roles import grant
 from ferrodp.budget._store import Transaction
+from ferrodp.budget._transfer import migrate_ledger
 from ferrodp.budget.sqlite import SqliteStore
 from ferrodp.errors import InvalidParameter, LedgerError
 
@@ -458,3 +459,19 @@ def test_who_may_not_keep_a_state_opens_the_ledger_all_the_same(url, server, mon
             assert ledger.history(limit=1)[0]["kind"] == "checkpoint"
     finally:
         server.sql("DROP OWNED BY saver; DROP ROLE saver")
+
+
+def test_a_ledger_that_was_moved_keeps_no_more_states_and_its_copy_does(path, kept, tmp_path, monkeypatch):
+    new = tmp_path / "new.db"
+    head = migrate_ledger(path, new, reason="test")
+    monkeypatch.setattr(_checkpoints, "RECORDS_APART", 1)
+    monkeypatch.setattr(_checkpoints, "_RECORDS_AN_ENTRY", 0)
+    for verify in ("new", "all"):
+        with PrivacyLedger.open(path, create=False, verify=verify) as old:
+            assert old.head.sequence == head.sequence - 1
+            assert old.report("all").held == 5
+    with PrivacyLedger.open(new, verify="new") as ledger:  # the records about states came along, the states did not
+        assert ledger.head.sequence == head.sequence + 1
+        assert ledger.verify() == ledger.head
+    monkeypatch.setattr(_replay.Replay, "_create", lambda *_: pytest.fail("old records were read"))
+    PrivacyLedger.open(new, verify="new").close()

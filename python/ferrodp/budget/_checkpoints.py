@@ -76,7 +76,9 @@ def keep(commits: GroupCommit, replay: Replay) -> None:
 
 
 def _is_due(replay: Replay) -> bool:
-    return replay.head.sequence - replay.kept >= max(RECORDS_APART, _RECORDS_AN_ENTRY * replay.size)
+    return not replay.is_moved and replay.head.sequence - replay.kept >= max(
+        RECORDS_APART, _RECORDS_AN_ENTRY * replay.size
+    )
 
 
 def write(transaction: Transaction, replay: Replay) -> None:

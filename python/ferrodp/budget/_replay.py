@@ -112,6 +112,11 @@ class Replay:
             self._restore(_records.loaded(state))
 
     @property
+    def is_moved(self) -> bool:
+        """Whether the log was closed, and takes no record any more."""
+        return self._is_moved
+
+    @property
     def head(self) -> Head:
         """The record that was read last."""
         return Head(self._sequence, self._hash)
@@ -403,6 +408,7 @@ class Replay:
         kept = {sequence: _records.digest(text) for sequence, text in transaction.states(after=self.begun or None)}
         if not kept.items() <= self._states.items():  # one that is missing costs time
             raise LedgerError("a state that was kept is not what the log makes it")
+        self.kept = max(kept, default=self.begun)
         tickets = {ticket.sequence: ticket for ticket in (*self._ended, *self._tickets.values())}
         old = [sequence for sequence in tickets if sequence <= self.begun]
         found = 0
