@@ -77,6 +77,20 @@ def test_no_part_of_a_budget_goes_to_a_child_with_the_same_process_id(make, monk
         assert lease.remaining == 1
 
 
+def test_no_lock_of_a_thread_that_was_left_behind_holds_a_child_up(tmp_path):
+    event = fd.LaplaceMechanism(scale=1.0, l1_sensitivity=1.0).event
+    engine = DifferentialPrivacyEngine(DPConfig(sampling_rate=1.0, target_epsilon=100.0))
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("ages", epsilon=9.0, delta=0.0, measure="pure")
+        ticket, lease, run = ledger.reserve("ages", event), ledger.lease("ages", event, count=2), begun_run()
+
+        with ticket._lock, lease._lock, engine._counter._lock, run._lock:  # as if by other threads
+            for use in (lambda: ticket.pays_for(event), ticket.arm, ticket.close, lease.draw, lease.close):
+                assert re.match("TicketError: .*forked", answer(os.fork, use))
+            assert re.match("FerroError: .*forked", answer(os.fork, lambda: run.query(0.0)))
+            assert answer(os.fork, lambda: engine.budget.rounds_consumed) == "0"
+
+
 @every_fork
 def test_what_a_child_makes_is_its_own(make):
     assert answer(make, lambda: begun_run().query(0.0)) in ("True", "False")

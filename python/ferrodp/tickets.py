@@ -160,7 +160,14 @@ class Ticket:
         return self._is_new
 
     def pays_for(self, event: PrivacyEvent) -> bool:
-        """Whether a release that costs `event` is among those that were paid for, made already or not."""
+        """Whether a release that costs `event` is among those that were paid for, made already or not.
+
+        Raises
+        ------
+        TicketError
+            In a forked child.
+        """
+        self._check_process()
         with self._lock:
             left = self._counted()
             return event in left or any(covers(part, event) for part in left)

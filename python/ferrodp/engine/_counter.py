@@ -33,8 +33,7 @@ class RoundCounter:
     @property
     def spent(self) -> int:
         """Rounds for which noise was drawn, or about to be."""
-        with self._lock:
-            return self._spent
+        return self._spent  # without the lock, which a thread that is not in a forked child may hold there for ever
 
     @property
     def remaining(self) -> int:
