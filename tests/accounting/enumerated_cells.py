@@ -86,6 +86,10 @@ for _shape in list(CELLS):  # several releases about one sample; those with Gaus
         _cells = {name: CELLS[_shape][name] for name in ("pure", "rdp") if name in CELLS[_shape]}
         CELLS[f"{_scheme}(several {_mechanism})"] = _cells
 
+for _shape, _cells in list(CELLS.items()):  # what has a Rényi curve is bounded by it where there is no pair of laws
+    _letters = " ".join(_cells.get(name, "") for name in ("pld", "rdp")).split()
+    CELLS[_shape] = _cells | {"pld": " ".join(letters for letters in RELATIONS if letters in _letters)}
+
 
 @dataclasses.dataclass(frozen=True)
 class Mechanism:

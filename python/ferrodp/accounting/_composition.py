@@ -16,15 +16,18 @@ from ferrodp import _native, _validate
 from ferrodp.accounting import _contour, laplace
 from ferrodp.accounting import _gaussian_curve as curve
 from ferrodp.accounting._certified import Bounds, Interval, arithmetic, exact, point
-from ferrodp.accounting._other_bounds import upper_bounds
+from ferrodp.accounting._other_bounds import BASIC, upper_bounds
 from ferrodp.accounting._pairs import EventPairs, Spec, pairs_of
+from ferrodp.accounting._rdp_curves import curve_of
 from ferrodp.accounting._roots import sqrt_down
+from ferrodp.accounting.allocation import random_allocation_delta_bounds, random_allocation_epsilon_bounds
 from ferrodp.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     NeighboringRelation,
     PoissonSampledEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
 )
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 
@@ -52,6 +55,12 @@ CONTOUR = "contour integral of the privacy profile (after Alghamdi et al. 2023),
 GRID = "privacy loss distributions on a grid (connect the dots, Doroshenko et al. 2022), convolved with a tilt"
 SINGLE = "the curve of a single step, P[L > ε] − e^ε·Q[L > ε], from its masses"
 PURE = "the largest privacy loss there is"
+NO_PAIR = "no bound: an event without a pair of laws"
+SPLIT = (
+    "privacy loss distributions on a grid, with the events that have no pair of laws taken together as a mechanism "
+    "that is (ε₀, δ₀)-private"
+)
+ALLOCATION = "laws of random allocation in convex order (Feldman, Shenfeld 2025), on a geometric grid"
 TOO_OFTEN = "no proof for more than 2^63 - 1 repetitions"
 
 
@@ -66,9 +75,15 @@ class Found:
 
 
 def unsupported(event: PrivacyEvent, relation: NeighboringRelation) -> str | None:
-    """Return why a simple event has no pair of laws, or None if it has one."""
+    """Return why a simple event has neither a pair of laws nor a Rényi curve, or None if it has one."""
     found = pairs_of(event, relation)
-    return found if isinstance(found, str) else None
+    if not isinstance(found, str):
+        return None
+    try:
+        curve_of(event, relation)
+    except UnsupportedEventError as error:
+        return f"{found}, and {error}"
+    return None
 
 
 def solve(
@@ -90,6 +105,9 @@ def solve(
         return trivial if trivial.method != TOO_OFTEN else _least(quantity, at, events, relation, trivial)
     if all(isinstance(event, GaussianEvent) for event, _ in events):
         return _gaussians(quantity, at, events)
+    bare = [(event, count) for event, count in events if count and isinstance(pairs_of(event, relation), str)]
+    if bare:
+        return _with_bare(quantity, at, events, bare, relation, work)
     is_pure = quantity == "epsilon" and at == 0.0
     releases = None if is_pure or interval is not None else _releases(events, relation)
     pairs = _paired(_merged(events), relation)
@@ -161,6 +179,62 @@ def _least(quantity: Quantity, at: float, events: Events, relation: NeighboringR
         if upper < found.bounds.upper:
             found = Found(Bounds(min(found.bounds.lower, upper), upper), method, "both")
     return found
+
+
+def _with_bare(
+    quantity: Quantity, at: float, events: Events, bare: Events, relation: NeighboringRelation, work: float
+) -> Found:
+    """Return bounds where some events have no pair of laws: upper ones by other measures, lower ones without them.
+
+    What is left when the bare events are left out is post-processing, so its lower bound holds. Upper bounds: those of
+    `_least`, where one measure knows all events; and with the bare ones as a single mechanism, of which nothing is
+    known but an (ε₀, δ₀) that other measures imply, so that the pair of Kairouz, Oh, Viswanath (ICML 2015) dominates
+    it. The order in which the two kinds happened does not matter: interactive mechanisms that run at the same time
+    compose like others, in terms of their trade-off functions (Vadhan, Zhang, "Concurrent composition theorems for
+    differential privacy", STOC 2023).
+    """
+    rest = [(event, count) for event, count in events if count and not isinstance(pairs_of(event, relation), str)]
+    is_epsilon = quantity == "epsilon"
+    found = Found(Bounds(0.0, math.inf if is_epsilon else 1.0), NO_PAIR, "both")
+    if rest:
+        lower = solve(quantity, at, rest, relation, None, work).bounds.lower
+        found = replace(found, bounds=Bounds(lower, found.bounds.upper))
+    if is_epsilon and not at:
+        for upper, method in upper_bounds(quantity, at, events, relation):
+            return Found(Bounds(min(found.bounds.lower, upper), upper), method, "both") if method == BASIC else found
+        return found
+    found = _least(quantity, at, events, relation, found)
+    if not rest:
+        return _allocated(quantity, at, bare, found)
+    for delta in (at / 2.0, at / 32.0) if is_epsilon else (2.0**-10, 2.0**-30):
+        if delta < SMALLEST_DELTA:
+            continue
+        epsilon = solve("epsilon", delta, bare, relation, None, work).bounds.upper
+        if epsilon < math.inf:
+            spec: Spec = ("epsilon_delta", epsilon, delta)
+            parts = [*_paired(_merged(rest), relation), (EventPairs(spec, spec, False), 1)]
+            upper = _solve(quantity, at, parts, None, work).bounds.upper
+            if upper < found.bounds.upper:
+                found = Found(Bounds(min(found.bounds.lower, upper), upper), SPLIT, "both")
+    return found
+
+
+def _allocated(quantity: Quantity, at: float, events: Events, found: Found) -> Found:
+    """Return the answer for rounds of random allocation, all alike, or what was found."""
+    (event, count), *others = events
+    if others or not isinstance(event, RandomAllocationEvent) or not isinstance(event.event, GaussianEvent):
+        return found
+    rounds = {
+        "noise_multiplier": event.event.noise_multiplier,
+        "num_steps": event.num_steps,
+        "num_selected": event.num_selected,
+        "num_rounds": count,
+    }
+    if quantity == "epsilon":
+        lower, upper = random_allocation_epsilon_bounds(delta=at, **rounds)  # type: ignore[arg-type]  # as they are checked
+    else:
+        lower, upper = random_allocation_delta_bounds(epsilon=at, **rounds)  # type: ignore[arg-type]  # as they are checked
+    return found if found.bounds.upper < upper else Found(Bounds(min(lower, upper), upper), ALLOCATION, "both")
 
 
 def solve_pairs(quantity: Quantity, at: float, parts: Sequence[tuple[EventPairs, int]]) -> Found:

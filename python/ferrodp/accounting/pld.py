@@ -32,18 +32,21 @@ class PldAccountant(PrivacyAccountant):
 
     Notes
     -----
-    Three methods, of which the tighter one answers and is named by `explain`:
+    Four methods, of which the tighter one answers and is named by `explain`:
 
     ================================  =================================================================================
     Gaussians                         the closed form, exact to the last float
     Gaussians, Poisson sampled        an integral along a contour, whose cost does not grow with the number of steps
     anything with a pair of laws      privacy losses on a grid: an upper law (connect the dots) and a lower one (merged
                                       outcomes), convolved by a tilted transform
+    a Rényi curve, but no pair        an upper bound only: the least of what other measures say of all events, and of
+                                      the grid with these as one (ε₀, δ₀); random allocations alone by laws of their own
     ================================  =================================================================================
 
     Rounding, truncation, wrap-around and discretization are part of the bounds, each with a derivation beside the code.
     Both directions are composed, and the worse one counts. `lower` is 0 where an event is only dominated by its pair
-    of laws: samples of fixed size, the exponential mechanism, noise other than Gaussian sampled under REPLACE_ONE.
+    of laws: samples of fixed size, the exponential mechanism, noise other than Gaussian sampled under REPLACE_ONE. With
+    events that have no pair of laws it is that of the others alone.
 
     ``delta=0`` is allowed: the answer is the largest privacy loss, infinite for most noise.
 
