@@ -18,7 +18,10 @@ def rows():
 
 
 def cells_of(row):
-    shapes, relations, accountants = re.findall(r"`([^`]+)`", row[0]), row[1].split(), row[2].split()
+    written, relations, accountants = re.findall(r"`([^`]+)`", row[0]), row[1].split(), row[2].split()
+    shapes = [
+        shape.replace("[*]", tag) for shape in written for tag in (("", "[0.5]", "[1]") if "[*]" in shape else ("",))
+    ]
     return [(shape, name, letters) for shape in shapes for name in accountants for letters in relations]
 
 
