@@ -105,6 +105,15 @@ def test_in_pure_a_reading_is_the_sum_and_infinite_beyond_delta(ledger):
     assert (beyond.epsilon, beyond.delta) == (math.inf, 1e-6)
 
 
+def test_a_stated_delta_that_a_measure_has_no_room_for_is_not_left_out(ledger):
+    ledger.create("study", epsilon=4.0, delta=1e-6, measure="zcdp")
+    ledger.spend("study", GaussianEvent(noise_multiplier=8.0))
+    event = EpsilonDeltaEvent(epsilon=0.1, delta=1e-9)
+
+    assert ledger.would_exceed("study", event)
+    assert ledger.odometer("study", after=event).epsilon == ledger.epsilon_charged("study", after=event) == math.inf
+
+
 def test_a_reading_keeps_the_constants_with_which_the_scope_was_made(ledger):
     """Else δ and γ could be chosen in view of results."""
     for measure in ("gdp", "zcdp", "rdp"):

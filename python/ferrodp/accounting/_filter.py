@@ -43,7 +43,11 @@ class PrivacyFilter(abc.ABC):
 
     @property
     def spent(self) -> float:
-        """What was charged so far, in the measure of the filter; rounded up."""
+        """What was charged so far, in the measure of the filter; rounded up.
+
+        How much of the budget is used. Made an ε at a moment chosen in view of results, it is no guarantee: that is
+        what the budget is, and `Odometer`.
+        """
         with self._meter.lock:
             return _validate.rounded(self._meter.amount(0), "up")
 

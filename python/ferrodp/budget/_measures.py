@@ -183,6 +183,8 @@ class Terms:
             share = Fraction(self.delta) / len(self.orders)
             return rdp_to_epsilon(self.orders, divergences, delta=share).value
         if self.measure == "zcdp":
+            if amounts[1]:  # a stated δ, which no scope of this measure has room for
+                return math.inf
             return zcdp_epsilon(rho=amounts[0], delta=self.delta)
         if self.measure == "gdp":
             multiplier = _validate.rounded(1 / sqrt_up(amounts[0]), "down")

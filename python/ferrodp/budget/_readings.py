@@ -48,6 +48,8 @@ def reading(terms: Terms, spent: Amounts) -> tuple[float, float]:
             return _validate.rounded(amounts[0], "up"), 0.0
         within = amounts[1] <= Fraction(stated)
         return (_validate.rounded(amounts[0], "up") if within else math.inf), _validate.rounded(stated, "up")
+    if terms.measure == "zcdp" and amounts[1]:  # a stated δ, which no scope of this measure has room for
+        return math.inf, delta
     if terms.measure == "rdp":
         return _of_orders(terms.orders, amounts, delta), delta
     halves = 1 if terms.measure == "zcdp" else 2
