@@ -13,7 +13,6 @@ from ferrodp.accounting import (
     LaplaceEvent,
     NeighboringRelation,
     PoissonSampledEvent,
-    RandomizedResponseEvent,
     privacy_filter,
 )
 from ferrodp.budget import _measures
@@ -26,7 +25,6 @@ additive = st.one_of(
     multipliers.map(lambda z: LaplaceEvent(noise_multiplier=z)),
     multipliers.map(lambda b: DiscreteLaplaceEvent(scale=max(b, 0.5))),
     st.floats(min_value=1e-6, max_value=20.0).map(lambda e: ExponentialMechanismEvent(epsilon=e)),
-    st.floats(min_value=0.01, max_value=0.99).map(lambda p: RandomizedResponseEvent(noise_parameter=p, num_buckets=3)),
 )
 gaussian = multipliers.map(lambda z: GaussianEvent(noise_multiplier=z))
 sampled = st.builds(
