@@ -326,8 +326,8 @@ MUTANTS = [
     (
         "a log removed under an open ledger is not noticed",
         LIBRARY + "guard.rs",
-        "self.names.iter().find(",
-        "self.names.iter().take(1).find(",
+        "watched.iter().find(",
+        "watched.iter().take(1).find(",
         "ledger locks",
     ),
     (

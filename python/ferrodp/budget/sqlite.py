@@ -126,15 +126,14 @@ class SqliteStore(Store):
                 acknowledged = self._mark(connection)
                 for statement in beginning:
                     connection.execute_slowly(statement, seconds=self._timeout)
-                self._check_files(connection)
+                self._refuse_fault(connection.cut())
                 transaction = Transaction(self, self._head())
                 self._check_past(transaction, acknowledged)
                 yield transaction
                 transaction.write()
                 self._check_alive()  # not so in a child that was forked meanwhile
-                self._refuse_replaced(connection.replaced())
                 connection.execute_slowly("COMMIT", seconds=self._timeout)
-                self._check_files(connection)
+                self._refuse_fault(connection.fault())
                 if transaction.head != transaction.read_head:
                     self._raise_mark(connection, transaction.head)
                 self._seen = transaction.head
@@ -147,15 +146,12 @@ class SqliteStore(Store):
                             connection.execute("ROLLBACK", ())
                     self._user = None
 
-    def _check_files(self, connection: _native.SqliteConnection) -> None:
+    def _refuse_fault(self, fault: tuple[str, Path] | None) -> None:
         """See that the files are those in which this handle reads and writes, and that its log is whole.
 
-        That is asked before anything is added; and at the end, before what was read is used, and what was written is
-        acknowledged.
+        The log is asked about before anything is added; all at the end, before what was read is used, and what was
+        written is acknowledged.
         """
-        self._refuse_replaced(connection.fault())
-
-    def _refuse_replaced(self, fault: tuple[str, Path] | None) -> None:
         if fault is None:
             return
         what, name = fault
@@ -323,7 +319,7 @@ class SqliteStore(Store):
         connection, self._connection, self._user = self._connection, None, None
         if connection is not None:
             with contextlib.suppress(_native.SqliteError):  # all that was committed is on the disk
-                connection.close(fold=fold and connection.fault() is None)
+                connection.close(fold=fold and connection.fault(all=True) is None)
 
     def pause(self) -> None:
         """Leave no connection open for a fork, unless this very thread forks in the middle of a transaction."""

@@ -142,14 +142,15 @@ impl SqliteConnection {
         Ok(connection.guard(&given, &path).err().map(named))
     }
 
-    /// What happened to the names of the files, and to which; None if nothing did.
-    fn replaced(&self, py: Python<'_>) -> Option<(&'static str, PathBuf)> {
-        self.locked(py).as_ref().and_then(Connection::replaced).map(named)
+    /// What happened to the end of the log, and which file that is; None if nothing did.
+    fn cut(&self, py: Python<'_>) -> Option<(&'static str, PathBuf)> {
+        self.locked(py).as_ref().and_then(Connection::cut).map(named)
     }
 
     /// What happened to the names of the files or the end of the log, and to which; None if nothing did.
-    fn fault(&self, py: Python<'_>) -> Option<(&'static str, PathBuf)> {
-        self.locked(py).as_ref().and_then(Connection::fault).map(named)
+    #[pyo3(signature = (*, all=false))]
+    fn fault(&self, py: Python<'_>, all: bool) -> Option<(&'static str, PathBuf)> {
+        self.locked(py).as_ref().and_then(|connection| connection.fault(all)).map(named)
     }
 
     /// Find the mark by the 16 bytes before it; return whether it is there.

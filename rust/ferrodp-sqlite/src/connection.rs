@@ -190,18 +190,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns what happened to the names since [`guard`](Self::guard): `replaced`, the name leads to another file by
-    /// now, or to none.
+    /// Returns what happened to the log since [`guard`](Self::guard), within a transaction or right after one: `log`, it
+    /// was cut or overwritten.
     #[must_use]
-    pub fn replaced(&self) -> Option<Fault> {
-        self.guard.as_ref().and_then(Guard::replaced)
+    pub fn cut(&self) -> Option<Fault> {
+        self.guard.as_ref().and_then(Guard::cut)
     }
 
-    /// Returns what happened to the files since [`guard`](Self::guard), within a transaction or right after one: as
-    /// [`replaced`](Self::replaced), or `log`, the log was cut or overwritten.
+    /// Returns the same, or what happened to the names of the files: `replaced`, the name leads to another file by now,
+    /// or to none. The index is among them if `all` are asked for.
     #[must_use]
-    pub fn fault(&self) -> Option<Fault> {
-        self.guard.as_ref().and_then(|guard| guard.replaced().or_else(|| guard.cut()))
+    pub fn fault(&self, all: bool) -> Option<Fault> {
+        self.guard.as_ref().and_then(|guard| guard.replaced(all).or_else(|| guard.cut()))
     }
 
     /// Finds the mark by the bytes before it; returns whether it is there.

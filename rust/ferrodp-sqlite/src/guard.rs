@@ -21,8 +21,11 @@
 //! else happened; then the ledger is refused. (After a power failure the mark may be older than the last
 //! acknowledgments: so only the removal of a log right after one is not noticed.)
 //!
-//! **Checks.** In each transaction the names are compared with the files in use, and the end of the log with what the
-//! index says about it: a log that was cut, or overwritten by an earlier one, is noticed before anything is added.
+//! **Checks.** When a transaction begins, the end of the log is compared with what the index says about it: a log that
+//! was cut, or overwritten by an earlier one, is noticed before anything is added. At its end the same is done again,
+//! with the frame that was the last before, and the names of the database and its log are compared with the files in
+//! use: before anything is acknowledged. They need not be compared before that: nobody else uses this database with
+//! another log, so a commit that is refused then has overwritten nothing of anybody's.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -90,22 +93,22 @@ impl Guard {
             }
             names.push((name.to_owned(), found.identity));
         }
-        let database = names[0].1;
+        let (database, index_found) = (names[0].1, names[2].1);
         if given != path {
             if identity(given) != Some(database) {
                 return Err(Fault::new("replaced", given));
             }
-            names.push((given.to_owned(), database));
+            names.insert(2, (given.to_owned(), database));
         }
-        let open = |name: &Path, place: usize| {
+        let open = |name: &Path, expected: Identity| {
             let file = File::open(name).map_err(|_| Fault::new("gone", name))?;
-            if is(&file, names[place].1) { Ok(file) } else { Err(Fault::new("replaced", name)) }
+            if is(&file, expected) { Ok(file) } else { Err(Fault::new("replaced", name)) }
         };
-        let (log, index) = (open(&log_name, 1)?, open(&index_name, 2)?);
+        let (log, index) = (open(&log_name, names[1].1)?, open(&index_name, index_found)?);
         if !is(&main, database) {
             return Err(Fault::new("replaced", path));
         }
-        let own = hash(&[&numbers(names[1].1), &numbers(names[2].1)]) & (PRESENCE - 1);
+        let own = hash(&[&numbers(names[1].1), &numbers(index_found)]) & (PRESENCE - 1);
         if !present(&main, 0, PRESENCE, own).map_err(|_| Fault::new("locks", path))? {
             return Err(Fault::new("others", path));
         }
@@ -117,8 +120,12 @@ impl Guard {
     }
 
     /// Returns the first of the names that leads to another file by now, or to none.
-    pub(crate) fn replaced(&self) -> Option<Fault> {
-        let changed = self.names.iter().find(|(name, then)| identity(name) != Some(*then));
+    ///
+    /// The last one, that of the index, is looked at if `all` are asked for: as long as this is open, nobody else can
+    /// use another index.
+    pub(crate) fn replaced(&self, all: bool) -> Option<Fault> {
+        let watched = &self.names[..self.names.len() - usize::from(!all)];
+        let changed = watched.iter().find(|(name, then)| identity(name) != Some(*then));
         changed.map(|(name, _)| Fault::new("replaced", name))
     }
 
@@ -167,11 +174,11 @@ impl Guard {
         if end.frames == 0 {
             return true;
         }
-        let (mut header, mut frame) = ([0; 32], [0; 24]);
+        let mut frame = [0; 24];
         let place = 32 + (u64::from(end.frames) - 1) * (end.page + 24);
-        let read = self.log.read_exact_at(&mut header, 0).and_then(|()| self.log.read_exact_at(&mut frame, place));
+        let read = self.log.read_exact_at(&mut frame, place);
         let word = |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
-        read.is_ok() && header[16..24] == end.salt && frame[8..16] == end.salt && [word(16), word(20)] == end.sum
+        read.is_ok() && frame[8..16] == end.salt && [word(16), word(20)] == end.sum
     }
 
     /// Finds the mark by what stands before it, and returns whether it is there.
@@ -189,8 +196,12 @@ impl Guard {
     /// Returns the number of the last record that was acknowledged; None if what is there is no number, or the index,
     /// whose memory SQLite would read next, was cut.
     pub(crate) fn mark(&self) -> Option<u64> {
-        let place = self.mark?;
         self.index.read_exact_at(&mut [0], MAPPED - 1).ok()?;
+        self.number()
+    }
+
+    fn number(&self) -> Option<u64> {
+        let place = self.mark?;
         for _ in 0..1000 {
             let mut found = [0; 16];
             self.main.read_exact_at(&mut found, place).ok()?;
@@ -213,7 +224,7 @@ impl Guard {
             std::thread::sleep(Duration::from_micros(50));
         }
         let value = u128::from(number) | u128::from(!number) << 64;
-        let done = match (self.mark, self.mark()) {
+        let done = match (self.mark, self.number()) {
             (Some(_), Some(found)) if found >= number => true,
             (Some(place), Some(_)) => self.main.write_all_at(&value.to_le_bytes(), place).is_ok(),
             _ => false,

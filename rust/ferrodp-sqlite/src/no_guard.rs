@@ -13,7 +13,7 @@ impl Guard {
         Err(Fault::new("locks", path))
     }
 
-    pub(crate) fn replaced(&self) -> Option<Fault> {
+    pub(crate) fn replaced(&self, _: bool) -> Option<Fault> {
         match *self {}
     }
 
