@@ -56,8 +56,8 @@ MUTANTS = [
     (
         "a cut that can happen is taken for none",
         SIMPLE,
+        "if event.truncated_batch_size > event.population_size:",
         "if event.truncated_batch_size >= event.population_size:",
-        "if event.truncated_batch_size >= event.population_size - 1:",
         "simple events",
     ),
     (
@@ -97,9 +97,9 @@ MUTANTS = [
     ),
     (
         "the remaining count is one too many",
-        ACCOUNTANT,
-        "        return safe\n",
-        "        return unsafe\n",
+        ACCOUNTING + "_counts.py",
+        "near, 1, _LIMIT) - 1\n",
+        "near, 1, _LIMIT)\n",
         "accountants",
     ),
     (
@@ -215,8 +215,8 @@ MUTANTS = [
     (
         "the same of pure epsilons",
         ACCOUNTING + "_costs.py",
-        "not (additive and event.null_distance <= 1.0)",
-        "not additive",
+        "is_close = additive and (relation is NeighboringRelation.REPLACE_SPECIAL or event.null_distance <= 1.0)",
+        "is_close = additive",
         "enumeration",
     ),
     (
@@ -236,8 +236,8 @@ MUTANTS = [
     (
         "black boxes are amplified for null records",
         ACCOUNTING + "_costs.py",
-        "if relation is NeighboringRelation.REPLACE_SPECIAL and not additive:",
-        "if False:",
+        "is_close = additive and (relation is NeighboringRelation.REPLACE_SPECIAL or event.null_distance <= 1.0)",
+        "is_close = relation is NeighboringRelation.REPLACE_SPECIAL or (additive and event.null_distance <= 1.0)",
         "enumeration",
     ),
     (
