@@ -5,6 +5,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ferrodp.accounting import (
@@ -42,6 +43,52 @@ def given_values(*quantities):
 # stated with a tolerance of 1e-7, but 3.3e-5 off: contour and grid exclude it, and so does the integral
 # (1/π)∫Re e^(T·K(z) − εz)/(z(z+1)), Re z = 0.9, in mpmath with 25 digits, by a rule with 331 nodes
 CORRECTED = {"koskela-delta-R-3": 0.2391429613656699}
+
+
+# (σ of contributions of norm 1, q, steps, whether a record is replaced, ε), all at δ = 1e-6: values that the suite the
+# vectors named koskela-… come from has otherwise, beyond its tolerance (its eps-R-3, eps-R-4, eps-S-1, delta-R-3)
+STATED_OTHERWISE = [
+    (1.0, 0.01, 10**4, False, 6.9073845, 1e-6),
+    (1.0, 0.02, 10**4, False, 15.6417461, 1e-6),
+    (2.0, 0.01, 10**5, True, 19.51387, 1e-6),
+    (1.0, 0.01, 10**4, False, 1.0, CORRECTED["koskela-delta-R-3"]),
+]
+
+
+def profile_by_integral(sigma, q, count, replaced, epsilon):
+    """Return δ(ε) = (1/π)∫ Re e^(T·K(z) − εz)/(z(z+1)) over Re z = c, K(z) = ln ∫ P^(1+z)·Q^(−z), in floats.
+
+    Shares nothing with the library. Both sums are trapezoidal, of analytic functions that decay: the inner one, of step
+    h, is off by e^(−2π²/h²), the outer one by e^(−2πc/h).
+    """
+    t = np.arange(-14.0, 18.0, 0.1)[:, np.newaxis]
+    density = 0.1 * np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+
+    def log_ratio(shift):
+        return np.log1p(q * np.expm1(shift * t - shift * shift / 2))
+
+    log_p, log_q = log_ratio(1 / sigma), log_ratio(-1 / sigma) if replaced else np.zeros_like(t)
+
+    def exponent(z):
+        moment = (density * np.exp((1 + z) * log_p - z * log_q)).sum(axis=0)
+        return count * np.log(moment) - epsilon * z - np.log(z) - np.log(1 + z)
+
+    reals = np.geomspace(1e-2, 50, 400)
+    c = reals[np.argmin(exponent(reals))]
+    values = np.exp(exponent(c + 1j * np.arange(0.0, 150.0, 0.02))).real
+    return 0.02 / math.pi * (values.sum() - values[0] / 2)
+
+
+@pytest.mark.parametrize(("sigma", "q", "count", "replaced", "epsilon", "delta"), STATED_OTHERWISE)
+def test_values_that_another_suite_has_otherwise(sigma, q, count, replaced, epsilon, delta):
+    """Our interval holds them, and an integral that shares no code with us has the same δ, to 10⁻⁶ of itself."""
+    accountant = PldAccountant(neighboring_relation=REPLACE_ONE) if replaced else PldAccountant()
+    accountant.compose(sampled(q, gaussian(sigma / 2 if replaced else sigma)), count)
+    lower, upper = accountant.delta_bounds(epsilon)
+
+    assert profile_by_integral(sigma, q, count, replaced, epsilon) == pytest.approx(delta, rel=1e-6)
+    assert lower <= delta * (1 + 1e-6)
+    assert delta * (1 - 1e-6) <= upper
 
 
 def gaussian(z):

@@ -32,7 +32,7 @@ class PldAccountant(PrivacyAccountant):
 
     Notes
     -----
-    Four methods, of which the tighter one answers and is named by `explain`:
+    Each bound is an upper bound, so that the least of them answers; `explain` names it:
 
     ================================  =================================================================================
     Gaussians                         the closed form, exact to the last float
@@ -41,7 +41,17 @@ class PldAccountant(PrivacyAccountant):
                                       outcomes), convolved by a tilted transform
     a Rényi curve, but no pair        an upper bound only: the least of what other measures say of all events, and of
                                       the grid with these as one (ε₀, δ₀); random allocations alone by laws of their own
+    a single release                  its curve
+    where these stay wide             the sum of all ε, zCDP and Rényi divergences, converted; ε at a smaller δ (next to
+                                      1), δ at ε = 0
     ================================  =================================================================================
+
+    A stated δ is a probability of failure, and failures compose: 1 − ∏(1 − δᵢ), never more than the sum.
+
+    An answer does a limited amount of work, about half a second's of one core for up to 32 different events, more in
+    proportion for more: it depends on the events alone, never on the clock, and what it leaves wide stays proven. An
+    interval that is given lifts the limit. `remaining_count` and the calibrations ask some tens of such questions, most
+    of them for a sixteenth or a quarter of the work.
 
     Rounding, truncation, wrap-around and discretization are part of the bounds, each with a derivation beside the code.
     Both directions are composed, and the worse one counts. `lower` is 0 where an event is only dominated by its pair

@@ -343,6 +343,17 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_the_step_does_not_resolve_is_no_end() {
+        // an atom between two nodes, nearer to both than losses are told apart
+        let pair = crate::pld::pairs::FiniteLosses::masses(&[1.0, 1e-9], &[1.0, 1e-9]);
+        let nodes = Nodes::at_multiples(4e-15, -4e-15, 4e-15);
+        let both = bracket(&pair, nodes, Lower::Merged);
+        for law in [&both.upper, &both.lower] {
+            assert!(sum(&law.p) + law.infinity <= 1.0 + 1e-12, "{law:?}");
+        }
+    }
+
+    #[test]
     fn every_tail_of_the_upper_law_is_at_least_the_pairs_own() {
         for pair in pairs() {
             let nodes = Nodes::over(&*pair, 0.05, 1e-9, 1e-12);

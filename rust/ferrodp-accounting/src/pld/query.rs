@@ -182,3 +182,39 @@ pub fn pure_epsilon(steps: &[Step<'_>]) -> (f64, f64) {
     let lower = if attained { lower - 4.0 * UNIT * steps.len() as f64 * upper } else { 0.0 };
     (lower.max(0.0), upper)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pld::pairs::{FiniteLosses, Gaussian, PoissonSampled};
+
+    #[test]
+    fn infinite_losses_are_composed_and_rounded_up() {
+        let exact = -expm1(1e6 * libm::log1p(-1e-6));
+        let found = infinite([(1e-6, 0.0, 1_000_000)].into_iter());
+        assert!(found >= exact && found <= exact * (1.0 + 1e-13), "{found} {exact}");
+        assert!(found < 0.64);
+        // without the errors of masses it would be too small
+        assert!(infinite([(1e-6, 1e-3, 1000)].into_iter()) > infinite([(1e-6, 0.0, 1000)].into_iter()) * 1.0009);
+        assert_eq!(1.0, infinite([(1.0, 0.0, 1), (0.0, 0.0, u64::MAX)].into_iter()));
+        assert_eq!(0.0, infinite([(0.0, 0.0, u64::MAX)].into_iter()));
+    }
+
+    /// With a tenth of the work bounds are wider, and hold what those of more work hold.
+    #[test]
+    fn less_work_gives_wider_bounds_around_the_same() {
+        let (sampled, stated) =
+            (PoissonSampled::new(0.02, Gaussian::new(0.7)), FiniteLosses::epsilon_delta(0.01, 1e-9));
+        let steps = [Step { pair: &sampled, count: 5000 }, Step { pair: &stated, count: 1000 }];
+        let of = |work: f64| {
+            let answer =
+                bounds(&steps, Question::Epsilon { delta: 1e-5 }, Settings { work, ..Settings::default() }, 0.0);
+            assert!(answer.lower <= answer.upper);
+            answer
+        };
+        let (little, much) = (of(3e3), of(2e6));
+        assert!(little.nodes < much.nodes);
+        assert!(little.upper - little.lower > much.upper - much.lower);
+        assert!(little.lower <= much.upper && much.lower <= little.upper);
+    }
+}
