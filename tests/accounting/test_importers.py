@@ -96,6 +96,61 @@ def test_events_with_a_counterpart_go_there_and_back(theirs, ours, library):
     assert theirs == to_dp_accounting(ours)
 
 
+NEWER = {
+    "EpsilonDeltaDpEvent": "epsilon delta",
+    "DiscreteGaussianDpEvent": "sigma sensitivity dimension",
+    "ExponentialMechanismDpEvent": "epsilon",
+    "PermuteAndFlipDpEvent": "epsilon",
+}
+"""Classes of its main branch of August 2026 that 0.6.0 has not."""
+new = types.SimpleNamespace(
+    **vars(dp), **{name: collections.namedtuple(name, fields) for name, fields in NEWER.items()}
+)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "is_both_ways"),
+    [
+        (new.EpsilonDeltaDpEvent(0.5, 1e-6), ac.EpsilonDeltaEvent(epsilon=0.5, delta=1e-6), True),
+        (new.EpsilonDeltaDpEvent(0.5, 1.0), NonPrivateEvent(), False),
+        (new.EpsilonDeltaDpEvent(math.inf, 0.0), NonPrivateEvent(), False),
+        (new.DiscreteGaussianDpEvent(2.0, 3.0, 1), ac.DiscreteGaussianEvent(scale=2.0, l2_sensitivity=3.0), True),
+        (new.DiscreteGaussianDpEvent(2.0, 3.9, 1), ac.DiscreteGaussianEvent(scale=2.0, l2_sensitivity=3.0), False),
+        (new.DiscreteGaussianDpEvent(2.0, 0.9, 1), ac.ComposedEvent(events=()), False),
+        (
+            new.DiscreteGaussianDpEvent(2.0, 3.5, 7),
+            ac.DiscreteGaussianEvent(scale=2.0, l2_sensitivity=3.5, dimension=7),
+            True,
+        ),
+        (
+            new.DiscreteGaussianDpEvent(2.0, 1.0, None),
+            ac.DiscreteGaussianEvent(scale=2.0, l2_sensitivity=1.0, dimension=2),
+            False,
+        ),
+        (new.DiscreteGaussianDpEvent(0.0, 1.0, None), NonPrivateEvent(), False),
+        (new.ExponentialMechanismDpEvent(0.5), ac.ExponentialMechanismEvent(epsilon=0.5), True),
+        (new.PermuteAndFlipDpEvent(0.5), ac.EpsilonDeltaEvent(epsilon=0.5), False),
+        (new.PermuteAndFlipDpEvent(math.inf), NonPrivateEvent(), False),
+    ],
+)
+def test_newer_events(theirs, ours, is_both_ways, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", types.SimpleNamespace(dp_event=new))
+
+    assert ours == from_dp_accounting(theirs)
+    if is_both_ways:
+        assert theirs == to_dp_accounting(ours)
+
+
+def test_the_bound_in_any_dimension_holds_in_one():
+    [one, unknown] = (from_dp_accounting(new.DiscreteGaussianDpEvent(1.3, 2.0, d)) for d in (1, None))
+    accountants = [ac.RdpAccountant(), ac.RdpAccountant()]
+    for accountant, event in zip(accountants, (one, unknown), strict=True):
+        accountant.compose(event, 5)
+
+    at = [1.5, 2.0, 7.3, 100.0]
+    assert (accountants[0].rdp(at) <= accountants[1].rdp(at) * (1 + 1e-12)).all()
+
+
 def test_every_class_has_a_counterpart_or_is_refused():
     seen = {type(theirs).__name__ for theirs, _ in PAIRS} | {"NoOpDpEvent"}
 

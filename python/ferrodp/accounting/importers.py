@@ -16,7 +16,10 @@ from ferrodp import _validate
 from ferrodp.accounting.events import (
     AdaptiveClipEvent,
     ComposedEvent,
+    DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
+    EpsilonDeltaEvent,
+    ExponentialMechanismEvent,
     FixedSizeSampledEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -84,8 +87,9 @@ def from_dp_accounting(event: Any) -> PrivacyEvent:
     Parameters
     ----------
     event : DpEvent
-        Known by its class name and fields, those of version 0.6; the named tuples that ``to_named_tuple`` makes are
-        accepted as well.
+        Known by its class name and fields: those of version 0.6, and (ε, δ), discrete Gaussian, exponential mechanism
+        and permute-and-flip as they are in its main branch. The named tuples that ``to_named_tuple`` makes are accepted
+        as well.
 
     Raises
     ------
@@ -101,6 +105,10 @@ def from_dp_accounting(event: Any) -> PrivacyEvent:
     accounted under `REPLACE_ONE`. Noise of scale 0 becomes `NonPrivateEvent`, but nothing at all for a mixture all of
     whose shifts are 0. The parameter a of a discrete Laplace event becomes the scale 1/a, rounded down. A tree event
     with several trees, in all of which a record takes part once, becomes its largest tree.
+
+    Discrete Gaussian noise in a number of dimensions that is not stated gets the bound that holds in any; in one
+    dimension the sensitivity of integers is a whole number. Permute-and-flip becomes what is ε-private (McKenna,
+    Sheldon, "Permute-and-flip", NeurIPS 2020, Theorem 1).
 
     Examples
     --------
@@ -121,7 +129,8 @@ def to_dp_accounting(event: PrivacyEvent) -> Any:
     Raises
     ------
     UnsupportedEventError
-        For events without a counterpart there: discrete Gaussian, exponential mechanism, (ε, δ), random allocation.
+        For events without a counterpart in the installed version: random allocation, and in 0.6 also discrete Gaussian,
+        exponential mechanism and (ε, δ).
     MissingPackage
         If dp_accounting is not installed.
     """
@@ -178,6 +187,35 @@ def _tree(event: Any, depth: int) -> PrivacyEvent:
     return TreeAggregationEvent(noise_multiplier=multiplier, num_steps=steps) if multiplier else NonPrivateEvent()
 
 
+def _epsilon_delta(event: Any, depth: int) -> PrivacyEvent:
+    delta = _validate.probability("delta", event.delta)
+    if delta == 1.0 or event.epsilon == math.inf:
+        return NonPrivateEvent()
+    return EpsilonDeltaEvent(epsilon=event.epsilon, delta=event.delta)
+
+
+def _discrete_gaussian(event: Any, depth: int) -> PrivacyEvent:
+    """Return discrete Gaussian noise; for a number of coordinates that is not known, the bound that holds for any."""
+    scale = _validate.non_negative("sigma", event.sigma, toward="down")
+    sensitivity = _validate.non_negative("sensitivity", event.sensitivity)
+    dimension = 2 if event.dimension is None else _validate.count("dimension", event.dimension)
+    if dimension == 1:
+        sensitivity = float(math.floor(sensitivity))  # the results are integers
+    if not sensitivity:
+        return _NOTHING
+    if not scale:
+        return NonPrivateEvent()
+    return DiscreteGaussianEvent(scale=event.sigma, l2_sensitivity=sensitivity, dimension=dimension)
+
+
+def _exponential(event: Any, depth: int) -> PrivacyEvent:
+    return NonPrivateEvent() if event.epsilon == math.inf else ExponentialMechanismEvent(epsilon=event.epsilon)
+
+
+def _permute_and_flip(event: Any, depth: int) -> PrivacyEvent:
+    return NonPrivateEvent() if event.epsilon == math.inf else EpsilonDeltaEvent(epsilon=event.epsilon)
+
+
 def _zcdp(event: Any, depth: int) -> PrivacyEvent:
     if event.xi != 0.0:
         raise UnsupportedEventError(f"ZCDpEvent has no counterpart for xi = {_validate.shown(event.xi)}, only for 0")
@@ -210,7 +248,11 @@ _READERS: dict[str, Callable[[Any, int], PrivacyEvent]] = {
     "NonPrivateDpEvent": lambda event, depth: NonPrivateEvent(),
     "GaussianDpEvent": lambda event, depth: _gaussian(event.noise_multiplier),
     "LaplaceDpEvent": _laplace,
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
     "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "EpsilonDeltaDpEvent": _epsilon_delta,
+    "ExponentialMechanismDpEvent": _exponential,
+    "PermuteAndFlipDpEvent": _permute_and_flip,
     "RandomizedResponseDpEvent": _randomized_response,
     "MixtureOfGaussiansDpEvent": _mixture,
     "SingleEpochTreeAggregationDpEvent": _tree,
@@ -282,6 +324,13 @@ def _write(event: PrivacyEvent, library: Any) -> Any:
             return library.MixtureOfGaussiansDpEvent(event.noise_multiplier, shifts, probabilities)
         case TreeAggregationEvent():
             return library.SingleEpochTreeAggregationDpEvent(event.noise_multiplier, event.num_steps)
+        case EpsilonDeltaEvent() if hasattr(library, "EpsilonDeltaDpEvent"):
+            stated = (_validate.rounded(each, "up") for each in (event.epsilon, event.delta))
+            return library.EpsilonDeltaDpEvent(*stated)
+        case DiscreteGaussianEvent() if hasattr(library, "DiscreteGaussianDpEvent"):
+            return library.DiscreteGaussianDpEvent(event.scale, event.l2_sensitivity, event.dimension)
+        case ExponentialMechanismEvent() if hasattr(library, "ExponentialMechanismDpEvent"):
+            return library.ExponentialMechanismDpEvent(event.epsilon)
         case ZcdpEvent():
             return library.ZCDpEvent(event.rho)
         case NonPrivateEvent():
