@@ -44,7 +44,9 @@ def event_of(inputs, noise):
                 noise_multiplier=noise, shifts=inputs["sensitivities"], probabilities=inputs["probs"]
             )
     q = inputs.get("sampling_prob", 1.0)
-    return event if q == 1.0 else PoissonSampledEvent(sampling_probability=q, event=event)
+    if q == 1.0:
+        return event
+    return PoissonSampledEvent(sampling_probability=q, event=event, null_distance=1 / moved if moved > 1 else math.inf)
 
 
 def hockey_stick(inputs):

@@ -20,6 +20,7 @@ from ferrodp.budget._measures import UNITS, Terms, checked_terms
 from ferrodp.errors import InvalidParameter
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+RELATIONS = {"pure": NeighboringRelation.REPLACE_ONE, "zcdp": NeighboringRelation.REPLACE_ONE}  # all answers are there
 multipliers = st.floats(min_value=0.05, max_value=1e6)
 additive = st.one_of(
     multipliers.map(lambda z: LaplaceEvent(noise_multiplier=z)),
@@ -42,13 +43,14 @@ every_measure = pytest.mark.parametrize("measure", CASES)
 
 
 def terms_of(measure):
-    return checked_terms(measure=measure, neighboring_relation=RELATION, **CASES[measure][0])
+    return checked_terms(measure=measure, neighboring_relation=RELATIONS.get(measure, RELATION), **CASES[measure][0])
 
 
 def filter_of(terms):
     settings = {"orders": terms.orders} if terms.orders else {}
+    relation = terms.neighboring_relation
     return privacy_filter(
-        terms.measure, epsilon=terms.epsilon, delta=terms.delta, neighboring_relation=RELATION, **settings
+        terms.measure, epsilon=terms.epsilon, delta=terms.delta, neighboring_relation=relation, **settings
     )
 
 
