@@ -284,7 +284,7 @@ def test_nothing_is_imported_over_a_ledger(tmp_path, exported):
 
 
 def test_arguments_are_checked(tmp_path):
-    with pytest.raises(InvalidType, match="source must be a str or a path"):
+    with pytest.raises(InvalidType, match="path must be a str or a path"):
         import_ledger(3, tmp_path / "new.db", reason="x")
     with pytest.raises(InvalidType, match="reason must be a str"):
         import_ledger("log.jsonl", tmp_path / "new.db", reason=3)

@@ -74,7 +74,7 @@ def back_up(lines: Iterable[str], path: str | os.PathLike[str], *, force: bool) 
 
 
 def import_ledger(
-    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     where: str | os.PathLike[str],
     *,
     reason: str,
@@ -89,7 +89,7 @@ def import_ledger(
 
     Parameters
     ----------
-    source : str or PathLike
+    path : str or PathLike
         The file; one that ends in ``.gz`` is unpacked.
     where : str or PathLike
         Where the new ledger shall be: a file that there is not yet, or ``postgresql://…`` without a ledger.
@@ -128,14 +128,14 @@ def import_ledger(
     >>> folder.cleanup()
     """
     why, expected = _names.reason(reason), None if witness is None else Head.parse(witness)
-    path = Path(_path("source", source))
-    log = Log(f"file {str(path)!r}", _start_of_file(path), lambda: _records_of_file(path))
+    file = Path(_path("path", path))
+    log = Log(f"file {str(file)!r}", _start_of_file(file), lambda: _records_of_file(file))
     replay = _verified(log, expected)
     return _made(log, replay, where, why, timeout)
 
 
 def migrate_ledger(
-    source: str | os.PathLike[str], where: str | os.PathLike[str], *, reason: str, timeout: float = 60.0
+    where: str | os.PathLike[str], to: str | os.PathLike[str], *, reason: str, timeout: float = 60.0
 ) -> Head:
     """Move a ledger to another place, such as from a file to a server, and return the head of the new one.
 
@@ -145,9 +145,9 @@ def migrate_ledger(
 
     Parameters
     ----------
-    source : str or PathLike
-        The ledger: a file (also of format 2, that of 0.1.0), or ``postgresql://…`` (as its owner).
     where : str or PathLike
+        The ledger: a file (also of format 2, that of 0.1.0), or ``postgresql://…`` (as its owner).
+    to : str or PathLike
         Where it shall be: a file that there is not yet, or ``postgresql://…`` without a ledger.
     reason : str
         Goes into both logs.
@@ -181,24 +181,24 @@ def migrate_ledger(
     from ferrodp.budget import _old_format
 
     why = _names.reason(reason)
-    old = _old_format.opened(source, timeout)
+    old = _old_format.opened(where, timeout)
     if old is not None:
         with contextlib.closing(old):
             log = Log(old.name, _ZEROS, old.lines)
             _verified(log, None)
             old.close_log(why)
-            return _made(log, _verified(log, None), where, why, timeout)
-    with _opened(source, timeout) as ledger:
+            return _made(log, _verified(log, None), to, why, timeout)
+    with _opened(where, timeout) as ledger:
         _close(ledger, why)
         store = ledger._store
         log = Log(store.name, store.start, lambda: _history.forward(store))
-        return _made(log, _verified(log, None), where, why, timeout)
+        return _made(log, _verified(log, None), to, why, timeout)
 
 
-def _opened(source: object, timeout: float) -> PrivacyLedger:
+def _opened(where: object, timeout: float) -> PrivacyLedger:
     from ferrodp.budget.ledger import PrivacyLedger
 
-    return PrivacyLedger.open(source, create=False, timeout=timeout)  # type: ignore[arg-type]  # it checks that
+    return PrivacyLedger.open(where, create=False, timeout=timeout)  # type: ignore[arg-type]  # it checks that
 
 
 def _close(ledger: PrivacyLedger, reason: str) -> None:

@@ -70,8 +70,7 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
     ======================  =========================================  =================================================
     gaussian                L2; exactly rounded Gaussian noise         all methods; "zcdp" without sampling only
     laplace                 L1; exactly rounded Laplace noise          all methods; "zcdp" without sampling only
-    discrete_gaussian       L2, as integers on a grid; noise on ℤ      not "pld"; "zcdp" without sampling, "moments" and
-                                                                       whole "renyi" orders also for Poisson samples
+    discrete_gaussian       L2, as integers on a grid; noise on ℤ      all methods; "zcdp" without sampling only
     ======================  =========================================  =================================================
 
     Examples
