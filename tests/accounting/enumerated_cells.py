@@ -10,6 +10,7 @@ write its shape and relations into `CELLS`; where the mechanism or the scheme is
 import dataclasses
 import itertools
 import math
+import os
 import re
 from collections.abc import Callable
 
@@ -99,7 +100,7 @@ class Mechanism:
     releases: tuple[tuple[tuple[object, ...], object], ...]  # a universe, and a mechanism for it
 
 
-CELLS_OF_NOISE = 36
+CELLS_OF_NOISE = 36 * (3 if os.environ.get("ENUMERATION") == "long" else 1)
 DISCRETE_UNIVERSES = [(-1, 0, 1), (0, 1), (9, 10)]  # fewer integers
 
 
@@ -242,7 +243,8 @@ class Scheme:
     fits: Callable = lambda values: True
 
 
-MOST = 4
+MOST = 5 if os.environ.get("ENUMERATION") == "long" else 4
+"""Records of the largest database; one more, and finer cells, with ENUMERATION=long in the environment."""
 _ANY = dict.fromkeys(RELATIONS, range(1, MOST + 1))
 
 
