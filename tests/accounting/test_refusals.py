@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import refusal_page
 from ferrodp import accounting as ac
 from ferrodp.accounting import NeighboringRelation
 from ferrodp.errors import UnsupportedEventError
@@ -65,3 +66,8 @@ def test_the_table_has_refusals_with_and_without_a_way_out():
     for ending in ("; use ", "another relation: ", "no other one bounds it either"):
         assert sum(text is not None and ending in text for text in texts) > 10
     assert sum(text is None for text in texts) > 100
+
+
+def test_the_page_about_refusals_says_what_is_so():
+    """Write it anew with ``python tests/refusal_page.py``."""
+    assert refusal_page.PAGE.read_text() == refusal_page.page()

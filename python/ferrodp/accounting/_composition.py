@@ -82,7 +82,7 @@ def unsupported(event: PrivacyEvent, relation: NeighboringRelation) -> str | Non
     try:
         curve_of(event, relation)
     except UnsupportedEventError as error:
-        return f"{found}, and {error}"
+        return found if str(error) in found else f"{found}, and {error}"
     return None
 
 

@@ -134,7 +134,7 @@ def _exponential(event: ExponentialMechanismEvent, relation: NeighboringRelation
 
 def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> EventPairs | str:
     if relation is NeighboringRelation.REPLACE_ONE:
-        return "it says what a record adds to a result without it; use ADD_OR_REMOVE_ONE or REPLACE_SPECIAL"
+        return "it says what a record adds to a result without it"
     return _directed(_mixture_spec(event))
 
 
