@@ -44,6 +44,8 @@ CALLS = {
     "fixed time, Laplace": "array = source.discrete_laplace(30, scale=30, fixed_time=True)",
     "coins": "array = source.bernoulli_exp(Fraction(1, 3), 3001)",
     "responses": "array = RandomizedResponse.calibrated(epsilon=1.0, num_categories=5).release([0] * 2001)",
+    "a long integer": "value = GaussianMechanism(noise_multiplier=1e30, l2_sensitivity=1.0).release(2**120 + 1)",
+    "long integers": "index = ReportNoisyMax(scale=1.0, sensitivity=1.0).release([2**90 + i for i in range(40)])",
     "a choice": "index = ExponentialMechanism.calibrated(epsilon=1.0, sensitivity=1.0).release([0.001, 0.002] * 999)",
     "noisy max": "index = ReportNoisyMax.calibrated(epsilon=1.0, sensitivity=1.0).release(np.zeros(2001))",
     "a threshold": (

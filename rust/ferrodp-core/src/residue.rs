@@ -296,6 +296,7 @@ mod tests {
     use crate::bernoulli::{toss, toss_each_widened};
     use crate::discrete::{self, Discrete, Scale, Whole, fixed::FixedTime};
     use crate::isa::Isa;
+    use crate::math::integer::Integer;
     use crate::params::Granularity;
     use crate::random::{Key, generator::Generator};
     use crate::respond::Response;
@@ -306,6 +307,11 @@ mod tests {
 
     fn key() -> Key {
         Key::from_bytes([0x35; 32])
+    }
+
+    /// An integer that no float denotes.
+    fn long() -> Integer {
+        Integer::from_le_bytes(true, &(u64::MAX - 1).to_le_bytes())
     }
 
     #[inline(never)]
@@ -331,6 +337,8 @@ mod tests {
                 deepest = deepest.max(depth_of(&mut || noise.fill(isa, &key(), &mut values[..3], ONE)));
                 let release = &mut || noise.add_to_sums(isa, &key(), &sums, &mut values, ONE).expect("one length");
                 deepest = deepest.max(depth_of(release));
+                let integers = [(0, long()), (102, Integer::default())];
+                deepest = deepest.max(depth_of(&mut || drop(noise.steps(isa, &key(), &integers))));
             }
         }
         deepest
@@ -369,6 +377,7 @@ mod tests {
             for query in [-1e3, 0.1, 0.7, 2.0, 1e300] {
                 deepest = deepest.max(depth_of(&mut || _ = noisy.is_reached_widened(query, &own, widening)));
             }
+            deepest = deepest.max(depth_of(&mut || _ = noisy.is_reached_by(&long(), &own)));
         }
         deepest
     }
