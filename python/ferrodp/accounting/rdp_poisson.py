@@ -89,7 +89,7 @@ def poisson_sampled(
     --------
     >>> bounds = poisson_sampled(lambda orders: orders / 2, 0.01, [2, 8], is_symmetric=True)
     >>> bounds.round(6).tolist()
-    [0.000172, 0.003257]
+    [0.000172, 0.000894]
     """
     q = _validate.probability("sampling_probability", sampling_probability, toward="up")
     places = _arrays.orders(orders)
