@@ -44,9 +44,14 @@ WORK = 2e6
 SMALLEST_DELTA = 1e-300
 """Below it the masses that δ is made of would no longer be normal numbers."""
 
-ANCHORS: dict[Quantity, tuple[float, ...]] = {"epsilon": (1.0 - 1e-6, 0.9999, 0.99, 0.5), "delta": (0.0,)}
+ANCHORS: dict[Quantity, tuple[float, ...]] = {
+    "epsilon": (1.0 - 1e-6, 0.9999, 0.99, 0.5, 1e-20, 1e-100),
+    "delta": (0.0,),
+}
 """Where ε(δ), and δ(ε), are asked if the interval at a larger δ, or ε, is wide: in turn, until it is narrow."""
 
+MOST_ANCHORS = 3
+"""So many of them are asked at most, the nearest first."""
 MORE = (8, 64)
 """How many times as many releases the contour is asked about where its interval is wide."""
 
@@ -160,14 +165,13 @@ def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float,
     Next to 1 a δ is told from its neighbors by 1 − δ, which drowns in the errors of δ; some distance below it is not.
     And at ε = 0, where δ is the total variation, an interval may be narrow where next to it none is.
     """
-    for anchor in ANCHORS[quantity]:
-        if anchor < at:
-            again = certified(anchor)
-            if again.bounds.upper < found.bounds.upper:
-                upper = again.bounds.upper
-                found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
-            if _is_narrow(again.bounds):
-                break
+    for anchor in [anchor for anchor in ANCHORS[quantity] if anchor < at][:MOST_ANCHORS]:
+        again = certified(anchor)
+        if again.bounds.upper < found.bounds.upper:
+            upper = again.bounds.upper
+            found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
+        if _is_narrow(again.bounds):
+            break
     return found
 
 
