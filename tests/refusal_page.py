@@ -35,7 +35,7 @@ WAYS = """\
 | refused | instead |
 | --- | --- |
 | a sample, in zCDP | `RdpAccountant` or `PldAccountant`, which gain from sampling |
-| a truncated Poisson sample, one record replaced | account for Poisson samples and add `truncation_delta` to δ |
+| a truncated Poisson sample | account for `REPLACE_ONE`, or for Poisson samples, and add `truncation_delta` to δ |
 | a random allocation, one record replaced | state the sensitivities for adding and removing, or for a null record |
 | randomized response, a record added or removed | `REPLACE_ONE`, or `REPLACE_SPECIAL` for a uniform answer |
 | a sample of a sample | one sample with the product of the probabilities, where both are of one kind |

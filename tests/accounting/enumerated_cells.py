@@ -64,10 +64,15 @@ CELLS: dict[str, dict[str, str]] = {
     "fixed_size_sampled(epsilon_delta)":         {"pld": "RO", "pure": "RO", "rdp": "RO"},
     "fixed_size_sampled(exponential_mechanism)": {"pld": "RO", "pure": "RO", "rdp": "RO"},
 
-    "truncated_poisson_sampled(gaussian)":          {"pld": "AO RS", "rdp": "AO RS"},
-    "truncated_poisson_sampled(laplace)":           {"pld": "AO RS"},
-    "truncated_poisson_sampled(discrete_gaussian)": {"pld": "AO RS"},
-    "truncated_poisson_sampled(discrete_laplace)":  {"pld": "AO RS"},
+    "truncated_poisson_sampled(gaussian)":              {"pld": ALL, "rdp": ALL},
+    "truncated_poisson_sampled(laplace)":               {"pld": ALL, "rdp": "RO"},
+    "truncated_poisson_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": "RO"},
+    "truncated_poisson_sampled(discrete_gaussian[2])":  {"rdp": "RO"},
+    "truncated_poisson_sampled(discrete_laplace)":      {"pld": ALL, "rdp": "RO"},
+    "truncated_poisson_sampled(randomized_response)":   {"pld": "RO", "rdp": "RO"},
+    "truncated_poisson_sampled(epsilon_delta)":         {"pld": "RO", "rdp": "RO"},
+    "truncated_poisson_sampled(exponential_mechanism)": {"pld": "RO", "rdp": "RO"},
+    "truncated_poisson_sampled(zcdp)":                  {"rdp": "RO"},
 
     "random_allocation(gaussian)": {"rdp": "AO RS"},
 }
@@ -83,7 +88,7 @@ for _shape in list(CELLS):  # a search for the best of many runs
 
 for _shape in list(CELLS):  # several releases about one sample; those with Gaussian noise are one
     _scheme, _, _mechanism = _shape.rstrip(")").partition("(")
-    if re.match("poisson|fixed", _scheme) and _mechanism != "gaussian":
+    if re.match("poisson|fixed|truncated", _scheme) and _mechanism != "gaussian":
         _cells = {name: CELLS[_shape][name] for name in ("pure", "rdp") if name in CELLS[_shape]}
         CELLS[f"{_scheme}(several {_mechanism})"] = _cells
 

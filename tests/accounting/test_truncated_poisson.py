@@ -11,6 +11,7 @@ from ferrodp.accounting import (
     GaussianEvent,
     NeighboringRelation,
     PldAccountant,
+    PoissonSampledEvent,
     RdpAccountant,
     TruncatedPoissonSampledEvent,
     _binomial,
@@ -178,13 +179,19 @@ def test_adding_a_record_to_so_many_is_covered(n, batch, epsilon):
             assert exact <= accountant.delta(epsilon) + 1e-6  # a kink between two points of the sum: a step squared
 
 
-def test_replacing_a_record_is_refused_with_a_way_out():
-    event = TruncatedPoissonSampledEvent(
-        population_size=9, sampling_probability=0.5, truncated_batch_size=4, event=GaussianEvent(noise_multiplier=1.0)
-    )
+def test_replacing_a_record_costs_what_a_coin_that_everybody_sees_would():
+    """The record is in the cut sample with a probability of at most q."""
+    inner = GaussianEvent(noise_multiplier=1.0)
+    cut = TruncatedPoissonSampledEvent(population_size=9, sampling_probability=0.5, truncated_batch_size=4, event=inner)
     for accountant in (RdpAccountant, PldAccountant):
-        with pytest.raises(UnsupportedEventError, match="truncation_delta"):
-            accountant(neighboring_relation=NeighboringRelation.REPLACE_ONE).compose(event)
+        told, plain = (accountant(neighboring_relation=NeighboringRelation.REPLACE_ONE) for _ in range(2))
+        told.compose(cut, 3)
+        plain.compose(PoissonSampledEvent(sampling_probability=0.5, event=inner), 3)
+        assert told.epsilon(1e-5) == plain.epsilon(1e-5)
+    with pytest.raises(UnsupportedEventError, match="truncation_delta"):
+        truncated_poisson.truncated_poisson_gaussian(
+            1.0, 9, 0.5, 4, 2.0, neighboring_relation=NeighboringRelation.REPLACE_ONE
+        )
 
 
 @pytest.mark.parametrize(("z", "order"), [(1.0, 2.0), (2.0, 7.5)])

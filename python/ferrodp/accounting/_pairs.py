@@ -248,10 +248,10 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     contributions.
     """
     if relation is NeighboringRelation.REPLACE_ONE:
-        return (
-            "no pair is known for a truncated Poisson sample with a replaced record; account for Poisson samples and "
-            "add truncation_delta to delta"
-        )
+        # The same places of both datasets are in the cut sample, the record's with a probability of at most q: what is
+        # released is the same if it is not among them, and about two samples of which one record is replaced if it is.
+        found = SAMPLE_OF_A_SAMPLE if isinstance(event.event, SAMPLES) else pairs_of(event.event, relation)
+        return _replaced_at_best(event.sampling_probability, found)
     joined, replaced = noise(event.event), noise(event.event, 2)
     if isinstance(joined, str) or isinstance(replaced, str):
         return str(joined if isinstance(joined, str) else replaced)

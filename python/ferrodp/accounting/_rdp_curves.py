@@ -34,6 +34,7 @@ from ferrodp.accounting.events import (
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
     SelfComposedEvent,
+    TruncatedPoissonSampledEvent,
     ZcdpEvent,
     simple_events,
 )
@@ -94,7 +95,7 @@ def failure_of(event: PrivacyEvent) -> Fraction:
     """
     if isinstance(event, EpsilonDeltaEvent):
         return Fraction(event.delta)
-    if isinstance(event, PoissonSampledEvent):
+    if isinstance(event, (PoissonSampledEvent, TruncatedPoissonSampledEvent)):
         return Fraction(event.sampling_probability) * failure_of(event.event)
     if isinstance(event, FixedSizeSampledEvent):
         return Fraction(event.sample_size, event.population_size) * failure_of(event.event)

@@ -12,7 +12,7 @@ from ferrodp import _validate
 from ferrodp._native import RdpCurve
 from ferrodp.accounting import _costs
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._rdp_curves import Curve, above_one, curve_of, failure_of, register
+from ferrodp.accounting._rdp_curves import Curve, above_one, by_public_coin, curve_of, failure_of, register
 from ferrodp.accounting.allocation import random_allocation_gaussian
 from ferrodp.accounting.events import (
     ComposedEvent,
@@ -104,6 +104,11 @@ def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
 
 @register(TruncatedPoissonSampledEvent)
 def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> Curve:
+    if relation is NeighboringRelation.REPLACE_ONE:  # by the argument of `_pairs._truncated`
+        if _costs.samples_again(event.event):
+            raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE)
+        inner = curve_of(event.event, relation)
+        return lambda orders: by_public_coin(inner(orders), event.sampling_probability, orders)
     _only_gaussian("a truncated Poisson sample", event.event)
     z = event.event.noise_multiplier  # type: ignore[attr-defined]  # _only_gaussian has looked
     sample = (event.sampling_probability, event.truncated_batch_size)
