@@ -45,7 +45,7 @@ SMALLEST_DELTA = 1e-300
 """Below it the masses that δ is made of would no longer be normal numbers."""
 
 ANCHORS: dict[Quantity, tuple[float, ...]] = {
-    "epsilon": (1.0 - 1e-6, 0.9999, 0.99, 0.5, 1e-20, 1e-100),
+    "epsilon": (1.0 - 1e-6, 0.9999, 0.99, 0.5, 1e-5, 1e-20, 1e-100),
     "delta": (0.0,),
 }
 """Where ε(δ), and δ(ε), are asked if the interval at a larger δ, or ε, is wide: in turn, until it is narrow."""
