@@ -33,7 +33,8 @@ class NoiseSource(IntegerNoise):
     :math:`(\sigma 2^{-21}, \sigma 2^{-20}]` for float32 and :math:`(\sigma 2^{-33}, \sigma 2^{-32}]` for float64.
 
     The bits are a keystream of AES-256 in counter mode (NIST SP 800-38A), in constant time. After the call neither the
-    key nor a word of the keystream is left in memory. Output does not depend on the CPU or on the number of threads.
+    key nor a word of the keystream is left in memory; for that, a thread needs a stack of 64 KB. Output does not
+    depend on the CPU or on the number of threads.
 
     =============================  ====================================================================
     value                          result

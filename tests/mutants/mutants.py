@@ -316,7 +316,7 @@ MUTANTS = [
         "residue",
     ),
     Mutant(
-        "half of the stack that a call used is overwritten",
+        "only the top of the stack that a call used is overwritten",
         RESIDUE,
         "        overwrite_stack::<DEPTH>(0);\n",
         "        overwrite_stack::<{ DEPTH / 8 }>(0);\n",
