@@ -1,6 +1,6 @@
 """Rényi curve of a Gaussian release whose sensitivity is random, and of a Poisson sample of it.
 
-Re-exported by `ferrodp.accounting.rdp`. P = Σ pᵢ·N(sᵢ, z²) stands against Q = N(0, z²). With aᵢ = sᵢ/z and t standard
+Accountants use it for events. P = Σ pᵢ·N(sᵢ, z²) stands against Q = N(0, z²). With aᵢ = sᵢ/z and t standard
 normal under Q, dP/dQ = g(t) = Σ pᵢ·e^{aᵢt − aᵢ²/2}.
 
 *P against Q.* At whole orders gⁿ is a sum of exponentials e^{mt} with positive weights, 0 ≤ m ≤ n·max a. The trapezoid

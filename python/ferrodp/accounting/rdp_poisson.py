@@ -1,6 +1,6 @@
 """Rényi curves of releases about a Poisson sample, from the Rényi curve of the release alone.
 
-Re-exported by `ferrodp.accounting.rdp`. With P the law of the result for a sample that has the record, and Q for the
+Accountants use it for events. With P the law of the result for a sample that has the record, and Q for the
 same sample without it, the laws to be told apart are P′ = (1 − q)Q + qP and Q; that the rest of the sample is random
 costs nothing, as moments are jointly convex. Let r = dP/dQ and u = dP′/dQ = 1 − q + qr.
 
