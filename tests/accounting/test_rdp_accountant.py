@@ -18,6 +18,7 @@ from ferrodp.accounting import (
     NeighboringRelation,
     NonPrivateEvent,
     PoissonSampledEvent,
+    RandomAllocationEvent,
     RandomizedResponseEvent,
     RdpAccountant,
     SelfComposedEvent,
@@ -199,9 +200,9 @@ def test_states_survive():
 def test_refused_events_change_nothing():
     accountant = composed((step(), 7), neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
     before = accountant.state_dict()
-    choice = RandomizedResponseEvent(noise_parameter=0.5, num_buckets=2)
+    rounds = RandomAllocationEvent(num_steps=10, num_selected=1, event=LaplaceEvent(noise_multiplier=1.0))
     with pytest.raises(UnsupportedEventError, match="RdpAccountant"):
-        accountant.compose(PoissonSampledEvent(sampling_probability=0.1, event=choice))
+        accountant.compose(rounds)
 
     assert accountant.state_dict() == before
 
