@@ -331,7 +331,7 @@ impl Value {
 }
 
 /// Nodes of the contour times nodes of the moments that a line may cost, and how many of the former there may be in any case.
-const WORK: usize = 1 << 26;
+const WORK: usize = 1 << 25;
 const LEAST_NODES: usize = 128;
 
 /// With smoothing, truncation may cost so much more, in ln δ.
