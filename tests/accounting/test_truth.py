@@ -101,10 +101,13 @@ def test_renyi_orders_never_promise_too_much(row):
 
 
 def test_intervals_are_narrow():
-    widths = sorted(width(epsilon_bounds(index)) for index in range(len(TRUTHS)))
+    """Where δ is at least 1e-30, as promised; below, contours may not converge and grids be coarse."""
+    widths = {index: width(epsilon_bounds(index)) for index in range(len(TRUTHS))}
+    promised = sorted(widths[index] for index in widths if TRUTHS[index]["delta"] >= 1e-30)
 
-    assert statistics.median(widths) <= 1e-4
-    assert widths[math.ceil(0.99 * len(widths)) - 1] <= 0.01
+    assert all(each <= 0.3 for each in widths.values())  # not so for an infinite one, whose width is no number
+    assert statistics.median(promised) <= 1e-4
+    assert promised[math.ceil(0.99 * len(promised)) - 1] <= 0.01
 
 
 @pytest.mark.parametrize("index", [i for i in range(len(TRUTHS)) if IDS[i].startswith("anchor")])
