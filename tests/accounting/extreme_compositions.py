@@ -19,6 +19,7 @@ import argparse
 import itertools
 import math
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -229,15 +230,16 @@ def _others(setting: Setting, times: int, quantity: str, at: float) -> Iterator[
 def main() -> None:
     """Look at many settings, and print what is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--count", type=int, default=300, help="how many compositions")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first, so that processes share a run")
     chosen = parser.parse_args()
     rows = []
-    for number, setting in enumerate(settings(chosen.count, chosen.seed)):
+    for number, setting in enumerate(settings(chosen.first + chosen.count, chosen.seed)):
         if number < chosen.first:
             continue
         rows.append(row(setting))
+        print(f"\r#{number}", end="", file=sys.stderr, flush=True)
         if rows[-1].problems:
             print(f"#{number} {setting}")
             for problem in rows[-1].problems:

@@ -1,5 +1,6 @@
 """Compositions at the ends of what floats hold: answers are intervals, monotone, and no method beats the least."""
 
+import itertools
 import math
 import random
 from decimal import Decimal, localcontext
@@ -24,6 +25,7 @@ from ferrodp.accounting import (
 )
 from ferrodp.accounting import _contour as contour
 from ferrodp.accounting._counts import largest_count
+from ferrodp.accounting._of_singles import delta_of_singles
 
 
 def composed(*parts, kind=PldAccountant):
@@ -145,6 +147,73 @@ def test_deltas_next_to_one_need_no_more_epsilon_than_smaller_ones():
 
     assert answers == sorted(answers, reverse=True)
     assert answers[-1] < 1600.0
+
+
+@pytest.mark.parametrize(
+    ("probability", "noise_multiplier", "count", "more", "epsilon"),
+    [
+        (1.457794464440912e-06, 1.3527917460747885, 2, 100, 1.0),
+        (5.523096001506306e-08, 2.0597917903881893, 48, 96, 0.01),
+        (1.560953424885419e-12, 0.010266645832680554, 4, 200, 0.0),
+    ],
+)
+def test_fewer_rarely_sampled_steps_have_no_larger_delta(probability, noise_multiplier, count, more, epsilon):
+    step = sampled(probability, GaussianEvent(noise_multiplier=noise_multiplier))
+
+    assert composed((step, count)).delta(epsilon) <= composed((step, more)).delta(epsilon)
+
+
+def test_fewer_rarely_sampled_steps_have_no_larger_epsilon():
+    kinds = ((4.5949963774741153e-11, 4.538045006703493), (8.480127905796595e-05, 1.1459543450792804))
+    events = [sampled(q, GaussianEvent(noise_multiplier=z)) for q, z in kinds]
+
+    few, many = (composed(*((event, count) for event in events)).epsilon(1e-100) for count in (1, 2))
+    assert few <= many
+
+
+def law(*masses):
+    """Return the masses (P, Q) of a law and the exact curve of n independent copies."""
+
+    def exact(epsilon, count):
+        total, scale = Fraction(0), Fraction(math.exp(epsilon))
+        for chosen in itertools.product(masses, repeat=count):
+            p, q = (math.prod((each[side] for each in chosen), start=Fraction(1)) for side in (0, 1))
+            total += max(p - scale * q, 0)
+        return total
+
+    return exact
+
+
+RARE = law((Fraction(1, 10**6), Fraction(1, 10**9)), (1 - Fraction(1, 10**6), 1 - Fraction(1, 10**9)))
+"""A loss of ln 1000 = 6.9 with probability 10⁻⁶, and about 0 otherwise."""
+FREQUENT = law((Fraction(2, 3), Fraction(1, 3)), (Fraction(1, 3), Fraction(2, 3)))
+STEPWISE = law(
+    (Fraction(1, 10**9), Fraction(0)),
+    (Fraction(1, 10**3), Fraction(1, 10**4)),
+    (1 - Fraction(1, 10**3) - Fraction(1, 10**9), 1 - Fraction(1, 10**4)),
+)
+
+
+@pytest.mark.parametrize("exact", [RARE, FREQUENT, STEPWISE])
+def test_curves_of_single_steps_bound_a_composition(exact):
+    """All outcomes of up to six steps, enumerated; two of the larger losses have to be counted where one is too few."""
+    curve = lambda epsilon: math.nextafter(float(exact(epsilon, 1)), math.inf)  # noqa: E731
+    for epsilon in (0.0, 1e-3, 0.1, 1.0, 2.0, 6.0, 7.5, 13.0):
+        bounds = [delta_of_singles(epsilon, [(curve, count)], 2.0) for count in range(1, 7)]
+
+        assert bounds == sorted(bounds)
+        for count, bound in enumerate(bounds, 1):
+            assert exact(epsilon, count) <= bound * (1 + 1e-12)
+    few = delta_of_singles(6.0, [(curve, 1), (curve, 2)], 2.0)
+    assert few == delta_of_singles(6.0, [(curve, 3)], 2.0)
+
+
+def test_the_bound_of_single_steps_is_tight_far_out():
+    """Three rare losses: little more than three times the curve of one; and two of them are what is beyond one."""
+    curve = lambda epsilon: math.nextafter(float(RARE(epsilon, 1)), math.inf)  # noqa: E731
+
+    assert delta_of_singles(5.0, [(curve, 3)], 2.0) < 1.05 * RARE(5.0, 3)
+    assert RARE(7.5, 3) <= delta_of_singles(7.5, [(curve, 3)], 2.0) < 1e-10
 
 
 def test_losses_without_end_have_an_answer():

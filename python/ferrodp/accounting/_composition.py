@@ -16,6 +16,7 @@ from ferrodp import _native, _validate
 from ferrodp.accounting import _contour, laplace
 from ferrodp.accounting import _gaussian_curve as curve
 from ferrodp.accounting._certified import Bounds, Interval, arithmetic, exact, point
+from ferrodp.accounting._of_singles import delta_of_singles
 from ferrodp.accounting._other_bounds import BASIC, upper_bounds
 from ferrodp.accounting._pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._rdp_curves import curve_of
@@ -45,19 +46,23 @@ SMALLEST_DELTA = 1e-300
 """Below it the masses that δ is made of would no longer be normal numbers."""
 
 ANCHORS: dict[Quantity, tuple[float, ...]] = {
-    "epsilon": (1.0 - 1e-6, 0.9999, 0.99, 0.5, 1e-5, 1e-20, 1e-100),
+    "epsilon": (1.0 - 1e-6, 0.9999, 0.99, 0.5, 1e-5, 1e-20, 1e-100, 1e-300),
     "delta": (0.0,),
 }
 """Where ε(δ), and δ(ε), are asked if the interval at a larger δ, or ε, is wide: in turn, until it is narrow."""
 
 MOST_ANCHORS = 3
 """So many of them are asked at most, the nearest first."""
-MORE = (8, 64)
+MORE = (2, 8, 64)
 """How many times as many releases the contour is asked about where its interval is wide."""
+
+LITTLE_NOISE = 0.1
+"""Noise multiplier below which no contour is asked for an ε if no participation is expected."""
 
 CLOSED_FORM = "closed form of the Gaussian curve (Balle, Wang 2018, Theorem 8) at the composition's μ² = Σ1/z²"
 CONTOUR = "contour integral of the privacy profile (after Alghamdi et al. 2023), with aliasing, truncation and rounding"
 GRID = "privacy loss distributions on a grid (connect the dots, Doroshenko et al. 2022), convolved with a tilt"
+SINGLES = "the curves of the single steps: of few, at most one is far from 0, or all are near it"
 SINGLE = "the curve of a single step, P[L > ε] − e^ε·Q[L > ε], from its masses"
 PURE = "the largest privacy loss there is"
 NO_PAIR = "no bound: an event without a pair of laws"
@@ -117,60 +122,100 @@ def solve(
     releases = None if is_pure or interval is not None else _releases(events, relation)
     pairs = _paired(_merged(events), relation)
 
-    def certified(at: float) -> Found:
+    def certified(at: float, is_anchor: bool = False) -> Found:
         if interval is None and _is_one_step(pairs):
             found = _solve(quantity, at, pairs)
             single = _laplace(quantity, at, events)
             return found if single is None else _tighter(single, found)
-        contour = None if releases is None else _contoured(quantity, at, releases)
-        if releases is not None and contour is not None and not _is_narrow(contour.bounds):
+        if releases is None:
+            return _solve(quantity, at, pairs, interval, work)
+        gridded = _solve(quantity, at, pairs, interval, work) if _take_part_rarely(releases) else None
+        if gridded is not None and _is_narrow(gridded.bounds):
+            return gridded
+        if gridded is not None and quantity == "epsilon" and _is_hardly_noisy(releases):
+            return gridded
+        contour = _contoured(quantity, at, releases)
+        if quantity == "delta" and not _is_narrow(contour.bounds):
+            contour = _of_singles(at, pairs, contour)
+        if not (_is_narrow(contour.bounds) or is_anchor):
             contour = _of_more(quantity, at, releases, contour)
-        if contour is not None and _is_narrow(contour.bounds):
+        if _is_narrow(contour.bounds):
             return contour
-        found = _solve(quantity, at, pairs, interval, work)
-        return found if contour is None else _tighter(contour, found)
+        return _tighter(contour, gridded or _solve(quantity, at, pairs, interval, work))
 
     found = certified(at)
     if is_pure or interval is not None or _is_narrow(found.bounds):
         return found
     found = _at_less(certified, quantity, at, found)
-    return _least(quantity, at, events, relation, found)
+    found = _least(quantity, at, events, relation, found)
+    return found if quantity == "epsilon" or _is_narrow(found.bounds) else _of_singles(at, pairs, found)
+
+
+def _of_singles(epsilon: float, pairs: Sequence[tuple[EventPairs, int]], found: Found) -> Found:
+    """Return what was found, or the bound on δ that the curves of the single steps imply."""
+
+    def curve_of_step(each: EventPairs) -> Callable[[float], float]:
+        return lambda at: _solve("delta", at, [(each, 1)]).bounds.upper
+
+    curves = [(curve_of_step(each), count) for each, count in pairs if count]
+    upper = delta_of_singles(epsilon, curves, found.bounds.upper)
+    if upper >= found.bounds.upper:
+        return found
+    return Found(Bounds(min(found.bounds.lower, upper), upper), SINGLES, "both")
+
+
+def _take_part_rarely(releases: Sequence[_contour.Release]) -> bool:
+    """Whether no participation is expected at all: the characteristic function hardly decays, and contours are long."""
+    return sum(release.count * release.sampling_probability for release in releases) < 1.0
+
+
+def _is_hardly_noisy(releases: Sequence[_contour.Release]) -> bool:
+    """Whether contours through rare participations take seconds for an ε, and still have no bound for most δ."""
+    return any(release.noise_multiplier < LITTLE_NOISE for release in releases)
 
 
 def _of_more(quantity: Quantity, at: float, releases: list[_contour.Release], found: Found) -> Found:
     """Return what was found, or the upper end for more releases: some of them are post-processing of all.
 
     A contour integral needs some hundred releases where few of them take part in anything; the grid drowns in rounding.
-    Numbers of releases next to each other are asked about the same one, lest the bound of fewer be the larger one.
+    Numbers of releases next to each other are asked about the same one, lest the bound of fewer be the larger one. Once
+    a lower end of more is above what was found, still more cannot help; and where no ε is found they rarely do.
     """
     for factor in MORE:
-        many = [replace(release, count=_power_of_8(release.count * factor)) for release in releases]
+        many = [replace(release, count=_power_of_2(release.count * factor)) for release in releases]
         if any(release.count > _validate.MAX_COUNT for release in many):
             break
         again = _contoured(quantity, at, many)
         if again.bounds.upper < found.bounds.upper:
             upper = again.bounds.upper
             found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
+        if _is_narrow(again.bounds) or again.bounds.lower >= found.bounds.upper:
+            break
+        if factor == MORE[1] and found.bounds.upper == math.inf:
+            break
     return found
 
 
-def _power_of_8(count: int) -> int:
-    """Return the least power of 8 that is no less."""
-    return 1 << 3 * -(-(count - 1).bit_length() // 3)
+def _power_of_2(count: int) -> int:
+    """Return the least power of 2 that is no less."""
+    return 1 << (count - 1).bit_length()
 
 
-def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float, found: Found) -> Found:
+def _at_less(certified: Callable[[float, bool], Found], quantity: Quantity, at: float, found: Found) -> Found:
     """Return what was found, or the ε of a smaller δ, or the δ of a smaller ε: neither curve ever rises.
 
     Next to 1 a δ is told from its neighbors by 1 − δ, which drowns in the errors of δ; some distance below it is not.
-    And at ε = 0, where δ is the total variation, an interval may be narrow where next to it none is.
+    And at ε = 0, where δ is the total variation, an interval may be narrow where next to it none is. Once an anchor's
+    lower end is above what was found, anchors beyond it cannot help; nor will they, in the tail, if its upper end is.
     """
     for anchor in [anchor for anchor in ANCHORS[quantity] if anchor < at][:MOST_ANCHORS]:
-        again = certified(anchor)
+        again = certified(anchor, True)
         if again.bounds.upper < found.bounds.upper:
             upper = again.bounds.upper
             found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
-        if _is_narrow(again.bounds):
+        if _is_narrow(again.bounds) or again.bounds.lower >= found.bounds.upper:
+            break
+        if quantity == "epsilon" and anchor < 0.5 and again.bounds.upper > found.bounds.upper:
             break
     return found
 

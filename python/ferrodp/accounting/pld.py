@@ -42,16 +42,21 @@ class PldAccountant(PrivacyAccountant):
     a Rényi curve, but no pair        an upper bound only: the least of what other measures say of all events, and of
                                       the grid with these as one (ε₀, δ₀); random allocations alone by laws of their own
     a single release                  its curve
-    where these stay wide             the sum of all ε, zCDP and Rényi divergences, converted; ε at a smaller δ (next to
-                                      1), δ at ε = 0
+    where these stay wide             the sum of all ε, zCDP and Rényi divergences, converted; ε at a smaller δ, δ at
+                                      ε = 0; more releases; for δ the curves of the single steps
     ================================  =================================================================================
 
     A stated δ is a probability of failure, and failures compose: 1 − ∏(1 − δᵢ), never more than the sum.
 
-    An answer does a limited amount of work, about half a second's of one core for up to 32 different events, more in
-    proportion for more: it depends on the events alone, never on the clock, and what it leaves wide stays proven. An
-    interval that is given lifts the limit. `remaining_count` and the calibrations ask some tens of such questions, most
-    of them for a sixteenth or a quarter of the work.
+    An answer does a limited amount of work: each grid about half a second's of one core for up to 32 different events,
+    more in proportion for more. It depends on the events alone, never on the clock, and what it leaves wide stays
+    proven. An interval that is given lifts the limit. All together an answer is meant to take at most a second:
+    `docs/limits.md` has what was measured. `remaining_count` and the calibrations ask some tens of such questions,
+    most of them for a sixteenth or a quarter of the work.
+
+    Every upper end is proven, whatever its neighbors are. Where an interval is narrow, upper ends fall as δ or ε grows
+    and rise with the counts, up to the width of the interval. Where it is wide (rarely sampled steps, δ far below
+    1e-16, δ next to 1), an end is compared with those at fixed anchors; this is not a proof that the ends are monotone.
 
     Rounding, truncation, wrap-around and discretization are part of the bounds, each with a derivation beside the code.
     Both directions are composed, and the worse one counts. `lower` is 0 where an event is only dominated by its pair
