@@ -129,11 +129,8 @@ def solve(
             return found if single is None else _tighter(single, found)
         if releases is None:
             return _solve(quantity, at, pairs, interval, work)
-        gridded = _solve(quantity, at, pairs, interval, work) if _take_part_rarely(releases) else None
-        if gridded is not None and _is_narrow(gridded.bounds):
-            return gridded
-        if gridded is not None and quantity == "epsilon" and _is_hardly_noisy(releases):
-            return gridded
+        if quantity == "epsilon" and _are_rare_and_hardly_noisy(releases):
+            return _solve(quantity, at, pairs, interval, work)
         contour = _contoured(quantity, at, releases)
         if quantity == "delta" and not _is_narrow(contour.bounds):
             contour = _of_singles(at, pairs, contour)
@@ -141,12 +138,19 @@ def solve(
             contour = _of_more(quantity, at, releases, contour)
         if _is_narrow(contour.bounds):
             return contour
-        return _tighter(contour, gridded or _solve(quantity, at, pairs, interval, work))
+        return _tighter(contour, _solve(quantity, at, pairs, interval, work))
 
     found = certified(at)
     if is_pure or interval is not None or _is_narrow(found.bounds):
         return found
-    found = _at_less(certified, quantity, at, found)
+
+    def at_anchor(anchor: float) -> Found:
+        if not 0.0 < anchor <= SMALLEST_DELTA:
+            return certified(anchor, True)
+        # Of masses that are hardly normal numbers grids say little; the search of the best Rényi order may do better.
+        return _least(quantity, anchor, events, relation, Found(Bounds(0.0, math.inf), NO_PAIR, "both"))
+
+    found = _at_less(at_anchor, quantity, at, found)
     found = _least(quantity, at, events, relation, found)
     return found if quantity == "epsilon" or _is_narrow(found.bounds) else _of_singles(at, pairs, found)
 
@@ -164,14 +168,14 @@ def _of_singles(epsilon: float, pairs: Sequence[tuple[EventPairs, int]], found: 
     return Found(Bounds(min(found.bounds.lower, upper), upper), SINGLES, "both")
 
 
-def _take_part_rarely(releases: Sequence[_contour.Release]) -> bool:
-    """Whether no participation is expected at all: the characteristic function hardly decays, and contours are long."""
-    return sum(release.count * release.sampling_probability for release in releases) < 1.0
+def _are_rare_and_hardly_noisy(releases: Sequence[_contour.Release]) -> bool:
+    """Whether contours take seconds for an ε, and mostly find none: grids do.
 
-
-def _is_hardly_noisy(releases: Sequence[_contour.Release]) -> bool:
-    """Whether contours through rare participations take seconds for an ε, and still have no bound for most δ."""
-    return any(release.noise_multiplier < LITTLE_NOISE for release in releases)
+    Where no participation is expected, the characteristic function hardly decays; where there is little noise, it is
+    costly.
+    """
+    expected = sum(release.count * release.sampling_probability for release in releases)
+    return expected < 1.0 and any(release.noise_multiplier < LITTLE_NOISE for release in releases)
 
 
 def _of_more(quantity: Quantity, at: float, releases: list[_contour.Release], found: Found) -> Found:
@@ -201,7 +205,7 @@ def _power_of_2(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def _at_less(certified: Callable[[float, bool], Found], quantity: Quantity, at: float, found: Found) -> Found:
+def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float, found: Found) -> Found:
     """Return what was found, or the ε of a smaller δ, or the δ of a smaller ε: neither curve ever rises.
 
     Next to 1 a δ is told from its neighbors by 1 − δ, which drowns in the errors of δ; some distance below it is not.
@@ -209,7 +213,7 @@ def _at_less(certified: Callable[[float, bool], Found], quantity: Quantity, at: 
     lower end is above what was found, anchors beyond it cannot help; nor will they, in the tail, if its upper end is.
     """
     for anchor in [anchor for anchor in ANCHORS[quantity] if anchor < at][:MOST_ANCHORS]:
-        again = certified(anchor, True)
+        again = certified(anchor)
         if again.bounds.upper < found.bounds.upper:
             upper = again.bounds.upper
             found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
