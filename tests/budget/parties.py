@@ -106,7 +106,7 @@ class World:
 
     def __init__(self, folder):
         self.folder = folder
-        self.home = folder / "home"
+        self.home = folder / "data"
         self.home.mkdir()
         self.path = self.home / "budget.db"
         self.parties = []

@@ -259,7 +259,7 @@ def test_nobody_is_refused_if_nothing_happens(world):
 
 def test_a_link_to_the_current_directory_that_moves_on_is_noticed(world):
     current = world.folder / "current"
-    current.symlink_to("home")
+    current.symlink_to("data")
 
     def manipulate(world):
         copied(world.home, world.folder / "copy")
@@ -502,11 +502,11 @@ def test_in_a_chroot_without_proc_nothing_is_lost(folder):
         def prelude():
             os.chroot(world.folder)
             os.chdir("/")
-            threading.Thread(target=read_again_and_again, args=(Path("/home/budget.db"),), daemon=True).start()
+            threading.Thread(target=read_again_and_again, args=(Path("/data/budget.db"),), daemon=True).start()
 
         inside = [world.party(prelude), world.party(prelude)]
         for party in inside:
-            assert party.open("/home/budget.db") is None
+            assert party.open("/data/budget.db") is None
         for _ in range(CAP):
             for party in inside:
                 party.arm(1)
