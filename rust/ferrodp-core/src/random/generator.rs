@@ -46,8 +46,12 @@ impl Generator {
 
     /// Returns the next 64 random bits.
     ///
+    /// Always part of its caller: a result of this size is otherwise returned in memory, on the caller's stack, where the
+    /// last word of a generator would stay.
+    ///
     /// # Errors
     /// If a key is due and the operating system gives none.
+    #[inline(always)]
     pub fn next_u64(&mut self) -> Result<u64, Error> {
         let Some(memory) = &mut self.memory else {
             return Ok(getrandom::u64()?);
@@ -73,6 +77,7 @@ impl fmt::Debug for Generator {
 
 /// Draws the next buffer, under a key that serves for nothing else.
 #[cold]
+#[inline(never)]
 fn refill(isa: Isa, state: &mut State) -> Result<(), Error> {
     Key::fresh()?.fill(isa, &mut state.buffer);
     state.left = BUFFER / 8;
