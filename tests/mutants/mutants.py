@@ -26,6 +26,7 @@ EXACT = "rust/ferrodp-core/src/sample/exact.rs"
 FIXED = "rust/ferrodp-core/src/sample/fixed.rs"
 LANES = "rust/ferrodp-core/src/sample/lanes.rs"
 SAMPLE = "rust/ferrodp-core/src/sample.rs"
+TYPES = "rust/ferrodp-core/src/sample/types.rs"
 RANDOM = "rust/ferrodp-core/src/random.rs"
 RESIDUE = "rust/ferrodp-core/src/residue.rs"
 
@@ -73,14 +74,14 @@ def words(change: str) -> str:
 MUTANTS = [
     Mutant(
         "the scale is 1 % too large",
-        SAMPLE,
+        TYPES,
         "ratio: scale * granularity.reciprocal()",
         "ratio: scale * 1.01 * granularity.reciprocal()",
         "goodness",
     ),
     Mutant(
         "the scale is 0.2 % too small",
-        SAMPLE,
+        TYPES,
         "ratio: scale * granularity.reciprocal()",
         "ratio: scale * 0.998 * granularity.reciprocal()",
         "reference",
@@ -157,14 +158,14 @@ MUTANTS = [
     ),
     Mutant(
         "every extension block is the first",
-        DECIDE,
+        TYPES,
         "(self.extension)(block)",
         "(self.extension)(block & 0)",
         "decisions",
     ),
     Mutant(
         "extension words are taken in the wrong order",
-        DECIDE,
+        TYPES,
         "Natural::new((u128::from(high) << 64) | u128::from(low))",
         "Natural::new((u128::from(low) << 64) | u128::from(high))",
         "decisions",
@@ -195,14 +196,14 @@ MUTANTS = [
     ),
     Mutant(
         "the first stage takes the bits of a short word for all there are",
-        CHUNK,
+        TYPES,
         "0.5 - (ratio * quantile_error + rounding + noise.widening)",
         "0.5 - (ratio * quantile_error * 0.0 + rounding + noise.widening)",
         "reference",
     ),
     Mutant(
         "the first stage trusts floating point",
-        CHUNK,
+        TYPES,
         "0.5 - (ratio * quantile_error + rounding + noise.widening)",
         "0.5 - (rounding * 0.0 + quantile_error * 0.0 + noise.widening)",
         "widened",

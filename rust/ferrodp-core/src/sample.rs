@@ -40,34 +40,13 @@ pub mod decide;
 mod exact;
 mod fixed;
 mod lanes;
-mod tables {
-    pub(super) mod mills;
-    pub(super) mod quantile;
-}
+mod tables;
+mod types;
+
+pub use types::{Law, Noise};
 
 /// Samples in one unit of work for a thread.
 const BLOCK: usize = 1 << 15;
-
-/// The supported `⌊log₂(scale / granularity)⌋`: at the upper end, noise of 500 scales is still below 2⁵³ steps.
-const LOG2_RATIOS: core::ops::RangeInclusive<i32> = -3..=43;
-
-/// Which continuous law is rounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Law {
-    /// Normal with mean 0; the scale is its standard deviation.
-    Gaussian,
-    /// Laplace with mean 0 and density `exp(−|x|/b)/2b`; the scale is `b`.
-    Laplace,
-}
-
-/// The bits that a sample starts with: a sign, and as many of `p` as fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
-    /// 32 bits: enough where the grid is coarse.
-    Short,
-    /// 64 bits.
-    Long,
-}
 
 /// A numeric type that noise can be added to.
 pub trait Element: chunk::Cell {}
@@ -75,53 +54,7 @@ pub trait Element: chunk::Cell {}
 impl Element for f32 {}
 impl Element for f64 {}
 
-/// A law, its scale and the grid it is rounded to: checked once, used for any number of samples.
-#[derive(Clone, Debug)]
-pub struct Noise {
-    law: Law,
-    granularity: Granularity,
-    /// `s = scale/g`, exact: `g` is a power of two.
-    ratio: f64,
-    /// Added to every filter's margin, in grid steps; zero but in tests.
-    widening: f64,
-}
-
 impl Noise {
-    /// Returns noise of `law` with the given scale, rounded to multiples of `granularity`.
-    ///
-    /// # Errors
-    /// If `scale` is not finite and positive, or outside 2⁻³ … 2⁴⁴ times the granularity.
-    pub fn new(law: Law, scale: f64, granularity: Granularity) -> Result<Self, Error> {
-        let name = match law {
-            Law::Gaussian => "standard_deviation",
-            Law::Laplace => "scale",
-        };
-        let scale = positive(name, scale)?;
-        let log2_ratio = floor_log2(scale) - granularity.exponent();
-        if !LOG2_RATIOS.contains(&log2_ratio) || scale < f64::MIN_POSITIVE {
-            let (low, high) = (LOG2_RATIOS.start(), LOG2_RATIOS.end() + 1);
-            let accepted = format!("between 2^{low} and 2^{high} times the granularity {:e}", granularity.width());
-            return Err(Error::parameter(name, scale, accepted));
-        }
-        Ok(Self { law, granularity, ratio: scale * granularity.reciprocal(), widening: 0.0 })
-    }
-
-    /// Returns Gaussian noise; see [`Noise::new`].
-    ///
-    /// # Errors
-    /// As [`Noise::new`].
-    pub fn gaussian(standard_deviation: f64, granularity: Granularity) -> Result<Self, Error> {
-        Self::new(Law::Gaussian, standard_deviation, granularity)
-    }
-
-    /// Returns Laplace noise; see [`Noise::new`].
-    ///
-    /// # Errors
-    /// As [`Noise::new`].
-    pub fn laplace(scale: f64, granularity: Granularity) -> Result<Self, Error> {
-        Self::new(Law::Laplace, scale, granularity)
-    }
-
     /// Returns the grid that is used where the caller names none: about `scale · 2⁻²⁰` for `f32`, `2⁻³²` for `f64`.
     ///
     /// # Errors
@@ -129,21 +62,6 @@ impl Noise {
     pub fn default_granularity<T: Element>(scale: f64) -> Result<Granularity, Error> {
         let exponent = floor_log2(positive("scale", scale)?) - T::DEFAULT_BITS;
         Granularity::from_exponent(exponent)
-    }
-
-    /// Returns the same noise with every filter's margin widened by `steps` grid steps (at most ⅛): later stages decide
-    /// more often, and the output must not change. For tests.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_widened_margins(mut self, steps: f64) -> Self {
-        self.widening = steps.clamp(0.0, 0.125);
-        self
-    }
-
-    /// The grid.
-    #[must_use]
-    pub const fn granularity(&self) -> Granularity {
-        self.granularity
     }
 
     /// Adds noise to every value, in place: `v` becomes `g · round((v + scale·Z)/g)`, rounded once to `T`.
@@ -202,10 +120,5 @@ impl Noise {
             });
         });
         Ok(())
-    }
-
-    /// Which words its samples start with.
-    pub(crate) fn word(&self) -> Word {
-        if self.law == Law::Gaussian && self.ratio < 2_097_152.0 { Word::Short } else { Word::Long }
     }
 }

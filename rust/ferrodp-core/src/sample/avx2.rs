@@ -19,10 +19,9 @@ use eight::{
     upper_halves,
 };
 
-use super::chunk::{GROUP, Open, PADDING, Plan, paired};
 use super::lanes::BELOW_2_63;
 use super::tables::quantile::{LOG_BY_EIGHTH, PROBIT_BY_OCTAVE, PROBIT_FAST_BY_OCTAVE};
-use super::{Law, Word};
+use super::types::{GROUP, Law, Open, PADDING, Plan, Word, paired};
 use crate::isa::{Isa, Kind};
 
 /// Groups that advance together, two vectors each: see [`super::avx512`].

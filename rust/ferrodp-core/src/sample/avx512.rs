@@ -7,9 +7,8 @@
 
 use core::arch::x86_64::*;
 
-use super::chunk::{GROUP, Open, PADDING, Plan, paired};
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
-use super::{Law, Word};
+use super::types::{GROUP, Law, Open, PADDING, Plan, Word, paired};
 use crate::isa::{Isa, Kind};
 
 /// Vectors that advance together and share the loads of a table. (On Zen 5 one, two and four run alike.)

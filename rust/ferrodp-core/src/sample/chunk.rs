@@ -6,34 +6,18 @@
 //! function of `r + N` alone, and so is whatever follows: rounding to the type, cutting to its range, dropping the sign
 //! of a zero.
 
-use super::decide::{self, Lazy, Offset};
-use super::tables::quantile::INVERSE_DENSITY;
-use super::{Law, Noise, Word, lanes};
+use super::types::{CHUNK, GROUP, Lazy, Noise, Number, Offset, Open, PADDING, Plan, Word};
+use super::{decide, lanes};
 use crate::isa::{Isa, Kind};
 use crate::math::integer::Integer;
 use crate::params::exp2;
 use crate::random::{BLOCK, Key, Keystream};
 
-/// Samples handled at once.
-pub(super) const CHUNK: usize = 1024;
-
-/// The first stage takes values in multiples of this.
-pub(super) const PADDING: usize = 16;
-
-/// Samples that share a byte of [`Open`].
-pub(super) const GROUP: usize = 8;
-
 /// The stream of first words; extension block `j` of sample `i` is block `i` of stream `1 + j`.
 const FIRST_WORDS: u64 = 0;
 
-/// What the sampler needs to know of a numeric type.
-pub trait Cell: Copy + Default + Send + Sync + 'static {
-    /// `log₂(scale/g)` of the default grid.
-    const DEFAULT_BITS: i32;
-    /// The value, exactly.
-    fn widen(self) -> f64;
-    /// The value nearest to `x`, at most the largest finite number in size; a zero that `x` is rounded to is positive.
-    fn narrow(x: f64) -> Self;
+/// A number for which each instruction set has its first stage.
+pub trait Cell: Number {
     /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of [`PADDING`].
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
@@ -45,21 +29,8 @@ pub trait Cell: Copy + Default + Send + Sync + 'static {
 }
 
 macro_rules! cell {
-    ($type:ty, $bits:literal, $kernels:ident) => {
+    ($type:ty, $kernels:ident) => {
         impl Cell for $type {
-            const DEFAULT_BITS: i32 = $bits;
-
-            #[inline(always)]
-            fn widen(self) -> f64 {
-                f64::from(self)
-            }
-
-            #[inline(always)]
-            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "cut to the range first")]
-            fn narrow(x: f64) -> Self {
-                x.max(f64::from(<$type>::MIN)).min(f64::from(<$type>::MAX)) as Self + 0.0
-            }
-
             #[cfg(target_arch = "x86_64")]
             fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
                 super::avx512::$kernels::first_stage(isa, plan, words, values, open);
@@ -73,55 +44,8 @@ macro_rules! cell {
     };
 }
 
-cell!(f32, 20, single);
-cell!(f64, 32, double);
-
-/// Numbers that the first stage needs, computed once a call.
-pub struct Plan {
-    pub(super) law: Law,
-    pub(super) word: Word,
-    pub(super) ratio: f64,
-    pub(super) width: f64,
-    pub(super) reciprocal: f64,
-    /// A sample is decided if it is closer than this to an integer; short words have one limit a segment.
-    pub(super) limits: [f64; 16],
-    /// Words below this are for later stages.
-    pub(super) least: f64,
-}
-
-impl Plan {
-    /// Error budget of the first stage, in grid steps; `tables/verify.py` checks the figures.
-    ///
-    /// Long words: the quantile is off by less than 2⁻⁴⁸ (polynomial, evaluation with or without fused operations,
-    /// bits of `p` beyond the first 53, unknown bits below 2⁻⁵⁵), for `p ≥ 2⁻⁹` (Gaussian) or `2⁻¹¹` (Laplace).
-    /// Short words: the polynomial's 2⁻³⁶ and half a unit of the word, 2⁻³³/φ(z). Then product and sum round once
-    /// each, relative to |y| < 8s + 1.
-    fn new(noise: &Noise, width: f64) -> Self {
-        let ratio = noise.ratio;
-        let rounding = (8.0 * ratio + 1.0) * exp2(-52);
-        let limit = |quantile_error: f64| 0.5 - (ratio * quantile_error + rounding + noise.widening);
-        let word = noise.word();
-        let (limits, least) = match (word, noise.law) {
-            (Word::Short, _) => (INVERSE_DENSITY[0].map(|d| limit(d * exp2(-33) + exp2(-36))), exp2(31 - 8)),
-            (Word::Long, Law::Gaussian) => ([limit(exp2(-48)); 16], exp2(63 - 8)),
-            (Word::Long, Law::Laplace) => ([limit(exp2(-48)); 16], exp2(63 - 10)),
-        };
-        Self { law: noise.law, word, ratio, width, reciprocal: 1.0 / width, limits, least }
-    }
-}
-
-/// Which samples of a chunk the first stage left open: a bit each, a byte a group. Their values are still there.
-pub struct Open {
-    pub(super) groups: [u8; CHUNK / GROUP],
-}
-
-/// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(super) fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut [T], &'a [U]) {
-    let len = values.len().min(words.len());
-    (&mut values[..len], &words[..len])
-}
+cell!(f32, single);
+cell!(f64, double);
 
 /// A chunk's words.
 #[repr(align(64))]

@@ -10,8 +10,7 @@
 
 use core::cmp::Ordering;
 
-use super::decide::{Lazy, Offset};
-use super::{Law, Noise};
+use super::types::{Law, Lazy, Noise, Offset};
 use crate::math::interval::Interval;
 use crate::math::natural::Natural;
 

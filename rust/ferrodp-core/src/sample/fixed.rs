@@ -18,9 +18,8 @@
 
 use core::cmp::Ordering;
 
-use super::decide::Offset;
 use super::tables::mills::{LN_2, NODES};
-use super::{Law, Noise};
+use super::types::{Law, Noise, Offset};
 use crate::math::wide::{Q126, mul_q126, product_shifted};
 
 /// Fraction bits of `h − f`, the numerator of the threshold.

@@ -1,8 +1,7 @@
 //! First stage in plain arrays, eight lanes: the specification of the vector paths, and what every CPU can run.
 
-use super::chunk::{Cell, GROUP as LANES, Open, Plan};
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
-use super::{Law, Word};
+use super::types::{GROUP as LANES, Law, Number, Open, Plan, Word};
 
 /// The exponent of 1.0, to which fraction bits are joined.
 const ONE: u64 = 1023 << 52;
@@ -16,7 +15,7 @@ const LOG_CENTER: f64 = 1.0 + 1.0 / 32.0;
 type Floats = [f64; LANES];
 
 /// Adds noise to `values`, a multiple of eight of them with a word each, leaving alone, and noting, what it cannot decide.
-pub(super) fn first_stage<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
+pub(super) fn first_stage<T: Number>(plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
     match (plan.word, plan.law) {
         (Word::Short, _) => {
             let quantile = |x| probit(x, &PROBIT_FAST_BY_POWER);
@@ -32,7 +31,7 @@ pub(super) fn first_stage<T: Cell>(plan: &Plan, words: &[u8], values: &mut [T], 
 
 /// Applies the stage to all groups of eight: `split` gives a word's magnitude and sign, `quantile` that of a magnitude.
 #[inline(always)]
-fn groups<T: Cell, const WORD: usize>(
+fn groups<T: Number, const WORD: usize>(
     plan: &Plan,
     words: &[u8],
     values: &mut [T],
