@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ferrodp as fd
-from ferrodp import _sum_state
+from ferrodp.sums import _state as _sum_state
 
 TEMPLATE = {"dense": {"w": (2, 3), 5: (3,)}, "more": [(), (0,), ((4,), (1, 1))]}
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import ferrodp as fd
 from clipping_cases import DTYPES, LENGTHS, RANGES, rows_and_bounds
-from ferrodp.accounting.events import GaussianEvent, NonPrivateEvent
+from ferrodp.events import GaussianEvent, NonPrivateEvent
 from reference import clipping as reference
 from reference import keystream, rounded_noise
 

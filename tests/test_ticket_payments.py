@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrodp._payment import releases
 from ferrodp.accounting import (
     AdaptiveClipEvent,
     ComposedEvent,
@@ -21,9 +20,10 @@ from ferrodp.accounting import (
     TreeAggregationEvent,
     TruncatedPoissonSampledEvent,
 )
-from ferrodp.accounting.events import simple_events
 from ferrodp.errors import InvalidParameter, TicketError
+from ferrodp.events import simple_events
 from ferrodp.tickets import TicketState
+from ferrodp.tickets._payment import releases
 from ticket_cases import Book, draw, ticket_for
 
 GAUSSIAN = GaussianEvent(noise_multiplier=1.0)

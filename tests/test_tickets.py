@@ -17,7 +17,8 @@ from ferrodp.accounting import (
     SelfComposedEvent,
 )
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError, TicketError
-from ferrodp.tickets import TicketState, source_for
+from ferrodp.tickets import TicketState
+from ferrodp.tickets.ticket import source_for
 from ticket_cases import Book, draw, ticket_for
 
 GAUSSIAN = GaussianEvent(noise_multiplier=1.0)

@@ -23,9 +23,10 @@ from typing import Any
 
 from ferrodp._native import sqlite_version
 from ferrodp.accounting import GaussianEvent, LaplaceEvent
-from ferrodp.accounting.events import PrivacyEvent
-from ferrodp.budget import PrivacyLedger, _book
-from ferrodp.budget._store import Transaction
+from ferrodp.budget import PrivacyLedger
+from ferrodp.budget import _rules as _book
+from ferrodp.budget.stores.base import Transaction
+from ferrodp.events import PrivacyEvent
 
 BATCH = 1500
 EVENTS: dict[str, PrivacyEvent] = {"pure": LaplaceEvent(noise_multiplier=1e9)}

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp.accounting.events import PrivacyEvent
+from ferrodp.events import PrivacyEvent
 
 Norm = Literal["L0", "L1", "L2", "Linf"]
 

@@ -10,7 +10,8 @@ from typing import NoReturn
 from ferrodp import _native
 from ferrodp._observer import OBSERVER, Observation, Recorder, Replayer
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.random import NoiseSource, refuse_copy
+from ferrodp.random import NoiseSource
+from ferrodp.random.noise import refuse_copy
 
 __all__ = ["Observation", "SeededNoiseSource", "record", "replay", "seeded"]
 

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -44,7 +45,6 @@ from ferrodp.accounting import (
     hockey_stick_delta,
     hockey_stick_epsilon,
 )
-from ferrodp.accounting._certified import Bounds
 from ferrodp.errors import UnsupportedEventError
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

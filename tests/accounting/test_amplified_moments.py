@@ -22,10 +22,10 @@ from ferrodp.accounting import (
     ZcdpEvent,
     rdp,
 )
-from ferrodp.accounting._log_moments import LARGEST, MomentCurve, log_factorials
-from ferrodp.accounting.rdp_fixed_size import fixed_size_sampled_curve
-from ferrodp.accounting.rdp_mixture import mixture_of_gaussians_curve
-from ferrodp.accounting.rdp_poisson import poisson_sampled, poisson_sampled_curve
+from ferrodp.accounting.rdp._fixed_size import fixed_size_sampled_curve
+from ferrodp.accounting.rdp._log_moments import LARGEST, MomentCurve, log_factorials
+from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
+from ferrodp.accounting.rdp._poisson import poisson_sampled, poisson_sampled_curve
 from ferrodp.errors import InvalidParameter
 from reference import amplified_moments as reference
 

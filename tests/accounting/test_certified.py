@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrodp.accounting import _certified as certified
-from ferrodp.accounting import _mills
-from ferrodp.accounting._certified import Interval, arithmetic, point
+from ferrodp._numerics import intervals as certified
+from ferrodp._numerics import mills as _mills
+from ferrodp._numerics.intervals import Interval, arithmetic, point
 from reference import gaussian_dp
 
 DIGITS = 40

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import floats, integers
 
-from ferrodp.accounting import _contour
-from ferrodp.accounting._contour import ADD, REMOVE, Release
+from ferrodp.accounting._solve import contour as _contour
+from ferrodp.accounting._solve.contour import ADD, REMOVE, Release
 from ferrodp.errors import InvalidParameter
 from reference import contour_reference as reference
 

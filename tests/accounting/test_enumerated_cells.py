@@ -13,7 +13,7 @@ import pytest
 from enumerated_cells import ACCOUNTANTS, CELLS, MECHANISMS, RELATIONS, SCHEMES, enumerated, shape_of
 
 from ferrodp import accounting as ac
-from ferrodp.accounting._rdp_curves import failure_of
+from ferrodp.accounting.rdp._rules import failure_of
 from ferrodp.errors import UnsupportedEventError
 from reference import enumeration as enum
 

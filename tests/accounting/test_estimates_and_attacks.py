@@ -23,7 +23,6 @@ from ferrodp.accounting import (
     estimate_delta_from_losses,
     explain_central_limit,
     gaussian_delta,
-    group_privacy,
     group_rho,
     laplace_delta,
     mean_upper_bound,
@@ -34,6 +33,7 @@ from ferrodp.accounting import (
     verified_delta,
     zcdp_delta,
 )
+from ferrodp.accounting.sampling import group_privacy
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "accounting.json").read_text())

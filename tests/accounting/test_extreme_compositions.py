@@ -17,15 +17,15 @@ from ferrodp.accounting import (
     PldAccountant,
     PoissonSampledEvent,
     RdpAccountant,
-    _composition,
-    _costs,
     calibrate_count,
     compose_optimal_bounds,
     hockey_stick_epsilon,
 )
-from ferrodp.accounting import _contour as contour
-from ferrodp.accounting._counts import largest_count
-from ferrodp.accounting._of_singles import delta_of_singles
+from ferrodp.accounting._solve import choose as _composition
+from ferrodp.accounting._solve import contour as contour
+from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._solve.counts import largest_count
+from ferrodp.accounting._solve.single_steps import delta_of_singles
 
 
 def composed(*parts, kind=PldAccountant):

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrodp.accounting import NeighboringRelation, _ternary, rdp_sampling
+from ferrodp.accounting import NeighboringRelation
+from ferrodp.accounting.rdp import _sampling as rdp_sampling
+from ferrodp.accounting.rdp import _ternary
 from ferrodp.errors import InvalidParameter, InvalidType
 from reference import sampling_schemes as reference
 

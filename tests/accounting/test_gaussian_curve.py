@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ferrodp._numerics.intervals import Interval
 from ferrodp.accounting import (
     GaussianEvent,
     GdpAccountant,
-    _gaussian_curve,
     gaussian_delta,
     gaussian_delta_bounds,
     gaussian_epsilon,
@@ -22,7 +22,7 @@ from ferrodp.accounting import (
     gaussian_noise_multiplier,
     gaussian_standard_deviation,
 )
-from ferrodp.accounting._certified import Interval
+from ferrodp.accounting.curves import _gaussian as _gaussian_curve
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType
 from reference import gaussian_dp
 

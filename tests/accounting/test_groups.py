@@ -20,11 +20,11 @@ from ferrodp.accounting import (
     SelfComposedEvent,
     ZcdpEvent,
     gaussian_delta,
-    group_privacy,
     grouped,
     hockey_stick_delta,
 )
-from ferrodp.accounting.groups import binomial_weights
+from ferrodp.accounting.sampling import group_privacy
+from ferrodp.accounting.sampling.groups import binomial_weights
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from reference import hockey_stick
 

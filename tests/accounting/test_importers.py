@@ -13,7 +13,7 @@ from hypothesis import given
 from event_cases import events
 from ferrodp import accounting as ac
 from ferrodp.accounting import GaussianEvent, LaplaceEvent, NonPrivateEvent, PoissonSampledEvent, SelfComposedEvent
-from ferrodp.accounting.importers import from_dp_accounting, from_opacus_history, to_dp_accounting
+from ferrodp.accounting.reports.importers import from_dp_accounting, from_opacus_history, to_dp_accounting
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage, UnsupportedEventError
 
 FIELDS = {

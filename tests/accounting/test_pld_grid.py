@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrodp import _native
-from ferrodp.accounting import _contour
+from ferrodp.accounting._solve import contour as _contour
 from reference import gaussian_dp, hockey_stick
 from reference import pld_reference as reference
 

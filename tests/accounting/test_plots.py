@@ -10,16 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from ferrodp.accounting import (
-    Bounds,
-    GaussianEvent,
-    GdpAccountant,
-    LaplaceEvent,
-    NonPrivateEvent,
-    PureDpAccountant,
-    _curves,
-    plots,
-)
+from ferrodp.accounting import Bounds, GaussianEvent, GdpAccountant, LaplaceEvent, NonPrivateEvent, PureDpAccountant
+from ferrodp.accounting.reports import _curves, plots
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 
 mpl.use("Agg")
@@ -262,6 +254,6 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
 
 
 def test_accounting_does_not_import_matplotlib():
-    code = "import sys, ferrodp.accounting.plots; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, ferrodp.accounting.reports.plots; sys.exit('matplotlib' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

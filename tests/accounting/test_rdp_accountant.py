@@ -28,7 +28,7 @@ from ferrodp.accounting import (
     rdp,
     rdp_to_epsilon,
 )
-from ferrodp.accounting.rdp_accountant import DEFAULT_ORDERS
+from ferrodp.accounting.accountants.rdp import DEFAULT_ORDERS
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 
 

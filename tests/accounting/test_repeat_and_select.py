@@ -17,7 +17,7 @@ from ferrodp.accounting import (
     repeat_and_select_epsilon,
     zcdp_delta,
 )
-from ferrodp.accounting.repeat_and_select import log_one_over_gamma
+from ferrodp.accounting.sampling.repeat_and_select import log_one_over_gamma
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from reference import repeat_and_select as reference
 

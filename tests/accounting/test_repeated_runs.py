@@ -22,8 +22,8 @@ from ferrodp.accounting import (
     SelfComposedEvent,
     rdp,
 )
-from ferrodp.accounting._costs import pure
-from ferrodp.accounting._rdp_curves import failure_of
+from ferrodp.accounting._solve.costs import pure
+from ferrodp.accounting.rdp._rules import failure_of
 from reference import repeat_and_select as reference
 
 REPLACED = NeighboringRelation.REPLACE_ONE

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from event_cases import events, positive
 from ferrodp import accounting as ac
+from ferrodp._numerics.rounding import sqrt_down, sqrt_up
 from ferrodp.accounting import ComposedEvent, GaussianEvent, NonPrivateEvent, PoissonSampledEvent, SelfComposedEvent
-from ferrodp.accounting._roots import sqrt_down, sqrt_up
-from ferrodp.accounting.events import simple_events
 from ferrodp.errors import InvalidType
+from ferrodp.events import simple_events
 
 LAPLACE = ac.LaplaceEvent(noise_multiplier=1.0)
 NOTHING = ComposedEvent(events=())

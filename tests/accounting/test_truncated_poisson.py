@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ferrodp._numerics import binomial as _binomial
 from ferrodp.accounting import (
     GaussianEvent,
     NeighboringRelation,
@@ -14,9 +15,8 @@ from ferrodp.accounting import (
     PoissonSampledEvent,
     RdpAccountant,
     TruncatedPoissonSampledEvent,
-    _binomial,
-    truncated_poisson,
 )
+from ferrodp.accounting.sampling import truncated_poisson
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from reference import sampling_schemes as reference
 

@@ -20,7 +20,7 @@ import forking
 
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
-from ferrodp.budget.sqlite import SqliteStore  # here, so that it is imported before calls fail
+from ferrodp.budget.stores.sqlite.store import SqliteStore  # here, so that it is imported before calls fail
 from ferrodp.errors import BudgetExceeded, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)

@@ -13,7 +13,8 @@ import signal
 from pathlib import Path
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, sqlite
+from ferrodp.budget import PrivacyLedger
+from ferrodp.budget.stores.sqlite import store as sqlite
 from ferrodp.errors import FerroError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)

@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import Head, PrivacyLedger, _author, _records, import_ledger
-from ferrodp.budget._replay import Replay
+from ferrodp.budget import Head, PrivacyLedger, import_ledger
+from ferrodp.budget.log import author as _author
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.log.replay import Replay
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)

@@ -13,7 +13,7 @@ import pytest
 from ferrodp import _native
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
-from ferrodp.budget._file import APPLICATION
+from ferrodp.budget.stores.sqlite.file import APPLICATION
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)

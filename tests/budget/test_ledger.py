@@ -22,7 +22,8 @@ from ferrodp.accounting import (
     SelfComposedEvent,
     ZcdpFilter,
 )
-from ferrodp.budget import Head, PrivacyLedger, TicketState, _measures, _store
+from ferrodp.budget import Head, PrivacyLedger, TicketState, _measures
+from ferrodp.budget.stores import base as _store
 from ferrodp.errors import (
     BudgetExceeded,
     InvalidParameter,

@@ -13,9 +13,10 @@ from ferrodp.accounting import (
     NeighboringRelation,
     PoissonSampledEvent,
 )
-from ferrodp.budget import PrivacyLedger, _measures, _nesting, _records
-from ferrodp.budget._records import Head
-from ferrodp.budget._replay import Replay
+from ferrodp.budget import PrivacyLedger, _measures, _nesting
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.log.records import Head
+from ferrodp.budget.log.replay import Replay
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
@@ -105,7 +106,7 @@ def test_what_is_given_back_inside_is_given_back_around(ledger):
 
 def test_scopes_in_one_transaction_see_each_other(ledger):
     """Many threads ride in one commit, so a scope may be made around one that is not in the table yet."""
-    from ferrodp.budget import _book
+    from ferrodp.budget import _rules as _book
 
     terms = _measures.checked_terms(
         measure="pure", epsilon=5.0, delta=0.0, neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE

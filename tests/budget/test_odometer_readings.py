@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, LaplaceEvent, Odometer
-from ferrodp.budget import Head, PrivacyLedger, _measures, _readings, _records
-from ferrodp.budget._replay import Replay
+from ferrodp.budget import Head, PrivacyLedger, _measures, _readings
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.log.replay import Replay
 from ferrodp.errors import InvalidParameter, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _postgres_session
+from ferrodp.budget import PrivacyLedger
+from ferrodp.budget.stores.postgres import session as _postgres_session
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError, MissingPackage
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)

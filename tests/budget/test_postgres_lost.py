@@ -11,7 +11,9 @@ import psycopg
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, TicketState, _store, postgres
+from ferrodp.budget import PrivacyLedger, TicketState
+from ferrodp.budget.stores import base as _store
+from ferrodp.budget.stores.postgres import store as postgres
 from ferrodp.errors import LedgerError, TicketError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)

@@ -5,7 +5,7 @@ import pytest
 
 from ferrodp.accounting import EpsilonDeltaEvent
 from ferrodp.budget import PrivacyLedger
-from ferrodp.budget.postgres import grant
+from ferrodp.budget.stores.postgres.store import grant
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, LedgerError
 
 EIGHTH = EpsilonDeltaEvent(epsilon=0.125)

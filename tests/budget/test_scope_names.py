@@ -148,7 +148,7 @@ def test_keys_of_a_batch_are_looked_up_by_their_scopes(ledger):
 
 def test_a_key_is_found_by_its_index(tmp_path):
     with PrivacyLedger.open(tmp_path / "budget.db") as ledger, ledger._read():
-        from ferrodp.budget import _store
+        from ferrodp.budget.stores import base as _store
 
         plans = [
             ledger._store.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()

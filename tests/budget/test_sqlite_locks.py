@@ -12,7 +12,8 @@ import pytest
 
 from ferrodp import _native
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _file
+from ferrodp.budget import PrivacyLedger
+from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.errors import LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)

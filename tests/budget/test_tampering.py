@@ -21,8 +21,9 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ferrodp.accounting import GaussianEvent, LaplaceEvent
-from ferrodp.budget import Head, PrivacyLedger, _file
-from ferrodp.budget._checkpoints import verified, write
+from ferrodp.budget import Head, PrivacyLedger
+from ferrodp.budget.log.checkpoints import verified, write
+from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.errors import BudgetExceeded, LedgerError
 from reference.sqlite_file import dead_space
 

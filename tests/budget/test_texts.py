@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrodp.accounting.events import LaplaceEvent, NeighboringRelation
-from ferrodp.budget import _book, _records, _rows
+from ferrodp.budget import _rules as _book
 from ferrodp.budget._measures import Terms, checked_terms
-from ferrodp.budget._rows import ScopeRow
-from ferrodp.budget._store import scope_row, scope_values
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.stores import rows as _rows
+from ferrodp.budget.stores.base import scope_row, scope_values
+from ferrodp.budget.stores.rows import ScopeRow
 from ferrodp.errors import LedgerError
+from ferrodp.events import LaplaceEvent, NeighboringRelation
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 HOSTILE = [

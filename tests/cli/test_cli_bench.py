@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ferrodp.cli import _cases, _measure, _peers, bench
+from ferrodp.cli.bench import cases as _cases
+from ferrodp.cli.bench import command as bench
+from ferrodp.cli.bench import measure as _measure
+from ferrodp.cli.bench import peers as _peers
 
 
 def test_a_quick_bench_measures_every_case(ferrodp: Callable[..., Any]) -> None:

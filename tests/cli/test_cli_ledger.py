@@ -13,7 +13,7 @@ import pytest
 
 from ferrodp import PrivacyLedger
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, PoissonSampledEvent
-from ferrodp.cli import ledger as ledger_command
+from ferrodp.cli.ledger import command as ledger_command
 from ferrodp.tickets import TicketState
 
 Run = Callable[..., Any]

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, LaplaceEvent, PoissonSampledEvent, SelfComposedEvent
-from ferrodp.cli import _events, _ledgers
-from ferrodp.cli import ledger as ledger_command
+from ferrodp.cli import _events
+from ferrodp.cli.ledger import command as ledger_command
+from ferrodp.cli.ledger import common as _ledgers
 
 Run = Callable[..., Any]
 ACTIONS = list(ledger_command._ORDER)

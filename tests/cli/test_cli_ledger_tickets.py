@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ferrodp import PrivacyLedger
-from ferrodp.cli import _ledger_tickets
+from ferrodp.cli.ledger import tickets as _ledger_tickets
 
 Run = Callable[..., Any]
 

@@ -19,7 +19,7 @@ from scipy import stats
 
 from ferrodp import NoiseSource, _native
 from ferrodp.accounting import NeighboringRelation, RandomizedResponseEvent
-from ferrodp.accounting.single import hockey_stick_delta, hockey_stick_epsilon
+from ferrodp.accounting.curves.hockey_stick import hockey_stick_delta, hockey_stick_epsilon
 from ferrodp.errors import (
     CalibrationError,
     EntropyError,

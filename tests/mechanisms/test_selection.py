@@ -12,7 +12,7 @@ import pytest
 
 from ferrodp import NoiseSource, _native
 from ferrodp.accounting import EpsilonDeltaEvent, ExponentialMechanismEvent, PureDpAccountant
-from ferrodp.accounting.single import hockey_stick_delta
+from ferrodp.accounting.curves.hockey_stick import hockey_stick_delta
 from ferrodp.errors import (
     EntropyError,
     InvalidArray,

@@ -1,9 +1,10 @@
 """Defects of events and accountants that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
+PACKAGE = "python/ferrodp/"
 ACCOUNTING = "python/ferrodp/accounting/"
-SIMPLE = ACCOUNTING + "events/simple.py"
-ACCOUNTANT = ACCOUNTING + "accountant.py"
-TREE = ACCOUNTING + "tree.py"
+SIMPLE = PACKAGE + "events/simple.py"
+ACCOUNTANT = ACCOUNTING + "accountants/base.py"
+TREE = PACKAGE + "events/tree.py"
 
 KILLERS = {
     "events": "pytest tests/accounting/test_events.py tests/accounting/test_event_parameters.py",
@@ -62,28 +63,28 @@ MUTANTS = [
     ),
     (
         "a sensitivity is rounded down",
-        ACCOUNTING + "events/correlated.py",
+        PACKAGE + "events/correlated.py",
         '_validate.positive("sensitivity", self.sensitivity, toward="up")',
         '_validate.positive("sensitivity", self.sensitivity, toward="down")',
         "events",
     ),
     (
         "a discrete Gaussian is rounded like a continuous one",
-        ACCOUNTING + "events/noise.py",
+        PACKAGE + "events/noise.py",
         '            exact_float("scale", self.scale, "finite and > 0")\n',
         "",
         "events",
     ),
     (
         "a split clip gets too little noise",
-        ACCOUNTING + "events/noise.py",
+        PACKAGE + "events/noise.py",
         "multiplier = sqrt_up(",
         "multiplier = sqrt_up((1 - Fraction(1, 2**52)) * ",
         "events",
     ),
     (
         "true counts as version 1",
-        ACCOUNTING + "events/base.py",
+        PACKAGE + "events/base.py",
         ' or isinstance(data.get("version"), bool)',
         "",
         "events",
@@ -97,7 +98,7 @@ MUTANTS = [
     ),
     (
         "the remaining count is one too many",
-        ACCOUNTING + "_counts.py",
+        ACCOUNTING + "_solve/counts.py",
         "near, 1, _LIMIT) - 1\n",
         "near, 1, _LIMIT)\n",
         "accountants",
@@ -165,77 +166,77 @@ MUTANTS = [
     ),
     (
         "the scale of an imported event is rounded up",
-        ACCOUNTING + "importers.py",
+        ACCOUNTING + "reports/importers.py",
         '_validate.positive("1/noise_parameter", 1 / parameter, toward="down")',
         '_validate.positive("1/noise_parameter", 1 / parameter, toward="up")',
         "importers",
     ),
     (
         "of several trees the smallest is taken",
-        ACCOUNTING + "importers.py",
+        ACCOUNTING + "reports/importers.py",
         "steps = max((_validate",
         "steps = min((_validate",
         "importers",
     ),
     (
         "the shade of a trade-off begins at the wrong side of a step",
-        ACCOUNTING + "_curves.py",
+        ACCOUNTING + "reports/_curves.py",
         "np.append(profile.lower[1:], 0.0)",
         "profile.lower",
         "pictures",
     ),
     (
         "a zeroed record costs one contribution in a sample of fixed size",
-        ACCOUNTING + "_pairs.py",
+        ACCOUNTING + "_solve/dominating_pairs.py",
         "noise(inner, 1 if relation is NeighboringRelation.REPLACE_ONE else 2)",
         "noise(inner, 1)",
         "enumeration",
     ),
     (
         "every Gaussian sum is one of clipped contributions",
-        ACCOUNTING + "_pairs.py",
+        ACCOUNTING + "_solve/dominating_pairs.py",
         "if additive and event.null_distance == 0.5 and isinstance(inner, GaussianEvent)",
         "if additive and isinstance(inner, GaussianEvent)",
         "enumeration",
     ),
     (
         "what a sample does not say of a missing record is taken to be little",
-        ACCOUNTING + "_pairs.py",
+        ACCOUNTING + "_solve/dominating_pairs.py",
         "if additive and event.null_distance <= 1.0:",
         "if additive:",
         "enumeration",
     ),
     (
         "the same of Rényi curves",
-        ACCOUNTING + "_rdp_curves.py",
+        ACCOUNTING + "rdp/_rules.py",
         "event.sampling_probability, event.null_distance <= 1.0",
         "event.sampling_probability, True",
         "enumeration",
     ),
     (
         "the same of pure epsilons",
-        ACCOUNTING + "_costs.py",
+        ACCOUNTING + "_solve/costs.py",
         "is_close = additive and (relation is NeighboringRelation.REPLACE_SPECIAL or event.null_distance <= 1.0)",
         "is_close = additive",
         "enumeration",
     ),
     (
         "nobody is added to a truncated sample",
-        ACCOUNTING + "_pairs.py",
+        ACCOUNTING + "_solve/dominating_pairs.py",
         "more = sample_of(event.population_size + 1)",
         "more = sample",
         "enumeration",
     ),
     (
         "nobody is added to the curve of a truncated sample",
-        ACCOUNTING + "_rdp_sampled.py",
+        ACCOUNTING + "rdp/_sampled_rules.py",
         "sizes.append(event.population_size + 1)",
         "sizes.append(event.population_size)",
         "enumeration",
     ),
     (
         "black boxes are amplified for null records",
-        ACCOUNTING + "_costs.py",
+        ACCOUNTING + "_solve/costs.py",
         "is_close = additive and (relation is NeighboringRelation.REPLACE_SPECIAL or event.null_distance <= 1.0)",
         "is_close = relation is NeighboringRelation.REPLACE_SPECIAL or (additive and event.null_distance <= 1.0)",
         "enumeration",

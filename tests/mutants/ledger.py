@@ -1,15 +1,15 @@
 """Defects of the ledger that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 BUDGET = "python/ferrodp/budget/"
-BOOK = BUDGET + "_book.py"
+BOOK = BUDGET + "_rules.py"
 COMMIT = BUDGET + "_commit.py"
-CHECKPOINTS = BUDGET + "_checkpoints.py"
+CHECKPOINTS = BUDGET + "log/checkpoints.py"
 MEASURES = BUDGET + "_measures.py"
-RECORDS = BUDGET + "_records.py"
-REPLAY = BUDGET + "_replay.py"
-SQLITE = BUDGET + "sqlite.py"
+RECORDS = BUDGET + "log/records.py"
+REPLAY = BUDGET + "log/replay.py"
+SQLITE = BUDGET + "stores/sqlite/store.py"
 LIBRARY = "rust/ferrodp-sqlite/src/"
-STORE = BUDGET + "_store.py"
+STORE = BUDGET + "stores/base.py"
 
 KILLERS = {
     "ledger scale": "pytest tests/budget/test_ledger_scale.py",
@@ -35,7 +35,7 @@ KILLERS = {
 MUTANTS = [
     (
         "a charge is written after the release",
-        "python/ferrodp/tickets.py",
+        "python/ferrodp/tickets/ticket.py",
         "            book.arm(self)\n",
         "            threading.Timer(0.2, book.arm, (self,)).start()\n",
         "ledger crashes",
@@ -142,7 +142,7 @@ MUTANTS = [
     ),
     (
         "a key is one for the whole ledger",
-        BUDGET + "_rows.py",
+        BUDGET + "stores/rows.py",
         "    return None if key is None else (str(names_text(names)), key)\n",
         '    return None if key is None else ("", key)\n',
         "names",
@@ -241,7 +241,7 @@ MUTANTS = [
     ),
     (
         "the rest of a composed ticket asks nobody",
-        "python/ferrodp/tickets.py",
+        "python/ferrodp/tickets/ticket.py",
         "            elif self._book is not None:\n                self._book.proceed(self)\n",
         "",
         "freeze",
@@ -297,7 +297,7 @@ MUTANTS = [
     ),
     (
         "the log is not synced",
-        BUDGET + "_sqlite_connection.py",
+        BUDGET + "stores/sqlite/connection.py",
         "        raise\n    return connection\n",
         '        raise\n    connection.execute("PRAGMA synchronous = 0", ())\n    return connection\n',
         "ledger disk",
@@ -353,7 +353,7 @@ MUTANTS = [
     ),
     (
         "a network file system is taken for a disk",
-        BUDGET + "_filesystem.py",
+        BUDGET + "stores/sqlite/filesystem.py",
         "    if kind in _LOCAL:\n",
         "    if kind is not None:\n",
         "ledger files",
@@ -486,7 +486,7 @@ MUTANTS = [
     ),
     (
         "other tables and triggers are overlooked",
-        BUDGET + "_sqlite_connection.py",
+        BUDGET + "stores/sqlite/connection.py",
         "    if connection.execute(_SCHEMA, ()).fetchall() not in (_expected_schema(False), _expected_schema(True)):\n",
         "    if not connection.execute(_SCHEMA, ()).fetchall():\n",
         "ledger tampering",

@@ -395,7 +395,7 @@ MUTANTS = [
     ),
     Mutant(
         "a scale is taken for a variance",
-        "python/ferrodp/random.py",
+        "python/ferrodp/random/noise.py",
         "_native.add_noise(target, law, scale, exponent, self._key(), threads, False)",
         "_native.add_noise(target, law, scale**0.5, exponent, self._key(), threads, False)",
         "laws",
@@ -437,7 +437,7 @@ MUTANTS = [
     ),
     Mutant(
         "a batch is clipped after it was summed",
-        "python/ferrodp/sums.py",
+        "python/ferrodp/sums/clipped.py",
         'self._native.add(self._leaves(updates, "updates", (count,)), count, threads)',
         'self._native.add([leaf.sum(axis=0) for leaf in self._leaves(updates, "updates", (count,))], 1, threads)',
         "sums",
@@ -451,7 +451,7 @@ MUTANTS = [
     ),
     Mutant(
         "the grid is derived from the data",
-        "python/ferrodp/random.py",
+        "python/ferrodp/random/noise.py",
         "        _native.add_noise(target, law, scale, exponent, self._key(), threads, False)",
         "        exponent += int(target.size > 0 and abs(target.flat[0]) > 1)\n"
         "        _native.add_noise(target, law, scale, exponent, self._key(), threads, False)",

@@ -3,7 +3,7 @@
 BINDING = "rust/ferrodp-py/src/"
 PERMIT = BINDING + "permit.rs"
 PACKAGE = "python/ferrodp/"
-TICKETS = PACKAGE + "tickets.py"
+TICKETS = PACKAGE + "tickets/ticket.py"
 MECHANISMS = PACKAGE + "mechanisms/"
 
 KILLERS = {
@@ -127,21 +127,21 @@ MUTANTS = [
     ),
     (
         "the event is not compared",
-        PACKAGE + "_payment.py",
+        PACKAGE + "tickets/_payment.py",
         "    if paid == event:\n        return True\n",
         "    if paid == event or type(paid) is not type(event):\n        return True\n",
         "ticketed",
     ),
     (
         "a smaller noise multiplier is covered",
-        PACKAGE + "_payment.py",
+        PACKAGE + "tickets/_payment.py",
         "return paid.noise_multiplier <= event.noise_multiplier",
         "return paid.noise_multiplier >= event.noise_multiplier",
         "payments",
     ),
     (
         "a repeated event pays for one release more",
-        PACKAGE + "_payment.py",
+        PACKAGE + "tickets/_payment.py",
         "            case SelfComposedEvent(event=inner, count=count):\n"
         "                pending.append((inner, times * count))",
         "            case SelfComposedEvent(event=inner, count=count):\n"
@@ -171,7 +171,7 @@ MUTANTS = [
     ),
     (
         "a sum of replaced rows costs what one of removed rows does",
-        PACKAGE + "sums.py",
+        PACKAGE + "sums/clipped.py",
         "paid = multiplier / 2.0 if replaced else multiplier ",
         "paid = multiplier if replaced else multiplier ",
         "ticketed",
@@ -237,7 +237,7 @@ MUTANTS = [
     ),
     (
         "a sum reports its sensitivity in steps of its grid",
-        PACKAGE + "sums.py",
+        PACKAGE + "sums/clipped.py",
         "                unit=self.granularity,\n",
         "",
         "replay",

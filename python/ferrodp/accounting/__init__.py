@@ -4,14 +4,15 @@ Events say what happened (`events`); functions and accountants say what that cos
 upper bound on the exact one, rounding included; functions ending in `_bounds` return the lower one beside it.
 """
 
+from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting import rdp
-from ferrodp.accounting._certified import Bounds
-from ferrodp.accounting.accountant import PrivacyAccountant
-from ferrodp.accounting.allocation import (
-    random_allocation_delta_bounds,
-    random_allocation_epsilon_bounds,
-)
-from ferrodp.accounting.amplification import amplify_by_sampling
+from ferrodp.accounting.accountants.base import PrivacyAccountant
+from ferrodp.accounting.accountants.gdp import GdpAccountant
+from ferrodp.accounting.accountants.moments import MomentsAccountant
+from ferrodp.accounting.accountants.pld import PldAccountant
+from ferrodp.accounting.accountants.pure import PureDpAccountant
+from ferrodp.accounting.accountants.rdp import RdpAccountant
+from ferrodp.accounting.accountants.zcdp import ZcdpAccountant, zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.accounting.calibration import (
     CalibratedCount,
     CalibratedValue,
@@ -20,13 +21,6 @@ from ferrodp.accounting.calibration import (
     calibrate_parameter,
     calibrate_sampling_probability,
 )
-from ferrodp.accounting.central_limit import (
-    estimate_central_limit_delta,
-    estimate_central_limit_epsilon,
-    estimate_central_limit_mu,
-    explain_central_limit,
-)
-from ferrodp.accounting.comparison import SchemeCost, compare_sampling_schemes
 from ferrodp.accounting.composition import (
     Guarantee,
     compose_advanced,
@@ -37,22 +31,81 @@ from ferrodp.accounting.composition import (
     compose_optimal_delta_bounds,
     optimal_epsilon_per_query,
 )
-from ferrodp.accounting.conversion import Converted, rdp_to_delta, rdp_to_epsilon, rdp_to_log_delta
-from ferrodp.accounting.discrete_gaussian import (
+from ferrodp.accounting.curves.discrete_gaussian import (
     discrete_gaussian_delta,
     discrete_gaussian_delta_bounds,
     discrete_gaussian_epsilon,
     discrete_gaussian_epsilon_bounds,
     discrete_gaussian_variance,
 )
-from ferrodp.accounting.discrete_laplace import (
+from ferrodp.accounting.curves.discrete_laplace import (
     discrete_laplace_delta,
     discrete_laplace_delta_bounds,
     discrete_laplace_epsilon,
     discrete_laplace_epsilon_bounds,
 )
-from ferrodp.accounting.dp_sgd import dp_sgd_epsilon
-from ferrodp.accounting.events import (
+from ferrodp.accounting.curves.gaussian import (
+    gaussian_delta,
+    gaussian_delta_bounds,
+    gaussian_epsilon,
+    gaussian_epsilon_bounds,
+    gaussian_log_delta,
+    gaussian_noise_multiplier,
+    gaussian_standard_deviation,
+)
+from ferrodp.accounting.curves.hockey_stick import (
+    hockey_stick_delta,
+    hockey_stick_epsilon,
+    profile_to_epsilon,
+    single_step_noise,
+)
+from ferrodp.accounting.curves.laplace import (
+    laplace_delta,
+    laplace_delta_bounds,
+    laplace_epsilon,
+    laplace_epsilon_bounds,
+    laplace_scale,
+)
+from ferrodp.accounting.curves.randomized_response import (
+    randomized_response_delta,
+    randomized_response_delta_bounds,
+    randomized_response_epsilon,
+    randomized_response_epsilon_bounds,
+)
+from ferrodp.accounting.explanation import Explanation
+from ferrodp.accounting.filters import GdpFilter, PrivacyFilter, PureDpFilter, RdpFilter, ZcdpFilter, privacy_filter
+from ferrodp.accounting.filters.odometers import Odometer
+from ferrodp.accounting.loss_distribution import LossPmf, PrivacyLossDistribution
+from ferrodp.accounting.rdp.conversion import Converted, rdp_to_delta, rdp_to_epsilon, rdp_to_log_delta
+from ferrodp.accounting.reports.central_limit import (
+    estimate_central_limit_delta,
+    estimate_central_limit_epsilon,
+    estimate_central_limit_mu,
+    explain_central_limit,
+)
+from ferrodp.accounting.reports.comparison import SchemeCost, compare_sampling_schemes
+from ferrodp.accounting.reports.dp_sgd import dp_sgd_epsilon
+from ferrodp.accounting.reports.importers import from_dp_accounting, from_opacus_history, to_dp_accounting
+from ferrodp.accounting.reports.monte_carlo import (
+    binomial_upper_bound,
+    estimate_delta_from_losses,
+    mean_upper_bound,
+    verification_failure_probability,
+    verified_delta,
+)
+from ferrodp.accounting.reports.trade_off import membership_advantage, trade_off_curve, true_positive_rate
+from ferrodp.accounting.sampling.allocation import random_allocation_delta_bounds, random_allocation_epsilon_bounds
+from ferrodp.accounting.sampling.amplification import amplify_by_sampling
+from ferrodp.accounting.sampling.group_privacy import group_privacy, group_rho
+from ferrodp.accounting.sampling.groups import grouped
+from ferrodp.accounting.sampling.repeat_and_select import RepeatAndSelectCurve, repeat_and_select_epsilon
+from ferrodp.accounting.sampling.truncated_poisson import (
+    TruncatedSample,
+    truncated_sample,
+    truncation_delta,
+    truncation_probability,
+)
+from ferrodp.events import (
     AdaptiveClipEvent,
     ComposedEvent,
     DiscreteGaussianEvent,
@@ -76,58 +129,7 @@ from ferrodp.accounting.events import (
     TruncatedPoissonSampledEvent,
     ZcdpEvent,
 )
-from ferrodp.accounting.explanation import Explanation
-from ferrodp.accounting.filters import GdpFilter, PrivacyFilter, PureDpFilter, RdpFilter, ZcdpFilter, privacy_filter
-from ferrodp.accounting.gaussian import (
-    gaussian_delta,
-    gaussian_delta_bounds,
-    gaussian_epsilon,
-    gaussian_epsilon_bounds,
-    gaussian_log_delta,
-    gaussian_noise_multiplier,
-    gaussian_standard_deviation,
-)
-from ferrodp.accounting.gdp import GdpAccountant
-from ferrodp.accounting.group_privacy import group_privacy, group_rho
-from ferrodp.accounting.groups import grouped
-from ferrodp.accounting.importers import from_dp_accounting, from_opacus_history, to_dp_accounting
-from ferrodp.accounting.laplace import (
-    laplace_delta,
-    laplace_delta_bounds,
-    laplace_epsilon,
-    laplace_epsilon_bounds,
-    laplace_scale,
-)
-from ferrodp.accounting.loss_distribution import LossPmf, PrivacyLossDistribution
-from ferrodp.accounting.moments import MomentsAccountant
-from ferrodp.accounting.monte_carlo import (
-    binomial_upper_bound,
-    estimate_delta_from_losses,
-    mean_upper_bound,
-    verification_failure_probability,
-    verified_delta,
-)
-from ferrodp.accounting.odometers import Odometer
-from ferrodp.accounting.pld import PldAccountant
-from ferrodp.accounting.pure import PureDpAccountant
-from ferrodp.accounting.randomized_response import (
-    randomized_response_delta,
-    randomized_response_delta_bounds,
-    randomized_response_epsilon,
-    randomized_response_epsilon_bounds,
-)
-from ferrodp.accounting.rdp_accountant import RdpAccountant
-from ferrodp.accounting.repeat_and_select import RepeatAndSelectCurve, repeat_and_select_epsilon
-from ferrodp.accounting.single import hockey_stick_delta, hockey_stick_epsilon, profile_to_epsilon, single_step_noise
-from ferrodp.accounting.trade_off import membership_advantage, trade_off_curve, true_positive_rate
-from ferrodp.accounting.tree import tree_sensitivity_squared
-from ferrodp.accounting.truncated_poisson import (
-    TruncatedSample,
-    truncated_sample,
-    truncation_delta,
-    truncation_probability,
-)
-from ferrodp.accounting.zcdp import ZcdpAccountant, zcdp_delta, zcdp_epsilon, zcdp_rho
+from ferrodp.events.tree import tree_sensitivity_squared
 
 __all__ = [
     "AdaptiveClipEvent",

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ferrodp import _validate
-from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.events import NeighboringRelation
 
 FORMAT_VERSION = 1
 MAX_BITS = 1 << 14

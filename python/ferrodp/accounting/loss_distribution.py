@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _native, _validate
+from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
-from ferrodp.accounting import _composition
-from ferrodp.accounting._certified import Bounds
-from ferrodp.accounting._pairs import EventPairs, pairs_of
-from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent, simple_events
+from ferrodp.accounting._solve import choose as _composition
+from ferrodp.accounting._solve.dominating_pairs import EventPairs, pairs_of
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
+from ferrodp.events import NeighboringRelation, PrivacyEvent, simple_events
 
 __all__ = ["LossPmf", "PrivacyLossDistribution"]
 

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Self, TypeVar
 
 from ferrodp import _fork, _validate
-from ferrodp.accounting.events import NeighboringRelation
-from ferrodp.accounting.events.base import check_event
-from ferrodp.budget import _book, _names
+from ferrodp.budget import _names
+from ferrodp.budget import _rules as _book
 from ferrodp.budget._commit import GroupCommit
 from ferrodp.budget._sight import Sight
-from ferrodp.budget._store import Slot, Store, Transaction
+from ferrodp.budget.stores.base import Slot, Store, Transaction
 from ferrodp.errors import LedgerError
-from ferrodp.random import refuse_copy
+from ferrodp.events import NeighboringRelation
+from ferrodp.events.base import check_event
+from ferrodp.random.noise import refuse_copy
 
 _Result = TypeVar("_Result")
 

@@ -17,14 +17,15 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ferrodp import _validate
-from ferrodp.accounting._roots import sqrt_up
-from ferrodp.accounting.conversion import rdp_to_epsilon
-from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
-from ferrodp.accounting.filters import Measure, RdpFilter, privacy_filter
-from ferrodp.accounting.gaussian import gaussian_epsilon
-from ferrodp.accounting.zcdp import zcdp_epsilon
-from ferrodp.budget import _records
+from ferrodp._numerics.rounding import sqrt_up
+from ferrodp.accounting.accountants.zcdp import zcdp_epsilon
+from ferrodp.accounting.curves.gaussian import gaussian_epsilon
+from ferrodp.accounting.filters import RdpFilter, privacy_filter
+from ferrodp.accounting.filters.additive import Measure
+from ferrodp.accounting.rdp.conversion import rdp_to_epsilon
+from ferrodp.budget.log import records as _records
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
+from ferrodp.events import NeighboringRelation, PrivacyEvent
 
 Amounts: TypeAlias = tuple[int, ...]
 Budget: TypeAlias = "tuple[float | Fraction, float | Fraction]"

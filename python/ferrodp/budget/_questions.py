@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ferrodp import _validate
-from ferrodp.accounting.events import PrivacyEvent
-from ferrodp.budget import _book, _history, _measures, _names, _readings, _ticket_list, _transfer
-from ferrodp.budget._checkpoints import verified
+from ferrodp.budget import _measures, _names, _readings, _ticket_list
+from ferrodp.budget import _rules as _book
 from ferrodp.budget._handle import Handle
-from ferrodp.budget._records import Head
 from ferrodp.budget._ticket_list import TicketReport
+from ferrodp.budget.log import history as _history
+from ferrodp.budget.log import transfer as _transfer
+from ferrodp.budget.log.checkpoints import verified
+from ferrodp.budget.log.records import Head
 from ferrodp.budget.report import Reading, ScopeReport
+from ferrodp.events import PrivacyEvent
 from ferrodp.tickets import TicketState
 
 

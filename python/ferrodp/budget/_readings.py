@@ -28,8 +28,8 @@ import math
 from fractions import Fraction
 
 from ferrodp import _validate
-from ferrodp.accounting._certified import arithmetic, float_up
-from ferrodp.accounting.odometers import gamma_for, mixture_reading
+from ferrodp._numerics.intervals import arithmetic, float_up
+from ferrodp.accounting.filters.odometers import gamma_for, mixture_reading
 from ferrodp.budget._measures import UNITS, Amounts, Terms
 
 _DIGITS = 50

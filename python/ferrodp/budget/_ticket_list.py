@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferrodp import _validate
-from ferrodp.accounting.events import PrivacyEvent
-from ferrodp.budget import _records
-from ferrodp.budget._rows import TicketRow
-from ferrodp.budget._store import Transaction, ticket_row
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.stores.base import Transaction, ticket_row
+from ferrodp.budget.stores.rows import TicketRow
 from ferrodp.errors import InvalidType
+from ferrodp.events import PrivacyEvent
 from ferrodp.tickets import TicketState
 
 __all__ = ["TicketReport"]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn, Self
 
 from ferrodp import _fork
-from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.errors import TicketError
-from ferrodp.random import refuse_copy
+from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.random.noise import refuse_copy
 from ferrodp.tickets import Ticket
 
 __all__ = ["Lease"]

@@ -10,16 +10,19 @@ from typing import Literal, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
-from ferrodp.accounting.filters import Measure
-from ferrodp.budget import _book, _checkpoints, _measures, _names, _points, _sight, _transfer
-from ferrodp.budget._places import opened_store
+from ferrodp.accounting.filters.additive import Measure
+from ferrodp.budget import _measures, _names, _points, _sight
+from ferrodp.budget import _rules as _book
 from ferrodp.budget._questions import Questions
-from ferrodp.budget._records import Head
-from ferrodp.budget._rows import TicketRow, slot
-from ferrodp.budget._store import Transaction
 from ferrodp.budget.lease import Lease
+from ferrodp.budget.log import checkpoints as _checkpoints
+from ferrodp.budget.log import transfer as _transfer
+from ferrodp.budget.log.records import Head
+from ferrodp.budget.stores.base import Transaction
+from ferrodp.budget.stores.places import opened_store
+from ferrodp.budget.stores.rows import TicketRow, slot
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
+from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["PrivacyLedger"]
@@ -91,7 +94,7 @@ class PrivacyLedger(Questions):
         ----------
         where : str or PathLike
             A file, for SQLite, or ``postgresql://…`` for a server (needs ``ferrodp[postgres]``; what the server has to
-            be like, and what the role needs, is told by `ferrodp.budget.postgres`).
+            be like, and what the role needs, is told by `ferrodp.budget.stores.postgres.store`).
         create : bool
             Whether to begin a ledger where there is none. A file that is there but is no ledger is never touched.
         verify : {"all", "new"} or bool, optional

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ferrodp.accounting.events import NeighboringRelation
+from ferrodp.events import NeighboringRelation
 
 __all__ = ["Reading", "ScopeReport"]
 

@@ -17,8 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import ferrodp
-from ferrodp.cli import bench, calibrate, demo, epsilon, ledger, release
+from ferrodp.cli import calibrate, demo, epsilon, release
 from ferrodp.cli._console import Console, one_line
+from ferrodp.cli.bench import command as bench
+from ferrodp.cli.ledger import command as ledger
 from ferrodp.errors import FerroError, KeyUsed
 from ferrodp.files import FileRefused
 

@@ -7,8 +7,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ferrodp.cli import _ledgers
 from ferrodp.cli._console import Console, Report, counted, rounded_up
+from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.errors import InvalidParameter, LedgerError
 
 if TYPE_CHECKING:

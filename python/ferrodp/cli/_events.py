@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ferrodp import _validate
-from ferrodp.accounting.events import (
+from ferrodp.errors import InvalidParameter
+from ferrodp.events import (
     EpsilonDeltaEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -20,7 +21,6 @@ from ferrodp.accounting.events import (
     PrivacyEvent,
     SelfComposedEvent,
 )
-from ferrodp.errors import InvalidParameter
 
 _NOISES: dict[str, type[GaussianEvent] | type[LaplaceEvent]] = {"gaussian": GaussianEvent, "laplace": LaplaceEvent}
 _LONGEST = 200

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ferrodp import files
-from ferrodp.accounting.events import NeighboringRelation
-from ferrodp.accounting.named import ACCOUNTANTS
+from ferrodp.accounting.accountants.registry import ACCOUNTANTS
 from ferrodp.cli._console import Console, Report
 from ferrodp.errors import InvalidParameter
+from ferrodp.events import NeighboringRelation
 
 MAX_ROWS = 1_000_000
 Number = TypeVar("Number", int, float)

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ferrodp.accounting.events import GaussianEvent, NeighboringRelation
-from ferrodp.cli import _ledgers
 from ferrodp.cli._console import Report, rounded_up
+from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.errors import InvalidParameter, LedgerError
+from ferrodp.events import GaussianEvent, NeighboringRelation
 from ferrodp.tickets import Ticket
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from ferrodp.accounting.calibration import (
     calibrate_noise_multiplier,
     calibrate_sampling_probability,
 )
-from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent
 from ferrodp.cli import _privacy
 from ferrodp.cli._console import Console, Report
 from ferrodp.errors import InvalidParameter
+from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent
 
 _DESCRIPTION = """\
 Find the least noise multiplier, the largest number of steps, or the largest

@@ -7,17 +7,11 @@ import math
 from typing import Any
 
 from ferrodp import _validate
-from ferrodp.accounting.events import (
-    GaussianEvent,
-    NeighboringRelation,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    SelfComposedEvent,
-)
-from ferrodp.accounting.named import accountant_maker
+from ferrodp.accounting.accountants.registry import accountant_maker
 from ferrodp.cli import _events, _privacy
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.errors import InvalidParameter
+from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent, SelfComposedEvent
 
 _DESCRIPTION = """\
 Bound the epsilon of T Gaussian releases with Poisson sampling (DP-SGD), or of

@@ -17,12 +17,12 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from ferrodp.accounting.events import GaussianEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.budget import PrivacyLedger
 from ferrodp.demo._checkpoint import Checkpoint
 from ferrodp.demo._data import Digits
 from ferrodp.demo._training import Round, Server, Settings, Training, accuracy, clipped_sum
 from ferrodp.errors import BudgetExceeded, InvalidParameter
+from ferrodp.events import GaussianEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import Ticket, TicketState
 
 CHECKPOINT = "checkpoint.json"

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ferrodp import _validate
+from ferrodp._numerics.intervals import first
+from ferrodp._numerics.rounding import narrow
 from ferrodp.accounting import (
     Guarantee,
     MomentsAccountant,
@@ -30,13 +32,11 @@ from ferrodp.accounting import (
     hockey_stick_epsilon,
     zcdp_epsilon,
 )
-from ferrodp.accounting._certified import first
-from ferrodp.accounting._roots import narrow
-from ferrodp.accounting.events import GaussianEvent, PoissonSampledEvent, PrivacyEvent
-from ferrodp.accounting.single import SMALLEST_DELTA
+from ferrodp.accounting.curves.hockey_stick import SMALLEST_DELTA
 from ferrodp.engine._step import Step
 from ferrodp.engine.records import AccountingMethod, NoiseMechanism
 from ferrodp.errors import CalibrationError, UnsupportedEventError
+from ferrodp.events import GaussianEvent, PoissonSampledEvent, PrivacyEvent
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 10))
 """Parts of δ that are divided among the rounds; with all of it, composition is basic."""

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 
 from ferrodp import _fork
-from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.errors import BudgetExceeded, TicketError
+from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import Ticket
 
 _SCOPES = ("rounds of this engine",)

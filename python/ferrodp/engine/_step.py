@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ferrodp import _validate
-from ferrodp.accounting.events import (
+from ferrodp.engine.records import DPConfig, NoiseMechanism
+from ferrodp.engine.sampling import Sampling
+from ferrodp.errors import InvalidParameter
+from ferrodp.events import (
     DiscreteGaussianEvent,
     FixedSizeSampledEvent,
     GaussianEvent,
@@ -16,9 +19,6 @@ from ferrodp.accounting.events import (
     PoissonSampledEvent,
     PrivacyEvent,
 )
-from ferrodp.engine.records import DPConfig, NoiseMechanism
-from ferrodp.engine.sampling import Sampling
-from ferrodp.errors import InvalidParameter
 
 UNITS = 2.0**30
 """Nominal sensitivity of the discrete noise, in units of its grid: what counts is the ratio to its scale."""

@@ -8,7 +8,6 @@ from typing import Any, NoReturn, TypeAlias
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
 from ferrodp.engine import _accounts, _sums
 from ferrodp.engine._counter import RoundCounter
 from ferrodp.engine._gradients import GradientMethods, Model, mapping
@@ -18,6 +17,7 @@ from ferrodp.engine.protocol import RoundLedger
 from ferrodp.engine.records import DPConfig, PrivacyBudget, config_of, member
 from ferrodp.engine.sampling import Indices, Sampling, poisson_sample, uniform_sample
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
+from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["DifferentialPrivacyEngine"]

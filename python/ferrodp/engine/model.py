@@ -12,10 +12,10 @@ import numpy as np
 from ferrodp import _trees, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import GdpAccountant, Guarantee
-from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.clipping import clip_by_global_norm
 from ferrodp.engine.protocol import RoundLedger
 from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.events import NeighboringRelation
 from ferrodp.mechanisms import GaussianMechanism
 
 __all__ = ["GaussianDifferentialPrivacy"]

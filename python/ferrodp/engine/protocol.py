@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.engine.records import DPConfig, PrivacyBudget, PrivacyReport
+from ferrodp.events import PrivacyEvent
 from ferrodp.tickets import Ticket
 
 __all__ = ["DifferentialPrivacyProtocol", "RoundLedger"]

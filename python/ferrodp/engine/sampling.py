@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from ferrodp import _validate
 from ferrodp.engine.records import sampling_rate as checked_rate
-from ferrodp.random import DEFAULT_SOURCE, BitGenerator
+from ferrodp.random import BitGenerator
+from ferrodp.random.noise import DEFAULT_SOURCE
 
 __all__ = ["Sampling", "poisson_sample", "uniform_sample"]
 

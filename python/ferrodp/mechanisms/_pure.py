@@ -19,7 +19,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ferrodp import _validate
-from ferrodp.accounting._certified import ONE, ZERO, Arithmetic, Interval, exact, float_up, point, tight
+from ferrodp._numerics.intervals import ONE, ZERO, Arithmetic, Interval, exact, float_up, point, tight
 
 _DIGITS = (40, 110)
 

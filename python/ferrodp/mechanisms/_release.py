@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
-from ferrodp._integer_noise import checked_scale
 from ferrodp._observer import Norm, drawn_in_place
-from ferrodp.accounting.events import PrivacyEvent
 from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
-from ferrodp.random import DEFAULT_BITS, NoiseSource, default_granularity, source_or_default
-from ferrodp.tickets import source_for
+from ferrodp.events import PrivacyEvent
+from ferrodp.random import NoiseSource
+from ferrodp.random._integers import checked_scale
+from ferrodp.random.noise import DEFAULT_BITS, default_granularity, source_or_default
+from ferrodp.tickets.ticket import source_for
 
 Law = Literal["gaussian", "laplace"]
 Nonfinite = Literal["zero", "raise"]

@@ -24,11 +24,12 @@ import numpy.typing as npt
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.discrete_laplace import discrete_laplace_delta, discrete_laplace_epsilon
-from ferrodp.accounting.events import DiscreteLaplaceEvent
-from ferrodp.accounting.single import SMALLEST_DELTA
+from ferrodp.accounting.curves.discrete_laplace import discrete_laplace_delta, discrete_laplace_epsilon
+from ferrodp.accounting.curves.hockey_stick import SMALLEST_DELTA
+from ferrodp.events import DiscreteLaplaceEvent
 from ferrodp.mechanisms import _release
-from ferrodp.random import NoiseSource, Scale
+from ferrodp.random import NoiseSource
+from ferrodp.random.noise import Scale
 from ferrodp.tickets import Ticket
 
 __all__ = ["DiscreteLaplaceMechanism"]

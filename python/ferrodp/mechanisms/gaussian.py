@@ -10,13 +10,13 @@ import numpy.typing as npt
 from ferrodp import _validate
 from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
-from ferrodp.accounting.events import GaussianEvent
-from ferrodp.accounting.gaussian import (
+from ferrodp.accounting.curves.gaussian import (
     CalibrationMethod,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_multiplier,
 )
+from ferrodp.events import GaussianEvent
 from ferrodp.mechanisms import _release
 from ferrodp.mechanisms._release import Nonfinite
 from ferrodp.random import NoiseSource

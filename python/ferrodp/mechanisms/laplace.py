@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ferrodp import _validate
 from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
-from ferrodp.accounting import laplace as curve
-from ferrodp.accounting.events import LaplaceEvent
+from ferrodp.accounting.curves import laplace as curve
+from ferrodp.events import LaplaceEvent
 from ferrodp.mechanisms import _release
 from ferrodp.mechanisms._release import Nonfinite
 from ferrodp.random import NoiseSource

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
+from ferrodp._numerics.intervals import Arithmetic, Interval, float_up, point, tight
 from ferrodp._observer import drawn_in_place
 from ferrodp._validate import Real
-from ferrodp.accounting._certified import Arithmetic, Interval, float_up, point, tight
-from ferrodp.accounting.events import RandomizedResponseEvent
 from ferrodp.errors import CalibrationError, InvalidArray, InvalidArrayType
+from ferrodp.events import RandomizedResponseEvent
 from ferrodp.mechanisms import _release
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket

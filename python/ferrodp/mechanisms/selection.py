@@ -15,8 +15,8 @@ import numpy.typing as npt
 from ferrodp import _arrays, _native, _validate
 from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
-from ferrodp.accounting.events import EpsilonDeltaEvent, ExponentialMechanismEvent, PrivacyEvent
 from ferrodp.errors import InvalidArray, InvalidType
+from ferrodp.events import EpsilonDeltaEvent, ExponentialMechanismEvent, PrivacyEvent
 from ferrodp.mechanisms import _pure, _release
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket

@@ -14,10 +14,11 @@ import numpy as np
 from ferrodp import _arrays, _native, _validate
 from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
-from ferrodp.accounting.events import ComposedEvent, EpsilonDeltaEvent
 from ferrodp.errors import EntropyError, FerroError, InvalidType
+from ferrodp.events import ComposedEvent, EpsilonDeltaEvent
 from ferrodp.mechanisms import _release
-from ferrodp.random import NoiseSource, refuse_copy, source_or_default
+from ferrodp.random import NoiseSource
+from ferrodp.random.noise import refuse_copy, source_or_default
 from ferrodp.tickets import Ticket
 
 __all__ = ["SparseVector"]

@@ -8,14 +8,16 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ferrodp import _validate
-from ferrodp._payment import poisson_samples
 from ferrodp._validate import Real
-from ferrodp.accounting.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
-from ferrodp.random import NoiseSource, source_or_default
-from ferrodp.tickets import Ticket, checked, source_for, sources_for
+from ferrodp.random import NoiseSource
+from ferrodp.random.noise import source_or_default
+from ferrodp.tickets import Ticket
+from ferrodp.tickets._payment import poisson_samples
+from ferrodp.tickets.ticket import checked, source_for, sources_for
 
 Mechanism = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
 

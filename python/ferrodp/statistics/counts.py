@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from ferrodp import _arrays
 from ferrodp._validate import Real
-from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
 from ferrodp.statistics._column import add_counts, column, nullable_column, public_numbers

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events import NeighboringRelation, PrivacyEvent
 
 __all__ = ["Estimate"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.events import NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.events import NeighboringRelation
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import bounds, budget

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ferrodp import _arrays
 from ferrodp._validate import Real
-from ferrodp.accounting.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.errors import InvalidParameter
+from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget, Mechanism, bounds, budget
 from ferrodp.statistics._column import blocks, column, finite_floats

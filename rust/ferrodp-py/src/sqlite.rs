@@ -1,4 +1,4 @@
-//! Connections to a ledger's file; see `ferrodp.budget.sqlite`.
+//! Connections to a ledger's file; see `ferrodp.budget.stores.sqlite.store`.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ferrodp.accounting._roots import narrow
+from ferrodp._numerics.rounding import narrow
 
 
 class Margins(NamedTuple):

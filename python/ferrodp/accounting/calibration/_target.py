@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from ferrodp import _validate
+from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
-from ferrodp.accounting._certified import Bounds
+from ferrodp.accounting.accountants.pld import PldAccountant
+from ferrodp.accounting.accountants.registry import AccountantChoice, AnyAccountant, accountant_maker
 from ferrodp.accounting.calibration._search import Margins
 from ferrodp.accounting.calibration.answer import Cost
-from ferrodp.accounting.events import NeighboringRelation, PrivacyEvent
-from ferrodp.accounting.named import AccountantChoice, AnyAccountant, accountant_maker
-from ferrodp.accounting.pld import PldAccountant
+from ferrodp.events import NeighboringRelation, PrivacyEvent
 
 EFFORT = 0.25
 """Of the work that an answer may cost, what each one of a search may: there are some twenty."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from ferrodp.accounting._certified import Bounds
+from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting.explanation import Explanation
 
 __all__ = ["CalibratedCount", "CalibratedValue"]

@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ferrodp.accounting._certified import ZERO, Interval, arithmetic, exact, float_up, point
-from ferrodp.accounting._mills import sqrt_two_pi
+from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, exact, float_up, point
+from ferrodp._numerics.mills import sqrt_two_pi
 from ferrodp.accounting.composition.guarantees import DIGITS
 
 Floats = NDArray[np.float64]

@@ -10,10 +10,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from ferrodp import _validate
-from ferrodp.accounting import _zcdp_curve
-from ferrodp.accounting._certified import ONE, ZERO, Bounds, Interval, arithmetic, float_up, point
+from ferrodp._numerics.intervals import ONE, ZERO, Bounds, Interval, arithmetic, float_up, point
 from ferrodp.accounting.composition import _binomial, _lattice
 from ferrodp.accounting.composition.guarantees import DIGITS, Guarantee, exact_survival, failure, tanh_of_half
+from ferrodp.accounting.curves import _zcdp as _zcdp_curve
 
 _TAIL = 1e-80
 """What a grid of different ε leaves out; where a smaller δ is asked for, the bounds are those without a grid."""

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Literal
 
 from ferrodp import _validate
+from ferrodp._numerics.intervals import Interval, arithmetic, float_up, point
 from ferrodp._validate import Real
-from ferrodp.accounting._certified import Interval, arithmetic, float_up, point
 from ferrodp.accounting.composition.basic import sum_of_epsilons
 from ferrodp.accounting.composition.guarantees import (
     DIGITS,

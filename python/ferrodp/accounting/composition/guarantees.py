@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 from ferrodp import _validate
+from ferrodp._numerics.intervals import Interval, arithmetic, point
 from ferrodp._validate import Real
-from ferrodp.accounting._certified import Interval, arithmetic, point
 from ferrodp.errors import InvalidType
 
 DIGITS = 50

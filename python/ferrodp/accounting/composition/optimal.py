@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 
 from ferrodp import _validate
+from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
-from ferrodp.accounting._certified import Bounds
 from ferrodp.accounting.composition._worst_case import WorstCase
 from ferrodp.accounting.composition.guarantees import Guarantee, Guarantees, counted
 from ferrodp.errors import InvalidParameter

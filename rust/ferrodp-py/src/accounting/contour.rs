@@ -1,4 +1,4 @@
-//! Binding of `ferrodp_accounting::contour`. See `ferrodp.accounting._contour`.
+//! Binding of `ferrodp_accounting::contour`. See `ferrodp.accounting._solve.contour`.
 
 use crate::error::Result;
 use ferrodp_accounting::contour::{Composition, Direction, Quantity, Release, Worst, bounds, sweep, worst};

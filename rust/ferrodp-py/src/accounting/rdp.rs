@@ -240,7 +240,7 @@ fn rdp_total<'py>(
     Ok(rho.into_pyarray(py))
 }
 
-/// Returns an upper bound on ε, or on ln δ, that a divergence at one order implies; see `ferrodp.accounting.conversion`.
+/// Returns an upper bound on ε, or on ln δ, that a divergence at one order implies; see `ferrodp.accounting.rdp.conversion`.
 #[pyfunction]
 #[pyo3(signature = (orders, rho, value, is_delta, is_classical, /))]
 fn rdp_convert_values<'py>(

@@ -14,7 +14,7 @@ use crate::error::Result;
 /// Orders that a thread takes at a time.
 const BLOCK: usize = 16;
 
-/// See `ferrodp.accounting.rdp_sampling.fixed_size_sampled_gaussian`: arrays of equal length, already checked.
+/// See `ferrodp.accounting.rdp._sampling.fixed_size_sampled_gaussian`: arrays of equal length, already checked.
 #[pyfunction]
 #[pyo3(signature = (noise_multipliers, sampling_probabilities, orders, threads, /))]
 fn rdp_fixed_size_gaussian_replace_one<'py>(
@@ -58,7 +58,7 @@ fn allocation_rdp_add(py: Python<'_>, s: f64, steps: u64, orders: Vec<f64>) -> V
     py.detach(|| orders.iter().map(|&order| allocation::rdp_add(s, steps as f64, order)).collect())
 }
 
-/// The law of one round from one side; see `ferrodp.accounting.allocation`.
+/// The law of one round from one side; see `ferrodp.accounting.sampling.allocation`.
 #[pyclass(frozen, module = "ferrodp._native")]
 struct AllocationLaw(Allocation);
 

@@ -1,0 +1,1 @@
+"""Arithmetic with proven directions of rounding, for events, accounting and whatever reports a bound."""

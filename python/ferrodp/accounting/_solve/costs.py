@@ -1,0 +1,233 @@
+"""What one event costs in the measures that simply add up: pure ε, ρ of zCDP, 1/z² of Gaussian noise.
+
+Each is an exact rational, or one rounded up to some 50 digits, together with a δ: an (ε, δ)-private mechanism is no
+more than one that fails with probability δ and is (ε, 0)-private otherwise (Kairouz, Oh, Viswanath, "The composition
+theorem for differential privacy", ICML 2015, Theorem 3.3's proof). A text instead of a cost says why there is none.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import NamedTuple, TypeAlias
+
+from ferrodp import _validate
+from ferrodp._numerics.intervals import arithmetic, point
+from ferrodp.accounting.sampling.amplification import amplified, fraction_up
+from ferrodp.events import (
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    EpsilonDeltaEvent,
+    ExponentialMechanismEvent,
+    FixedSizeSampledEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomAllocationEvent,
+    RandomizedResponseEvent,
+    RepeatAndSelectEvent,
+    SelfComposedEvent,
+    TruncatedPoissonSampledEvent,
+    ZcdpEvent,
+    simple_events,
+)
+
+_DIGITS = 60
+_MANY = 300
+"""So many different rationals are added exactly; more are rounded up to 120 digits first."""
+
+
+class Cost(NamedTuple):
+    """So much in the measure, and the probability that the bound fails."""
+
+    amount: Fraction
+    delta: Fraction = Fraction(0)
+
+
+CostOrReason: TypeAlias = "Cost | str"
+NO_ANSWER = (
+    "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
+)
+SAMPLE_OF_A_SAMPLE = "what is drawn from a sample is known for samples of one kind alone"
+_ADDITIVE = (LaplaceEvent, DiscreteLaplaceEvent)
+SAMPLES = (PoissonSampledEvent, FixedSizeSampledEvent, TruncatedPoissonSampledEvent, RandomAllocationEvent)
+
+
+@functools.lru_cache(maxsize=4096)
+def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
+    """Return the pure ε of a simple event."""
+    if isinstance(event, LaplaceEvent):
+        return Cost(1 / Fraction(event.noise_multiplier))
+    if isinstance(event, DiscreteLaplaceEvent):
+        return Cost(event.l1_sensitivity / Fraction(event.scale))
+    if isinstance(event, RandomizedResponseEvent):
+        return _randomized_response(event, relation)
+    if isinstance(event, ExponentialMechanismEvent):
+        return Cost(Fraction(event.epsilon))
+    if isinstance(event, EpsilonDeltaEvent):
+        return Cost(Fraction(event.epsilon), Fraction(event.delta))
+    if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
+        return _sampled(event, relation)
+    if isinstance(event, RepeatAndSelectEvent):
+        return _repeated(event, relation)
+    if isinstance(event, (ComposedEvent, SelfComposedEvent)):  # about one sample
+        return _together(event, relation)
+    return "it has no pure ε"
+
+
+def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> CostOrReason:
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return NO_ANSWER
+    random = Fraction(event.noise_parameter)
+    if not random:
+        return "it tells the truth with certainty, so no ε bounds it"
+    if random == 1:
+        return Cost(Fraction(0))
+    r = arithmetic(_DIGITS)
+    return Cost(fraction_up(r.ln(r.ratio(1 + event.num_buckets * (1 - random) / random)).upper))
+
+
+def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> CostOrReason:
+    """Papernot, Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022, Corollary 3: (2 + η)·ε.
+
+    A run costs the sum of its releases. Its failures are charged E[K] times, see `RepeatAndSelectCurve`.
+    """
+    if event.shape == math.inf:
+        return "the best of a Poisson number of runs has no pure ε, for there may be no run at all"
+    run = _together(event.event, relation)
+    return (
+        run
+        if isinstance(run, str)
+        else Cost((2 + Fraction(event.shape)) * run.amount, Fraction(event.mean) * run.delta)
+    )
+
+
+def _together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
+    """Return the sum of what an event is made of."""
+    costs: list[tuple[Cost, int]] = []
+    for part, times in simple_events(event):
+        cost = pure(part, relation)
+        if isinstance(cost, str):
+            return f"a part of it has no pure ε ({type(part).__name__}: {cost})"
+        costs.append((cost, times))
+    return total(costs)
+
+
+def samples_again(event: PrivacyEvent) -> bool:
+    """Whether something in it is about a sample of what it is about."""
+    if isinstance(event, ComposedEvent):
+        return any(samples_again(part) for part in event.events)
+    return isinstance(event, SAMPLES) or (hasattr(event, "event") and samples_again(event.event))
+
+
+def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: NeighboringRelation) -> CostOrReason:
+    """Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
+
+    Poisson sampling and a replaced record: `_pairs._poisson_replaced` has the argument. A null record is a record that
+    is not there for noise about a sum alone; elsewhere it is one that took the record's place.
+    """
+    if samples_again(event.event):
+        return SAMPLE_OF_A_SAMPLE
+    inner = pure(event.event, relation)
+    if isinstance(inner, str):
+        return inner
+    if isinstance(event, PoissonSampledEvent):
+        chance = Fraction(event.sampling_probability)
+        additive = isinstance(event.event, _ADDITIVE)
+        is_close = additive and (relation is NeighboringRelation.REPLACE_SPECIAL or event.null_distance <= 1.0)
+        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE and not is_close:
+            return Cost(inner.amount, chance * inner.delta)
+    else:
+        is_whole = event.sample_size == event.population_size and relation is NeighboringRelation.REPLACE_SPECIAL
+        if relation is not NeighboringRelation.REPLACE_ONE and not is_whole:
+            return "sampling a fixed number of records amplifies an ε for replacing a record"
+        chance = Fraction(event.sample_size, event.population_size)
+    return Cost(amplified(inner.amount, chance), chance * inner.delta)
+
+
+@functools.lru_cache(maxsize=4096)
+def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
+    """Return the ρ of a simple event.
+
+    Gaussian 1/2z² (Bun, Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.6); discrete Gaussian
+    Δ²/2σ² (Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Theorem 4); pure ε
+    ε²/2 (Bun, Steinke 2016, Proposition 1.4), and never more than ε, which bounds the divergence of every order;
+    bounded range ε²/8 (Cesar, Rogers, "Bounding, concentrating, and truncating", ALT 2021, Lemmas 3.2 and 3.4).
+    """
+    if isinstance(event, GaussianEvent):
+        return Cost(1 / (2 * Fraction(event.noise_multiplier) ** 2))
+    if isinstance(event, DiscreteGaussianEvent):
+        return Cost(Fraction(event.l2_sensitivity) ** 2 / (2 * Fraction(event.scale) ** 2))
+    if isinstance(event, ZcdpEvent):
+        return Cost(Fraction(event.rho))
+    if isinstance(event, ExponentialMechanismEvent):
+        epsilon = Fraction(event.epsilon)
+        return Cost(min(epsilon**2 / 8, epsilon))
+    if isinstance(event, (LaplaceEvent, DiscreteLaplaceEvent, RandomizedResponseEvent, EpsilonDeltaEvent)):
+        cost = pure(event, relation)
+        return cost if isinstance(cost, str) else Cost(min(cost.amount**2 / 2, cost.amount), cost.delta)
+    if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
+        return "zCDP gains nothing from sampling"
+    return "no ρ is known that bounds it"
+
+
+@functools.lru_cache(maxsize=4096)
+def squared_mu(event: PrivacyEvent) -> CostOrReason:
+    """Return μ² = 1/z² of a simple event that is Gaussian."""
+    if isinstance(event, GaussianEvent):
+        return Cost(1 / Fraction(event.noise_multiplier) ** 2)
+    return "only Gaussian noise is Gaussian differential privacy without loss"
+
+
+def total(costs: Iterable[tuple[Cost, int]]) -> Cost:
+    """Return the sum, each cost so many times."""
+    listed = list(costs)
+    if len(listed) > _MANY:
+        listed = [(Cost(_rounded_up(cost.amount), cost.delta), times) for cost, times in listed]
+    amount = sum((cost.amount * times for cost, times in listed), Fraction(0))
+    return Cost(amount, sum((cost.delta * times for cost, times in listed if cost.delta), Fraction(0)))
+
+
+def failure(deltas: Iterable[tuple[Fraction, int]]) -> Fraction:
+    """Return an upper bound on 1 − ∏(1 − δᵢ)^Tᵢ: the probability that any of the releases breaks its bound.
+
+    Each (ε, δ)-private pair of laws is dominated by one that fails, on either side, with probability δ and is
+    (ε, 0)-private otherwise, whatever was released before; and the composition of such pairs fails if one of them does.
+    ΣTᵢδᵢ is never less; it is the result where it is the same up to rounding, as for a single δ.
+    """
+    r, log_kept, total, releases = arithmetic(_DIGITS), point(0), Fraction(0), 0
+    for delta, count in deltas:
+        if delta and count:
+            if delta >= 1:
+                return Fraction(1)
+            total, releases = total + delta * count, releases + count
+            log_kept = r.add(log_kept, r.mul(point(count), r.minus_log_one_minus(r.ratio(delta))))
+    if releases <= 1:
+        return total
+    return min(total, Fraction(r.one_minus_exp(log_kept.negated()).upper))
+
+
+def without_failure(delta: Fraction, failed: Fraction) -> float:
+    """Return δ′ with failed + (1 − failed)·δ′ ≤ δ, rounded down: what is left for the rest. 0 if there is nothing."""
+    left = (delta - failed) / (1 - failed) if failed < delta else Fraction(0)
+    return _validate.rounded(left, "down")
+
+
+def with_failure(delta: Fraction, failed: Fraction) -> float:
+    """Return failed + (1 − failed)·δ, rounded up."""
+    return min(_validate.rounded(failed + (1 - failed) * delta, "up"), 1.0)
+
+
+def _rounded_up(value: Fraction) -> Fraction:
+    """Return a number no smaller whose denominator is a power of two, to 2⁻⁴⁰⁰ of itself."""
+    if not value:
+        return value
+    shift = 400 - value.numerator.bit_length() + value.denominator.bit_length()
+    if shift <= 0:
+        return Fraction(-(-value.numerator // value.denominator))
+    return Fraction(-((-value.numerator << shift) // value.denominator), 1 << shift)

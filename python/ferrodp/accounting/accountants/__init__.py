@@ -1,0 +1,1 @@
+"""Accountants: lists of events, and what they cost together."""

@@ -1,0 +1,94 @@
+"""Pure differential privacy: ε adds up, and so does δ where there is one."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ferrodp import _validate
+from ferrodp._numerics.intervals import Bounds
+from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._solve.costs import Cost
+from ferrodp.accounting.accountants.base import PrivacyAccountant
+from ferrodp.accounting.composition import compose_optimal_delta
+from ferrodp.accounting.explanation import Explanation
+from ferrodp.events import NeighboringRelation, PrivacyEvent
+
+__all__ = ["PureDpAccountant"]
+
+
+class PureDpAccountant(PrivacyAccountant):
+    """Add up the ε of releases, exactly, and the δ of those that have one.
+
+    The only accountant that answers for δ = 0. It takes Laplace, discrete Laplace, randomized response, exponential
+    mechanism and stated (ε, δ), unsampled or sampled.
+
+    Parameters
+    ----------
+    neighboring_relation : NeighboringRelation
+        Which datasets a guarantee tells apart. All sensitivities behind the events have to be stated for it.
+
+    Notes
+    -----
+    Dwork, Kenthapadi, McSherry, Mironov, Naor, "Our data, ourselves", EUROCRYPT 2006, Theorem 1; adaptive choice of the
+    releases, and of their ε within a bound on the sum, is covered. Sums are exact rationals and rounded up once.
+    Sampling: `amplify_by_sampling`; Poisson for adding or removing one record, a fixed size for replacing one.
+
+    ``delta(epsilon)`` below Σε is that of randomized response with Σε (`compose_optimal_delta`). For many releases and
+    some δ, `compose_optimal` and the other accountants promise less loss.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import LaplaceEvent
+    >>> accountant = PureDpAccountant()
+    >>> accountant.compose(LaplaceEvent(noise_multiplier=3.0), count=6)
+    >>> accountant.epsilon(0.0)
+    2.0
+    """
+
+    kind = "pure"
+    _allows_zero_delta = True
+
+    def __init__(self, *, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
+        super().__init__(neighboring_relation=neighboring_relation)
+
+    @property
+    def total_delta(self) -> float:
+        """Σδ of the releases, rounded up; at most 1."""
+        return min(_validate.rounded(self._total().delta, "up"), 1.0)
+
+    def _supports(self, event: PrivacyEvent) -> str | None:
+        cost = _costs.pure(event, self._neighboring_relation)
+        return cost if isinstance(cost, str) else None
+
+    def _total(self) -> Cost:
+        found = ((_costs.pure(event, self._neighboring_relation), times) for event, times in self.events)
+        return _costs.total((cost, times) for cost, times in found if isinstance(cost, Cost))
+
+    def _epsilon_bounds(self, delta: float) -> Bounds:
+        total = self._total()
+        enough = total.delta <= Fraction(delta)
+        return Bounds(0.0, _validate.rounded(total.amount, "up") if enough else math.inf)
+
+    def _delta_bounds(self, epsilon: float) -> Bounds:
+        total = self._total()
+        if total.amount <= Fraction(epsilon):
+            return Bounds(0.0, self.total_delta)
+        whole = _validate.rounded(total.amount, "up")
+        if not whole < math.inf:
+            return Bounds(0.0, 1.0)
+        return Bounds(0.0, compose_optimal_delta([(whole, self.total_delta)], epsilon=epsilon))
+
+    def _explanation(self, delta: float) -> Explanation:
+        value = self._epsilon_bounds(delta).upper
+        method = "the sum of all ε (basic composition, Dwork et al. 2006, Theorem 1)"
+        if value == math.inf:
+            method = f"basic composition, whose δ alone come to {self.total_delta!r}, more than was asked for"
+        return Explanation(
+            quantity="epsilon",
+            value=value,
+            method=method,
+            direction="symmetric",
+            parameters={"delta": delta, "sum of all δ": self.total_delta},
+            assumptions=(f"Sensitivities were stated for the relation {self._neighboring_relation.value}.",),
+        )

@@ -1,0 +1,161 @@
+"""The Laplace mechanism in closed form: δ(ε), ε(δ) and the least scale, each proven on its safe side.
+
+Everything here speaks of one release of a vector with independent Laplace noise of scale b in each coordinate and L1
+sensitivity Δ, for the neighboring relation in which Δ was stated; ε₀ = Δ/b. The exactly rounded release of this package
+is post-processing of it.
+
+For ε from 0 to ε₀, δ(ε) = 1 − e^{(ε − ε₀)/2}, and 0 beyond. In one dimension this is the integral itself. In several it
+is the worst case, a shift of one coordinate by all of Δ. Proof: shift one coordinate after the other. The trade-off
+functions of the steps compose to a bound for the whole way (the argument of Dong, Roth, Su, "Gaussian differential
+privacy", JRSS B 2022, Theorem 2.14, step for step), and those of shifts of one log-concave law compose to that of the
+summed shift, because the optimal tests at every step are thresholds of the same variable.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ferrodp import _validate
+from ferrodp._numerics.intervals import ZERO, Arithmetic, Bounds, Interval, exact, point, tight
+from ferrodp._validate import Real
+from ferrodp.accounting.curves.gaussian import real
+from ferrodp.errors import CalibrationError
+
+__all__ = ["laplace_delta", "laplace_delta_bounds", "laplace_epsilon", "laplace_epsilon_bounds", "laplace_scale"]
+
+_DIGITS = (40, 110)  # ε − ε₀ loses fewer than 33: Δ and ε·b, of 53 and 106 bits, differ by 2⁻¹⁰⁶ of themselves at least
+
+
+def laplace_delta(*, epsilon: Real, noise_multiplier: Real) -> float:
+    """Return the smallest δ for which one Laplace release is (ε, δ)-differentially private, rounded up.
+
+    Parameters
+    ----------
+    epsilon : float
+        Any finite number; negative ones are on the curve too. Rounded down if it is no float.
+    noise_multiplier : float
+        Scale of the noise divided by the L1 sensitivity; finite, > 0. Rounded down if it is no float.
+
+    Notes
+    -----
+    ================  ============================
+    ε ≥ ε₀            0
+    −ε₀ ≤ ε ≤ ε₀      1 − e^{(ε − ε₀)/2}
+    ε ≤ −ε₀           1 − e^ε
+    ================  ============================
+
+    ε₀ is the inverse of the noise multiplier; the privacy loss never leaves [−ε₀, ε₀] (Dwork, McSherry, Nissim, Smith,
+    "Calibrating noise to sensitivity in private data analysis", TCC 2006, Proposition 1).
+
+    Examples
+    --------
+    >>> laplace_delta(epsilon=0.5, noise_multiplier=1.0)
+    0.22119921692859515
+    >>> laplace_delta(epsilon=1.0, noise_multiplier=1.0)
+    0.0
+    """
+    return laplace_delta_bounds(epsilon=epsilon, noise_multiplier=noise_multiplier).upper
+
+
+def laplace_delta_bounds(*, epsilon: Real, noise_multiplier: Real) -> Bounds:
+    """Return the two floats around the exact δ(ε) of one Laplace release; see `laplace_delta`."""
+    multiplier = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
+    return delta_bounds(real("epsilon", epsilon), 1.0, multiplier)
+
+
+def delta_bounds(epsilon: float, sensitivity: float, scale: float) -> Bounds:
+    """Return the floats around δ(ε) for ε₀ = sensitivity/scale, the ratio taken exactly."""
+    if Fraction(epsilon) * Fraction(scale) >= Fraction(sensitivity):
+        return Bounds(0.0, 0.0)
+    at = exact(epsilon)
+
+    def enclose(r: Arithmetic) -> Interval:
+        half = r.half(r.sub(point(at), r.div(point(sensitivity), point(scale))))
+        return r.one_minus_exp(Interval(min(half.lower, at), min(half.upper, at, ZERO)))
+
+    return tight(enclose, _DIGITS).floats()
+
+
+def laplace_epsilon(*, delta: Real = 0.0, noise_multiplier: Real) -> float:
+    """Return the smallest ε ≥ 0 for which one Laplace release is (ε, δ)-differentially private, rounded up.
+
+    ε = ε₀ + 2·ln(1 − δ), at least 0: the inverse of `laplace_delta`.
+
+    Parameters
+    ----------
+    delta : float
+        In [0, 1); 0 for pure differential privacy. Rounded down if it is no float.
+    noise_multiplier : float
+        Scale of the noise divided by the L1 sensitivity; finite, > 0. Rounded down if it is no float.
+
+    Examples
+    --------
+    >>> laplace_epsilon(noise_multiplier=4.0)
+    0.25
+    >>> laplace_epsilon(noise_multiplier=4.0, delta=0.01)
+    0.22989932829299714
+    """
+    return laplace_epsilon_bounds(delta=delta, noise_multiplier=noise_multiplier).upper
+
+
+def laplace_epsilon_bounds(*, delta: Real = 0.0, noise_multiplier: Real) -> Bounds:
+    """Return the two floats around the exact ε(δ) of one Laplace release; see `laplace_epsilon`."""
+    multiplier = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
+    return epsilon_bounds(_validate.delta(delta, zero=True), 1.0, multiplier)
+
+
+def epsilon_bounds(delta: float, sensitivity: float, scale: float) -> Bounds:
+    """Return the floats around ε(δ) for ε₀ = sensitivity/scale, the ratio taken exactly."""
+    if not delta:  # rational, and perhaps a float itself, which no number of digits would show
+        pure_epsilon = Fraction(sensitivity) / Fraction(scale)
+        return Bounds(_validate.rounded(pure_epsilon, "down"), _validate.rounded(pure_epsilon, "up"))
+
+    def enclose(r: Arithmetic) -> Interval:
+        pure = r.div(point(sensitivity), point(scale))
+        saved = r.mul(point(2), r.minus_log_one_minus(point(delta)))
+        epsilon = r.sub(pure, saved)
+        return Interval(max(epsilon.lower, ZERO), max(epsilon.upper, ZERO))
+
+    return tight(enclose, _DIGITS).floats()
+
+
+def laplace_scale(*, epsilon: Real, delta: Real = 0.0, l1_sensitivity: Real) -> float:
+    """Return the least scale that makes a Laplace release (ε, δ)-differentially private, rounded up.
+
+    b = Δ/(ε − 2·ln(1 − δ)); for δ = 0 the scale Δ/ε of pure differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite, > 0. Taken exactly: `Fraction(1, 10)` and `Decimal("0.1")` mean one tenth.
+    delta : float
+        In [0, 1). Rounded down if it is no float.
+    l1_sensitivity : float
+        Largest L1 distance between the released vectors of neighboring datasets, in their units; finite, > 0. Taken
+        exactly.
+
+    Raises
+    ------
+    CalibrationError
+        If the scale lies beyond the range of floats.
+
+    Examples
+    --------
+    >>> laplace_scale(epsilon=0.1, l1_sensitivity=1.0)
+    10.0
+    """
+    _validate.positive("epsilon", epsilon)
+    _validate.positive("l1_sensitivity", l1_sensitivity)
+    target = _validate.exact("epsilon", epsilon)
+    sensitivity = _validate.exact("l1_sensitivity", l1_sensitivity)
+    delta = _validate.delta(delta, zero=True)
+
+    def enclose(r: Arithmetic) -> Interval:
+        allowed = r.add(r.ratio(target), r.mul(point(2), r.minus_log_one_minus(point(delta))))
+        return r.div(r.ratio(sensitivity), allowed)
+
+    scale = tight(enclose, _DIGITS).floats().upper if delta else _validate.rounded(sensitivity / target, "up")
+    if not scale < math.inf:
+        raise CalibrationError(f"no float is the scale for epsilon={epsilon!r}: it is beyond what floats can hold")
+    return scale

@@ -1,0 +1,43 @@
+"""Rényi curves ρ(α) of mechanisms: arrays in, arrays out, upper bounds with their rounding errors."""
+
+from ferrodp.accounting.rdp.functions import (
+    Curve,
+    curve_of,
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_mechanism,
+    fixed_size_sampled,
+    fixed_size_sampled_gaussian,
+    fixed_size_sampled_pure,
+    gaussian,
+    laplace,
+    poisson_sampled_gaussian,
+    poisson_sampled_gaussian_bounds,
+    pure,
+    random_allocation_gaussian,
+    randomized_response,
+    register,
+    truncated_poisson_gaussian,
+    zcdp,
+)
+
+__all__ = [
+    "Curve",
+    "curve_of",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "exponential_mechanism",
+    "fixed_size_sampled",
+    "fixed_size_sampled_gaussian",
+    "fixed_size_sampled_pure",
+    "gaussian",
+    "laplace",
+    "poisson_sampled_gaussian",
+    "poisson_sampled_gaussian_bounds",
+    "pure",
+    "random_allocation_gaussian",
+    "randomized_response",
+    "register",
+    "truncated_poisson_gaussian",
+    "zcdp",
+]

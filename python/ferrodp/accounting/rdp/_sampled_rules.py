@@ -1,0 +1,153 @@
+"""Rényi curves of events about fixed-size samples, truncated Poisson samples and random allocations."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from ferrodp import _validate
+from ferrodp._native import RdpCurve
+from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting.rdp._arrays import Array
+from ferrodp.accounting.rdp._fixed_size import fixed_size_sampled_curve
+from ferrodp.accounting.rdp._rules import Curve, above_one, by_public_coin, curve_of, failure_of, register
+from ferrodp.accounting.rdp._sampling import fixed_size_sampled_gaussian, fixed_size_sampled_pure
+from ferrodp.accounting.sampling.allocation import random_allocation_gaussian
+from ferrodp.accounting.sampling.truncated_poisson import truncated_poisson_gaussian
+from ferrodp.errors import UnsupportedEventError
+from ferrodp.events import (
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    FixedSizeSampledEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
+    TruncatedPoissonSampledEvent,
+    ZcdpEvent,
+    simple_events,
+)
+
+__all__ = ["random_allocation_gaussian", "truncated_poisson_gaussian"]
+
+
+def _nothing(orders: Array) -> Array:
+    return np.zeros(orders.shape)
+
+
+@register(FixedSizeSampledEvent)
+def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> Curve:
+    """See `rdp_sampling`; whoever adds or removes a record moves the sum of a sample by two contributions."""
+    q = min(_validate.rounded(Fraction(event.sample_size, event.population_size), "up"), 1.0)
+    inner = event.event
+    if not q:
+        return _nothing
+    if _costs.samples_again(inner):
+        raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE)
+    if event.sample_size == event.population_size and relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return curve_of(inner, relation)
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        doubled = _doubled(inner)
+        return curve_of(PoissonSampledEvent(sampling_probability=q, event=doubled), relation)
+    if isinstance(inner, GaussianEvent):
+        z = inner.noise_multiplier
+        return lambda orders: fixed_size_sampled_gaussian(z, q, above_one(orders), neighboring_relation=relation)
+    if relation is NeighboringRelation.REPLACE_SPECIAL:
+        # As in `_pairs._fixed_size`: with the record, with the null one and with another one in its place.
+        inner = _doubled(inner)
+    return _replaced(dataclasses.replace(event, event=inner), q)
+
+
+def _replaced(event: FixedSizeSampledEvent, q: float) -> Curve:
+    """Return the curve of a fixed-size sample of which one record is replaced."""
+    inner, relation = event.event, NeighboringRelation.REPLACE_ONE
+    cost = _costs.pure(inner, relation)
+    if isinstance(cost, str):
+        if failure_of(inner):
+            raise UnsupportedEventError("no Rényi curve is known for a fixed-size sample of releases with a δ")
+        return fixed_size_sampled_curve(curve_of(inner, relation), q)
+    if cost.delta:  # the sample is (ε′, q·δ)-private: it fails with that probability and is ε′-private otherwise
+        whole = _costs.pure(event, relation)
+        return RdpCurve(("pure", math.inf if isinstance(whole, str) else _validate.rounded(whole.amount, "up")))
+    epsilon = _validate.rounded(cost.amount, "up")
+    if epsilon == math.inf:
+        return lambda orders: np.full(orders.shape, math.inf)
+    return lambda orders: fixed_size_sampled_pure(epsilon, q, above_one(orders))
+
+
+def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
+    if isinstance(inner, (GaussianEvent, LaplaceEvent)):
+        # Halves are exact but for numbers whose inverse is infinite anyway.
+        return dataclasses.replace(inner, noise_multiplier=max(inner.noise_multiplier / 2, math.ulp(0.0)))
+    if isinstance(inner, DiscreteLaplaceEvent):
+        return dataclasses.replace(inner, l1_sensitivity=2 * inner.l1_sensitivity)
+    if isinstance(inner, DiscreteGaussianEvent):
+        return dataclasses.replace(inner, l2_sensitivity=2.0 * inner.l2_sensitivity)
+    if isinstance(
+        inner, ZcdpEvent
+    ):  # groups of two: Bun, Steinke, "Concentrated differential privacy", Proposition 1.9
+        return dataclasses.replace(inner, rho=4.0 * inner.rho)
+    if isinstance(inner, (ComposedEvent, SelfComposedEvent)):
+        parts = (SelfComposedEvent(event=_doubled(part), count=times) for part, times in simple_events(inner))
+        return ComposedEvent(events=tuple(parts))
+    raise UnsupportedEventError(
+        f"no Rényi curve is known for {type(inner).__name__} between records two contributions apart"
+    )
+
+
+@register(TruncatedPoissonSampledEvent)
+def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> Curve:
+    if relation is NeighboringRelation.REPLACE_ONE:  # by the argument of `_pairs._truncated`
+        if _costs.samples_again(event.event):
+            raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE)
+        inner = curve_of(event.event, relation)
+        return lambda orders: by_public_coin(inner(orders), event.sampling_probability, orders)
+    _only_gaussian("a truncated Poisson sample", event.event)
+    z = event.event.noise_multiplier  # type: ignore[attr-defined]  # _only_gaussian has looked
+    sample = (event.sampling_probability, event.truncated_batch_size)
+    sizes = [event.population_size]  # of the larger dataset; it may be the one with a record more
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        sizes.append(event.population_size + 1)
+
+    def curve(orders: Array) -> Array:
+        found = [truncated_poisson_gaussian(z, n, *sample, orders, neighboring_relation=relation) for n in sizes]
+        worst: Array = np.max(found, axis=0)
+        return worst
+
+    curve(np.empty(0))  # refuses what it does not know
+    return lambda orders: curve(above_one(orders))
+
+
+@register(RandomAllocationEvent)
+def _allocation(event: RandomAllocationEvent, relation: NeighboringRelation) -> Curve:
+    """Return the curve for a record that is not there; a zeroed one likewise takes part nowhere."""
+    if event.num_selected == 0:
+        return _nothing
+    if event.num_selected == event.num_steps:
+        inner = curve_of(event.event, relation)
+        return lambda orders: inner(orders) * event.num_steps * (1.0 + 2.0**-50)
+    _only_gaussian("a random allocation", event.event)
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise UnsupportedEventError(
+            "no Rényi curve is known for a random allocation under REPLACE_ONE: its law is that of a record that is "
+            "there or not"
+        )
+    if event.num_steps > 2**53:
+        raise UnsupportedEventError("no Rényi curve is known for a random allocation of more than 2^53 steps")
+    z = event.event.noise_multiplier  # type: ignore[attr-defined]  # _only_gaussian has looked
+    chosen = event.num_selected
+    return lambda orders: random_allocation_gaussian(z, event.num_steps, above_one(orders), num_selected=chosen)
+
+
+def _only_gaussian(what: str, inner: PrivacyEvent) -> None:
+    if not isinstance(inner, GaussianEvent):
+        raise UnsupportedEventError(
+            f"no Rényi curve is known for {what} of {type(inner).__name__}, only of GaussianEvent"
+        )

@@ -1,0 +1,1 @@
+"""Answers for people and other programs: comparisons, trade-offs, plots, estimates, imports."""

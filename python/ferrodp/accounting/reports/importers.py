@@ -1,0 +1,338 @@
+"""Events that other libraries wrote down, and back.
+
+None of these libraries has to be installed for reading: their events are known by class name and fields. What has no
+counterpart here is refused by name; nothing is approximated. Parameters are taken as they are, so the neighboring
+relation is the one that the other library's numbers were meant for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from ferrodp import _validate
+from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage, UnsupportedEventError
+from ferrodp.events import (
+    AdaptiveClipEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    EpsilonDeltaEvent,
+    ExponentialMechanismEvent,
+    FixedSizeSampledEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    MatrixMechanismEvent,
+    MixtureOfGaussiansEvent,
+    NonPrivateEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomizedResponseEvent,
+    RepeatAndSelectEvent,
+    SelfComposedEvent,
+    TreeAggregationEvent,
+    TruncatedPoissonSampledEvent,
+    ZcdpEvent,
+    simple_events,
+)
+from ferrodp.events.base import MAX_DEPTH, check_event
+
+__all__ = ["from_dp_accounting", "from_opacus_history", "to_dp_accounting"]
+
+_NOTHING = ComposedEvent(events=())
+
+
+def from_opacus_history(history: Iterable[Sequence[Any]]) -> ComposedEvent:
+    """Return what an Opacus accountant has seen: the steps of a training run.
+
+    Parameters
+    ----------
+    history : iterable of (noise_multiplier, sample_rate, num_steps)
+        ``accountant.history``, or the entry "history" of its ``state_dict()``. A noise multiplier of 0 is a release
+        without protection.
+
+    Notes
+    -----
+    Opacus accounts each step as a Poisson sample with probability ``sample_rate`` in the add-or-remove relation,
+    whether or not the data loader drew one. The events mean what they say: hand over a history only if it did.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If an entry is not a triple of numbers in their domains.
+
+    Examples
+    --------
+    >>> event = from_opacus_history([(1.1, 0.01, 500), (1.3, 0.01, 250)])
+    >>> [part.count for part in event.events]
+    [500, 250]
+    """
+    if isinstance(history, (str, bytes)) or not isinstance(history, Iterable):
+        raise InvalidType(f"history must be a list of triples, got {type(history).__name__}")
+    steps = []
+    for entry in history:
+        if not isinstance(entry, (tuple, list)) or len(entry) != 3:
+            raise InvalidParameter("history must hold triples of noise multiplier, sample rate and number of steps")
+        noise_multiplier, sample_rate, num_steps = entry
+        sampled = PoissonSampledEvent(sampling_probability=sample_rate, event=_gaussian(noise_multiplier))
+        steps.append(SelfComposedEvent(event=sampled, count=num_steps))
+    return ComposedEvent(events=tuple(steps))
+
+
+def from_dp_accounting(event: Any) -> PrivacyEvent:
+    """Return the event that a ``DpEvent`` of Google's dp_accounting describes.
+
+    Parameters
+    ----------
+    event : DpEvent
+        Known by its class name and fields: those of version 0.6, and (ε, δ), discrete Gaussian, exponential mechanism
+        and permute-and-flip as they are in its main branch. The named tuples that ``to_named_tuple`` makes are accepted
+        as well.
+
+    Raises
+    ------
+    UnsupportedEventError
+        For events without a counterpart: sampling with replacement, (ξ, ρ)-zCDP with ξ ≠ 0, ``UnsupportedDpEvent`` and
+        classes that are not known.
+    InvalidParameter, InvalidType
+        If a parameter lies outside its domain.
+
+    Notes
+    -----
+    Nothing is known of the `null_distance` of a Poisson sample: say it with ``dataclasses.replace`` if it is to be
+    accounted under `REPLACE_ONE`. Noise of scale 0 becomes `NonPrivateEvent`, but nothing at all for a mixture all of
+    whose shifts are 0. The parameter a of a discrete Laplace event becomes the scale 1/a, rounded down. A tree event
+    with several trees, in all of which a record takes part once, becomes its largest tree.
+
+    Discrete Gaussian noise in a number of dimensions that is not stated gets the bound that holds in any; in one
+    dimension the sensitivity of integers is a whole number. Permute-and-flip becomes what is ε-private (McKenna,
+    Sheldon, "Permute-and-flip", NeurIPS 2020, Theorem 1).
+
+    Examples
+    --------
+    >>> class GaussianDpEvent:
+    ...     noise_multiplier = 1.1
+    >>> from_dp_accounting(GaussianDpEvent())
+    GaussianEvent(noise_multiplier=1.1)
+    """
+    return _read(event, MAX_DEPTH)
+
+
+def to_dp_accounting(event: PrivacyEvent) -> Any:
+    """Return the ``DpEvent`` of Google's dp_accounting for an event; needs that package.
+
+    Gaussian releases with correlated noise and adaptive clipping become the Gaussian event of the same cost. The
+    `null_distance` of a Poisson sample is left out.
+
+    Raises
+    ------
+    UnsupportedEventError
+        For events without a counterpart in the installed version: random allocation, and in 0.6 also discrete Gaussian,
+        exponential mechanism and (ε, δ).
+    MissingPackage
+        If dp_accounting is not installed.
+    """
+    check_event("event must be", event)
+    try:
+        from dp_accounting import dp_event
+    except ImportError as error:
+        raise MissingPackage("to_dp_accounting needs dp_accounting, which is not installed") from error
+    return _write(event, dp_event)
+
+
+def _gaussian(noise_multiplier: Any) -> PrivacyEvent:
+    """Return a Gaussian event, or, without noise, one without protection."""
+    _validate.non_negative("noise_multiplier", noise_multiplier)
+    return GaussianEvent(noise_multiplier=noise_multiplier) if noise_multiplier else NonPrivateEvent()
+
+
+def _laplace(event: Any, depth: int) -> PrivacyEvent:
+    multiplier = _validate.non_negative("noise_multiplier", event.noise_multiplier, toward="down")
+    return LaplaceEvent(noise_multiplier=multiplier) if multiplier else NonPrivateEvent()
+
+
+def _discrete_laplace(event: Any, depth: int) -> PrivacyEvent:
+    parameter = _validate.exact("noise_parameter", event.noise_parameter)
+    if parameter <= 0:
+        raise _validate.out_of_domain("noise_parameter", "finite and > 0", event.noise_parameter)
+    scale = _validate.positive("1/noise_parameter", 1 / parameter, toward="down")
+    return DiscreteLaplaceEvent(scale=scale, l1_sensitivity=event.sensitivity)
+
+
+def _randomized_response(event: Any, depth: int) -> PrivacyEvent:
+    if _validate.count("num_buckets", event.num_buckets) == 1:
+        return _NOTHING  # there is but one answer
+    return RandomizedResponseEvent(noise_parameter=event.noise_parameter, num_buckets=event.num_buckets)
+
+
+def _mixture(event: Any, depth: int) -> PrivacyEvent:
+    deviation = _validate.non_negative("standard_deviation", event.standard_deviation, toward="down")
+    shifts, probabilities = tuple(event.sensitivities), tuple(event.sampling_probs)
+    mixture = MixtureOfGaussiansEvent(noise_multiplier=deviation or 1.0, shifts=shifts, probabilities=probabilities)
+    if deviation:
+        return mixture
+    # Without noise the result is a number, and unmoved it is the same one with and without the record.
+    is_moved = any(shift and chance for shift, chance in zip(mixture.shifts, mixture.probabilities, strict=True))
+    return NonPrivateEvent() if is_moved else _NOTHING
+
+
+def _tree(event: Any, depth: int) -> PrivacyEvent:
+    counts = event.step_counts if isinstance(event.step_counts, (list, tuple)) else [event.step_counts]
+    steps = max((_validate.count("step_counts", each, minimum=0) for each in counts), default=0)
+    multiplier = _validate.non_negative("noise_multiplier", event.noise_multiplier, toward="down")
+    if not steps:
+        return _NOTHING
+    return TreeAggregationEvent(noise_multiplier=multiplier, num_steps=steps) if multiplier else NonPrivateEvent()
+
+
+def _epsilon_delta(event: Any, depth: int) -> PrivacyEvent:
+    delta = _validate.probability("delta", event.delta)
+    if delta == 1.0 or event.epsilon == math.inf:
+        return NonPrivateEvent()
+    return EpsilonDeltaEvent(epsilon=event.epsilon, delta=event.delta)
+
+
+def _discrete_gaussian(event: Any, depth: int) -> PrivacyEvent:
+    """Return discrete Gaussian noise; for a number of coordinates that is not known, the bound that holds for any."""
+    scale = _validate.non_negative("sigma", event.sigma, toward="down")
+    sensitivity = _validate.non_negative("sensitivity", event.sensitivity)
+    dimension = 2 if event.dimension is None else _validate.count("dimension", event.dimension)
+    if dimension == 1:
+        sensitivity = float(math.floor(sensitivity))  # the results are integers
+    if not sensitivity:
+        return _NOTHING
+    if not scale:
+        return NonPrivateEvent()
+    return DiscreteGaussianEvent(scale=event.sigma, l2_sensitivity=sensitivity, dimension=dimension)
+
+
+def _exponential(event: Any, depth: int) -> PrivacyEvent:
+    return NonPrivateEvent() if event.epsilon == math.inf else ExponentialMechanismEvent(epsilon=event.epsilon)
+
+
+def _permute_and_flip(event: Any, depth: int) -> PrivacyEvent:
+    return NonPrivateEvent() if event.epsilon == math.inf else EpsilonDeltaEvent(epsilon=event.epsilon)
+
+
+def _zcdp(event: Any, depth: int) -> PrivacyEvent:
+    if event.xi != 0.0:
+        raise UnsupportedEventError(f"ZCDpEvent has no counterpart for xi = {_validate.shown(event.xi)}, only for 0")
+    return ZcdpEvent(rho=event.rho)
+
+
+def _truncated(event: Any, depth: int) -> PrivacyEvent:
+    return TruncatedPoissonSampledEvent(
+        population_size=event.dataset_size,
+        sampling_probability=event.sampling_probability,
+        truncated_batch_size=event.truncated_batch_size,
+        event=_gaussian(event.noise_multiplier),
+    )
+
+
+def _composed(event: Any, depth: int) -> PrivacyEvent:
+    if not isinstance(event.events, (list, tuple)):
+        raise InvalidType(f"events must be a list, got {type(event.events).__name__}")
+    return ComposedEvent(events=tuple(_read(part, depth) for part in event.events))
+
+
+def _without_replacement(event: Any, depth: int) -> PrivacyEvent:
+    return FixedSizeSampledEvent(
+        population_size=event.source_dataset_size, sample_size=event.sample_size, event=_read(event.event, depth)
+    )
+
+
+_READERS: dict[str, Callable[[Any, int], PrivacyEvent]] = {
+    "NoOpDpEvent": lambda event, depth: _NOTHING,
+    "NonPrivateDpEvent": lambda event, depth: NonPrivateEvent(),
+    "GaussianDpEvent": lambda event, depth: _gaussian(event.noise_multiplier),
+    "LaplaceDpEvent": _laplace,
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
+    "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "EpsilonDeltaDpEvent": _epsilon_delta,
+    "ExponentialMechanismDpEvent": _exponential,
+    "PermuteAndFlipDpEvent": _permute_and_flip,
+    "RandomizedResponseDpEvent": _randomized_response,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "SingleEpochTreeAggregationDpEvent": _tree,
+    "ZCDpEvent": _zcdp,
+    "TruncatedSubsampledGaussianDpEvent": _truncated,
+    "ComposedDpEvent": _composed,
+    "SelfComposedDpEvent": lambda event, depth: SelfComposedEvent(event=_read(event.event, depth), count=event.count),
+    "PoissonSampledDpEvent": lambda event, depth: PoissonSampledEvent(
+        sampling_probability=event.sampling_probability, event=_read(event.event, depth)
+    ),
+    "SampledWithoutReplacementDpEvent": _without_replacement,
+    "RepeatAndSelectDpEvent": lambda event, depth: RepeatAndSelectEvent(
+        event=_read(event.event, depth), mean=event.mean, shape=event.shape
+    ),
+}
+
+
+def _read(event: Any, depth: int) -> PrivacyEvent:
+    name = getattr(event, "class_name", None) or type(event).__name__
+    reader = _READERS.get(name) if isinstance(name, str) else None
+    if reader is None:
+        raise UnsupportedEventError(
+            f"{_validate.shown(name)} has no counterpart; known are {', '.join(sorted(_READERS))}"
+        )
+    if depth == 0:
+        raise InvalidParameter(f"events must be nested at most {MAX_DEPTH} deep")
+    try:
+        return reader(event, depth - 1)
+    except AttributeError as error:
+        raise InvalidParameter(f"a {name} must have the field {error.name}") from None
+
+
+def _write(event: PrivacyEvent, library: Any) -> Any:
+    if isinstance(event, (AdaptiveClipEvent, MatrixMechanismEvent)):
+        [(event, _)] = simple_events(event)
+    if isinstance(event, TreeAggregationEvent) and event.max_participation > 1:
+        event = next((part for part, _ in simple_events(event)), _NOTHING)
+    match event:
+        case ComposedEvent():
+            return library.ComposedDpEvent([_write(part, library) for part in event.events])
+        case SelfComposedEvent():
+            return library.SelfComposedDpEvent(_write(event.event, library), event.count)
+        case PoissonSampledEvent():
+            return library.PoissonSampledDpEvent(event.sampling_probability, _write(event.event, library))
+        case FixedSizeSampledEvent():
+            inner = _write(event.event, library)
+            return library.SampledWithoutReplacementDpEvent(event.population_size, event.sample_size, inner)
+        case TruncatedPoissonSampledEvent(event=GaussianEvent() as inner):
+            return library.TruncatedSubsampledGaussianDpEvent(
+                event.population_size, event.sampling_probability, event.truncated_batch_size, inner.noise_multiplier
+            )
+        case RepeatAndSelectEvent():
+            return library.RepeatAndSelectDpEvent(_write(event.event, library), event.mean, event.shape)
+        case GaussianEvent():
+            return library.GaussianDpEvent(event.noise_multiplier)
+        case LaplaceEvent():
+            return library.LaplaceDpEvent(event.noise_multiplier)
+        case DiscreteLaplaceEvent():
+            parameter = _validate.rounded(1 / Fraction(event.scale), "up")
+            if parameter == math.inf:
+                raise UnsupportedEventError(
+                    "dp_accounting has no counterpart of DiscreteLaplaceEvent at this small scale"
+                )
+            return library.DiscreteLaplaceDpEvent(parameter, event.l1_sensitivity)
+        case RandomizedResponseEvent():
+            return library.RandomizedResponseDpEvent(event.noise_parameter, event.num_buckets)
+        case MixtureOfGaussiansEvent():
+            shifts, probabilities = list(event.shifts), list(event.probabilities)
+            return library.MixtureOfGaussiansDpEvent(event.noise_multiplier, shifts, probabilities)
+        case TreeAggregationEvent():
+            return library.SingleEpochTreeAggregationDpEvent(event.noise_multiplier, event.num_steps)
+        case EpsilonDeltaEvent() if hasattr(library, "EpsilonDeltaDpEvent"):
+            stated = (_validate.rounded(each, "up") for each in (event.epsilon, event.delta))
+            return library.EpsilonDeltaDpEvent(*stated)
+        case DiscreteGaussianEvent() if hasattr(library, "DiscreteGaussianDpEvent"):
+            return library.DiscreteGaussianDpEvent(event.scale, event.l2_sensitivity, event.dimension)
+        case ExponentialMechanismEvent() if hasattr(library, "ExponentialMechanismDpEvent"):
+            return library.ExponentialMechanismDpEvent(event.epsilon)
+        case ZcdpEvent():
+            return library.ZCDpEvent(event.rho)
+        case NonPrivateEvent():
+            return library.NonPrivateDpEvent()
+    raise UnsupportedEventError(f"dp_accounting has no counterpart of {type(event).__name__}")

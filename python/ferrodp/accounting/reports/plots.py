@@ -1,0 +1,294 @@
+"""Pictures of what releases cost. Needs matplotlib: ``pip install "ferrodp[plot]"``.
+
+Lines are upper bounds, which is what is guaranteed; where an accountant knows a lower bound, the space between is
+shaded, and the exact value lies in it. Every function takes one accountant, or several in a mapping by the names that
+the legend is to show, draws into `axes` or a new figure, and returns the axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ferrodp import _validate
+from ferrodp._validate import Real
+from ferrodp.accounting.reports._curves import Accountant, Array, Curve, epsilon_over_counts, privacy_profile, trade_off
+from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
+from ferrodp.events import PrivacyEvent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+else:
+    Axes: TypeAlias = Any
+
+__all__ = ["plot_epsilon_over_steps", "plot_privacy_profile", "plot_rdp_curve", "plot_trade_off"]
+
+_SMALLEST_DELTA = 1e-12  # down to which a privacy profile is drawn unless told otherwise
+_OUT_OF_SIGHT = 1e-307  # for a δ of 0, which has no place on a logarithmic axis
+_NUM_POINTS = 129
+_ORDERS = (1.0 + np.geomspace(0.01, 1000.0, _NUM_POINTS)).tolist()
+
+
+def plot_epsilon_over_steps(
+    accountants: Accountant | Mapping[str, Accountant],
+    event: PrivacyEvent,
+    *,
+    count: int,
+    delta: Real,
+    budget: Real | None = None,
+    log: bool = False,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw how ε grows while an event happens again and again.
+
+    Parameters
+    ----------
+    accountants : accountant or mapping of accountants
+        What was released before; left as they are.
+    event : PrivacyEvent
+        What happens in each step.
+    count : int
+        How many steps to draw; at least 1. The curve is computed at up to 65 of them.
+    delta : float
+        In (0, 1).
+    budget : float, optional
+        An ε to draw as a horizontal line.
+    log : bool
+        Whether the axes are logarithmic.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if left out.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    count = _validate.count("count", count)
+    checked = _validate.delta(delta)
+    limit = None if budget is None else _validate.positive("budget", budget, toward="down")
+    spaced = np.geomspace(1, count, 65) if log else count * np.linspace(0, 1, 65) ** 2  # ε grows like a root at first
+    counts = sorted({min(round(each), count) for each in spaced.tolist()})
+    curves = {
+        name: epsilon_over_counts(accountant, event, counts, checked)
+        for name, accountant in _named(accountants).items()
+    }
+    axes = _axes(axes)
+    for name, curve in curves.items():
+        _draw(axes, curve, name)
+    if limit is not None:
+        axes.axhline(limit, color="black", linestyle="--", linewidth=1.0, label=f"budget ε = {limit:g}")
+    if log:
+        axes.set_xscale("log")
+        axes.set_xlim(1, max(count, 2))
+        _log_y(axes, *(curve.upper for curve in curves.values()))
+    else:
+        axes.set_xlim(0, count)
+        axes.set_ylim(bottom=0.0)
+    return _finish(axes, "steps", f"ε at δ = {checked:g}", "Privacy loss over steps")
+
+
+def plot_privacy_profile(
+    accountants: Accountant | Mapping[str, Accountant],
+    *,
+    epsilons: Sequence[float] | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw δ as a function of ε.
+
+    Parameters
+    ----------
+    accountants : accountant or mapping of accountants
+        What was released.
+    epsilons : sequence of float, optional
+        Where to compute δ; finite, ≥ 0. If left out, from 0 to where δ has fallen to 10⁻¹².
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if left out.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With a logarithmic axis for δ. Where δ becomes 0 the line falls out of the picture.
+    """
+    named = _named(accountants)
+    grid = _grid(named, epsilons, _SMALLEST_DELTA)
+    curves = {name: privacy_profile(accountant, grid) for name, accountant in named.items()}
+    axes = _axes(axes)
+    for name, curve in curves.items():
+        _draw(axes, curve._replace(upper=np.maximum(curve.upper, _OUT_OF_SIGHT)), name)
+    axes.set_yscale("log")
+    axes.set_xlim(grid[0], grid[-1])
+    smallest = min((float(each.upper[each.upper > 0.0].min(initial=1.0)) for each in curves.values()), default=1.0)
+    axes.set_ylim(min(max(smallest, _SMALLEST_DELTA) if epsilons is None else smallest, 0.1), 1.5)
+    return _finish(axes, "ε", "δ", "Privacy profile")
+
+
+def plot_trade_off(
+    accountants: Accountant | Mapping[str, Accountant],
+    *,
+    epsilons: Sequence[float] | None = None,
+    log: bool = False,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw how well the best test can tell whether one unit of privacy took part.
+
+    Parameters
+    ----------
+    accountants : accountant or mapping of accountants
+        What was released.
+    epsilons : sequence of float, optional
+        Where δ(ε) is computed, from which the curve is put together; beginning with 0. The more, the closer the bounds.
+    log : bool
+        False: the trade-off function, least false negative rate over false positive rate. True: the highest true
+        positive rate instead, with logarithmic axes, as membership inference is reported.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if left out.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Notes
+    -----
+    Drawn is the side that is guaranteed: no test has fewer false negatives (more true positives) than the line says.
+    Source: Dong, Roth, Su, "Gaussian differential privacy", JRSS B 2022, Proposition 2.12. A picture takes one set of ε
+    for all its points; `true_positive_rate` finds the best one for each and proves the number.
+    """
+    named = _named(accountants)
+    grid = _grid(named, epsilons, 1e-10)
+    if grid[0] != 0.0:
+        raise _validate.out_of_domain("epsilons", "rising from 0", float(grid[0]))
+    rates = np.geomspace(1e-6, 1.0, 400) if log else np.linspace(0.0, 1.0, 501)
+    axes = _axes(axes)
+    for name, accountant in named.items():
+        profile = privacy_profile(accountant, grid)
+        curve = trade_off(profile, rates)
+        guaranteed, other = (1.0 - curve.lower, 1.0 - curve.upper) if log else (curve.lower, curve.upper)
+        [line] = axes.plot(rates, guaranteed, label=name or "guaranteed")
+        if profile.lower.any():
+            _shade(axes, line, rates, other, guaranteed, name)
+    axes.plot(rates, rates if log else 1.0 - rates, color="gray", linestyle=":", linewidth=1.0, label="guessing")
+    axes.set_xlim(rates[0], 1.0)
+    if log:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylim(rates[0], 1.5)
+        return _finish(axes, "false positive rate", "largest true positive rate", "What an attacker can reach")
+    axes.set_ylim(0.0, 1.0)
+    axes.set_aspect("equal")
+    return _finish(axes, "false positive rate", "least false negative rate", "Trade-off function")
+
+
+def plot_rdp_curve(
+    curves: Any,
+    *,
+    orders: Sequence[float] | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw Rényi divergences over their orders.
+
+    Parameters
+    ----------
+    curves : accountant, mechanism or function, or a mapping of them
+        Anything with a method ``rdp(orders)``, or a function of the orders, that returns as many numbers.
+    orders : sequence of float, optional
+        Orders α > 1; 129 from 1.01 to 1001 if left out.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if left out.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With logarithmic axes: a Gaussian release is a straight line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> axes = plot_rdp_curve({"Gaussian": lambda orders: np.asarray(orders) / 2})
+    >>> axes.get_xlabel()
+    'order α'
+    """
+    named = curves if isinstance(curves, Mapping) else {"": curves}
+    at = np.asarray(_ORDERS if orders is None else orders, dtype=np.float64)
+    if at.ndim != 1 or not at.size or not np.isfinite(at).all() or not (at > 1.0).all():
+        raise InvalidParameter("orders must be a sequence of finite numbers > 1, at least one")
+    values = {name: _rdp(source, at) for name, source in named.items()}
+    axes = _axes(axes)
+    for name, divergences in values.items():
+        axes.plot(at, np.where(np.isfinite(divergences), divergences, np.nan), label=name or None)
+    axes.set_xscale("log")
+    axes.set_xlim(at.min() / 1.05, at.max() * 1.05)
+    _log_y(axes, *values.values())
+    return _finish(axes, "order α", "Rényi divergence", "Rényi differential privacy")
+
+
+def _rdp(source: Any, orders: Array) -> Array:
+    function: Callable[[Array], Any] | None = getattr(source, "rdp", source if callable(source) else None)
+    if function is None:
+        raise InvalidType(f"curves must have a method rdp or be functions, got {type(source).__name__}")
+    values = np.asarray(function(orders), dtype=np.float64)
+    if values.shape != orders.shape:
+        raise InvalidParameter(f"curves must return {orders.size} numbers, got the shape {values.shape}")
+    return values
+
+
+def _named(accountants: Accountant | Mapping[str, Accountant]) -> Mapping[str, Accountant]:
+    named = accountants if isinstance(accountants, Mapping) else {"": accountants}
+    for accountant in named.values():
+        if not hasattr(accountant, "epsilon_bounds") or not hasattr(accountant, "delta_bounds"):
+            raise InvalidType(f"accountants must be accountants, got {type(accountant).__name__}")
+    return named
+
+
+def _grid(named: Mapping[str, Accountant], epsilons: Sequence[float] | None, delta: float) -> Array:
+    """Return the given ε, or evenly spaced ones up to where every δ has fallen to `delta`."""
+    if epsilons is not None:
+        grid = np.array([_validate.non_negative("epsilons", each) for each in epsilons])
+        if grid.size < 2 or not (np.diff(grid) > 0.0).all():
+            raise InvalidParameter("epsilons must be at least two numbers in rising order")
+        return grid
+    ends = [accountant.epsilon_bounds(delta).upper for accountant in named.values()]
+    end = max((each for each in ends if math.isfinite(each)), default=0.0)
+    return np.linspace(0.0, end or 1.0, _NUM_POINTS)
+
+
+def _axes(axes: Axes | None) -> Axes:
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise MissingPackage('plots need matplotlib, which is not installed: pip install "ferrodp[plot]"') from error
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def _draw(axes: Axes, curve: Curve, name: str) -> None:
+    """Draw an upper bound, and shade down to the lower one if any is known."""
+    lower, upper = (np.where(np.isfinite(each), each, np.nan) for each in (curve.lower, curve.upper))
+    what = "upper bound" if np.isfinite(upper).any() else "no finite bound"
+    [line] = axes.plot(curve.x, upper, label=f"{name} ({what})" if name else what)
+    if (lower > 0.0).any():
+        _shade(axes, line, curve.x, lower, upper, name)
+
+
+def _log_y(axes: Axes, *values: Array) -> None:
+    """Make the vertical axis logarithmic if there is something to see on it."""
+    if any((np.isfinite(each) & (each > 0.0)).any() for each in values):
+        axes.set_yscale("log")
+
+
+def _shade(axes: Axes, line: Any, x: Array, one: Array, other: Array, name: str) -> None:
+    """Shade between two bounds, in the color of a line."""
+    label = None if name else "between the bounds"
+    axes.fill_between(x, one, other, color=line.get_color(), alpha=0.25, linewidth=0.0, label=label)
+
+
+def _finish(axes: Axes, x: str, y: str, title: str) -> Axes:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title)
+    axes.grid(visible=True, alpha=0.3)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend()
+    return axes

@@ -1,0 +1,1 @@
+"""What sampling, grouping and selecting do to the cost of a release."""

@@ -1,0 +1,66 @@
+"""What a guarantee for one unit says about a group of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ferrodp import _validate
+from ferrodp._numerics.intervals import arithmetic, float_up, point
+from ferrodp._validate import Real
+from ferrodp.accounting.composition.guarantees import Guarantee
+
+__all__ = ["group_privacy", "group_rho"]
+
+_DIGITS = 50
+
+
+def group_privacy(*, epsilon: Real, delta: Real = 0.0, size: int) -> Guarantee:
+    """Return the (ε, δ) that any (ε, δ)-private mechanism has for groups, rounded up.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee for one unit of privacy; ε ≥ 0 finite, δ in [0, 1]. Rounded up if they are no floats.
+    size : int
+        How many units two neighbors differ in; from 1 to 2⁶³ − 1.
+
+    Notes
+    -----
+    kε and δ·(e^{kε} − 1)/(e^ε − 1), at most 1: k steps from one dataset to the other, one unit each (Vadhan, "The
+    complexity of differential privacy", 2017, Lemma 2.2, with its sum kept). It is what is true of *every* such
+    mechanism; for a known one, state the sensitivity of the group: Gaussian noise of multiplier z has z/k for k units.
+
+    Examples
+    --------
+    >>> group_privacy(epsilon=0.5, delta=1e-8, size=3)
+    Guarantee(epsilon=1.5, delta=5.367003...e-08)
+    """
+    each, failure = _validate.non_negative("epsilon", epsilon), _validate.probability("delta", delta)
+    number = _validate.count("size", size)
+    total = _validate.rounded(number * Fraction(each), "up")
+    if not failure or number == 1:
+        return Guarantee(total, failure)
+    if not each:
+        return Guarantee(0.0, min(_validate.rounded(number * Fraction(failure), "up"), 1.0))
+    r = arithmetic(_DIGITS)
+    if number * Fraction(each) > 10**6:  # (e^{kε} − 1)/(e^ε − 1) ≥ e^{(k−1)ε}, and no δ > 0 is below e^{−745}
+        return Guarantee(total, 1.0)
+    whole = r.mul(point(number), point(each))
+    ratio = r.div(r.one_minus_exp(whole.negated()), r.one_minus_exp(point(-each)))
+    factor = r.mul(ratio, r.exp(r.sub(whole, point(each))))
+    bound = r.mul(point(failure), factor).upper
+    return Guarantee(total, 1.0 if bound >= 1 else float_up(bound))
+
+
+def group_rho(*, rho: Real, size: int) -> float:
+    """Return the ρ that any ρ-zCDP mechanism has for groups: k²ρ, rounded up; `inf` where that is no float.
+
+    Bun, Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.9.
+
+    Examples
+    --------
+    >>> group_rho(rho=0.5, size=3)
+    4.5
+    """
+    each, number = Fraction(_validate.non_negative("rho", rho)), _validate.count("size", size)
+    return _validate.rounded(number**2 * each, "up")

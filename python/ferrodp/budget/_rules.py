@@ -1,0 +1,316 @@
+"""The rules: what may be done to a ledger. Each function changes a transaction, or raises and changes nothing.
+
+A ticket is *held*, then *armed*, then *spent*; a held one may be *cancelled*, which alone gives a charge back. What a
+lease did not use is given back when it is closed, by the process that knows. Nothing else ever lowers a sum: crashes,
+errors and lost tickets stay charged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ferrodp.accounting.accountants.pld import PldAccountant
+from ferrodp.budget import _measures, _names, _nesting
+from ferrodp.budget._measures import Terms
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.stores.base import Transaction, ticket_name
+from ferrodp.budget.stores.rows import (
+    Charges,
+    ScopeRow,
+    TicketRow,
+    amounts_text,
+    charges_text,
+    event_text,
+    names_text,
+    slot,
+)
+from ferrodp.errors import BudgetExceeded, InvalidParameter, KeyUsed, LedgerError, TicketError
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.tickets import TicketState
+
+
+def create(transaction: Transaction, name: str, terms: Terms, *, orders_given: bool = False) -> None:
+    """Begin a scope, with what was charged already to the scopes within it."""
+    if transaction.scope(name) is not None:
+        raise InvalidParameter(f"scope {name!r} exists already; a reset is a new scope under another name")
+    inside = {row.name: row for row in transaction.scopes_within(name)}
+    charged = [inside[each] for each in _nesting.outermost(inside) if any(inside[each].spent)]
+    if charged and terms.orders and not orders_given:
+        terms = _with_common_orders(terms, charged)
+    caps = terms.caps()
+    for row in inside.values():
+        if row.terms.neighboring_relation is not terms.neighboring_relation:
+            raise InvalidParameter(
+                f"neighboring_relation must be {row.terms.neighboring_relation.name}, as that of {row.name!r}, which "
+                f"lies within {name!r}, got {terms.neighboring_relation.name}"
+            )
+    for row in charged:
+        if not _nesting.is_countable(row.terms, terms):
+            orders = " at orders that it keeps" if row.terms.measure == terms.measure else ""
+            raise InvalidParameter(
+                f"measure must be {row.terms.measure!r}{orders} for a scope around {row.name!r}, whose charges it has "
+                f"to take over, got {terms.measure!r}; or begin with scopes under a new name, the outer one first"
+            )
+    spent = _nesting.carried({row.name: (row.terms, row.spent) for row in inside.values()}, terms, len(caps))
+    if any(spent) and not terms.fits(spent, caps):
+        epsilon, delta = terms.epsilon_of(spent, caps), terms.delta_of(spent)
+        raise InvalidParameter(
+            f"epsilon and delta must allow what was charged within {name!r} already, epsilon {epsilon!r} at delta "
+            f"{delta!r}, got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
+        )
+    more = {"carried": amounts_text(spent)} if inside else {}
+    transaction.record("create", scope=name, terms=terms.text, caps=amounts_text(caps), **more)
+    transaction.put_scope(ScopeRow(name=name, terms=terms, caps=caps, spent=spent))
+
+
+def _with_common_orders(terms: Terms, charged: list[ScopeRow]) -> Terms:
+    """Return the terms at those of their orders that all these scopes keep; as they are if there is none."""
+    common = set(terms.orders).intersection(*(row.terms.orders for row in charged))
+    if not common or common == set(terms.orders):
+        return terms
+    found = _measures.checked_terms(
+        measure=terms.measure,
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        neighboring_relation=terms.neighboring_relation,
+        orders=tuple(order for order in terms.orders if order in common),
+    )
+    return dataclasses.replace(found, highest=terms.highest)
+
+
+def existing(transaction: Transaction, name: str) -> ScopeRow:
+    """Return a scope that has to exist."""
+    row = transaction.scope(name)
+    if row is None:
+        raise InvalidParameter(f"scope {name!r} does not exist in this ledger; create it first")
+    return row
+
+
+def charged_scopes(transaction: Transaction, names: tuple[str, ...]) -> list[ScopeRow]:
+    """Return the scopes with these names and those they lie in, by name."""
+    found = {name: existing(transaction, name) for name in names}
+    for name in names:
+        for outer in _names.ancestors(name):
+            row = transaction.scope(outer)
+            if row is not None:
+                found[outer] = row
+    rows = [found[name] for name in sorted(found)]
+    if len(rows) > 1 and len({row.terms.neighboring_relation for row in rows}) > 1:
+        listed = ", ".join(f"{row.name!r} {row.terms.neighboring_relation.value}" for row in rows)
+        raise InvalidParameter(f"scopes must have one neighboring relation to be charged together, got {listed}")
+    return rows
+
+
+def priced(rows: list[ScopeRow], event: PrivacyEvent, plan_delta: float | None) -> Charges:
+    """Return what an event costs in each scope: by its measure, or as the (ε, δ) of a plan fixed in advance."""
+    if plan_delta is None:
+        return {row.name: row.terms.costs(event) for row in rows}
+    charges = {}
+    for row in rows:
+        stated = _certified(event, plan_delta, row.terms.neighboring_relation)
+        charges[row.name] = row.terms.costs(stated)
+    return charges
+
+
+def reserve(
+    transaction: Transaction,
+    names: tuple[str, ...],
+    event: PrivacyEvent,
+    *,
+    key: str | None,
+    count: int = 1,
+    plan_delta: float | None = None,
+    state: TicketState = TicketState.HELD,
+    lease: bool = False,
+    again_ok: bool = False,
+) -> tuple[TicketRow, bool]:
+    """Charge `count` releases; return the ticket, or the one that this key got before, and whether it is new."""
+    fingerprint = _fingerprint(names, event, count, plan_delta)
+    place = slot(names, key)
+    if place is not None:
+        known = transaction.ticket_of(place)
+        if known is not None:
+            if known.fingerprint != fingerprint or (lease and known.state is TicketState.HELD):
+                raise TicketError(f"key {key!r} was used for another reservation; give this one a key of its own")
+            if known.state is not TicketState.HELD and not again_ok:
+                raise KeyUsed(
+                    f"key {key!r} has paid for a release that began already: its ticket {known.id} is "
+                    f"{known.state.value}; another release needs another key"
+                )
+            return known, False
+    rows = charged_scopes(transaction, names)
+    charges = priced(rows, event, plan_delta)
+    changed = []
+    for row in rows:
+        if row.frozen:
+            raise BudgetExceeded(f"scope {row.name!r} is frozen: nothing may be charged to it")
+        spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
+        if not row.terms.fits(spent, row.caps):
+            raise BudgetExceeded(_refusal(row, event, count, charges))
+        changed.append(row._replace(spent=spent))
+    identity = ticket_name(transaction.head.sequence + 1, os.urandom(10).hex())
+    fields: dict[str, Any] = {"key": key} if key is not None else {}
+    if plan_delta is not None:
+        fields["plan_delta"] = plan_delta
+    sequence = transaction.record(
+        "lease" if lease else "reserve",
+        ticket=identity,
+        scopes=names_text(names),
+        event=event_text(event),
+        charges=charges_text(charges),
+        count=count,
+        state=state.value,
+        fingerprint=fingerprint,
+        **fields,
+    )
+    ticket = TicketRow(
+        id=identity,
+        key=key,
+        fingerprint=fingerprint,
+        state=state,
+        event=event,
+        charges=charges,
+        times=count,
+        sequence=sequence,
+        scopes=names,
+    )
+    for row in changed:
+        transaction.put_scope(row)
+    transaction.put_ticket(ticket)
+    return ticket, True
+
+
+def spend(
+    transaction: Transaction, names: tuple[str, ...], event: PrivacyEvent, *, key: str | None, again_ok: bool = False
+) -> bool:
+    """Charge one release that happens elsewhere; return whether this did it, and not an earlier one with the same key.
+
+    A ticket that was held under the key is used up for it.
+    """
+    ticket, is_new = reserve(transaction, names, event, key=key, state=TicketState.SPENT, again_ok=again_ok)
+    if ticket.state is not TicketState.HELD:
+        return is_new
+    arm(transaction, ticket.id)
+    finish(transaction, ticket.id)
+    return True
+
+
+def arm(transaction: Transaction, identity: str) -> None:
+    """Record that random bits are about to be drawn for a ticket."""
+    row = _ticket(transaction, identity)
+    if row.state is not TicketState.HELD:
+        raise TicketError(f"ticket {identity} is {row.state.value}; its cost is spent, whoever armed it")
+    refuse_frozen(transaction, row.charges)
+    transaction.record("arm", ticket=identity)
+    transaction.put_ticket(row._replace(state=TicketState.ARMED))
+
+
+def refuse_frozen(transaction: Transaction, names: Iterable[str]) -> None:
+    """Raise if one of these scopes is frozen, or one that they lie in, also if that was made later than the charge."""
+    for name in names:
+        for each in (*_names.ancestors(name), name):
+            row = transaction.scope(each)
+            if row is not None and row.frozen:
+                raise BudgetExceeded(f"scope {each!r} is frozen: nothing may be released")
+
+
+def finish(transaction: Transaction, identity: str) -> None:
+    """Note that a release is done."""
+    row = _ticket(transaction, identity)
+    if row.state is TicketState.ARMED:
+        transaction.record("finish", ticket=identity)
+        transaction.put_ticket(row._replace(state=TicketState.SPENT))
+
+
+def cancel(transaction: Transaction, identity: str, reason: str | None = None) -> None:
+    """Give a held ticket back, and its key; an operator who does that for somebody else says why."""
+    row = _ticket(transaction, identity)
+    if row.state is not TicketState.HELD:
+        raise TicketError(f"ticket {identity} is {row.state.value}; only a held one can be cancelled")
+    refunds = _refunded(transaction, row, row.times)
+    transaction.record("cancel", ticket=identity, **({} if reason is None else {"reason": reason}))
+    for scope in refunds:
+        transaction.put_scope(scope)
+    transaction.put_ticket(row._replace(key=None, state=TicketState.CANCELLED), freed=row.slot)
+
+
+def give_back(transaction: Transaction, identity: str, unused: int) -> None:
+    """End a lease, and give back what it did not use."""
+    row = _ticket(transaction, identity)
+    if row.state is not TicketState.ARMED or not 0 <= unused <= row.times:
+        raise TicketError(f"lease {identity} has ended")
+    refunds = _refunded(transaction, row, unused)
+    transaction.record("return", ticket=identity, count=unused)
+    for scope in refunds:
+        transaction.put_scope(scope)
+    transaction.put_ticket(row._replace(times=row.times - unused, state=TicketState.SPENT))
+
+
+def set_budget(transaction: Transaction, name: str, terms: Terms, reason: str) -> None:
+    """Change what a scope allows in all; what was spent stays."""
+    row = existing(transaction, name)
+    caps = terms.caps()
+    transaction.record("cap", scope=name, terms=terms.text, caps=amounts_text(caps), reason=reason)
+    transaction.put_scope(row._replace(terms=terms, caps=caps))
+
+
+def set_frozen(transaction: Transaction, name: str, frozen: bool, reason: str) -> None:
+    """Forbid or allow charges and releases in a scope."""
+    row = existing(transaction, name)
+    if row.frozen is frozen:
+        return
+    transaction.record("freeze" if frozen else "thaw", scope=name, reason=reason)
+    transaction.put_scope(row._replace(frozen=frozen))
+
+
+def _ticket(transaction: Transaction, identity: str) -> TicketRow:
+    row = transaction.ticket(identity)
+    if row is None:
+        raise LedgerError(
+            f"ticket {identity} is not in this ledger: it is another one, or an earlier state was put back"
+        )
+    return row
+
+
+def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[ScopeRow]:
+    rows = []
+    for name in sorted(ticket.charges):
+        row = existing(transaction, name)
+        spent = _measures.taken(row.spent, _measures.scaled(ticket.charges[name], count))
+        rows.append(row._replace(spent=spent))
+    around = _nesting.later_around(ticket.charges, lambda outer: transaction.scope(outer) is not None)
+    for name in around if count else ():
+        row = existing(transaction, name)
+        costs = _nesting.given_back(
+            ticket.charges, name, lambda each: existing(transaction, each).terms, len(row.spent)
+        )
+        spent = _measures.taken(row.spent, _measures.scaled(costs, count))
+        rows.append(row._replace(spent=spent))
+    return rows
+
+
+@functools.lru_cache(maxsize=1024)
+def _fingerprint(names: tuple[str, ...], event: PrivacyEvent, count: int, plan_delta: float | None) -> str:
+    text = _records.plain([list(names), event_text(event), count, plan_delta])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=256)
+def _certified(event: PrivacyEvent, delta: float, relation: NeighboringRelation) -> EpsilonDeltaEvent:
+    accountant = PldAccountant(neighboring_relation=relation)
+    accountant.compose(event)
+    return EpsilonDeltaEvent(epsilon=accountant.epsilon(delta), delta=delta)
+
+
+def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[str, Any]) -> str:
+    terms, left = row.terms, row.terms.remaining(row.spent, row.caps, charges[row.name])
+    spent, epsilon, delta = terms.epsilon_of(row.spent, row.caps), float(terms.epsilon), float(terms.delta)
+    return (
+        f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon {spent!r} of {epsilon!r} at "
+        f"delta {delta!r} is charged ({terms.measure}), and there is room for {left} more"
+    )

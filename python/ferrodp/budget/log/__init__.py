@@ -1,0 +1,1 @@
+"""The log of a ledger: records, their verification, and copies of it."""

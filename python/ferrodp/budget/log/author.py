@@ -1,0 +1,55 @@
+"""Who writes a record: the user, host, process and program that operators ask for when they read a log.
+
+Kept beside what was done, and nothing depends on it: a process may call itself what it likes. Left out where the
+program's name is empty.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import PurePath
+
+from ferrodp.budget import _names
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.log.records import Encoded
+
+VARIABLE = "FERRODP_PROGRAM"
+"""Environment variable: what this program is called in records; empty for records that do not say who wrote them."""
+_FIELDS = {"host": str, "pid": int, "program": str, "user": str}
+_LONGEST = 100
+
+
+def author(program: object) -> Encoded | None:
+    """Return who writes, as JSON; None if that shall be left out. `program` is what `PrivacyLedger.open` was told."""
+    name = os.environ.get(VARIABLE) if program is None else program
+    if name == "":
+        return None
+    name = _program() if name is None else _names.program(name)
+    found = {"host": socket.gethostname(), "pid": os.getpid(), "program": name, "user": _user()}
+    return _records.plain({key: value[:_LONGEST] if isinstance(value, str) else value for key, value in found.items()})
+
+
+def is_author(value: object) -> bool:
+    """Whether JSON data says who wrote a record."""
+    return isinstance(value, dict) and {name: type(each) for name, each in value.items()} == _FIELDS
+
+
+def told(who: dict[str, object]) -> str:
+    """Write an author in a few words."""
+    return f"{who['user']}@{who['host']} {who['program']}[{who['pid']}]"
+
+
+def _program() -> str:
+    path = PurePath(sys.argv[0] if sys.argv and sys.argv[0] else "python")
+    return path.parent.name if path.name == "__main__.py" and path.parent.name else path.name
+
+
+def _user() -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except (ImportError, KeyError):  # no such table here, or no such user in it
+        return str(os.geteuid()) if hasattr(os, "geteuid") else os.environ.get("USERNAME", "unknown")

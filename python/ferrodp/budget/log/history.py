@@ -1,0 +1,70 @@
+"""The records of a log, some at a time: memory is bounded, and neither writers nor a database's cleaning have to wait.
+
+A log only grows. So what is read in several short transactions, up to a record that was there at the beginning, is what
+it held at one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.stores.base import Store, Transaction, ticket_record
+from ferrodp.errors import LedgerError
+
+_RECORDS_AT_ONCE = 1000
+
+
+def forward(store: Store) -> Iterator[Sequence[Any]]:
+    """Go through all records there are now: number, text, hash."""
+    with store.reading() as transaction:
+        end = transaction.read_head.sequence
+    last: int | None = None
+    while last is None or last < end:
+        with store.reading() as transaction:
+            rows = transaction.records(last, _RECORDS_AT_ONCE)
+        for row in rows:
+            if row[0] <= end:
+                yield row
+        if len(rows) < _RECORDS_AT_ONCE:
+            return
+        last = rows[-1][0]
+
+
+def backward(store: Store, scope: str | None, *, with_scopes: bool = False) -> Iterator[dict[str, Any]]:
+    """Go through the records there are now, the latest first; those of one scope, or all.
+
+    On request each record about a ticket says for which scopes that was reserved.
+    """
+    with store.reading() as transaction:
+        last = transaction.read_head.sequence + 1
+    while last > 1:
+        begun: dict[int, dict[str, Any]] = {}
+        with store.reading() as transaction:
+            rows = transaction.records_before(last, _RECORDS_AT_ONCE)
+            bodies = [_records.parsed(text) for _, text, _ in rows]
+            if scope is not None or with_scopes:
+                begun = _first_records(transaction, bodies)
+        for body in bodies:
+            first = begun.get(_begun(body), {})
+            if scope is None or body.get("scope") == scope or scope in first.get("charges", ()):
+                yield {**body, "scopes": first["scopes"]} if with_scopes and first else body
+        if len(rows) < _RECORDS_AT_ONCE:
+            return
+        last = rows[-1][0]
+
+
+def _begun(body: dict[str, Any]) -> int:
+    """Return the record that began the ticket of a record, or 0."""
+    return ticket_record(body.get("ticket", ""))
+
+
+def _first_records(transaction: Transaction, bodies: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return the records that began the tickets of some records."""
+    found = {body["sequence"]: body for body in bodies if "charges" in body}
+    wanted = sorted({_begun(body) for body in bodies} - found.keys() - {0})
+    found |= {sequence: _records.parsed(text) for sequence, text in transaction.records_at(wanted)}
+    if not found.keys() >= set(wanted):
+        raise LedgerError("the log has no record that began a ticket of it: records were removed")
+    return found

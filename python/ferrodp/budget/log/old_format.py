@@ -1,0 +1,102 @@
+"""Files of format 2, which 0.1.0 wrote: read once, to be moved into a new ledger, and closed.
+
+Their logs begin with zeros, and their records are read by today's rules. What the tables say is not used: the log says
+all, and its hashes are checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ferrodp import _native
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.stores.sqlite import file as _file
+from ferrodp.errors import LedgerError
+
+_FORMAT, _CLOSED_FORMAT = 2, 1002
+"""As the file's header says it. A closed file is refused by 0.1.0, too."""
+_ROWS_AT_ONCE = 1000
+
+
+def opened(path: object, timeout: float) -> OldFile | None:
+    """Return the ledger of format 2 in a file, or None if there is none."""
+    if not isinstance(path, (str, os.PathLike)) or not os.path.isfile(path):
+        return None
+    found = Path(os.path.realpath(path))
+    try:
+        with found.open("rb") as stream:
+            head = stream.read(100)
+    except OSError as error:
+        raise LedgerError(f"ledger {str(found)!r} cannot be read: {error}") from error
+    if int.from_bytes(head[68:72], "big") != _file.APPLICATION:
+        return None
+    version = int.from_bytes(head[60:64], "big", signed=True)
+    if version == 1:
+        raise LedgerError(
+            f"ledger {str(found)!r} has format 1, of a version that was never released, and cannot be read; begin a "
+            "new ledger with caps that are lower by what was spent"
+        )
+    return OldFile(found, timeout) if version in (_FORMAT, _CLOSED_FORMAT) else None
+
+
+class OldFile:
+    """A ledger of format 2."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.name = f"ledger {str(path)!r}"
+        self._timeout = timeout
+        with self._reading():
+            self._connection = _native.SqliteConnection(path, create=False)
+            self._connection.execute_slowly("PRAGMA synchronous = EXTRA", seconds=timeout)
+
+    def lines(self) -> Iterator[tuple[Any, ...]]:
+        """Go through number, text and hash of each record."""
+        sql = f"SELECT sequence, body, hash FROM log WHERE sequence > ? ORDER BY sequence LIMIT {_ROWS_AT_ONCE}"
+        last = 0
+        while True:
+            with self._reading():
+                rows = self._connection.execute(sql, (last,)).fetchall()
+            yield from rows
+            if len(rows) < _ROWS_AT_ONCE:
+                return
+            last = rows[-1][0]
+
+    def close_log(self, reason: str) -> None:
+        """Write the last record, after which the file takes none any more, unless that was done before."""
+        with self._reading():
+            connection = self._connection
+            connection.execute_slowly("BEGIN IMMEDIATE", seconds=self._timeout)
+            try:
+                if connection.execute("PRAGMA user_version", ()).fetchone() == (_FORMAT,):
+                    sequence, digest = connection.execute(
+                        "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1", ()
+                    ).fetchone() or (0, "0" * 64)
+                    time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+                    text = _records.plain_object(
+                        {"kind": "move", "reason": reason, "sequence": sequence + 1, "time": time}
+                    )
+                    row = sequence + 1, text, _records.chained(digest, text)
+                    connection.execute("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", row)
+                    connection.execute(_file.CLOSED, ())
+                    connection.execute(f"PRAGMA user_version = {_CLOSED_FORMAT}", ())
+                connection.execute_slowly("COMMIT", seconds=self._timeout)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK", ())
+
+    def close(self) -> None:
+        """Close the file."""
+        with contextlib.suppress(_native.SqliteError):
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except _native.SqliteError as error:
+            raise LedgerError(f"{self.name} cannot be moved: {error.args[1]}") from error

@@ -1,0 +1,468 @@
+"""Reading the log again from its beginning, and comparing what follows from it with what the tables say.
+
+The log says what happened; the tables, what is so now. Verification trusts neither: every hash is computed again, every
+rule that can be checked without prices is (states, sums, caps), and each row has to be what the log makes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import marshal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from ferrodp.budget import _measures, _names, _nesting
+from ferrodp.budget._measures import Amounts, Terms
+from ferrodp.budget.log import records as _records
+from ferrodp.budget.log.author import is_author
+from ferrodp.budget.log.records import Head
+from ferrodp.budget.stores.base import Store, Transaction, scope_row, scope_values
+from ferrodp.budget.stores.rows import (
+    Charges,
+    ScopeRow,
+    amounts_from_plain,
+    charges_from_text,
+    event_from_plain,
+    names_text,
+)
+from ferrodp.errors import LedgerError
+from ferrodp.tickets import TicketState
+
+_STATES = _HELD, _ARMED, _SPENT, _CANCELLED = tuple(state.value for state in TicketState)
+_FIRST = _HELD, _ARMED, _SPENT
+_ENDS = {"arm": _ARMED, "finish": _SPENT, "cancel": _CANCELLED}
+_FROM = {"arm": _HELD, "finish": _ARMED, "cancel": _HELD}
+_RECORDS_AT_ONCE = 2000
+_MAX_BEGINNINGS = 1024
+_AFTER_THE_PRICE = ',"fingerprint":'
+
+
+class _Ticket:
+    """A ticket while its records are read."""
+
+    __slots__ = ("charges", "count", "event", "fingerprint", "id", "key", "scopes", "sequence", "state")
+
+    def __init__(
+        self,
+        id: str,
+        key: str | None,
+        fingerprint: str,
+        state: str,
+        event: str,
+        charges: str,
+        count: int,
+        scopes: str,
+        sequence: int,
+    ) -> None:
+        self.id, self.key, self.fingerprint, self.state, self.event = id, key, fingerprint, state, event
+        self.charges, self.count, self.scopes, self.sequence = charges, count, scopes, sequence
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the row of the table."""
+        first = self.id, self.key, self.fingerprint, self.state, self.event
+        return (*first, self.charges, self.count, self.scopes, self.sequence)
+
+
+class _Scope:
+    """A scope while its records are read."""
+
+    __slots__ = ("caps", "counts", "frozen", "spent", "terms", "version")
+
+    def __init__(self, terms: Terms, caps: Amounts, version: int) -> None:
+        self.terms, self.caps, self.spent, self.frozen, self.version = terms, caps, (0,) * len(caps), False, version
+        self.counts = dict.fromkeys(_STATES, 0)
+
+    def row(self, name: str) -> ScopeRow:
+        return ScopeRow(
+            name=name,
+            terms=self.terms,
+            caps=self.caps,
+            spent=self.spent,
+            frozen=self.frozen,
+            version=self.version,
+            counts=tuple(self.counts.values()),
+        )
+
+
+class Replay:
+    """What follows from the records that were read so far.
+
+    It begins before the first record, or with a `state` that was written down: then only what that says and what comes
+    later is known. Tickets that had ended by then are not.
+    """
+
+    def __init__(self, head: Head, state: str | None = None) -> None:
+        self._sequence, self._hash = head
+        self.begun = self.kept = head.sequence
+        """The record with which this begins, and the last one that keeps a state."""
+        self._scopes: dict[str, _Scope] = {}
+        self._unread: dict[str, tuple[Any, ...]] = {}
+        """Rows of scopes that no record has concerned yet."""
+        self._frozen: set[str] = set()
+        self._tickets: dict[str, _Ticket] = {}
+        """Those that are held or armed."""
+        self._ended: list[_Ticket] = []
+        self._is_moved = False
+        self._is_old = head == Head(0, _records.OLD_START)
+        """Until the record that says it was imported, a log of 0.1.0: there a scope made around others began at
+        nothing, and nobody compared its sums with its caps. They are counted from here on, so it may be overspent."""
+        self._uncounted: set[str] = set()
+        self._keys: set[tuple[str, str]] = set()
+        self._prices: dict[bytes, tuple[str, str, Charges]] = {}
+        self._last_prices: dict[int, tuple[Any, Any, tuple[str, str, Charges]]] = {}
+        self._ending = ""
+        self._beginnings: dict[str, dict[str, Any]] = {}
+        self._charges_of: dict[str, Charges] = {}
+        self._around: dict[str, set[str]] = {}
+        self._names: dict[tuple[Any, ...], str] = {}
+        self._inside: dict[str, list[str]] = {}
+        self._states: dict[int, str] = {}
+        if state is not None:
+            self._restore(_records.loaded(state))
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the log was closed, and takes no record any more."""
+        return self._is_moved
+
+    @property
+    def head(self) -> Head:
+        """The record that was read last."""
+        return Head(self._sequence, self._hash)
+
+    # states that are written down
+
+    def state(self) -> str:
+        """Return all that further records depend on, as text."""
+        places: dict[str, int] = {}
+        tickets = []
+        for ticket in self._tickets.values():
+            values = list(ticket.values())
+            for field in (4, 5, 7):
+                values[field] = places.setdefault(values[field], len(places))
+            tickets.append(values)
+        rows = self.scope_rows()
+        plain = {"scopes": [rows[name] for name in sorted(rows)], "tickets": tickets, "texts": list(places)}
+        return str(_records.plain(plain))
+
+    @property
+    def size(self) -> int:
+        """How many scopes and tickets a state would hold."""
+        return len(self._scopes) + len(self._unread) + len(self._tickets)
+
+    def _restore(self, plain: Any) -> None:
+        self._unread = {values[0]: tuple(values) for values in plain["scopes"]}
+        for name, values in self._unread.items():
+            self._note(name)
+            if values[4]:
+                self._frozen.add(name)
+        for values in plain["tickets"]:
+            ticket = _Ticket(*values)
+            ticket.event, ticket.charges, ticket.scopes = (plain["texts"][values[field]] for field in (4, 5, 7))
+            self._tickets[ticket.id] = ticket
+            self._costs(ticket.charges)
+            if ticket.key is not None:
+                self._keys.add((ticket.scopes, ticket.key))
+
+    # records
+
+    def read(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Take the next records: number, text and hash of each."""
+        for sequence, text, digest in rows:
+            expected = self._sequence + 1
+            if sequence != expected or not isinstance(text, str):
+                raise LedgerError(f"the log has no record {expected} where it should be: records were removed or moved")
+            if _records.chained(self._hash, text) != digest:
+                raise LedgerError(f"record {expected} of the log was changed, or one before it")
+            body = self._parsed(text)
+            self._sequence, self._hash = expected, digest
+            try:
+                if "who" in body and not is_author(body["who"]):
+                    self._refuse("is written by nobody")
+                if body["sequence"] != expected:
+                    raise LedgerError(f"record {expected} of the log calls itself {body['sequence']!r}")
+                self._apply(body["kind"], body)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise LedgerError(f"record {expected} of the log is not what this version writes") from error
+
+    def _parsed(self, text: str) -> dict[str, Any]:
+        """Return what `_records.parsed` does, but without who wrote the record where that is as in one before.
+
+        Where a text ends with a comma and a member that is known, and what is before them is an object once it has its
+        brace, the text is that object with this member; if it is none, that comma is inside of something.
+        """
+        if self._ending and text.endswith(self._ending):
+            with contextlib.suppress(LedgerError):
+                return self._begun(text[: -len(self._ending)] + "}")
+        body = self._begun(text)
+        ending = text[text.rfind(',"who":{') :]
+        if is_author(body.get("who")) and ending == f',"who":{_records.plain(body["who"])}}}':
+            self._ending = ending
+        return body
+
+    def _begun(self, text: str) -> dict[str, Any]:
+        """Return what `_records.parsed` does, but read what many records begin with only once.
+
+        Where a text is cut at a comma, and the first part with a brace is an object, not an empty one, and a brace with
+        the second one, too, the text is an object with the members of both; if not, that comma is inside of something.
+        """
+        cut = text.find(_AFTER_THE_PRICE)
+        if cut < 0:
+            return _records.parsed(text)
+        beginning = text[:cut]
+        first = self._beginnings.get(beginning)
+        if first is None:
+            try:
+                first = _records.parsed(f"{beginning}}}")
+            except LedgerError:
+                return _records.parsed(text)
+            if not first:
+                return _records.parsed(text)
+            if len(self._beginnings) < _MAX_BEGINNINGS:
+                self._beginnings[beginning] = first
+        return first | _records.parsed("{" + text[cut + 1 :])
+
+    def _apply(self, kind: str, body: dict[str, Any]) -> None:
+        if self._is_moved and kind != "import":
+            self._refuse("follows the one that moved the ledger elsewhere")
+        if kind in _ENDS:
+            ticket = self._tickets.get(body["ticket"])
+            if ticket is None or ticket.state != _FROM[kind]:
+                self._refuse(f"has {kind} for a ticket that is not {_FROM[kind]}")
+            self._move(kind, ticket)
+        elif kind in ("reserve", "lease"):
+            self._reserve(body)
+        elif kind == "return":
+            ended, count = self._tickets.get(body["ticket"]), body["count"]
+            if ended is None or ended.state != _ARMED or type(count) is not int or not 0 <= count <= ended.count:
+                self._refuse("ends what has ended")
+            self._end(ended, _SPENT, left=ended.count - count, refund=count)
+        elif kind == "create":
+            self._create(body)
+        elif kind == "cap":
+            self._set_cap(self._changed(body["scope"]), Terms.from_dict(body["terms"]), body)
+        elif kind in ("freeze", "thaw"):
+            self._changed(body["scope"]).frozen = kind == "freeze"
+            (self._frozen.add if kind == "freeze" else self._frozen.discard)(body["scope"])
+        elif kind in ("move", "import"):
+            self._is_moved = kind == "move"
+            if kind == "import":
+                self._is_old = False
+                self._uncounted.clear()
+        elif kind == "checkpoint":
+            if _records.digest(self.state()) != body["state"]:
+                self._refuse("keeps a state that does not follow from the records before it")
+            self._states[self._sequence] = body["state"]
+            self.kept = self._sequence
+        else:
+            raise LedgerError(f"record {self._sequence} of the log is of no known kind")
+
+    def _create(self, body: dict[str, Any]) -> None:
+        name = body["scope"]
+        self._require(isinstance(name, str) and self._find(name) is None, "creates a scope that there is")
+        terms, caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
+        scope = _Scope(terms, caps, self._sequence)
+        inside = {each: self._existing(each) for each in self._inside.get(name, ())}
+        counts = self._is_old or ("carried" in body) == bool(inside)
+        self._require(counts, "creates a scope around others, and does not count them")
+        sums = {each: (found.terms, found.spent) for each, found in inside.items()}
+        scope.spent = _nesting.carried(sums, scope.terms, len(scope.caps))
+        if inside and self._is_old:
+            self._uncounted.add(name)
+        elif inside:
+            self._require(amounts_from_plain(body["carried"]) == scope.spent, "takes over other sums than there are")
+            fits = not any(scope.spent) or scope.terms.fits(scope.spent, scope.caps)
+            self._require(fits, f"begins with overspent scope {name!r}")
+        self._scopes[name] = scope
+        self._note(name)
+
+    def _set_cap(self, scope: _Scope, terms: Terms, body: dict[str, Any]) -> None:
+        """Take new terms, which have to say what was promised first; 0.1.0 did not write that down."""
+        found = _measures.succeeding(scope.terms, terms)
+        self._require(self._is_old or found == terms, "forgets what was promised when the scope was made")
+        self._require(not found.raised or found.highest is None, "allows more than the highest that was declared")
+        scope.terms, scope.caps = found, amounts_from_plain(body["caps"])
+
+    def _note(self, name: str) -> None:
+        for outer in _names.ancestors(name):
+            self._inside.setdefault(outer, []).append(name)
+
+    def _reserve(self, body: dict[str, Any]) -> None:
+        event_text, charges_text, charges = self._priced(body["event"], body["charges"])
+        identity, key, count, state = body["ticket"], body.get("key"), body["count"], body["state"]
+        if type(count) is not int or count < 1:
+            self._refuse("charges nothing")
+        if state not in _FIRST:
+            self._refuse("begins a ticket in no state to begin with")
+        for name, costs in charges.items():
+            scope = self._changed(name)
+            scope.spent = _measures.added(scope.spent, _measures.scaled(costs, count))
+            scope.counts[state] += count
+            if len(costs) != len(scope.caps):
+                self._refuse("charges in another measure")
+            if scope.frozen or not (scope.terms.fits(scope.spent, scope.caps) or name in self._uncounted):
+                self._refuse(f"overspends scope {name!r}")
+        names = self._named(body["scopes"])
+        if identity in self._tickets or (names, key) in self._keys:
+            self._refuse("reserves the same twice")
+        ticket = _Ticket(
+            identity, key, body["fingerprint"], state, event_text, charges_text, count, names, self._sequence
+        )
+        if state == _SPENT:
+            self._ended.append(ticket)
+        else:
+            self._tickets[identity] = ticket
+        if key is not None:
+            self._keys.add((names, key))
+
+    def _named(self, names: list[Any]) -> str:
+        mark = tuple(names)
+        text = self._names.get(mark)
+        if text is None:
+            self._require(type(names) is list and all(type(name) is str for name in names), "names no scopes")
+            text = self._names[mark] = str(names_text(mark))
+        return text
+
+    def _move(self, kind: str, ticket: _Ticket) -> None:
+        if kind == "finish":
+            self._end(ticket, _SPENT, left=ticket.count)
+        elif kind == "cancel":
+            if ticket.key is not None:
+                self._keys.remove((ticket.scopes, ticket.key))
+                ticket.key = None
+            self._end(ticket, _CANCELLED, left=ticket.count, refund=ticket.count)
+        else:
+            charges = self._charges_of[ticket.charges]
+            if self._frozen and not self._frozen.isdisjoint(charges if self._is_old else self._around[ticket.charges]):
+                self._refuse("arms in a frozen scope")
+            for name in charges:
+                counts = self._changed(name).counts
+                counts[_HELD] -= ticket.count
+                counts[_ARMED] += ticket.count
+            ticket.state = _ARMED
+
+    def _end(self, ticket: _Ticket, state: str, *, left: int, refund: int = 0) -> None:
+        for name, costs in self._charges_of[ticket.charges].items():
+            scope = self._changed(name)
+            scope.counts[ticket.state] -= ticket.count
+            scope.counts[state] += left
+            if refund:
+                scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, refund))
+        if refund:
+            self._refund_around(self._charges_of[ticket.charges], refund)
+        del self._tickets[ticket.id]
+        ticket.state, ticket.count = state, left
+        self._ended.append(ticket)
+
+    def _refund_around(self, charges: Charges, count: int) -> None:
+        """Give back to scopes that were made around those charged what they took over."""
+        for name in _nesting.later_around(charges, lambda each: self._find(each) is not None):
+            scope = self._changed(name)
+            costs = _nesting.given_back(charges, name, lambda each: self._existing(each).terms, len(scope.spent))
+            scope.spent = _measures.taken(scope.spent, _measures.scaled(costs, count))
+
+    def _find(self, name: str) -> _Scope | None:
+        scope = self._scopes.get(name)
+        if scope is None and name in self._unread:
+            row = scope_row(self._unread.pop(name))
+            scope = self._scopes[name] = _Scope(row.terms, row.caps, row.version)
+            scope.spent, scope.frozen = row.spent, row.frozen
+            scope.counts = dict(zip(_STATES, row.counts, strict=True))
+        return scope
+
+    def _existing(self, name: str) -> _Scope:
+        scope = self._find(name)
+        return self._refuse("is about a scope that there is not") if scope is None else scope
+
+    def _changed(self, name: str) -> _Scope:
+        scope = self._scopes.get(name) or self._existing(name)
+        scope.version = self._sequence
+        return scope
+
+    def _priced(self, event: Any, charges: Any) -> tuple[str, str, Charges]:
+        """Return an event and what it costs, checked once; most records are about few different ones."""
+        price = self._last_prices.get(id(charges))
+        if price is not None and price[0] is charges and price[1] is event:  # kept there, so nothing else has its id
+            return price[2]
+        mark = marshal.dumps((event, charges), 2)
+        known = self._prices.get(mark)
+        if known is None:
+            event_from_plain(event)
+            text = str(_records.plain(charges))
+            known = self._prices[mark] = str(_records.plain(event)), text, self._costs(text)
+        if len(self._last_prices) >= _MAX_BEGINNINGS:
+            self._last_prices.clear()
+        self._last_prices[id(charges)] = charges, event, known
+        return known
+
+    def _costs(self, text: str) -> Charges:
+        """Return the charges of a text; note in which scopes those lie that they concern."""
+        costs = self._charges_of.get(text)
+        if costs is None:
+            costs = charges_from_text(text)
+            if any(min(amounts, default=-1) < 0 for amounts in costs.values()):
+                self._refuse("charges less than nothing")
+            self._charges_of[text] = costs
+            self._around[text] = {outer for name in costs for outer in (*_names.ancestors(name), name)}
+        return costs
+
+    def _require(self, holds: bool, what: str) -> None:
+        if not holds:
+            self._refuse(what)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise LedgerError(f"record {self._sequence} of the log {what}")
+
+    # tables
+
+    def scope_rows(self) -> dict[str, tuple[Any, ...]]:
+        """Return the rows that the table of scopes has to hold, by name."""
+        return self._unread | {name: scope_values(scope.row(name)) for name, scope in self._scopes.items()}
+
+    def ticket_rows(self) -> Iterator[tuple[Any, ...]]:
+        """Go through the rows that the table of tickets has to hold, as far as they are known."""
+        return (ticket.values() for ticket in itertools.chain(self._ended, self._tickets.values()))
+
+    def compare(self, transaction: Transaction) -> None:
+        """Raise `LedgerError` unless the tables hold exactly this, as far as it is known."""
+        if transaction.read_head != self.head:
+            raise LedgerError(f"the log ends at record {self._sequence}, and the head is another one")
+        if {row[0]: tuple(row) for row in transaction.scope_rows()} != self.scope_rows():
+            raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
+        kept = {sequence: _records.digest(text) for sequence, text in transaction.states(after=self.begun or None)}
+        if not kept.items() <= self._states.items():  # one that is missing costs time
+            raise LedgerError("a state that was kept is not what the log makes it")
+        self.kept = max(kept, default=self.begun)
+        tickets = {ticket.sequence: ticket for ticket in (*self._ended, *self._tickets.values())}
+        old = [sequence for sequence in tickets if sequence <= self.begun]
+        found = 0
+        for row in itertools.chain(transaction.tickets_begun(old), transaction.ticket_rows(after=self.begun or None)):
+            found += 1
+            ticket = tickets.get(row[-1])
+            if ticket is None or ticket.values() != tuple(row):
+                raise LedgerError("a ticket is not what the log makes it: its row was changed or added")
+        if found != len(tickets):
+            raise LedgerError("a ticket of the log is missing: its row was removed")
+
+
+def replayed(store: Store, replay: Replay | None = None) -> Replay:
+    """Return what follows from the whole log, or from what comes after a state of it; see `Replay`.
+
+    The log is read some records at a time, up to its end: it only grows, so that shows what it held at one moment, and
+    neither writers nor a database's own cleaning have to wait. Only the end and the tables are read together.
+
+    Raises
+    ------
+    LedgerError
+        Where the log, or a table, is not as it should be.
+    """
+    while True:
+        with store.reading() as transaction:
+            replay = replay or Replay(Head(0, transaction.start))
+            rows = transaction.records(replay.head.sequence or None, _RECORDS_AT_ONCE)
+            if len(rows) < _RECORDS_AT_ONCE:
+                replay.read(rows)
+                replay.compare(transaction)
+                return replay
+        replay.read(rows)

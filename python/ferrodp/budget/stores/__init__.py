@@ -1,0 +1,1 @@
+"""Where a ledger's rows and records are kept."""

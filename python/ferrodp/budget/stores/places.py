@@ -1,0 +1,55 @@
+"""Where a ledger lives, by its address: a file, or a server."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ferrodp.budget.log.author import author
+from ferrodp.budget.stores.postgres.address import SCHEMES
+from ferrodp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from ferrodp.budget.stores.base import Store
+
+_LIKE_A_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def opened_store(
+    where: Any,
+    *,
+    create: bool,
+    timeout: float,
+    read_only: bool = False,
+    start: str | None = None,
+    program: str | None = None,
+    **of_files: Any,
+) -> Store:
+    """Open the store at an address; `of_files` are settings that only a file has, `program` is for `_author`.
+
+    Raises
+    ------
+    LedgerError
+        If it cannot be opened or made.
+    InvalidParameter
+        If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
+    """
+    writer = author(program)
+    store = _opened(where, of_files, create=create, timeout=timeout, read_only=read_only, start=start)
+    store.author = writer
+    return store
+
+
+def _opened(
+    where: Any, of_files: dict[str, Any], *, create: bool, timeout: float, read_only: bool, start: str | None
+) -> Store:
+    settings: dict[str, Any] = {"create": create, "timeout": timeout, "read_only": read_only, "start": start}
+    if isinstance(where, str) and where.startswith(SCHEMES):
+        from ferrodp.budget.stores.postgres.store import PostgresStore  # a database driver: not needed for a file
+
+        return PostgresStore(where, **settings)
+    if _LIKE_A_URL.match(str(where)):
+        raise InvalidParameter("where must be a file, or a str that begins with postgresql://")
+    from ferrodp.budget.stores.sqlite.store import SqliteStore
+
+    return SqliteStore(where, **settings, **of_files)

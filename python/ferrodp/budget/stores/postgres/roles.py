@@ -1,0 +1,104 @@
+"""What roles of a PostgreSQL server may do to a ledger: read it, spend from it, or set its budgets.
+
+The server enforces it: a process that connects as a role with the rights to spend can reserve, arm, finish and cancel,
+whatever its code does. It cannot create a scope, change a budget, or freeze or thaw one: the columns that hold these
+are not its to write. Who may write rows can still write wrong ones; verification compares them with the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Literal
+
+from ferrodp import _validate
+from ferrodp.budget.stores.postgres.address import SCHEMES, Address, driver
+from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
+
+Rights = Literal["reader", "spender", "operator"]
+
+_SCOPES = "name, terms, caps, spent, frozen, version, counts"
+_CHARGED = "spent, version, counts"
+"""The columns of a scope that a charge changes; the others hold its promise."""
+_READING = ("GRANT USAGE ON SCHEMA ferrodp", "GRANT SELECT ON ALL TABLES IN SCHEMA ferrodp")
+_SPENDING = (
+    *_READING,
+    "GRANT UPDATE (sequence, hash) ON ferrodp.head",
+    "GRANT INSERT ON ferrodp.log, ferrodp.tickets, ferrodp.states",
+    "GRANT UPDATE (key, state, count) ON ferrodp.tickets",
+    f"GRANT UPDATE ({_CHARGED}) ON ferrodp.scopes",
+)
+_RIGHTS: dict[str, tuple[str, ...]] = {
+    "reader": _READING,
+    "spender": _SPENDING,
+    "operator": (*_SPENDING, "GRANT INSERT ON ferrodp.scopes", f"GRANT UPDATE ({_SCOPES}) ON ferrodp.scopes"),
+}
+_REVOKED = ("REVOKE ALL ON ALL TABLES IN SCHEMA ferrodp", "REVOKE ALL ON SCHEMA ferrodp")
+_FOREIGN = (
+    "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'ferrodp' "
+    "AND NOT (pg_has_role(n.nspowner, 'USAGE') AND pg_has_role(c.relowner, 'USAGE'))"
+)
+"""Asks for what the caller does not own: there a GRANT would do nothing, with a warning at most."""
+_OWNED = (
+    "SELECT count(*) FROM pg_namespace n WHERE n.nspname = 'ferrodp' AND (pg_has_role(%s, n.nspowner, 'MEMBER') OR "
+    "EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND pg_has_role(%s, c.relowner, 'MEMBER')))"
+)
+
+
+def grant(address: str, role: str, rights: Rights, *, timeout: float = 60.0) -> None:
+    """Let a role of the server read a ledger, spend from it, or operate it; what it had before is taken away.
+
+    Run it as the owner of the ledger's tables, and let the processes that spend connect as another role, which is no
+    superuser and no member of the owner's role.
+
+    Parameters
+    ----------
+    address : str
+        The ledger, ``postgresql://…``, as its owner connects to it.
+    role : str
+        A role that the server knows. Letter case counts.
+    rights : {"reader", "spender", "operator"}
+        "reader" sees everything and changes nothing; "spender" also reserves, arms, finishes and cancels; "operator"
+        also creates scopes, changes budgets, freezes and thaws.
+    timeout : float
+        For how many seconds to wait for others.
+
+    Raises
+    ------
+    LedgerError
+        If there is no ledger or no such role, the caller may not do that, or the role could do more all the same: it
+        is a superuser, or owns the tables.
+    InvalidParameter, InvalidType
+        If an argument is none of these.
+    """
+    if not isinstance(role, str):
+        raise InvalidType(f"role must be a str, got {type(role).__name__}")
+    if rights not in _RIGHTS:
+        raise _validate.out_of_domain("rights", "one of " + ", ".join(map(repr, _RIGHTS)), rights)
+    seconds = _validate.positive("timeout", timeout)
+    if not isinstance(address, str) or not address.startswith(SCHEMES):
+        raise InvalidParameter("address must be a str that begins with postgresql://; a file has no roles")
+    found = driver()
+    place = Address(address, timeout=seconds)
+    connection = place.connect(time.monotonic() + seconds, patient=False)
+    try:
+        with contextlib.closing(connection), connection.transaction():
+            _change(connection, found, place.name, role, rights)
+    except found.Error as error:
+        said = error.diag.message_primary or type(error).__name__
+        raise LedgerError(f"{place.name}: the rights of role {role!r} could not be changed: {said[:200]}") from error
+
+
+def _change(connection: Any, found: Any, name: str, role: str, rights: str) -> None:
+    about = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
+    if about is None:
+        raise LedgerError(f"{name}: the server has no role {role!r}; create it first")
+    if connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'ferrodp'").fetchone() != (1,):
+        raise LedgerError(f"{name} does not exist")
+    if about[0] or connection.execute(_OWNED, (role, role)).fetchone() != (0,):
+        raise LedgerError(f"{name}: role {role!r} is a superuser or owns the ledger, so no rights bind it; use another")
+    if connection.execute(_FOREIGN).fetchone() != (0,):
+        raise LedgerError(f"{name}: only the owner of its tables may change the rights of roles")
+    identifier = found.sql.Identifier(role)
+    for statement in (*(f"{each} FROM {{}}" for each in _REVOKED), *(f"{each} TO {{}}" for each in _RIGHTS[rights])):
+        connection.execute(found.sql.SQL(statement).format(identifier))

@@ -1,0 +1,393 @@
+"""A ledger in one file: SQLite, as safe against crashes as it can be made.
+
+SQLite is compiled in, not the interpreter's, whose version may be one that can lose commits (before 3.51.3, says
+sqlite.org); on Linux other code of the process cannot drop its locks. It keeps a write-ahead log with
+`synchronous=FULL`: a commit is one write and one sync of the log, and then it is acknowledged. What was asked for is
+read back and checked. What may happen to the files meanwhile is the subject of `rust/ferrodp-sqlite/src/guard.rs`.
+
+What SQLite knows in memory about locks must not be inherited: a child that opens a file of which its parent held a lock
+at the moment of the fork would believe that it holds it, too. So a fork waits for the transaction under way, and
+finds no connection open; the parent's is opened again when it is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ferrodp import _native
+from ferrodp.budget.log.records import Head
+from ferrodp.budget.stores.base import Store, Transaction
+from ferrodp.budget.stores.sqlite import connection as _sqlite_connection
+from ferrodp.budget.stores.sqlite import file as _file
+from ferrodp.budget.stores.sqlite import filesystem as _filesystem
+from ferrodp.errors import LedgerError
+
+_HEAD = "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1"
+_ABOUT = "SELECT identity, start FROM about WHERE single = 1"
+_OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_INHERITED: set[tuple[int, int] | None] = set()
+"""Files whose locks this process shares with the parent that forked it in the middle of a transaction."""
+_ROWS_AT_ONCE = 1000
+_OPENING = threading.Lock()
+"""Held while a connection is made, and during a fork."""
+
+
+class SqliteStore(Store):
+    """A ledger in a file.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file. If there is none it is made, whole or not at all, unless `create` is false.
+    timeout : float
+        For how many seconds to wait for other writers.
+    read_only : bool
+        Whether nothing shall be written: then a file that may not be written will do, while others have it open.
+    start : str, optional
+        What stands before the first record, if a ledger is made that continues the log of another.
+    """
+
+    closing = (_file.CLOSED,)
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool,
+        timeout: float,
+        read_only: bool = False,
+        start: str | None = None,
+        allow_unsafe_file_system: bool = False,
+    ) -> None:
+        self._given, self._path = _file.checked_path(path)
+        self._read_only = read_only
+        self._writable = not read_only or os.access(self._path, os.W_OK)
+        self._dead: str | None = None
+        self._timeout = timeout
+        self._lock = threading.RLock()
+        self._user: tuple[int, object] | None = None
+        self._paused = False
+        self._unsafe = allow_unsafe_file_system
+        self._guarded = False
+        if not allow_unsafe_file_system:
+            _filesystem.refuse_untrusted(self._path)
+        try:
+            if not self._path.exists():
+                if not create:
+                    raise LedgerError(f"{self.name} does not exist")
+                _file.refuse_remains(self._path)
+                _file.make(self._path, start=start)
+            _file.refuse_other_names(self._path)
+        except LedgerError:
+            raise
+        except OSError as error:
+            raise LedgerError(f"{self.name} cannot be reached: {error}") from error
+        self._identity = _file.identity(self._path)
+        if self._identity is None:
+            raise LedgerError(f"{self.name} cannot be reached: the system does not say which file it is")
+        if not any(other._connection and other._identity == self._identity for other in list(_OPEN)):
+            _file.refuse_foreign(self._path)  # where locks are the process's, to close the file again would drop them
+        if self._identity in _INHERITED:
+            raise LedgerError(f"{self.name} was in use when this process was forked; open it in another process")
+        self._connection: _native.SqliteConnection | None = None
+        self._about: tuple[str, str] | None = None
+        self._seen: Head | None = None
+        _OPEN.add(self)
+        self._connect()
+
+    @property
+    def name(self) -> str:
+        """What messages call this ledger."""
+        return f"ledger {str(self._path)!r}"
+
+    def writing(self) -> contextlib.AbstractContextManager[Transaction]:
+        """Open the one writing transaction; see `Store`."""
+        if self._read_only:
+            raise LedgerError(f"{self.name} was opened read-only; nothing was charged")
+        return self._transaction("BEGIN IMMEDIATE")
+
+    def reading(self) -> contextlib.AbstractContextManager[Transaction]:
+        """Open a reading transaction; see `Store`."""
+        return self._transaction("BEGIN", _sqlite_connection.READ)
+
+    @contextlib.contextmanager
+    def _transaction(self, *beginning: str) -> Iterator[Transaction]:
+        with self._lock:
+            self._check_alive()
+            connection = self._connection or self._connect()
+            mark = self._user = threading.get_ident(), object()
+            try:
+                if connection.in_transaction:  # a thread was interrupted before it could end it
+                    connection.execute("ROLLBACK", ())
+                acknowledged = self._mark(connection)
+                for statement in beginning:
+                    connection.execute_slowly(statement, seconds=self._timeout)
+                self._refuse_fault(connection.cut())
+                transaction = Transaction(self, self._head())
+                self._check_past(transaction, acknowledged)
+                yield transaction
+                transaction.write()
+                self._check_alive()  # not so in a child that was forked meanwhile
+                connection.execute_slowly("COMMIT", seconds=self._timeout)
+                self._refuse_fault(connection.fault())
+                if transaction.head != transaction.read_head:
+                    self._raise_mark(connection, transaction.head)
+                self._seen = transaction.head
+            except _native.SqliteError as error:
+                raise self._failed(error) from error
+            finally:
+                if self._user is mark:
+                    if connection.in_transaction:
+                        with contextlib.suppress(_native.SqliteError):
+                            connection.execute("ROLLBACK", ())
+                    self._user = None
+
+    def _refuse_fault(self, fault: tuple[str, Path] | None) -> None:
+        """See that the files are those in which this handle reads and writes, and that its log is whole.
+
+        The log is asked about before anything is added; all at the end, before what was read is used, and what was
+        written is acknowledged.
+        """
+        if fault is None:
+            return
+        what, name = fault
+        if what == "log":
+            found = f"has a log, {name.name!r}, that was cut or overwritten"
+        elif name in (self._path, self._given):
+            found = "was moved, deleted or replaced"
+        else:
+            found = f"lost its log, {name.name!r},"
+        raise self._end(f"{self.name} {found} while it was open")
+
+    def _end(self, reason: str) -> LedgerError:
+        """Make no more use of the files, and return why.
+
+        They stay open until somebody closes this: so nobody else goes on with other files under the same name.
+        """
+        self._dead = reason
+        return LedgerError(reason)
+
+    def _mark(self, connection: _native.SqliteConnection) -> int:
+        """Return the number of the last record that is known to have been acknowledged."""
+        if not self._guarded:
+            return 0
+        found = connection.mark()
+        if found is None:
+            raise self._end(f"{self.name} does not say up to where it was acknowledged, or has no index; it is damaged")
+        return found
+
+    def _raise_mark(self, connection: _native.SqliteConnection, head: Head) -> None:
+        if self._guarded and not connection.raise_mark(head.sequence):
+            raise self._end(f"{self.name} could not note what it acknowledges; what was asked for counts as spent")
+
+    def _head(self) -> Head:
+        row = self._used().execute(_HEAD, ()).fetchone()
+        if row is None:
+            return Head(0, self.start)
+        if type(row[1]) is not str:
+            raise LedgerError(f"{self.name} has a head that no version of this program wrote")
+        return Head(*row)
+
+    def _check_past(self, transaction: Transaction, acknowledged: int) -> None:
+        """See that what was acknowledged, and what this handle saw before, is still there.
+
+        A copy put in place is the same file to the system.
+        """
+        last = transaction.read_head.sequence
+        if last < acknowledged:
+            raise self._end(
+                f"{self.name} lost records: {acknowledged} were acknowledged and it holds {last}; its log "
+                f"({self._path.name}-wal) was removed, cut or exchanged, or an earlier state was put back. Restore all "
+                "of its files together"
+            )
+        seen = self._seen
+        if seen is None or transaction.read_head == seen:
+            return
+        if transaction.hash_of(seen.sequence) != seen.hash:
+            raise self._end(f"{self.name} was put back to an earlier state while it was open")
+
+    def _connect(self) -> _native.SqliteConnection:
+        try:
+            with _OPENING:
+                connection = _sqlite_connection.connected(self._path, self._timeout, writable=self._writable)
+                try:
+                    self._guard(connection)
+                    self._meet(connection)
+                except BaseException:
+                    with contextlib.suppress(_native.SqliteError):
+                        connection.close(fold=False)
+                    raise
+                self._connection = connection
+        except _native.SqliteError as error:
+            raise self._failed(error) from error
+        return self._connection
+
+    def _guard(self, connection: _native.SqliteConnection) -> None:
+        """See that nobody uses these files in another combination, and that nobody will while they are open here."""
+        found = connection.guard(self._given, self._path)
+        if _file.identity(self._path) != self._identity:
+            self._dead = f"{self.name} was moved, deleted or replaced while it was open"
+            raise LedgerError(self._dead)
+        self._guarded = found is None
+        if found is None or (self._unsafe and found[0] in ("locks", "mount")):
+            return
+        raise LedgerError(f"{self.name} {_sqlite_connection.in_the_way(*found)}")
+
+    def _meet(self, connection: _native.SqliteConnection) -> None:
+        """Learn which ledger the file holds: the same as before, if this handle saw it before."""
+        try:
+            rows = connection.execute(_ABOUT, ()).fetchall()
+        except _native.SqliteError as error:
+            if error.args[0] != "SQLITE_ERROR":
+                raise
+            rows = []
+        if len(rows) != 1 or not all(type(value) is str for value in rows[0]):
+            raise LedgerError(f"{self.name} does not say which ledger it is; restore it from a copy")
+        if self._guarded and not connection.find_mark(_file.before_mark(rows[0][0])):
+            raise LedgerError(f"{self.name} was rearranged by another program (VACUUM?), or is damaged")
+        if self._about not in (None, rows[0]):
+            self._dead = f"{self.name} was replaced by another ledger while it was open"
+            raise LedgerError(self._dead)
+        self._about = rows[0]
+        self.start = rows[0][1]
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Run a statement; see `Store`."""
+        return self._used().execute(sql, parameters)
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for each row."""
+        self._used().execute_many(sql, rows)
+
+    def stream(self, fields: str, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
+        """Go through rows of a table, some at a time; see `Store`."""
+        last, operator = (-(2**63), ">=") if after is None else (after, ">")
+        begin = f"SELECT sequence, {fields} FROM {table} WHERE sequence"
+        end = f"? ORDER BY sequence LIMIT {_ROWS_AT_ONCE}"
+        while True:
+            rows = self._used().execute(f"{begin} {operator} {end}", (last,)).fetchall()
+            for row in rows:
+                yield row[1:]
+            if len(rows) < _ROWS_AT_ONCE:
+                return
+            last, operator = rows[-1][0], ">"
+
+    def beside(self) -> SqliteStore:
+        """Open the file once more, to read; see `Store`."""
+        self._check_alive()
+        other = SqliteStore(
+            self._path, create=False, timeout=self._timeout, read_only=True, allow_unsafe_file_system=self._unsafe
+        )
+        if (other._identity, other._about) != (self._identity, self._about):
+            other.close()
+            raise LedgerError(f"{self.name} was moved, deleted or replaced while it was open")
+        other._seen = self._seen
+        return other
+
+    def _used(self) -> _native.SqliteConnection:
+        if self._connection is None:
+            self._check_alive()
+        assert self._connection is not None  # within a transaction
+        return self._connection
+
+    def check(self, *, structure: bool = True) -> None:
+        """Compare the schema with what it should be, and on request let SQLite check its own structures."""
+        with self._lock:
+            self._check_alive()
+            connection = self._connection or self._connect()
+            try:
+                found = _sqlite_connection.fault(connection, self._timeout, structure=structure)
+            except _native.SqliteError as error:
+                raise self._failed(error) from error
+        if found is not None:
+            raise LedgerError(f"{self.name} {found}")
+
+    def close(self, *, trusted: bool = True) -> None:
+        """Close the file."""
+        with self._lock:
+            trusted = trusted and self._dead is None
+            if self._dead is None:
+                self._dead = f"{self.name} is closed"
+            self._disconnect(fold=trusted)
+
+    def _disconnect(self, *, fold: bool) -> None:
+        """Close the files, and let the last to do so move the log into the file, if they are what they were."""
+        connection, self._connection, self._user = self._connection, None, None
+        if connection is not None:
+            with contextlib.suppress(_native.SqliteError):  # all that was committed is on the disk
+                connection.close(fold=fold and connection.fault(all=True) is None)
+
+    def pause(self) -> None:
+        """Leave no connection open for a fork, unless this very thread forks in the middle of a transaction."""
+        user = self._user
+        if (user is None or user[0] != threading.get_ident()) and self._lock.acquire(timeout=self._timeout):
+            self._paused = True
+            self._disconnect(fold=self._dead is None)
+
+    def resume(self) -> None:
+        """Go on after a fork."""
+        if self._paused:
+            self._paused = False
+            self._lock.release()
+
+    def abandon(self) -> None:
+        """Be of no use in a forked child."""
+        if self._connection is not None:  # to use or even to close it here would break the parent's
+            self._connection.forget()
+            _INHERITED.add(self._identity)
+            self._connection = self._user = None
+        self._dead = f"{self.name} was opened by the parent of this process; open it again here"
+
+    def _check_alive(self) -> None:
+        if self._dead is not None:
+            raise LedgerError(self._dead)
+
+    def _failed(self, error: _native.SqliteError) -> LedgerError:
+        """Return what SQLite's error means. After errors of the disk the connection is not used again."""
+        code, text = error.args
+        if self._dead is not None:
+            return LedgerError(self._dead)
+        if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):
+            return LedgerError(f"{self.name} is busy: another writer did not finish in time; nothing was charged")
+        if code == "SQLITE_CONSTRAINT" and _file.MOVED in text:
+            return LedgerError(f"{self.name} was moved to another place: it takes no record any more; use the new one")
+        if code == "SQLITE_FULL":
+            return LedgerError(
+                f"{self.name}: the disk is full; what was asked for was not recorded, or counts as spent"
+            )
+        if code in ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH"):
+            return LedgerError(f"{self.name} cannot be written here, which even reading needs: {text}")
+        if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
+            self._dead = f"{self.name} is no ledger, or damaged; restore it from a copy"
+            return LedgerError(self._dead)
+        self._dead = f"{self.name} failed ({code}: {text}); open it again"
+        return LedgerError(self._dead)
+
+
+def _before_fork() -> None:
+    _OPENING.acquire()
+    for store in list(_OPEN):
+        store.pause()
+
+
+def _after_in_parent() -> None:
+    for store in list(_OPEN):
+        store.resume()
+    _OPENING.release()
+
+
+def _after_in_child() -> None:
+    for store in list(_OPEN):
+        store.resume()
+        store.abandon()
+    _OPENING.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -1,0 +1,1 @@
+"""`ferrodp bench`: what it measures, with whom it compares, and how."""

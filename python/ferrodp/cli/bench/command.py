@@ -1,0 +1,155 @@
+"""`ferrodp bench`: the work of a release, side by side with whatever peers are installed."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ferrodp
+from ferrodp import _native, _validate
+from ferrodp.cli._console import Console, Report, counted
+from ferrodp.errors import FerroError
+
+NUM_CASES = 17
+PEERS = ("numpy", "torch", "mkl_random", "opendp")
+
+_DESCRIPTION = """\
+Measure noising, clipping and summing on this machine, against numpy and
+whichever of torch, mkl_random and OpenDP are installed. The tools take turns
+in one process, several times over; the median processor time counts, or, with
+more than one thread, the least elapsed time. Linear algebra libraries get as
+many threads as FerroDP. FerroDP's noise is exact and cryptographic, as is
+OpenDP's; that of the others is neither."""
+
+_EPILOG = """\
+example:
+  ferrodp bench --quick"""
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+def register(commands: Any) -> argparse.ArgumentParser:
+    """Declare the command and its arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "bench",
+        help="measure on this machine, side by side with other tools",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--quick", action="store_true", help="smaller arrays: seconds instead of a minute")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="for all tools (default: %(default)s)")
+    return parser
+
+
+def run(args: argparse.Namespace, console: Console) -> Report:
+    """Measure in a process of its own; return the numbers."""
+    threads = _validate.count("--threads", args.threads, maximum=_validate.MAX_THREADS)
+    started = time.perf_counter()
+    cases, extra = [], None
+    with console.progress("measuring", NUM_CASES) as advance:
+        for found in _measured(args.quick, threads):
+            if "title" in found:
+                cases.append(found)
+                advance()
+            else:
+                extra = found["extra_bytes"]
+    return {
+        "command": "bench",
+        "quick": args.quick,
+        "threads": threads,
+        "machine": _machine(),
+        "cases": cases,
+        "extra_bytes_while_noising": extra,
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the report for people."""
+    machine = report["machine"]
+    console.line(f"{machine['cpu']}, {machine['isa']}; {counted(report['threads'], 'thread')}; {machine['system']}")
+    console.line(", ".join(f"{name} {version}" for name, version in machine["versions"].items()))
+    for case in report["cases"]:
+        console.line()
+        rows = [_row(result, case["items"]) for result in case["results"]]
+        console.table([f"{case['title']} ({case['clock']} time)", "time", "values/s", "relative"], rows)
+    if report["extra_bytes_while_noising"] is not None:
+        console.line()
+        console.line(f"Extra memory while noising in place: {report['extra_bytes_while_noising'] / 2**10:.0f} KiB.")
+
+
+def _row(result: dict[str, Any], items: int) -> list[str]:
+    rate = f"{result['items_per_second'] / 1e6:,.4g} M" if items > 1 else ""
+    ratio = result["ratio"]
+    return [result["name"], _time(result["seconds"]), rate, f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"]
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def _measured(quick: bool, threads: int) -> Iterator[dict[str, Any]]:
+    """Yield what the measuring process prints. It is a new one, as libraries fix their threads when they are loaded."""
+    command = [sys.executable, "-W", "ignore", "-m", "ferrodp.cli.bench.cases", f"--threads={threads}"]
+    environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
+    with subprocess.Popen(
+        [*command, *["--quick"] * quick], stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("{"):  # not what a library says when it is loaded
+                    yield json.loads(line)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise MeasurementFailed(f"the measuring process ended with code {process.returncode}")
+
+
+class MeasurementFailed(FerroError, RuntimeError):  # noqa: N818  # what happened, as in the other exceptions
+    """The process that measures died: out of memory, most likely."""
+
+
+def _machine() -> dict[str, Any]:
+    """Return what the numbers depend on."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "isa": _native.isa,
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "versions": {"ferrodp": ferrodp.__version__, **_versions(PEERS)},
+    }
+
+
+def _versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """Return the versions of those that are installed."""
+    from importlib import metadata  # slow to load, and every command loads this file
+
+    found = {}
+    for package in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,1 @@
+"""`ferrodp ledger`: one file per group of its actions."""

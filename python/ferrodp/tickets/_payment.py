@@ -1,0 +1,69 @@
+"""What a paid event pays for: the releases it is made of, and those that cost no more."""
+
+from __future__ import annotations
+
+from ferrodp.events import (
+    AdaptiveClipEvent,
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    FixedSizeSampledEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
+    TruncatedPoissonSampledEvent,
+)
+
+
+def releases(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
+    """Return which releases an event pays for, and how many of each."""
+    found: dict[PrivacyEvent, int] = {}
+    pending = [(event, 1)]
+    while pending:
+        event, times = pending.pop()
+        match event:
+            case ComposedEvent(events=events):
+                pending.extend((part, times) for part in reversed(events))
+            case SelfComposedEvent(event=inner, count=count):
+                pending.append((inner, times * count))
+            case RandomAllocationEvent(event=inner, num_steps=count):  # one about each step's sample
+                pending.append((inner, times * count))
+            case (
+                PoissonSampledEvent(event=inner)
+                | FixedSizeSampledEvent(event=inner)
+                | TruncatedPoissonSampledEvent(event=inner)
+            ):
+                pending.append((inner, times))
+            case AdaptiveClipEvent(sum_noise_multiplier=of_sum, count_noise_multiplier=of_count):
+                pending.extend((GaussianEvent(noise_multiplier=each), times) for each in (of_count, of_sum))
+            case _:
+                found[event] = found.get(event, 0) + times
+    return found
+
+
+def poisson_samples(event: PrivacyEvent) -> list[PoissonSampledEvent]:
+    """Return the Poisson samples that an event speaks of, whatever they are wrapped in."""
+    found: list[PoissonSampledEvent] = []
+    pending = [event]
+    while pending:
+        event = pending.pop()
+        if isinstance(event, PoissonSampledEvent):
+            found.append(event)
+        if isinstance(event, ComposedEvent):
+            pending.extend(event.events)
+        elif isinstance(inner := getattr(event, "event", None), PrivacyEvent):
+            pending.append(inner)
+    return found
+
+
+def covers(paid: PrivacyEvent, event: PrivacyEvent) -> bool:
+    """Whether what was paid is surely no less than what `event` costs."""
+    if paid == event:
+        return True
+    if isinstance(paid, (GaussianEvent, LaplaceEvent)) and type(event) is type(paid):
+        return paid.noise_multiplier <= event.noise_multiplier
+    if isinstance(paid, EpsilonDeltaEvent) and isinstance(event, EpsilonDeltaEvent):
+        return paid.epsilon >= event.epsilon and paid.delta >= event.delta
+    return False

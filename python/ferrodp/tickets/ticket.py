@@ -1,0 +1,372 @@
+"""Tickets: the right to one release, paid for before anything is drawn.
+
+A ledger hands out a ticket when its cost has been recorded. The ticket is *held* until a release takes it; at the first
+random bit it is *armed*, and from then on its cost is spent, whatever happens. The native code arms: after all checks,
+before it asks for a key.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import NoReturn, Protocol, Self
+
+from ferrodp import _fork, _native
+from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, TicketError
+from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.random import NoiseSource
+from ferrodp.random.noise import source_or_default
+from ferrodp.tickets._payment import covers, releases
+
+__all__ = ["Bookkeeper", "Ticket", "TicketState"]
+
+
+class TicketState(enum.Enum):
+    """Where a ticket stands. Only held tickets can be cancelled; armed ones are paid for, whatever comes of them."""
+
+    HELD = "held"
+    ARMED = "armed"
+    SPENT = "spent"
+    CANCELLED = "cancelled"
+
+
+class Bookkeeper(Protocol):
+    """Who keeps the record of a ticket. Called with the ticket's lock held: it may read the ticket, not use it."""
+
+    def arm(self, ticket: Ticket) -> None:
+        """Record that random bits are about to be drawn, durably; `TicketError` if the ticket is not held.
+
+        `BudgetExceeded` means that nothing was recorded, and the ticket is still held.
+        """
+
+    def proceed(self, ticket: Ticket) -> None:
+        """Return if another release of an armed ticket may begin; `BudgetExceeded` if a scope of it is frozen."""
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Record that the ticket will never be used, and give its cost back."""
+
+    def finish(self, ticket: Ticket) -> None:
+        """Note that the release is done."""
+
+
+class Ticket:
+    """The right to make the releases of one event, once. Made by a ledger; passed on as ``release(ticket=…)``.
+
+    What a release costs has to be what the ticket was paid for: the same event, or one inside it (the noise of a
+    composed or sampled event), or the same noise with a larger multiplier. Anything else is refused before a bit is
+    drawn. That a sample was drawn as a sampled event says, with its `null_distance`, and that a mechanism's sensitivity
+    was stated for the ticket's neighboring relation, is the caller's promise; sums of `ClippedSum` keep a
+    `null_distance` of ½ by themselves, and the functions of `ferrodp.statistics` refuse one that they would not keep.
+
+    Releases of different tickets may be interleaved, each chosen after seeing parts of others, interactive ones such as
+    the queries of a sparse vector included: what a filter promises for releases one after the other holds then, too
+    (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang, "Concurrent composition for interactive differential privacy with
+    adaptive privacy-loss parameters", CCS 2023).
+
+    As a context manager, a ticket that nothing was released with is cancelled at the end of the block.
+
+    A ticket is good for the process that got it, and safe in any number of threads: one of them wins. It cannot be
+    copied or pickled.
+
+    Attributes
+    ----------
+    id : str
+        Name of the ticket in the ledger.
+    key : str or None
+        The key it was reserved under.
+    scopes : tuple of str
+        What it was charged to.
+    event : PrivacyEvent
+        What was paid for.
+    neighboring_relation : NeighboringRelation
+        Which datasets the cost speaks of.
+    is_new : bool
+        Whether it was charged by the call that returned it; False if its key had led to it before.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ferrodp as fd
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = fd.PrivacyLedger.open(f"{folder.name}/budget.db")
+    >>> ledger.create("hospital/ages", epsilon=1.0, delta=0.0, measure="pure")
+    >>> mechanism = fd.LaplaceMechanism(scale=4.0, l1_sensitivity=1.0)
+    >>> with ledger.reserve("hospital/ages", mechanism.event) as ticket:
+    ...     released = mechanism.release(1234.0, ticket=ticket)
+    >>> ticket.state, ledger.remaining_count("hospital/ages", mechanism.event)
+    (<TicketState.SPENT: 'spent'>, 3)
+    >>> ledger.close()
+    >>> folder.cleanup()
+    """
+
+    __slots__ = ("__weakref__", "_about", "_began_here", "_book", "_is_new", "_left", "_lock", "_process", "_state")
+
+    def __init__(
+        self,
+        event: PrivacyEvent,
+        *,
+        id: str,
+        key: str | None,
+        scopes: tuple[str, ...],
+        neighboring_relation: NeighboringRelation,
+        state: TicketState = TicketState.HELD,
+        is_new: bool = True,
+        book: Bookkeeper | None = None,
+    ) -> None:
+        self._about = event, id, key, scopes, neighboring_relation
+        self._book = book
+        self._is_new = is_new
+        self._state = state
+        self._began_here = False
+        self._left: dict[PrivacyEvent, int] | None = None
+        self._lock = threading.Lock()
+        self._process = _fork.generation()
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What was paid for."""
+        return self._about[0]
+
+    @property
+    def id(self) -> str:
+        """Name of the ticket in the ledger."""
+        return self._about[1]
+
+    @property
+    def key(self) -> str | None:
+        """The key it was reserved under."""
+        return self._about[2]
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What it was charged to."""
+        return self._about[3]
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """Which datasets the cost speaks of."""
+        return self._about[4]
+
+    @property
+    def state(self) -> TicketState:
+        """Where the ticket stands, as far as this process knows."""
+        return self._state
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was charged by the call that returned it; False if its key had led to it before."""
+        return self._is_new
+
+    def pays_for(self, event: PrivacyEvent) -> bool:
+        """Whether a release that costs `event` is among those that were paid for, made already or not.
+
+        Raises
+        ------
+        TicketError
+            In a forked child.
+        """
+        self._check_process()
+        with self._lock:
+            left = self._counted()
+            return event in left or any(covers(part, event) for part in left)
+
+    def permit(self, event: PrivacyEvent) -> _native.Permit:
+        """Return what the native code arms before it draws, for a release that costs `event`; changes nothing.
+
+        Raises
+        ------
+        TicketError
+            If the ticket was used or cancelled, or in a forked child.
+        InvalidParameter
+            If it was not paid for such a release.
+        """
+        return self.permits((event,))[0]
+
+    def permits(self, events: Iterable[PrivacyEvent]) -> list[_native.Permit]:
+        """Return permits for several releases, only if the ticket has them all to give; see `permit`."""
+        self._check_process()
+        with self._lock:
+            self._check_usable(whole=False)
+            parts: list[PrivacyEvent] = []
+            for event in events:
+                parts.append(self._part_for(event, Counter(parts)))
+        return [_native.Permit(functools.partial(self._arm, part)) for part in parts]
+
+    def arm(self) -> None:
+        """Take the whole ticket for a release by code of one's own: call it before the first random bit.
+
+        Raises
+        ------
+        TicketError
+            If the ticket was used, in part or as a whole, or cancelled, or in a forked child.
+        BudgetExceeded
+            If a scope that it was charged to is frozen: the ticket is still held.
+        """
+        self._arm(None)
+
+    def cancel(self) -> None:
+        """Give the ticket back unused: only while it is held.
+
+        Raises
+        ------
+        TicketError
+            If it was armed: then its cost is spent. Also in a forked child.
+        """
+        self._check_process()
+        with self._lock:
+            if self._state is not TicketState.HELD:
+                self._refuse()
+            self._cancel()
+
+    def check_running(self) -> None:
+        """Return if what the ticket pays for may go on: a run of many answers asks before each of them.
+
+        Raises
+        ------
+        BudgetExceeded
+            If a scope that the ticket was charged to is frozen.
+        """
+        if self._book is not None:
+            self._book.proceed(self)
+
+    def close(self) -> None:
+        """Say that nothing more will be released with this ticket: cancel it if it is held, else it is spent."""
+        self._check_process()
+        with self._lock:
+            if self._state is TicketState.HELD:
+                self._cancel()
+            elif self._state is TicketState.ARMED:
+                self._state = TicketState.SPENT
+                if self._book is not None:
+                    self._book.finish(self)
+
+    def _cancel(self) -> None:
+        if self._book is not None:
+            self._book.cancel(self)
+        self._state = TicketState.CANCELLED
+
+    def _arm(self, part: PrivacyEvent | None) -> None:
+        """Take one part of the ticket, or all of it."""
+        self._check_process()
+        with self._lock:
+            self._check_usable(whole=part is None)
+            left = self._counted()
+            if part is not None and left[part] < 1:
+                self._refuse()
+            if self._state is TicketState.HELD:
+                self._state = TicketState.SPENT  # if the record fails or is interrupted, nobody may try again
+                if self._book is not None:
+                    self._arm_in(self._book)
+                self._began_here = True
+            elif self._book is not None:
+                self._book.proceed(self)
+            if part is None:
+                left.update(dict.fromkeys(left, 0))
+            else:
+                left[part] -= 1
+            self._state = TicketState.ARMED
+
+    def _arm_in(self, book: Bookkeeper) -> None:
+        try:
+            book.arm(self)
+        except BudgetExceeded:  # frozen: for certain nothing was recorded
+            self._state = TicketState.HELD
+            raise
+
+    def _counted(self) -> dict[PrivacyEvent, int]:
+        """Return which releases are left, and how many of each. Only with the lock held: else two threads count."""
+        if self._left is None:
+            self._left = releases(self.event)
+        return self._left
+
+    def _part_for(self, event: PrivacyEvent, taken: Counter[PrivacyEvent]) -> PrivacyEvent:
+        """Return the cheapest part that pays for `event`, of those that are left and not taken. With the lock held."""
+        left = self._counted()
+        if left.get(event, 0) > taken[event]:
+            return event
+        covering = [part for part in left if covers(part, event)]
+        if not covering:
+            rule = f"ticket must have been paid for this release, {event!r}; it was for {self.event!r}"
+            raise InvalidParameter(rule if len(rule) <= 400 else rule[:397] + "...")
+        covering = [part for part in covering if left[part] > taken[part]]
+        if not covering:
+            self._refuse()
+        return functools.reduce(lambda best, part: part if covers(best, part) else best, covering)
+
+    def _check_usable(self, *, whole: bool) -> None:
+        """Refuse a ticket that is neither held nor, where part of it will do, armed *by this object*.
+
+        One that a ledger handed out as armed began its release elsewhere, perhaps in a process that died: what was
+        drawn there is unknown, so nothing is left of it.
+        """
+        if self._state is TicketState.HELD:
+            return
+        if whole or self._state is not TicketState.ARMED or not self._began_here:
+            self._refuse()
+
+    def _check_process(self) -> None:
+        if self._process != _fork.generation():
+            raise TicketError("this ticket belongs to the parent of this forked process; reserve another one here")
+
+    def _refuse(self) -> NoReturn:
+        what = "cancelled" if self._state is TicketState.CANCELLED else "used"
+        raise TicketError(f"{self!r} was {what}; reserve another one for another release")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process == _fork.generation():  # a forked child that leaves the block leaves its parent's ticket alone
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<Ticket {self.id}, {self._state.value}, for {', '.join(self.scopes)}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ticket cannot be copied or pickled: the copy would pay a second time")
+
+
+class TicketedSource(NoiseSource):
+    """The source of one release that a ticket pays for."""
+
+    __slots__ = ("_permit",)
+
+    def __init__(self, permit: _native.Permit) -> None:
+        self._permit = permit
+
+    def _key(self) -> _native.Permit:
+        return self._permit
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("the source of one release cannot be copied or pickled")
+
+
+def source_for(source: object, ticket: object, event: PrivacyEvent) -> NoiseSource:
+    """Return the source that `source=` and `ticket=` arguments name, for a release that costs `event`.
+
+    Raises
+    ------
+    InvalidType, InvalidParameter, TicketError
+        If an argument is something else, the ticket is for another release, or the source not private.
+    """
+    return sources_for(source, ticket, (event,))[0]
+
+
+def sources_for(source: object, ticket: object, events: tuple[PrivacyEvent, ...]) -> list[NoiseSource]:
+    """Return a source for each of several releases that one ticket pays for; see `source_for`."""
+    drawn_from = source_or_default(source)
+    if ticket is None:
+        return [drawn_from] * len(events)
+    return [TicketedSource(permit) for permit in checked(drawn_from, ticket).permits(events)]
+
+
+def checked(source: NoiseSource, ticket: object) -> Ticket:
+    """Return `ticket` if it is one and can pay for what `source` draws."""
+    if not isinstance(ticket, Ticket):
+        raise InvalidType(f"ticket must be a Ticket or None, got {type(ticket).__name__}")
+    if not source.is_private:
+        raise InvalidParameter("source must be private where a ticket pays for it; whoever has the seed has the noise")
+    return ticket
