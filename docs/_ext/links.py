@@ -1,0 +1,91 @@
+"""Makes links of keys of the references, and of names of the library in code type, in pages and docstrings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
+
+LOGGER = logging.getLogger(__name__)
+KEY = re.compile(r"\[([A-Z][A-Za-z]*[0-9]{2})\]")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(\))?")
+
+
+def _mark_references(app: Sphinx, tree: nodes.document) -> None:
+    """Give each listed source an anchor."""
+    if app.env.docname != "references":
+        return
+    for item in tree.findall(nodes.list_item):
+        found = KEY.match(item.astext())
+        if found:
+            item["ids"].append(f"ref-{found[1].lower()}")
+            app.env.__dict__.setdefault("ferrodp_references", {})[found[1]] = item["ids"][-1]
+
+
+class Links(SphinxPostTransform):
+    """Link keys and names, once everything has been read."""
+
+    default_priority = 5
+
+    def run(self, **kwargs: Any) -> None:
+        """Walk over the text of one page."""
+        if self.app.builder.format != "html":
+            return
+        for text in [*self.document.findall(nodes.Text)]:
+            if not isinstance(
+                text.parent, (nodes.literal, nodes.reference, nodes.literal_block, nodes.title, nodes.raw)
+            ):
+                self._keys(text)
+        objects = self.env.domaindata["py"]["objects"]
+        for literal in [*self.document.findall(nodes.literal)]:
+            if not isinstance(literal.parent, (nodes.reference, nodes.title)):
+                self._name(literal, objects)
+
+    def _keys(self, text: nodes.Text) -> None:
+        known = self.env.__dict__.get("ferrodp_references", {})
+        if self.env.docname == "references" or not KEY.search(text):
+            return
+        parts: list[nodes.Node] = []
+        for index, part in enumerate(KEY.split(str(text))):
+            if index % 2 == 0:
+                parts.append(nodes.Text(part))
+            elif part in known:
+                uri = self.app.builder.get_relative_uri(self.env.docname, "references") + "#" + known[part]
+                parts.append(nodes.reference("", f"[{part}]", refuri=uri, internal=True, classes=["cite"]))
+            else:
+                LOGGER.warning("[%s] is not in references.md", part, location=text.parent)
+                parts.append(nodes.Text(f"[{part}]"))
+        text.parent.replace(text, parts)
+
+    def _name(self, literal: nodes.literal, objects: dict[str, Any]) -> None:
+        name = literal.astext()
+        if not _NAME.fullmatch(name):
+            return
+        name = name.removesuffix("()")
+        name = re.sub(r"^fd\b", "ferrodp", name)
+        target = self._find(name, objects)
+        if target is None or (target.docname == self.env.docname and target.objtype == "module"):
+            return
+        uri = self.app.builder.get_relative_uri(self.env.docname, target.docname) + "#" + target.node_id
+        link = nodes.reference("", "", refuri=uri, internal=True)
+        literal.replace_self(link)
+        link += literal
+
+    def _find(self, name: str, objects: dict[str, Any]) -> Any:
+        if name in objects:
+            return objects[name]
+        if "." not in name and not name[0].isupper() and "_" not in name:
+            return None  # a parameter or a word
+        matches = {(o.docname, o.node_id): o for full, o in objects.items() if full.endswith("." + name)}
+        return next(iter(matches.values())) if len(matches) == 1 else None
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Connect to Sphinx."""
+    app.connect("doctree-read", _mark_references)
+    app.add_post_transform(Links)
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

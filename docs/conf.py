@@ -1,0 +1,40 @@
+"""How the documentation is built: `sphinx-build -W docs target/docs`, without a network."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+import ferrodp
+
+project = "FerroDP"
+author = "The FerroDP developers"
+copyright = author
+version = release = ferrodp.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "pages", "links"]
+exclude_patterns = ["_ext", "_build"]
+
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
+myst_heading_anchors = 4
+
+autodoc_typehints = "none"  # the docstrings say types, shapes and units
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+default_role = "py:obj"
+add_module_names = False
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = f"FerroDP {version}"
+html_static_path = ["_static"]
+html_css_files = ["ferrodp.css"]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+pygments_style = "default"

@@ -1,0 +1,76 @@
+"""Every code block of the README and of the documentation runs as written, in order, in an empty folder."""
+
+import re
+from pathlib import Path
+
+import blocks
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Words that a fence may have after it; what is a program is run, or says why not.
+SHOWN = {"text", "toml", "yaml", "json"}
+
+
+def name(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks.find(page.read_text(encoding="utf-8"))], ids=name)
+def test_the_blocks_of_a_page_run(page):
+    """`blocks.run` raises for a block that fails, and for a line of output that a block promises and does not print."""
+    outputs = blocks.run(page)
+
+    assert len(outputs) == len(blocks.find(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_block_escapes_its_test(page):
+    """Every fence is found by the runner, is a directive of the site, or shows something that is no program."""
+    text = page.read_text(encoding="utf-8")
+    fences = re.findall(r"^(?:```+)([\w{][^\n]*)$", text, re.MULTILINE)
+
+    others = [fence for fence in fences if fence not in blocks.LANGUAGES and not fence.startswith("{")]
+
+    assert {*others} <= SHOWN
+    assert len(blocks.find(text)) == len(fences) - len([fence for fence in fences if fence not in blocks.LANGUAGES])
+
+
+def test_blocks_that_are_not_run_give_a_reason():
+    skipped = [
+        block for page in PAGES for block in blocks.find(page.read_text(encoding="utf-8")) if block.mark == "not run"
+    ]
+
+    assert all(len(block.value.split()) >= 3 for block in skipped)
+
+
+def test_a_block_that_fails_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\n```\n\n```python\nprint(x)  # → 2\n```\n", encoding="utf-8")
+
+    with pytest.raises(blocks.BlockError, match=r"page.md:6: no line '2' in the output"):
+        blocks.run(page)
+
+
+def test_an_exception_has_to_be_announced_and_to_happen(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- raises: KeyError -->\n```python\n{}[1]\n```\n", encoding="utf-8")
+    silent = tmp_path / "silent.md"
+    silent.write_text("<!-- raises: KeyError -->\n```python\n{1: 2}[1]\n```\n", encoding="utf-8")
+    surprising = tmp_path / "surprising.md"
+    surprising.write_text("```sh\nfalse | true\n```\n", encoding="utf-8")
+
+    assert blocks.run(page) == ["KeyError: 1\n"]
+    with pytest.raises(blocks.BlockError, match="did not raise KeyError"):
+        blocks.run(silent)
+    with pytest.raises(blocks.BlockError, match="exit code 1"):
+        blocks.run(surprising)
+
+
+def test_blocks_share_names_and_a_folder(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```sh\necho 7 > seven\n```\n```python\nn = int(open('seven').read())\n```\n```python\nn + 1\n```\n"
+    )
+
+    assert blocks.run(page) == ["", "", "8\n"]
