@@ -61,8 +61,6 @@ def _check_offline(app: Sphinx, exception: Exception | None) -> None:
     """Warn of every script, style sheet, font or picture that a page would load from elsewhere."""
     if exception is not None or app.builder.format != "html":
         return
-        r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"'](?:https?:)?//[^\"']*|@import[^;]*//|url\([\"']?https?:"
-    )
     for folder, _, names in os.walk(app.outdir):
         for name in names:
             if name.endswith((".html", ".css")):
