@@ -47,7 +47,7 @@ WAYS = """\
 def reason(accountant, event, relation):
     """Return why the event is refused, without the way out; None if it is not."""
     one = accountant(neighboring_relation=relation)
-    parts = [part for part, _ in ac.events.simple_events(event)]
+    parts = [part for part, _ in ac.events.decompose(event)]
     return next((found for found in map(one._supports, parts) if found is not None), None)
 
 

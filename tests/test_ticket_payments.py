@@ -21,9 +21,9 @@ from ferrodp.accounting import (
     TruncatedPoissonSampledEvent,
 )
 from ferrodp.errors import InvalidParameter, TicketError
-from ferrodp.events import simple_events
+from ferrodp.events import decompose
 from ferrodp.tickets import TicketState
-from ferrodp.tickets._payment import releases
+from ferrodp.tickets.payment import releases
 from ticket_cases import Book, draw, ticket_for
 
 GAUSSIAN = GaussianEvent(noise_multiplier=1.0)
@@ -137,7 +137,7 @@ events = st.recursive(
 @given(events)
 def test_a_ticket_pays_for_exactly_what_accountants_add_up(event):
     expected = Counter()
-    for part, times in simple_events(event):
+    for part, times in decompose(event):
         expected[part] += times
     assert +Counter(releases(event)) == +expected
 

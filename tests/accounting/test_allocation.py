@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrodp import _native, accounting
-from ferrodp.accounting.rdp import _allocation as moments
+from ferrodp.accounting.rdp import allocation_moments as moments
 from ferrodp.accounting.sampling import allocation
 from ferrodp.errors import InvalidParameter, InvalidType
 from reference import sampling_schemes as reference

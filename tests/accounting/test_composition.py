@@ -20,7 +20,8 @@ from ferrodp.accounting import (
     optimal_epsilon_per_query,
     zcdp_epsilon,
 )
-from ferrodp.accounting.composition import _binomial, _lattice
+from ferrodp.accounting.composition import _lattice
+from ferrodp.accounting.composition import binomial as _binomial
 from ferrodp.errors import InvalidParameter, InvalidType
 from reference import composition as reference
 

@@ -13,7 +13,7 @@ import pytest
 from enumerated_cells import ACCOUNTANTS, CELLS, MECHANISMS, RELATIONS, SCHEMES, enumerated, shape_of
 
 from ferrodp import accounting as ac
-from ferrodp.accounting.rdp._rules import failure_of
+from ferrodp.accounting.rdp.rules import failure_of
 from ferrodp.errors import UnsupportedEventError
 from reference import enumeration as enum
 
@@ -150,7 +150,7 @@ def test_what_is_accepted_is_enumerated_and_what_is_enumerated_is_accepted():
     parts = {}
     for event in examples():
         try:
-            simple = [part for part, _ in ac.events.simple_events(event)]
+            simple = [part for part, _ in ac.events.decompose(event)]
         except UnsupportedEventError:
             continue
         parts.update((shape_of(part), part) for part in simple)

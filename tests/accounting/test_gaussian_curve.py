@@ -22,7 +22,7 @@ from ferrodp.accounting import (
     gaussian_noise_multiplier,
     gaussian_standard_deviation,
 )
-from ferrodp.accounting.curves import _gaussian as _gaussian_curve
+from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType
 from reference import gaussian_dp
 

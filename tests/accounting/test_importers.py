@@ -275,7 +275,7 @@ def test_what_they_do_not_have_is_refused(ours, library):
 def taken_apart(event):
     """Return the simple events as text, also of what is repeated, and apart from it the scales that may be rounded."""
     lines, scales = [], []
-    for part, times in ac.events.simple_events(event):
+    for part, times in ac.events.decompose(event):
         if isinstance(part, ac.RepeatAndSelectEvent):
             line, more = taken_apart(part.event)
             lines.append((line, part.mean, part.shape, times))

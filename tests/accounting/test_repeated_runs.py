@@ -23,7 +23,7 @@ from ferrodp.accounting import (
     rdp,
 )
 from ferrodp.accounting._solve.costs import pure
-from ferrodp.accounting.rdp._rules import failure_of
+from ferrodp.accounting.rdp.rules import failure_of
 from reference import repeat_and_select as reference
 
 REPLACED = NeighboringRelation.REPLACE_ONE

@@ -12,7 +12,7 @@ from ferrodp import accounting as ac
 from ferrodp._numerics.rounding import sqrt_down, sqrt_up
 from ferrodp.accounting import ComposedEvent, GaussianEvent, NonPrivateEvent, PoissonSampledEvent, SelfComposedEvent
 from ferrodp.errors import InvalidType
-from ferrodp.events import simple_events
+from ferrodp.events import decompose
 
 LAPLACE = ac.LaplaceEvent(noise_multiplier=1.0)
 NOTHING = ComposedEvent(events=())
@@ -27,7 +27,7 @@ def poisson(q, event):
 
 
 def parts(event, count=1):
-    return list(simple_events(event, count))
+    return list(decompose(event, count))
 
 
 def is_largest_root(root, squared):
@@ -41,7 +41,7 @@ def test_counts_multiply_however_deep():
         event=ComposedEvent(events=[SelfComposedEvent(event=inner, count=3), NonPrivateEvent()]), count=2**62
     )
 
-    assert [(inner, 15 * 2**62), (NonPrivateEvent(), 5 * 2**62)] == list(simple_events(event, 5))
+    assert [(inner, 15 * 2**62), (NonPrivateEvent(), 5 * 2**62)] == list(decompose(event, 5))
 
 
 def test_deep_nesting_is_no_recursion():
@@ -49,7 +49,7 @@ def test_deep_nesting_is_no_recursion():
     for _ in range(10_000):
         event = SelfComposedEvent(event=event, count=1)
 
-    assert [(GaussianEvent(noise_multiplier=1.0), 1)] == list(simple_events(event))
+    assert [(GaussianEvent(noise_multiplier=1.0), 1)] == list(decompose(event))
 
 
 def test_the_order_is_kept():

@@ -100,7 +100,7 @@ def test_a_budget_that_is_used_up_is_one_line_and_nothing_is_drawn(
         ledger.spend("study", ROUND)
         ledger.spend("study", ROUND)
         head = ledger.head
-    monkeypatch.setattr("ferrodp.demo._paid.clipped_sum", None)
+    monkeypatch.setattr("ferrodp.demo.paid.clipped_sum", None)
 
     found = ferrodp("demo", "--ledger", "budget.db", "--scope", "study")
 

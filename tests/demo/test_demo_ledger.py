@@ -13,8 +13,8 @@ import pytest
 from ferrodp import PrivacyLedger, demo
 from ferrodp.accounting import GaussianEvent, NeighboringRelation
 from ferrodp.budget import _points
-from ferrodp.demo._checkpoint import Checkpoint
-from ferrodp.demo._paid import CHECKPOINT, PaidTraining
+from ferrodp.demo.checkpoint import Checkpoint
+from ferrodp.demo.paid import CHECKPOINT, PaidTraining
 from ferrodp.errors import BudgetExceeded, InvalidParameter, TicketError
 from ferrodp.files import FileRefused
 
@@ -47,7 +47,7 @@ def train_until(folder: Path, point: str, times: int) -> None:
     """Train, and die by SIGKILL when a point is reached for the given time. Runs in a forked child."""
     import signal
 
-    from ferrodp.demo import _paid
+    from ferrodp.demo import paid as _paid
 
     seen = 0
 
@@ -188,7 +188,7 @@ def test_a_budget_that_is_used_up_draws_and_writes_nothing(tmp_path: Path, monke
         ledger.create("demo", epsilon=3.0, delta=1e-5, measure="gdp")
         ledger.spend("demo", GaussianEvent(noise_multiplier=1.5))
         head = ledger.head
-    monkeypatch.setattr("ferrodp.demo._paid.clipped_sum", None)
+    monkeypatch.setattr("ferrodp.demo.paid.clipped_sum", None)
 
     with pytest.raises(BudgetExceeded, match=r"no room for a round: epsilon 2\.\d+ of 3 .* a round would make it 3\.0"):
         train(tmp_path)

@@ -2,7 +2,7 @@
 
 PACKAGE = "python/ferrodp/"
 ACCOUNTING = "python/ferrodp/accounting/"
-SIMPLE = PACKAGE + "events/simple.py"
+SIMPLE = PACKAGE + "events/decomposition.py"
 ACCOUNTANT = ACCOUNTING + "accountants/base.py"
 TREE = PACKAGE + "events/tree.py"
 
@@ -208,7 +208,7 @@ MUTANTS = [
     ),
     (
         "the same of Rényi curves",
-        ACCOUNTING + "rdp/_rules.py",
+        ACCOUNTING + "rdp/rules.py",
         "event.sampling_probability, event.null_distance <= 1.0",
         "event.sampling_probability, True",
         "enumeration",

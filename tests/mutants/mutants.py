@@ -403,8 +403,8 @@ MUTANTS = [
     Mutant(
         "the noise covers half the sensitivity, as if replacing were adding",
         "python/ferrodp/mechanisms/gaussian.py",
-        "deviation = _release.product_up(multiplier, sensitivity)",
-        "deviation = _release.product_up(multiplier, sensitivity / 2)",
+        "deviation = product_up(multiplier, sensitivity)",
+        "deviation = product_up(multiplier, sensitivity / 2)",
         "costs",
     ),
     Mutant(
@@ -417,7 +417,7 @@ MUTANTS = [
     Mutant(
         "the noise is divided by the sensitivity",
         "python/ferrodp/mechanisms/gaussian.py",
-        "deviation = _release.product_up(multiplier, sensitivity)",
+        "deviation = product_up(multiplier, sensitivity)",
         "deviation = multiplier / sensitivity",
         "costs",
     ),

@@ -127,21 +127,21 @@ MUTANTS = [
     ),
     (
         "the event is not compared",
-        PACKAGE + "tickets/_payment.py",
+        PACKAGE + "tickets/payment.py",
         "    if paid == event:\n        return True\n",
         "    if paid == event or type(paid) is not type(event):\n        return True\n",
         "ticketed",
     ),
     (
         "a smaller noise multiplier is covered",
-        PACKAGE + "tickets/_payment.py",
+        PACKAGE + "tickets/payment.py",
         "return paid.noise_multiplier <= event.noise_multiplier",
         "return paid.noise_multiplier >= event.noise_multiplier",
         "payments",
     ),
     (
         "a repeated event pays for one release more",
-        PACKAGE + "tickets/_payment.py",
+        PACKAGE + "tickets/payment.py",
         "            case SelfComposedEvent(event=inner, count=count):\n"
         "                pending.append((inner, times * count))",
         "            case SelfComposedEvent(event=inner, count=count):\n"

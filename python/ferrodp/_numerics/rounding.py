@@ -1,8 +1,9 @@
-"""Square roots of rational numbers, rounded to the side that is asked for; and places where a function turns ≤ 0."""
+"""Products, ratios and square roots rounded to the side that is asked for; and places where a function turns ≤ 0."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -57,3 +58,17 @@ def narrow(margin: Callable[[float], float], low: float, high: float, tolerance:
         else:
             high, below = t, found
     return low, high
+
+
+def product_up(a: float, b: float) -> float:
+    """Return the smallest float ≥ a·b for positive floats; infinite if there is none."""
+    product = a * b
+    if product < math.inf and Fraction(product) < Fraction(a) * Fraction(b):
+        return math.nextafter(product, math.inf)
+    return product
+
+
+def ratio_down(a: float, b: float) -> float:
+    """Return the largest finite float ≤ a/b for positive floats."""
+    nearest = min(a / b, sys.float_info.max)
+    return math.nextafter(nearest, 0.0) if Fraction(nearest) * Fraction(b) > Fraction(a) else nearest

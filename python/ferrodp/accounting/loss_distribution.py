@@ -15,7 +15,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting._solve import choose as _composition
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, pairs_of
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
-from ferrodp.events import NeighboringRelation, PrivacyEvent, simple_events
+from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
 
 __all__ = ["LossPmf", "PrivacyLossDistribution"]
 
@@ -96,7 +96,7 @@ class PrivacyLossDistribution:
             found = type(neighboring_relation).__name__
             raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
         parts = []
-        for part, count in simple_events(event):
+        for part, count in decompose(event):
             pairs = pairs_of(part, neighboring_relation)
             if isinstance(pairs, str):
                 raise UnsupportedEventError(f"{type(part).__name__} has no privacy loss distribution: {pairs}")

@@ -14,7 +14,7 @@ from ferrodp.errors import InvalidParameter, LedgerError
 if TYPE_CHECKING:
     from ferrodp.budget import PrivacyLedger
     from ferrodp.demo import Digits, Settings, Training
-    from ferrodp.demo._checkpoint import Checkpoint
+    from ferrodp.demo.checkpoint import Checkpoint
 
 _SCOPE = "demo"
 
@@ -24,8 +24,8 @@ def trained(
 ) -> tuple[Settings, Training, Report]:
     """Train, or go on with a training; return it with its budget and what became of it."""
     from ferrodp.demo import allowed_rounds
-    from ferrodp.demo._checkpoint import Checkpoint
-    from ferrodp.demo._paid import CHECKPOINT, PaidTraining
+    from ferrodp.demo.checkpoint import Checkpoint
+    from ferrodp.demo.paid import CHECKPOINT, PaidTraining
 
     folder = Path(args.output)
     scope = _SCOPE if args.scope is None else args.scope

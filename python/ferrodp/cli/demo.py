@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, console: Console) -> Report:
     folder = Path(args.output)
     try:
         from ferrodp import demo
-        from ferrodp.demo import _picture
+        from ferrodp.demo import picture as _picture
 
         data = demo.load_digits(data_seed)
         _picture.check_installed()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 from ferrodp import _validate
+from ferrodp._numerics.rounding import product_up
 from ferrodp._validate import Real
 from ferrodp.engine import _accounts
 from ferrodp.engine._step import Step, step_of
 from ferrodp.engine.records import DPConfig, PrivacyBudget, PrivacyReport, config_of
 from ferrodp.engine.sampling import Sampling
 from ferrodp.errors import InvalidType
-from ferrodp.mechanisms._release import product_up
 
 
 class SpendingMethods:

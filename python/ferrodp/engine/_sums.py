@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _trees
+from ferrodp._numerics.rounding import product_up
 from ferrodp.clipping import clip_rows
 from ferrodp.engine._step import Step
 from ferrodp.engine.records import DPConfig, NoiseMechanism
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import PrivacyEvent
 from ferrodp.mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMechanism
-from ferrodp.mechanisms._release import product_up
 from ferrodp.sums import ClippedSum
 from ferrodp.tickets import Ticket
 

@@ -7,6 +7,7 @@ Events compare and hash by value, and turn into plain JSON and back without losi
 from ferrodp.events.base import MAX_DEPTH, NeighboringRelation, PrivacyEvent
 from ferrodp.events.composition import ComposedEvent, RepeatAndSelectEvent, SelfComposedEvent
 from ferrodp.events.correlated import MatrixMechanismEvent, TreeAggregationEvent
+from ferrodp.events.decomposition import decompose
 from ferrodp.events.noise import (
     AdaptiveClipEvent,
     DiscreteGaussianEvent,
@@ -21,7 +22,6 @@ from ferrodp.events.sampling import (
     RandomAllocationEvent,
     TruncatedPoissonSampledEvent,
 )
-from ferrodp.events.simple import simple_events
 from ferrodp.events.stated import (
     EpsilonDeltaEvent,
     ExponentialMechanismEvent,
@@ -54,5 +54,5 @@ __all__ = [
     "TreeAggregationEvent",
     "TruncatedPoissonSampledEvent",
     "ZcdpEvent",
-    "simple_events",
+    "decompose",
 ]

@@ -17,7 +17,7 @@ from ferrodp._observer import Norm, drawn_in_place
 from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
 from ferrodp.events import PrivacyEvent
 from ferrodp.random import NoiseSource
-from ferrodp.random._integers import checked_scale
+from ferrodp.random.integers import checked_scale
 from ferrodp.random.noise import DEFAULT_BITS, default_granularity, source_or_default
 from ferrodp.tickets.ticket import source_for
 
@@ -40,20 +40,6 @@ def scalar_grid(name: str, scale: float) -> int:
         accepted = f"at least 2^{_EXPONENTS[0]} and below 2^{_EXPONENTS[-1] + 1}"
         raise InvalidParameter(f"{name} must be {accepted}, got {scale!r}")
     return default_granularity(scale, _SCALAR)
-
-
-def product_up(a: float, b: float) -> float:
-    """Return the smallest float ≥ a·b for positive floats; infinite if there is none."""
-    product = a * b
-    if product < math.inf and Fraction(product) < Fraction(a) * Fraction(b):
-        return math.nextafter(product, math.inf)
-    return product
-
-
-def ratio_down(a: float, b: float) -> float:
-    """Return the largest finite float ≤ a/b for positive floats."""
-    nearest = min(a / b, sys.float_info.max)
-    return math.nextafter(nearest, 0.0) if Fraction(nearest) * Fraction(b) > Fraction(a) else nearest
 
 
 def warn_if_weak(epsilon: object, *, stacklevel: int) -> None:

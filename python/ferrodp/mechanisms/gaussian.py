@@ -8,6 +8,7 @@ from typing import Any, ClassVar, overload
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._numerics.rounding import product_up
 from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.curves.gaussian import (
@@ -88,7 +89,7 @@ class GaussianMechanism:
     def __post_init__(self) -> None:
         multiplier = _validate.positive("noise_multiplier", self.noise_multiplier)
         sensitivity = _validate.positive("l2_sensitivity", self.l2_sensitivity)
-        deviation = _release.product_up(multiplier, sensitivity)
+        deviation = product_up(multiplier, sensitivity)
         grid = _release.scalar_grid("standard_deviation (noise_multiplier * l2_sensitivity)", deviation)
         object.__setattr__(self, "noise_multiplier", multiplier)
         object.__setattr__(self, "l2_sensitivity", sensitivity)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, overload
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._numerics.rounding import ratio_down
 from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.curves import laplace as curve
@@ -77,7 +78,7 @@ class LaplaceMechanism:
         scale = _validate.positive("scale", self.scale)
         sensitivity = _validate.positive("l1_sensitivity", self.l1_sensitivity)
         grid = _release.scalar_grid("scale", scale)
-        if not _release.ratio_down(scale, sensitivity) > 0.0:
+        if not ratio_down(scale, sensitivity) > 0.0:
             raise _validate.out_of_domain("l1_sensitivity", "within the range of floats of scale", sensitivity)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "l1_sensitivity", sensitivity)
@@ -108,7 +109,7 @@ class LaplaceMechanism:
     @property
     def event(self) -> LaplaceEvent:
         """What an accountant needs to know about one release; its noise multiplier is rounded down."""
-        return LaplaceEvent(noise_multiplier=_release.ratio_down(self.scale, self.l1_sensitivity))
+        return LaplaceEvent(noise_multiplier=ratio_down(self.scale, self.l1_sensitivity))
 
     @property
     def standard_deviation(self) -> float:

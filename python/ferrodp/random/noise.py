@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _validate
 from ferrodp.errors import InvalidArrayType, InvalidType
-from ferrodp.random._integers import IntegerNoise
-from ferrodp.random._integers import Scale as Scale
+from ferrodp.random.integers import IntegerNoise
+from ferrodp.random.integers import Scale as Scale
 
 __all__ = ["BitGenerator", "NoiseSource"]
 

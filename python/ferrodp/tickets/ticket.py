@@ -19,7 +19,7 @@ from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, Ticket
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
-from ferrodp.tickets._payment import covers, releases
+from ferrodp.tickets.payment import covers, releases
 
 __all__ = ["Bookkeeper", "Ticket", "TicketState"]
 

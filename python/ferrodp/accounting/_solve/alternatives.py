@@ -52,7 +52,7 @@ def _accountants(event: PrivacyEvent, relation: NeighboringRelation) -> list[str
 
 def _filters(event: PrivacyEvent, relation: NeighboringRelation) -> list[str]:
     from ferrodp.accounting._solve import costs as _costs
-    from ferrodp.accounting.rdp._costs import RdpPrice
+    from ferrodp.accounting.rdp.costs import RdpPrice
 
     prices = {
         "RdpFilter": RdpPrice([2.0], relation)(event),

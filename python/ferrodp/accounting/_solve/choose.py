@@ -16,12 +16,12 @@ from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, point
 from ferrodp._numerics.rounding import sqrt_down
 from ferrodp.accounting._solve import contour as _contour
+from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._solve.other_bounds import BASIC, upper_bounds
 from ferrodp.accounting._solve.single_steps import delta_of_singles
-from ferrodp.accounting.curves import _gaussian as curve
 from ferrodp.accounting.curves import laplace
-from ferrodp.accounting.rdp._rules import curve_of
+from ferrodp.accounting.rdp.rules import curve_of
 from ferrodp.accounting.sampling.allocation import random_allocation_delta_bounds, random_allocation_epsilon_bounds
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import (

@@ -34,7 +34,7 @@ from ferrodp.events import (
     SelfComposedEvent,
     TruncatedPoissonSampledEvent,
     ZcdpEvent,
-    simple_events,
+    decompose,
 )
 
 _DIGITS = 60
@@ -110,7 +110,7 @@ def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> Cos
 def _together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
     """Return the sum of what an event is made of."""
     costs: list[tuple[Cost, int]] = []
-    for part, times in simple_events(event):
+    for part, times in decompose(event):
         cost = pure(part, relation)
         if isinstance(cost, str):
             return f"a part of it has no pure ε ({type(part).__name__}: {cost})"

@@ -26,9 +26,9 @@ from typing import Literal, TypeAlias
 from ferrodp import _validate
 from ferrodp._numerics.intervals import arithmetic, float_up
 from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._solve import zcdp_curve as _zcdp_curve
 from ferrodp.accounting._solve.costs import Cost, CostOrReason
 from ferrodp.accounting.accountants.rdp import RdpAccountant
-from ferrodp.accounting.curves import _zcdp as _zcdp_curve
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 

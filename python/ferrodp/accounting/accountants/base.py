@@ -16,7 +16,7 @@ from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, list_of, relation_of
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
-from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
+from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, decompose
 
 __all__ = ["PrivacyAccountant"]
 
@@ -33,7 +33,7 @@ _Parts = tuple[tuple[PrivacyEvent, int], ...]
 class PrivacyAccountant(abc.ABC):
     """Base class: releases about one dataset, each chosen after seeing the ones before, and what they cost together.
 
-    What it is told is taken apart by `simple_events`, and equal events are counted. Reading and writing is safe from
+    What it is told is taken apart by `decompose`, and equal events are counted. Reading and writing is safe from
     any number of threads: each answer is about the events of one moment.
 
     Parameters
@@ -267,7 +267,7 @@ class PrivacyAccountant(abc.ABC):
         if seen is not None:  # and it is this very event: as long as it is kept here, no other has its identity
             return seen[1]
         try:
-            parts = tuple(simple_events(event))
+            parts = tuple(decompose(event))
             for part, _ in parts:
                 if part not in self._counts:
                     self._check_supported(part)

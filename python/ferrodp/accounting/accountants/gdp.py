@@ -11,11 +11,11 @@ from typing import Any
 from ferrodp import _validate
 from ferrodp._numerics.intervals import ZERO, Bounds, Interval, arithmetic, exact, first, point
 from ferrodp._validate import Real
+from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting._solve.alternatives import advice
-from ferrodp.accounting.curves import _gaussian as curve
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
-from ferrodp.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
+from ferrodp.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent, decompose
 
 __all__ = ["GdpAccountant"]
 
@@ -211,7 +211,7 @@ def _cost(event: PrivacyEvent, count: int, relation: NeighboringRelation) -> tup
     if type(event) is GaussianEvent and count == 1:  # what a ledger adds a million times
         return curve.squared_mu(event.noise_multiplier), False
     total, non_private = point(0), False
-    for part, times in simple_events(event, count):
+    for part, times in decompose(event, count):
         if isinstance(part, GaussianEvent):
             if times:
                 total = r.add(total, r.mul(point(times), curve.squared_mu(part.noise_multiplier)))

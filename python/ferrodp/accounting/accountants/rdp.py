@@ -11,13 +11,13 @@ import numpy as np
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
+from ferrodp.accounting import _arrays
+from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.accounting.rdp import _arrays
-from ferrodp.accounting.rdp._arrays import Array, Reals
-from ferrodp.accounting.rdp._rules import Curve, curve_of, failure_of
 from ferrodp.accounting.rdp.conversion import Converted
+from ferrodp.accounting.rdp.rules import Curve, curve_of, failure_of
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 

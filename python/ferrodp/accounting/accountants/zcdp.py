@@ -9,10 +9,10 @@ from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, float_down, float_up, point
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
+from ferrodp.accounting._solve import zcdp_curve as curve
 from ferrodp.accounting._solve.costs import Cost
 from ferrodp.accounting.accountants.base import PrivacyAccountant
-from ferrodp.accounting.curves import _gaussian as _gaussian_curve
-from ferrodp.accounting.curves import _zcdp as curve
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.accounting.sampling.amplification import fraction_up
 from ferrodp.events import GaussianEvent, PrivacyEvent

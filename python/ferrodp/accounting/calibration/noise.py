@@ -8,11 +8,11 @@ from decimal import Decimal
 
 from ferrodp import _validate
 from ferrodp._validate import Real
+from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.accounting.calibration._search import Margins, find_edge
 from ferrodp.accounting.calibration._target import ROUGH, Target
 from ferrodp.accounting.calibration.answer import CalibratedValue, Cost
-from ferrodp.accounting.curves import _gaussian as curve
 from ferrodp.errors import CalibrationError, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
 from ferrodp.events.sampling import checked_null_distance

@@ -8,13 +8,13 @@ from decimal import Decimal
 
 from ferrodp import _validate
 from ferrodp._validate import Real
+from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.accounting.calibration._search import Margins
 from ferrodp.accounting.calibration._target import ROUGH, Target
 from ferrodp.accounting.calibration.answer import CalibratedCount, CalibratedValue, Cost
 from ferrodp.accounting.calibration.noise import calibrated
-from ferrodp.accounting.curves import _gaussian as curve
 from ferrodp.errors import InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
 from ferrodp.events.sampling import checked_null_distance

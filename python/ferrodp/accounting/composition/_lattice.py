@@ -26,8 +26,8 @@ from fractions import Fraction
 import numpy as np
 
 from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, exact, float_down, float_up, point
-from ferrodp.accounting.composition import _binomial
-from ferrodp.accounting.composition._binomial import Floats
+from ferrodp.accounting.composition import binomial as _binomial
+from ferrodp.accounting.composition.binomial import Floats
 from ferrodp.accounting.composition.guarantees import DIGITS
 
 Groups = dict[float, int]

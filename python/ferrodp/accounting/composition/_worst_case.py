@@ -11,9 +11,10 @@ from fractions import Fraction
 
 from ferrodp import _validate
 from ferrodp._numerics.intervals import ONE, ZERO, Bounds, Interval, arithmetic, float_up, point
-from ferrodp.accounting.composition import _binomial, _lattice
+from ferrodp.accounting._solve import zcdp_curve as _zcdp_curve
+from ferrodp.accounting.composition import _lattice
+from ferrodp.accounting.composition import binomial as _binomial
 from ferrodp.accounting.composition.guarantees import DIGITS, Guarantee, exact_survival, failure, tanh_of_half
-from ferrodp.accounting.curves import _zcdp as _zcdp_curve
 
 _TAIL = 1e-80
 """What a grid of different ε leaves out; where a smaller δ is asked for, the bounds are those without a grid."""

@@ -27,7 +27,7 @@ from ferrodp._numerics.intervals import (
     point,
 )
 from ferrodp._validate import Real
-from ferrodp.accounting.curves import _gaussian as curve
+from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.errors import CalibrationError, InvalidParameter
 
 __all__ = [

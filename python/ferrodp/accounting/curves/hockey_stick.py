@@ -19,7 +19,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting.curves import gaussian, laplace
 from ferrodp.errors import CalibrationError, InvalidType, UnsupportedEventError
-from ferrodp.events import GaussianEvent, LaplaceEvent, NeighboringRelation, PrivacyEvent, simple_events
+from ferrodp.events import GaussianEvent, LaplaceEvent, NeighboringRelation, PrivacyEvent, decompose
 
 __all__ = ["hockey_stick_delta", "hockey_stick_epsilon", "profile_to_epsilon", "single_step_noise"]
 
@@ -233,7 +233,7 @@ def usable_delta(delta: Real) -> float:
 
 def _single(event: PrivacyEvent) -> PrivacyEvent | None:
     """Return the one event that a step is made of, or None for nothing."""
-    parts = [part for part in simple_events(event) if part[1]]
+    parts = [part for part in decompose(event) if part[1]]
     if not parts:
         return None
     if len(parts) > 1 or parts[0][1] > 1:

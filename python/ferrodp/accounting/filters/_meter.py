@@ -16,7 +16,7 @@ from typing import Any
 from ferrodp.accounting._solve.alternatives import advice
 from ferrodp.accounting._state import integer_of, integers_of
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
-from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, simple_events
+from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, decompose
 
 _FIRST_BITS = 256
 _MAX_BITS = 4096
@@ -89,7 +89,7 @@ class Meter:
     def _new(self, event: PrivacyEvent) -> Costs:
         total = [Fraction(0)] * self._size
         non_private = False
-        for part, times in simple_events(event):
+        for part, times in decompose(event):
             if isinstance(part, NonPrivateEvent):
                 non_private |= times > 0
                 continue

@@ -11,7 +11,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting._state import list_of
 from ferrodp.accounting.filters._meter import Costs
 from ferrodp.accounting.filters.base import PrivacyFilter
-from ferrodp.accounting.rdp._costs import RdpPrice, order_budget
+from ferrodp.accounting.rdp.costs import RdpPrice, order_budget
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 

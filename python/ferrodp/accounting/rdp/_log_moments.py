@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ferrodp.accounting.rdp._arrays import Array
+from ferrodp.accounting._arrays import Array
 
 LARGEST = 2**16
 """Larger orders are left to the other bound."""

@@ -26,7 +26,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ferrodp.accounting.rdp._arrays import Array
+from ferrodp.accounting._arrays import Array
 from ferrodp.accounting.rdp._log_moments import MomentCurve
 from ferrodp.events import MixtureOfGaussiansEvent
 

@@ -39,8 +39,8 @@ import numpy as np
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.rdp import _arrays
-from ferrodp.accounting.rdp._arrays import Array, Reals
+from ferrodp.accounting import _arrays
+from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting.rdp._log_moments import MomentCurve, log_factorials, log_one_plus, log_sum
 from ferrodp.errors import InvalidParameter
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from ferrodp import _validate
 from ferrodp._native import RdpCurve
+from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve import costs as _costs
-from ferrodp.accounting.rdp._arrays import Array
 from ferrodp.accounting.rdp._fixed_size import fixed_size_sampled_curve
-from ferrodp.accounting.rdp._rules import Curve, above_one, by_public_coin, curve_of, failure_of, register
 from ferrodp.accounting.rdp._sampling import fixed_size_sampled_gaussian, fixed_size_sampled_pure
+from ferrodp.accounting.rdp.rules import Curve, above_one, by_public_coin, curve_of, failure_of, register
 from ferrodp.accounting.sampling.allocation import random_allocation_gaussian
 from ferrodp.accounting.sampling.truncated_poisson import truncated_poisson_gaussian
 from ferrodp.errors import UnsupportedEventError
@@ -32,7 +32,7 @@ from ferrodp.events import (
     SelfComposedEvent,
     TruncatedPoissonSampledEvent,
     ZcdpEvent,
-    simple_events,
+    decompose,
 )
 
 __all__ = ["random_allocation_gaussian", "truncated_poisson_gaussian"]
@@ -95,7 +95,7 @@ def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
     ):  # groups of two: Bun, Steinke, "Concentrated differential privacy", Proposition 1.9
         return dataclasses.replace(inner, rho=4.0 * inner.rho)
     if isinstance(inner, (ComposedEvent, SelfComposedEvent)):
-        parts = (SelfComposedEvent(event=_doubled(part), count=times) for part, times in simple_events(inner))
+        parts = (SelfComposedEvent(event=_doubled(part), count=times) for part, times in decompose(inner))
         return ComposedEvent(events=tuple(parts))
     raise UnsupportedEventError(
         f"no Rényi curve is known for {type(inner).__name__} between records two contributions apart"

@@ -14,8 +14,9 @@ import numpy as np
 
 from ferrodp import _native, _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.rdp import _arrays, _ternary
-from ferrodp.accounting.rdp._arrays import Array, Reals
+from ferrodp.accounting import _arrays
+from ferrodp.accounting._arrays import Array, Reals
+from ferrodp.accounting.rdp import _ternary
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 
@@ -107,13 +108,13 @@ def fixed_size_sampled_gaussian(
         z = np.where(z < 1e-300, 0.25, 0.5) * z  # halves are exact, but of the smallest numbers
     if method == "profile":
         if is_added:
-            return shaped(_native.rdp_poisson_gaussian(z, q, places, threads)[1], shape)
-        return shaped(_native.rdp_fixed_size_gaussian_replace_one(z, q, places, threads), shape)
+            return _arrays.shaped(_native.rdp_poisson_gaussian(z, q, places, threads)[1], shape)
+        return _arrays.shaped(_native.rdp_fixed_size_gaussian_replace_one(z, q, places, threads), shape)
     if method != "ternary_divergence":
         raise _validate.out_of_domain("method", "'profile' or 'ternary_divergence'", method)
     if is_added:
         raise InvalidParameter("method must be 'profile' where records are added or removed, got 'ternary_divergence'")
-    return shaped(_ternary_gaussian(z, q, places), shape)
+    return _arrays.shaped(_ternary_gaussian(z, q, places), shape)
 
 
 def _ternary_gaussian(z: Array, q: Array, orders: Array) -> Array:
@@ -165,7 +166,7 @@ def fixed_size_sampled(
     asked = _orders(orders)
     _refuse_large(asked)
     if not q or not asked.size:
-        return shaped(np.zeros(asked.size), asked.shape)
+        return _arrays.shaped(np.zeros(asked.size), asked.shape)
 
     def base(order: int) -> float:
         value = base_rdp(order)
@@ -174,7 +175,7 @@ def fixed_size_sampled(
         return min(_validate.non_negative(f"base_rdp({order})", value), pure)
 
     terms = _ternary.generic_terms(base, pure, math.ceil(asked.max()))
-    return shaped(np.array([_ternary.rate(terms, q, float(order)) for order in asked.reshape(-1)]), asked.shape)
+    return _arrays.shaped(np.array([_ternary.rate(terms, q, float(order)) for order in asked.reshape(-1)]), asked.shape)
 
 
 def fixed_size_sampled_pure(epsilon: Reals, sampling_probability: Reals, orders: Reals) -> Any:
@@ -205,7 +206,7 @@ def fixed_size_sampled_pure(epsilon: Reals, sampling_probability: Reals, orders:
     q = _arrays.probability("sampling_probability", sampling_probability)
     shape, (e, q, order) = _arrays.broadcast(e, q, _orders(orders))
     found = [_pure(*values) for values in zip(e.tolist(), q.tolist(), order.tolist(), strict=True)]
-    return shaped(np.array(found, dtype=np.float64), shape)
+    return _arrays.shaped(np.array(found, dtype=np.float64), shape)
 
 
 def _pure(epsilon: float, q: float, order: float) -> float:
@@ -228,11 +229,6 @@ def _pure(epsilon: float, q: float, order: float) -> float:
     slack = 1e-14 * (1.0 + up + epsilon)
     moment = math.log1p(math.exp(log + slack)) if log < 600.0 else log + slack + math.exp(-600.0)
     return min((moment * (1.0 + 1e-15) + 5e-324) / (order - 1.0) * (1.0 + 1e-15), epsilon)
-
-
-def shaped(values: Array, shape: tuple[int, ...]) -> Any:
-    """Return the values in that shape; a number for numbers."""
-    return values.reshape(shape) if shape else float(values[0])
 
 
 def _orders(orders: Reals) -> Array:

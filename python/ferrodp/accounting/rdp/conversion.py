@@ -19,8 +19,8 @@ import numpy as np
 
 from ferrodp import _native, _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.rdp import _arrays
-from ferrodp.accounting.rdp._arrays import Array, Reals
+from ferrodp.accounting import _arrays
+from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.errors import InvalidParameter
 
 __all__ = ["Converted", "rdp_to_delta", "rdp_to_epsilon", "rdp_to_log_delta"]

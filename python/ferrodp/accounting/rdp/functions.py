@@ -18,11 +18,11 @@ import numpy as np
 
 from ferrodp import _native, _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.rdp import _arrays
-from ferrodp.accounting.rdp._arrays import Array, Reals
-from ferrodp.accounting.rdp._rules import Curve, above_one, by_public_coin, curve_of, register
+from ferrodp.accounting import _arrays
+from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting.rdp._sampled_rules import random_allocation_gaussian, truncated_poisson_gaussian
 from ferrodp.accounting.rdp._sampling import fixed_size_sampled, fixed_size_sampled_gaussian, fixed_size_sampled_pure
+from ferrodp.accounting.rdp.rules import Curve, above_one, by_public_coin, curve_of, register
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 from ferrodp.events.sampling import checked_null_distance

@@ -15,7 +15,7 @@ from ferrodp import _validate
 from ferrodp._numerics.intervals import Arithmetic, Interval, arithmetic, exact, point
 from ferrodp._numerics.mills import mills, sqrt_two_pi
 from ferrodp._validate import Real
-from ferrodp.accounting.curves import _gaussian as curve
+from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting.explanation import Explanation
 
 __all__ = [

@@ -8,8 +8,8 @@ import numpy as np
 
 from ferrodp import _native, _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.rdp import _arrays
-from ferrodp.accounting.rdp._arrays import Reals
+from ferrodp.accounting import _arrays
+from ferrodp.accounting._arrays import Reals
 
 __all__ = ["dp_sgd_epsilon"]
 

@@ -35,7 +35,7 @@ from ferrodp.events import (
     TreeAggregationEvent,
     TruncatedPoissonSampledEvent,
     ZcdpEvent,
-    simple_events,
+    decompose,
 )
 from ferrodp.events.base import MAX_DEPTH, check_event
 
@@ -287,9 +287,9 @@ def _read(event: Any, depth: int) -> PrivacyEvent:
 
 def _write(event: PrivacyEvent, library: Any) -> Any:
     if isinstance(event, (AdaptiveClipEvent, MatrixMechanismEvent)):
-        [(event, _)] = simple_events(event)
+        [(event, _)] = decompose(event)
     if isinstance(event, TreeAggregationEvent) and event.max_participation > 1:
-        event = next((part for part, _ in simple_events(event)), _NOTHING)
+        event = next((part for part, _ in decompose(event)), _NOTHING)
     match event:
         case ComposedEvent():
             return library.ComposedDpEvent([_write(part, library) for part in event.events])

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ferrodp import _validate
 from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, exact, float_up, point
 from ferrodp._validate import Real
-from ferrodp.accounting.composition import _binomial
+from ferrodp.accounting.composition import binomial as _binomial
 from ferrodp.errors import InvalidArray, InvalidParameter
 
 __all__ = [

@@ -17,11 +17,10 @@ import numpy as np
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
+from ferrodp.accounting import _arrays
+from ferrodp.accounting._arrays import Reals
 from ferrodp.accounting.curves.gaussian import gaussian_delta_bounds, gaussian_epsilon_bounds
-from ferrodp.accounting.rdp import _allocation as _allocation_moments
-from ferrodp.accounting.rdp import _arrays
-from ferrodp.accounting.rdp._arrays import Reals
-from ferrodp.accounting.rdp._sampling import shaped
+from ferrodp.accounting.rdp import allocation_moments as _allocation_moments
 
 __all__ = [
     "random_allocation_delta_bounds",
@@ -78,7 +77,7 @@ def random_allocation_gaussian(
         raise _validate.out_of_domain("orders", "> 1", 1.0)
     additions = _directions(direction)
     found = [_rate(z, steps, selected, order, additions) for order in asked.reshape(-1).tolist()]
-    return shaped(np.array(found, dtype=np.float64), asked.shape)
+    return _arrays.shaped(np.array(found, dtype=np.float64), asked.shape)
 
 
 def _rate(z: float, steps: int, selected: int, order: float, additions: tuple[bool, ...]) -> float:

@@ -19,7 +19,7 @@ from ferrodp.events import (
     PrivacyEvent,
     SelfComposedEvent,
     ZcdpEvent,
-    simple_events,
+    decompose,
 )
 
 __all__ = ["grouped"]
@@ -64,7 +64,7 @@ def grouped(event: PrivacyEvent, size: int) -> PrivacyEvent:
     MixtureOfGaussiansEvent(noise_multiplier=2.0, shifts=(0.0, 1.0, 2.0), probabilities=(0.25, 0.5, 0.25))
     """
     count = _validate.count("size", size)
-    parts = [(_grouped_single(part, count), times) for part, times in simple_events(event)]
+    parts = [(_grouped_single(part, count), times) for part, times in decompose(event)]
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
     return ComposedEvent(events=tuple(_repeated(part, times) for part, times in parts))

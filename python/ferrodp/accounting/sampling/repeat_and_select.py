@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Interval, arithmetic, exact, float_up, point
 from ferrodp._validate import Real
-from ferrodp.accounting.rdp._rules import Curve, curve_of, register
+from ferrodp.accounting.rdp.rules import Curve, curve_of, register
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, RepeatAndSelectEvent
 

@@ -39,9 +39,8 @@ from ferrodp import _native, _validate
 from ferrodp._numerics import binomial as _binomial
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
-from ferrodp.accounting.rdp import _arrays
-from ferrodp.accounting.rdp._arrays import Array, Reals
-from ferrodp.accounting.rdp._sampling import shaped
+from ferrodp.accounting import _arrays
+from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import NeighboringRelation
 
@@ -228,7 +227,7 @@ def truncated_poisson_gaussian(
         )
     weights = (_above(1.0 - sample.full_probability.lower), sample.full_probability.upper)
     found = [_mixed(rates, weights, order) for *rates, order in zip(joined, replaced, flat.tolist(), strict=True)]
-    return shaped(np.array(found, dtype=np.float64), asked.shape)
+    return _arrays.shaped(np.array(found, dtype=np.float64), asked.shape)
 
 
 def _mixed(rates: list[float], weights: tuple[float, float], order: float) -> float:

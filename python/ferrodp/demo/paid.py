@@ -18,9 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ferrodp.budget import PrivacyLedger
-from ferrodp.demo._checkpoint import Checkpoint
 from ferrodp.demo._data import Digits
 from ferrodp.demo._training import Round, Server, Settings, Training, accuracy, clipped_sum
+from ferrodp.demo.checkpoint import Checkpoint
 from ferrodp.errors import BudgetExceeded, InvalidParameter
 from ferrodp.events import GaussianEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import Ticket, TicketState

@@ -26,7 +26,7 @@ from ferrodp.events.tree import tree_sensitivity_squared
 NOTHING = ComposedEvent(events=())
 
 
-def simple_events(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEvent, int]]:
+def decompose(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEvent, int]]:
     """Yield the events that `count` × `event` is made of, in order, and how often each happens.
 
     Counts multiply when nested, as Python integers without limit. What is left are single mechanisms and samples of
@@ -52,7 +52,7 @@ def simple_events(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[Privacy
     --------
     >>> step = PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.1))
     >>> epoch = SelfComposedEvent(event=step, count=100)
-    >>> [(part == step, times) for part, times in simple_events(epoch, 3)]
+    >>> [(part == step, times) for part, times in decompose(epoch, 3)]
     [(True, 300)]
     """
     check_event("event must be", event)
@@ -190,7 +190,7 @@ def _mixture(event: MixtureOfGaussiansEvent) -> PrivacyEvent:
 def _counted(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
     """Return the simple events that do happen and how often, in order."""
     counts: dict[PrivacyEvent, int] = {}
-    for part, times in simple_events(event):
+    for part, times in decompose(event):
         if times:
             counts[part] = counts.get(part, 0) + times
     return counts

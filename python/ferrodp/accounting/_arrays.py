@@ -83,3 +83,8 @@ def checked(name: str, value: Any, accepted: str, holds: Callable[[Array], npt.N
     if not good.all():
         raise _validate.out_of_domain(name, accepted, float(array[~good][0]))
     return array
+
+
+def shaped(values: Array, shape: tuple[int, ...]) -> Any:
+    """Return the values in that shape; a number for numbers."""
+    return values.reshape(shape) if shape else float(values[0])

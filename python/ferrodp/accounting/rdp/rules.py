@@ -16,8 +16,8 @@ import numpy as np
 
 from ferrodp import _validate
 from ferrodp._native import RdpCurve, rdp_total
+from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
-from ferrodp.accounting.rdp._arrays import Array
 from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
 from ferrodp.accounting.rdp._poisson import poisson_sampled_curve
 from ferrodp.accounting.rdp._sampling import fixed_size_sampled_gaussian, fixed_size_sampled_pure
@@ -40,7 +40,7 @@ from ferrodp.events import (
     SelfComposedEvent,
     TruncatedPoissonSampledEvent,
     ZcdpEvent,
-    simple_events,
+    decompose,
 )
 
 Curve: TypeAlias = Callable[[Array], Array]
@@ -102,7 +102,7 @@ def failure_of(event: PrivacyEvent) -> Fraction:
     if isinstance(event, RepeatAndSelectEvent):
         return Fraction(event.mean) * failure_of(event.event)  # see `RepeatAndSelectCurve`
     if isinstance(event, (ComposedEvent, SelfComposedEvent)):
-        return sum((times * failure_of(part) for part, times in simple_events(event)), Fraction(0))
+        return sum((times * failure_of(part) for part, times in decompose(event)), Fraction(0))
     return Fraction(0)
 
 
@@ -110,9 +110,7 @@ def failure_of(event: PrivacyEvent) -> Fraction:
 @register(SelfComposedEvent)
 def _composed(event: PrivacyEvent, relation: NeighboringRelation) -> Curve:
     """Return the sum of the curves (Mironov, CSF 2017, Proposition 1): what a whole run costs that others wrap."""
-    parts = [
-        (curve_of(part, relation), _validate.rounded(times, "up")) for part, times in simple_events(event) if times
-    ]
+    parts = [(curve_of(part, relation), _validate.rounded(times, "up")) for part, times in decompose(event) if times]
     return lambda orders: rdp_total(parts, np.ascontiguousarray(orders))
 
 
@@ -204,7 +202,7 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
 def _is_added(event: PrivacyEvent) -> bool:
     """Whether it is noise about a sum, or several such, where a null record adds nothing: as if it were not there."""
     if isinstance(event, (ComposedEvent, SelfComposedEvent)):
-        return all(_is_added(part) for part, _ in simple_events(event))
+        return all(_is_added(part) for part, _ in decompose(event))
     kinds = (GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, MixtureOfGaussiansEvent)
     return isinstance(event, kinds)
 

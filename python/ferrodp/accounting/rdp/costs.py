@@ -10,7 +10,7 @@ import numpy as np
 
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp.accounting._solve import costs as _costs
-from ferrodp.accounting.rdp._rules import curve_of, failure_of
+from ferrodp.accounting.rdp.rules import curve_of, failure_of
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import GaussianEvent, NeighboringRelation, PrivacyEvent, ZcdpEvent
 
