@@ -304,14 +304,14 @@ MUTANTS = [
     ),
     (
         "versions that lose commits are taken",
-        LIBRARY + "lib.rs",
+        LIBRARY + "library.rs",
         "const LOG_FIXED: i32 = 3_051_003;",
         "const LOG_FIXED: i32 = 3_007_000;",
         "sqlite",
     ),
     (
         "locks belong to the process",
-        LIBRARY + "lib.rs",
+        LIBRARY + "library.rs",
         "    locks::install();\n",
         "",
         "ledger locks",

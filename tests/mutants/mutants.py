@@ -388,7 +388,7 @@ MUTANTS = [
     ),
     Mutant(
         "the counter of the cipher is little-endian",
-        RANDOM,
+        "rust/ferrodp-core/src/random/block.rs",
         "((u128::from(stream) << 64) | u128::from(index)).to_be_bytes()",
         "((u128::from(stream) << 64) | u128::from(index.swap_bytes())).to_be_bytes()",
         "vectors",

@@ -10,6 +10,7 @@
 //! A law is an upper bound under composition if its P-mass lies, loss by loss, no lower than the truth. That is why errors
 //! of masses cost no more than the loss of the mass that they concern, and nothing that grows with the number of steps.
 
+mod cells;
 mod chernoff;
 pub mod compose;
 #[cfg(test)]
@@ -28,4 +29,5 @@ mod sketch;
 mod spacing;
 pub mod spec;
 mod task;
+pub mod types;
 mod walk;

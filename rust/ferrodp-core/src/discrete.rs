@@ -29,6 +29,7 @@ use crate::random::{BLOCK, Key, Keystream};
 use crate::residue::leaving_nothing;
 
 mod attempt;
+mod candidate;
 mod exact;
 pub mod fixed;
 mod scale;

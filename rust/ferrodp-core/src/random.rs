@@ -22,13 +22,13 @@ use crate::residue::leaving_nothing;
 
 #[cfg(target_arch = "x86_64")]
 mod aes_ni;
+mod block;
 pub mod generator;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod vaes;
 
-/// Bytes in a block of the cipher.
-pub const BLOCK: usize = 16;
+pub use block::BLOCK;
 
 /// The stream from which [`Key::derive_into`] takes keys; no sampler uses it.
 const DERIVATION_STREAM: u64 = u64::MAX;
@@ -157,11 +157,6 @@ impl fmt::Debug for Keystream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Keystream(..)")
     }
-}
-
-/// Returns the block that the cipher is applied to.
-fn counter_block(stream: u64, index: u64) -> [u8; BLOCK] {
-    ((u128::from(stream) << 64) | u128::from(index)).to_be_bytes()
 }
 
 #[cfg(test)]

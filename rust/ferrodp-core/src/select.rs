@@ -28,21 +28,13 @@ use crate::residue::leaving_nothing;
 mod duel;
 pub(crate) mod lazy;
 mod threshold;
+mod types;
 
 use duel::{Duel, Sample};
 use lazy::{Bounds, Rational, minus_ln, minus_log, minus_log_complement, split};
 pub use threshold::NoisyThreshold;
-
-/// Which noise is added to the utilities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noise {
-    /// Gumbel: the exponential mechanism.
-    Gumbel,
-    /// One-sided exponential: permute-and-flip.
-    Exponential,
-    /// Laplace: report-noisy-max.
-    Laplace,
-}
+pub use types::Noise;
+use types::{Signed, finite};
 
 /// Candidates whose words are in memory at once.
 const CHUNK: usize = 1024;
@@ -78,58 +70,6 @@ impl Rate {
             denominator,
             exponent: difference.exponent + epsilon_exponent - exponent,
         }
-    }
-}
-
-/// A float as an integer times a power of two.
-struct Signed {
-    negative: bool,
-    magnitude: Natural,
-    exponent: i32,
-}
-
-impl Signed {
-    fn new(value: f64) -> Self {
-        let (mantissa, exponent) = split(value.abs());
-        Self { negative: value < 0.0, magnitude: Natural::new(u128::from(mantissa)), exponent }
-    }
-
-    fn of(integer: &Integer) -> Self {
-        Self { negative: integer.negative, magnitude: integer.magnitude.clone(), exponent: 0 }
-    }
-
-    /// Whether `self < other`.
-    fn is_below(&self, other: &Self) -> bool {
-        let ([a, b], _) = self.aligned(other);
-        match (self.negative, other.negative) {
-            (false, false) => a < b,
-            (true, true) => a > b,
-            (true, false) => !(a.is_zero() && b.is_zero()),
-            (false, true) => false,
-        }
-    }
-
-    /// Returns both magnitudes in units of the smaller power of two, and its exponent.
-    fn aligned(&self, other: &Self) -> ([Natural; 2], i32) {
-        let exponent = self.exponent.min(other.exponent);
-        ([self, other].map(|n| n.magnitude.shl((n.exponent - exponent).unsigned_abs())), exponent)
-    }
-
-    /// Returns the sum of the magnitudes.
-    fn plus(&self, other: &Self) -> Self {
-        let ([a, b], exponent) = self.aligned(other);
-        Self { negative: false, magnitude: a.add(&b), exponent }
-    }
-
-    /// Returns `self − other`, which is ≥ 0.
-    fn minus(&self, other: &Self) -> Self {
-        let ([a, b], exponent) = self.aligned(other);
-        let magnitude = match (self.negative, other.negative) {
-            (false, true) => a.add(&b),
-            (false, false) => a.saturating_sub(&b),
-            _ => b.saturating_sub(&a),
-        };
-        Self { negative: false, magnitude, exponent }
     }
 }
 
@@ -227,12 +167,6 @@ impl Drop for Contenders {
     fn drop(&mut self) {
         self.0.zeroize();
     }
-}
-
-/// Returns a utility as it counts.
-#[inline(always)]
-fn finite(utility: f64) -> f64 {
-    if utility.is_finite() { utility } else { 0.0 }
 }
 
 impl<'a> Selection<'a> {

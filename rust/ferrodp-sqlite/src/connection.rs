@@ -1,14 +1,15 @@
 //! One connection, and its errors by name.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 
+use rusqlite::OpenFlags;
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{OpenFlags, ffi};
 
+use crate::error::{Error, Fault, Result};
 use crate::guard::Guard;
 use crate::identity::identity;
 
@@ -17,70 +18,6 @@ const STATEMENTS: usize = 64;
 /// After so many steps of waiting for another connection, its lock is reported as busy: the caller decides, and may be
 /// interrupted, between two attempts.
 const STEPS: i32 = 24;
-
-/// What SQLite could not do, by the name of its code.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error {
-    /// The name of the primary result code, such as `SQLITE_BUSY`.
-    pub name: &'static str,
-    /// The text that SQLite gives with it.
-    pub message: String,
-}
-
-/// What the functions of this crate return.
-pub type Result<T> = core::result::Result<T, Error>;
-
-impl Error {
-    pub(crate) fn misuse(message: &str) -> Self {
-        Self { name: "SQLITE_MISUSE", message: message.to_owned() }
-    }
-
-    /// Returns whether another connection held a lock that was needed.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.name == "SQLITE_BUSY"
-    }
-}
-
-impl core::fmt::Display for Error {
-    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(formatter, "{}: {}", self.name, self.message)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<rusqlite::Error> for Error {
-    fn from(error: rusqlite::Error) -> Self {
-        let code = match &error {
-            rusqlite::Error::SqliteFailure(found, _) | rusqlite::Error::SqlInputError { error: found, .. } => {
-                found.extended_code & 0xff
-            }
-            _ => ffi::SQLITE_MISUSE,
-        };
-        let name = match code {
-            ffi::SQLITE_PERM => "SQLITE_PERM",
-            ffi::SQLITE_BUSY => "SQLITE_BUSY",
-            ffi::SQLITE_LOCKED => "SQLITE_LOCKED",
-            ffi::SQLITE_NOMEM => "SQLITE_NOMEM",
-            ffi::SQLITE_READONLY => "SQLITE_READONLY",
-            ffi::SQLITE_INTERRUPT => "SQLITE_INTERRUPT",
-            ffi::SQLITE_IOERR => "SQLITE_IOERR",
-            ffi::SQLITE_CORRUPT => "SQLITE_CORRUPT",
-            ffi::SQLITE_FULL => "SQLITE_FULL",
-            ffi::SQLITE_CANTOPEN => "SQLITE_CANTOPEN",
-            ffi::SQLITE_PROTOCOL => "SQLITE_PROTOCOL",
-            ffi::SQLITE_SCHEMA => "SQLITE_SCHEMA",
-            ffi::SQLITE_TOOBIG => "SQLITE_TOOBIG",
-            ffi::SQLITE_CONSTRAINT => "SQLITE_CONSTRAINT",
-            ffi::SQLITE_MISUSE => "SQLITE_MISUSE",
-            ffi::SQLITE_AUTH => "SQLITE_AUTH",
-            ffi::SQLITE_NOTADB => "SQLITE_NOTADB",
-            _ => "SQLITE_ERROR",
-        };
-        Self { name, message: error.to_string() }
-    }
-}
 
 /// What a statement did.
 #[derive(Debug)]
@@ -111,28 +48,13 @@ pub enum Access {
     Make,
 }
 
-/// What is wrong with the files of a connection, and with which of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// A word for it: see [`Connection::guard`] and [`Connection::fault`].
-    pub what: &'static str,
-    /// The file.
-    pub name: PathBuf,
-}
-
-impl Fault {
-    pub(crate) fn new(what: &'static str, name: &Path) -> Self {
-        Self { what, name: name.to_owned() }
-    }
-}
-
 impl Connection {
     /// Opens a file; see [`Access`].
     ///
     /// # Errors
     /// SQLite's.
     pub fn open(path: &Path, access: Access) -> Result<Self> {
-        crate::prepare()?;
+        crate::library::prepare()?;
         let flags = match access {
             Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
             Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -224,7 +146,8 @@ impl Connection {
     /// Returns whether the log is one without content, and is what would be removed with the index.
     fn log_is_empty(&self) -> bool {
         let Some(path) = self.inner.path() else { return false };
-        let ours = |name: &str| crate::opened(name).is_some_and(|found| identity(Path::new(name)) == Some(found));
+        let ours =
+            |name: &str| crate::library::opened(name).is_some_and(|found| identity(Path::new(name)) == Some(found));
         let (log, index) = (format!("{path}-wal"), format!("{path}-shm"));
         ours(&log) && ours(&index) && std::fs::metadata(&log).is_ok_and(|found| found.len() == 0)
     }

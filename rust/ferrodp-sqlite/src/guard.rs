@@ -35,7 +35,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::connection::Fault;
+use crate::error::Fault;
 use crate::identity::{Facts, Identity, facts, identity};
 use crate::locks;
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::connection::Fault;
+use crate::error::Fault;
 
 #[derive(Debug)]
 pub(crate) enum Guard {}

@@ -1,10 +1,10 @@
 //! One pass over integer draws, and the p-values of it.
 
-use crate::integers::IntegerLaw;
+use crate::finding::{Finding, goodness};
+use crate::integer_law::IntegerLaw;
 use crate::law::BINS;
 use crate::order::Order;
 use crate::special::{anderson_darling_tail, kolmogorov_tail, poisson_two_sided, two_sided};
-use crate::verdict::{Finding, goodness};
 
 /// Positions that are compared: as many as samples are decided together.
 const LANES: usize = 1024;

@@ -7,9 +7,9 @@ use ferrodp_core::params::Granularity;
 use ferrodp_core::random::Key;
 use ferrodp_core::sample::{self, Element, Noise};
 
+use crate::finding::Finding;
 use crate::law::Law;
 use crate::tally::Tally;
-use crate::verdict::Finding;
 
 /// The numeric types that noise is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

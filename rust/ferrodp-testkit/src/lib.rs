@@ -3,8 +3,8 @@
 //! - [`special`]: the tails of the laws that p-values come from, in `f64`, with stated accuracy.
 //! - [`law`]: the laws under test, cut into bins whose probabilities are known exactly.
 //! - [`tally`]: one pass over the draws; `order`: what it keeps of their order.
-//! - [`integers`], [`census`]: the same for the discrete laws.
-//! - [`verdict`]: p-values, and Holm's correction over all of them.
+//! - [`integers`], [`integer_law`], [`census`]: the same for the discrete laws.
+//! - [`finding`]: what a test found; [`verdict`]: p-values, and Holm's correction over all of them.
 //! - [`runs`]: what the p-values of all deep runs say together.
 //! - [`draws`]: draws of the production path, and the keys of repeatable tests.
 //! - [`timing`]: whether the time of a call says something about its noise.
@@ -12,6 +12,8 @@
 
 pub mod census;
 pub mod draws;
+pub mod finding;
+pub mod integer_law;
 pub mod integers;
 pub mod law;
 pub mod memcheck;

@@ -4,10 +4,12 @@
 //! bounded, have exactly known moments and are summed as integers, so that the normal approximation holds at small
 //! p-values for heavy tails too, and no floating-point sum depends on an order.
 
+use crate::finding::{Finding, goodness};
 use crate::law::BINS;
 use crate::special::{chi_square_tail, two_sided};
-use crate::tally::COARSE;
-use crate::verdict::{Finding, goodness};
+
+/// Coarse bins for two-way tables.
+pub(crate) const COARSE: usize = 16;
 
 /// Positions within a stretch of draws that are compared: more lanes than any vector has.
 pub(crate) const LANES: usize = 64;

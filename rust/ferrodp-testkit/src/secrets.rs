@@ -11,7 +11,6 @@
 //! Memcheck does not know how long an instruction takes (divisions: there are none) and has no AVX-512: it sees the portable
 //! path and that of AES-NI.
 
-use core::fmt;
 use core::hint::black_box;
 use core::num::NonZeroUsize;
 
@@ -20,72 +19,15 @@ use ferrodp_core::discrete::{Discrete, Law, Scale, Whole};
 use ferrodp_core::isa::Isa;
 use ferrodp_core::random::{Key, Keystream};
 
-use crate::memcheck::{count_reports, disclose, hide};
+use crate::memcheck::{disclose, hide};
 
+mod cases;
 mod judge;
 
+pub use cases::{Case, Group};
 pub use judge::{Verdict, judge};
 
-/// What one process does under valgrind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Noise in fixed time: one report a sample, for whether a decision is open.
-    FixedTime,
-    /// The keystream alone: no report.
-    Keystream,
-    /// Noise by rejection, the key no secret: no report.
-    Open,
-    /// Noise by rejection of either law: reported.
-    Rejection(Law),
-    /// Noise in fixed time, and a branch on its sign: reported.
-    Branch,
-    /// Noise in fixed time, and a table read where it says: reported.
-    Address,
-}
-
 impl Group {
-    /// All there are.
-    pub const ALL: [Self; 7] = [
-        Self::FixedTime,
-        Self::Keystream,
-        Self::Open,
-        Self::Rejection(Law::Gaussian),
-        Self::Rejection(Law::Laplace),
-        Self::Branch,
-        Self::Address,
-    ];
-
-    /// Returns the name that [`Group::named`] takes.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FixedTime => "fixed-time",
-            Self::Keystream => "keystream",
-            Self::Open => "open",
-            Self::Rejection(Law::Gaussian) => "rejection-gaussian",
-            Self::Rejection(Law::Laplace) => "rejection-laplace",
-            Self::Branch => "planted-branch",
-            Self::Address => "planted-address",
-        }
-    }
-
-    /// Returns the group of that name, if there is one.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|group| group.name() == name)
-    }
-
-    /// Returns what has to be reported and in which file, if there is a defect in it.
-    const fn defect(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Self::FixedTime | Self::Keystream | Self::Open => None,
-            // Its table is read where the first word says.
-            Self::Rejection(_) => Some(("UninitValue", "discrete.rs")),
-            Self::Branch => Some(("UninitCondition", "secrets.rs")),
-            Self::Address => Some(("UninitValue", "secrets.rs")),
-        }
-    }
-
     /// Runs it and says what was reported meanwhile: under valgrind only does that mean anything.
     #[must_use]
     pub fn run(self) -> Vec<Case> {
@@ -100,39 +42,6 @@ impl Group {
                 vec![planted("a look-up", move |noise| usize::from(black_box(&table)[(noise & 63) as usize]))]
             }
         }
-    }
-}
-
-/// One call with its secrets, and how many reports it gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Case {
-    /// What was called.
-    pub name: String,
-    /// How many samples (or blocks of the keystream).
-    pub samples: usize,
-    /// How many reports, repeated ones included.
-    pub reports: usize,
-}
-
-impl Case {
-    fn counted(name: String, samples: usize, call: impl FnOnce()) -> Self {
-        let before = count_reports();
-        call();
-        Self { name, samples, reports: count_reports() - before }
-    }
-
-    /// Reads what `to_string` wrote.
-    fn parsed(line: &str) -> Option<Self> {
-        let (name, rest) = line.split_once(": ")?;
-        let (samples, rest) = rest.split_once(" samples, ")?;
-        let reports = rest.strip_suffix(" reports")?;
-        Some(Self { name: name.into(), samples: samples.parse().ok()?, reports: reports.parse().ok()? })
-    }
-}
-
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} samples, {} reports", self.name, self.samples, self.reports)
     }
 }
 

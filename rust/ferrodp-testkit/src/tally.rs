@@ -1,13 +1,10 @@
 //! One pass over the draws: everything that the tests ask of them, in a few counters.
 
 use crate::law::{BINS, Bins, Law};
-use crate::order::{LANES, Order};
+use crate::order::{COARSE, LANES, Order};
 
 /// Classes of low-order bits.
 pub(crate) const LOW: usize = 256;
-/// Coarse bins for two-way tables.
-pub(crate) const COARSE: usize = 16;
-
 /// Everything that is kept of a stream of draws.
 #[derive(Clone, Debug)]
 pub struct Tally {

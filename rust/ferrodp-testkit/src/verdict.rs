@@ -4,19 +4,10 @@
 //! sequentially rejective multiple test procedure*, Scandinavian Journal of Statistics, 1979) keeps the chance of any
 //! false alarm, over all tests of a run, below the family-wise rate.
 
-use crate::special::{chi_square_tail, kolmogorov_tail, poisson_two_sided, two_sided};
-use crate::tally::{COARSE, LOW, Tally};
-
-/// What one test found.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// The test's name.
-    pub test: String,
-    /// The value of its statistic.
-    pub statistic: f64,
-    /// The chance of so extreme a value under the stated law.
-    pub p: f64,
-}
+use crate::finding::{Finding, goodness};
+use crate::order::COARSE;
+use crate::special::{kolmogorov_tail, poisson_two_sided, two_sided};
+use crate::tally::{LOW, Tally};
 
 impl Tally {
     /// Returns the p-values of all tests; needs some 2²⁰ draws for the approximations to hold far into the tails.
@@ -85,14 +76,6 @@ impl Tally {
             },
         ]
     }
-}
-
-/// Pearson's chi-square of counts against probabilities that sum to one.
-pub(crate) fn goodness(test: &str, counts: &[u64], probabilities: &[f64]) -> Finding {
-    let n = counts.iter().sum::<u64>() as f64;
-    let terms = counts.iter().zip(probabilities).map(|(&count, p)| (count as f64 - n * p).powi(2) / (n * p));
-    let statistic = terms.sum();
-    Finding { test: test.into(), statistic, p: chi_square_tail(statistic, counts.len() - 1) }
 }
 
 /// Returns Holm's adjusted p-values: the test fails at family-wise rate α if its adjusted p-value is at most α.

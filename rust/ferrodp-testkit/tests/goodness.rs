@@ -5,7 +5,8 @@
 
 use ferrodp_core::isa::Isa;
 use ferrodp_testkit::draws::{SETTINGS, Setting, key_of};
-use ferrodp_testkit::verdict::{Finding, holm};
+use ferrodp_testkit::finding::Finding;
+use ferrodp_testkit::verdict::holm;
 
 const DRAWS: u64 = 1 << 21;
 const FAMILY_WISE: f64 = 1e-6;

@@ -6,9 +6,11 @@ use ferrodp_core::isa::Isa;
 use ferrodp_core::random::Keystream;
 use ferrodp_testkit::census::Census;
 use ferrodp_testkit::draws::key_of;
-use ferrodp_testkit::integers::{INTEGER_SETTINGS, IntegerLaw, IntegerSetting};
+use ferrodp_testkit::finding::Finding;
+use ferrodp_testkit::integer_law::IntegerLaw;
+use ferrodp_testkit::integers::{INTEGER_SETTINGS, IntegerSetting};
 use ferrodp_testkit::law::Law;
-use ferrodp_testkit::verdict::{Finding, holm};
+use ferrodp_testkit::verdict::holm;
 
 const DRAWS: u64 = 1 << 20;
 const FAMILY_WISE: f64 = 1e-6;

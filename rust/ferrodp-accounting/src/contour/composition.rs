@@ -1,7 +1,7 @@
 //! What is composed: plain Gaussians, which add up to one, and Poisson-sampled ones.
 
 use super::ratio::Sampled;
-use crate::functions::{UNIT, ln_1p};
+use crate::functions::{UNIT, ln, ln_1p};
 use ferrodp_core::Error;
 
 /// The least sampling probability that is used as given. A smaller one is replaced by it: the pair of the larger probability
@@ -104,6 +104,16 @@ impl Composition {
         let sum: f64 = self.sampled.iter().map(|(event, count)| -count * ln_1p(-event.q)).sum();
         sum * (1.0 + (self.sampled.len() as f64 + 12.0) * UNIT)
     }
+}
+
+/// Returns how small quadrature errors are made, as `−ln`: `count` of them add up. Those of rounding add up over events.
+pub(super) fn digits(composition: &Composition) -> f64 {
+    (ln(composition.num_steps().max(1.0)) + 38.0 - ln(composition.sampled.len().max(1) as f64)).min(80.0)
+}
+
+/// Returns how small quadrature errors are made where only a bound is wanted that is good to 10⁻⁴.
+pub(super) fn rough_digits(composition: &Composition) -> f64 {
+    (ln(composition.num_steps().max(1.0)) + 12.0).min(80.0)
 }
 
 impl Direction {

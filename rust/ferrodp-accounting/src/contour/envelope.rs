@@ -1,7 +1,6 @@
 //! How small the integrand is beyond a node: what the nodes that are left out can add.
 
-use super::composition::{Composition, Direction};
-use super::line::{digits, rough_digits};
+use super::composition::{Composition, Direction, digits, rough_digits};
 use super::quadrature::{Tilted, log_envelope};
 use super::ratio::Sampled;
 

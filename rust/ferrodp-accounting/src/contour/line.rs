@@ -2,7 +2,7 @@
 
 use super::advance::{Sweep, exponential_error};
 use super::complex::{Complex, ln_1p_complex, modulus};
-use super::composition::{Composition, Direction};
+use super::composition::{Composition, Direction, digits, rough_digits};
 use super::envelope::envelope;
 use super::path::round_to_bits;
 use super::quadrature::{Tilted, tilted};
@@ -104,16 +104,6 @@ fn nodes(composition: &Composition, direction: Direction, c: f64, digits: f64) -
         events.push(nodes);
     }
     Nodes { events, log_mgf, error }
-}
-
-/// Returns how small quadrature errors are made, as `−ln`: `count` of them add up. Those of rounding add up over events.
-pub(super) fn digits(composition: &Composition) -> f64 {
-    (ln(composition.num_steps().max(1.0)) + 38.0 - ln(composition.sampled.len().max(1) as f64)).min(80.0)
-}
-
-/// Returns how small quadrature errors are made where only a bound is wanted that is good to 10⁻⁴.
-pub(super) fn rough_digits(composition: &Composition) -> f64 {
-    (ln(composition.num_steps().max(1.0)) + 12.0).min(80.0)
 }
 
 /// Returns an upper bound on `K(c)`, some 10⁻⁴ above it.

@@ -8,7 +8,7 @@
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
 use crate::pld::grid::{MOST_ERROR, Nodes, center};
 use crate::pld::pair::LossPair;
-use crate::pld::query::infinite;
+use crate::pld::types::infinite;
 
 /// Nodes per factor 2 of the distance from the center, and how many factors of 2.
 const PER_OCTAVE: i32 = 16;

@@ -22,7 +22,8 @@
 //!   nodes above the window, are Chernoff bounds from sums over e^((θ ± s)k) that are taken along the way.
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p, sqrt};
-use crate::pld::discretize::{Bracket, sum};
+use crate::pld::cells::sum;
+use crate::pld::discretize::Bracket;
 use crate::pld::fft::{Fft, conjugate};
 use crate::pld::grid::GridLoss;
 use num_complex::Complex64;

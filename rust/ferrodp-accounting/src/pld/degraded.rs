@@ -6,9 +6,10 @@ use super::fft::Fft;
 use super::grid::Nodes;
 use super::pair::{LossPair, Mass};
 use super::pairs::{FiniteLosses, Gaussian, PoissonSampled};
-use super::query::{Question, Settings, Step, bounds};
+use super::query::bounds;
 use super::read::Curve;
 use super::single;
+use super::types::{Question, Settings, Step};
 use crate::functions::{expm1, ln_1p, sqrt};
 
 /// Bounds on δ(ε) of one pair, from its own masses; of n Gaussians, that of noise z/√n.

@@ -5,9 +5,9 @@ use crate::pld::compose::{Composer, Side, Window};
 use crate::pld::discretize::{Lower, bracket};
 use crate::pld::fft::Fft;
 use crate::pld::grid::Nodes;
-use crate::pld::query::Step;
 use crate::pld::sketch::Plan;
 use crate::pld::spacing::{log2_ceil, short};
+use crate::pld::types::Step;
 use ferrodp_core::Error;
 
 /// Masses of a composed loss on nodes `start + k·step`.

@@ -6,10 +6,10 @@ use crate::pld::compose::{Composer, Window};
 use crate::pld::discretize::{Lower, bracket};
 use crate::pld::fft::Fft;
 use crate::pld::grid::{MOST_ERROR, Nodes};
-use crate::pld::query::{Answer, Question, Settings, Step};
 use crate::pld::read::Curve;
 use crate::pld::sketch::Plan;
 use crate::pld::spacing::{common, fitting, log2_ceil, short};
+use crate::pld::types::{Answer, Question, Settings, Step};
 
 /// Limit on the cells of a step: each asks a pair for its masses twice.
 const MOST_CELLS: f64 = 524_288.0;

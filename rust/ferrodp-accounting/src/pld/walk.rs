@@ -7,7 +7,7 @@
 //! little above (gaps, the end of the support), what is held is rounded down after all.
 
 use crate::functions::{UNIT, exp};
-use crate::pld::discretize::{Cells, empty, sink};
+use crate::pld::cells::{Cells, empty, sink};
 use crate::pld::grid::{GridLoss, Nodes};
 use crate::pld::pair::{LossPair, Mass};
 

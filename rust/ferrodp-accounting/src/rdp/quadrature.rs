@@ -3,8 +3,8 @@
 use ferrodp_core::Isa;
 
 use super::bounds::Bounds;
-use super::sum::{CHUNK, LANES, LARGE_EXCESS, Request, Sums, centered_on};
-use super::table::{self, Table};
+use super::sum::{LANES, LARGE_EXCESS, Request, Sums, centered_on};
+use super::table::{self, CHUNK, Table};
 use crate::functions::{UNIT, exp, ln, ln_1p};
 
 /// Largest bound on `ln A` for which all terms are floats.

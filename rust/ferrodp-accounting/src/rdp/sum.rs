@@ -7,17 +7,11 @@
 use ferrodp_core::Isa;
 use ferrodp_core::isa::Kind;
 
-use super::table::Table;
+use super::table::{CHUNK, LARGE, Table};
 use crate::lanes::Split;
 
 /// Orders a call takes.
 pub(super) const LANES: usize = 16;
-
-/// Terms that are added up before they join the total: `n` terms cost `CHUNK + n/CHUNK` roundings, not `n`.
-pub(super) const CHUNK: usize = 64;
-
-/// From here on `eˣ` stands for `φ(x)`.
-pub(super) const LARGE: f64 = 40.0;
 
 /// Bound on how far `eˣ` is above `φ(x) = eˣ·(1 − (1 + x)·e^{−x})` there, relatively: 41·e⁻⁴⁰ < 1.8·10⁻¹⁶.
 pub(super) const LARGE_EXCESS: f64 = 2e-16;

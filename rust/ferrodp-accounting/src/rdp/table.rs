@@ -6,7 +6,11 @@
 use crate::functions::{UNIT, exp};
 use crate::lanes::{CENTERED_ERROR, EXPONENTIAL_ERROR, centered_exponential};
 
-use super::sum::{CHUNK, LARGE};
+/// Terms that are added up before they join the total: `n` terms cost `CHUNK + n/CHUNK` roundings, not `n`.
+pub(super) const CHUNK: usize = 64;
+
+/// From here on `eˣ` stands for `φ(x)`.
+pub(super) const LARGE: f64 = 40.0;
 
 /// One entry, with bounds on the errors in units of 2⁻⁵³.
 #[derive(Clone, Copy, Debug)]

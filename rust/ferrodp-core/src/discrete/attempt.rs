@@ -7,6 +7,7 @@
 //! A first word holds, from its top: 13 bits for the cell, one for the sign, `s` for the integer within the block, and the
 //! first digits of the uniform `U`; where `s > 34` the integer comes from the first further word instead.
 
+use super::candidate::{Candidate, Further};
 use super::exact;
 use super::scale::{EXPONENT_ERROR, rough_exponent};
 use super::table::{CELL_BITS, Entry, THRESHOLD_BITS, Table, UNIT_BITS};
@@ -32,36 +33,6 @@ const _: () = assert!(MARGIN > 1.1 * (EXPONENT_ERROR * exp::LARGEST + exp::ERROR
 /// Returns how many digits of `U` a first word has.
 pub(super) fn digit_bits(offset_bits: u32) -> u32 {
     if offset_bits > NARROW_BITS { 31 } else { (PAYLOAD_BITS - offset_bits).min(31) }
-}
-
-/// The bits of one attempt after its first word.
-pub(super) struct Further<F> {
-    /// Gives block `k` of the attempt's streams.
-    block: F,
-    /// Words of block 0 that are taken: 0, or 1 where it begins with a first word.
-    skipped: u64,
-}
-
-impl<F: Fn(u64) -> [u64; 2]> Further<F> {
-    /// Returns further word `n`.
-    pub(super) fn word(&self, n: u64) -> u64 {
-        let n = n + self.skipped;
-        (self.block)(n / 2)[(n % 2) as usize]
-    }
-}
-
-/// A candidate and its uniform number: accepted if `U · divisor < f(x) · height · 2^shift`.
-pub(super) struct Candidate<'a, F> {
-    pub(super) table: &'a Table,
-    /// `|x|`.
-    pub(super) magnitude: u128,
-    pub(super) divisor: u32,
-    pub(super) shift: i32,
-    /// `U` begins with `digits`, `digit_bits` of them, and goes on with further words from `next` on.
-    pub(super) digits: u32,
-    pub(super) digit_bits: u32,
-    pub(super) further: Further<F>,
-    pub(super) next: u64,
 }
 
 impl<F: Fn(u64) -> [u64; 2]> Candidate<'_, F> {

@@ -4,7 +4,7 @@
 //! `U` would have to agree with an irrational number for ever: the intervals become disjoint with probability one. At `x = 0`
 //! the comparison is one of rationals; there `U < a` is decided as soon as all continuations of its digits are on one side.
 
-use super::attempt::Candidate;
+use super::candidate::Candidate;
 use crate::math::interval::Interval;
 use crate::math::natural::Natural;
 

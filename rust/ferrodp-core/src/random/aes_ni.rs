@@ -8,7 +8,7 @@ use core::arch::x86_64::{
 
 use zeroize::Zeroize;
 
-use super::BLOCK;
+use super::block::BLOCK;
 
 /// Blocks in flight: enough to hide the latency of a round.
 const WIDTH: usize = 8;

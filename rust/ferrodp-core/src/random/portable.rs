@@ -3,7 +3,7 @@
 use aes::Aes256;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 
-use super::{BLOCK, counter_block};
+use super::block::{BLOCK, counter_block};
 
 /// Blocks handed to the crate at once: a multiple of every width it works in.
 const BATCH: usize = 32;

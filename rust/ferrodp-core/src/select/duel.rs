@@ -4,8 +4,8 @@
 //! utility. Bisection looks for a `y` between what is compared: as long as both variables are on the same side of their
 //! thresholds, `y` moves; once they are not, the order is known. Equality has probability zero.
 
-use super::Noise;
 use super::lazy::{Rational, Uniform};
+use super::types::Noise;
 use crate::math::interval::Interval;
 use crate::math::natural::Natural;
 use crate::random::Keystream;

@@ -10,7 +10,7 @@
 
 use super::duel::{Sample, Step, bisect};
 use super::lazy::{Rational, Uniform, minus_log, split};
-use super::{Signed, finite};
+use super::types::{Signed, finite};
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;

@@ -26,9 +26,10 @@ use ferrodp_core::isa::Isa;
 use ferrodp_core::random::Key;
 use ferrodp_core::sample::Noise;
 use ferrodp_testkit::draws::{Dtype, SETTINGS, Setting};
+use ferrodp_testkit::finding::Finding;
 use ferrodp_testkit::integers::{INTEGER_SETTINGS, IntegerSetting};
 use ferrodp_testkit::runs;
-use ferrodp_testkit::verdict::{Finding, holm};
+use ferrodp_testkit::verdict::holm;
 
 const FAMILY_WISE: f64 = 1e-6;
 const KNOWN: [&str; 6] = ["draws", "compare", "csv", "isa", "only", "judge"];

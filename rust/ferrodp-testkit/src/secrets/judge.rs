@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Case, Group};
+use super::cases::{Case, Group};
 
 /// The file with the one branch that may depend on the noise, and the branch.
 const FILE: &str = "fixed.rs";
