@@ -24,7 +24,7 @@ import numpy as np
 from ferrodp.errors import InvalidParameter, InvalidType
 
 Real: TypeAlias = "int | float | Decimal | Fraction | np.integer[Any] | np.floating[Any]"
-Direction: TypeAlias = Literal["up", "down"]
+Rounding: TypeAlias = Literal["up", "down"]
 
 MAX_COUNT = 2**63 - 1
 """Largest number of repetitions: what fits the native 64-bit counters."""
@@ -80,7 +80,7 @@ def _is_finite(number: int | float | Decimal | Fraction) -> bool:
     return number.is_finite() if isinstance(number, Decimal) else True
 
 
-def rounded(number: int | float | Decimal | Fraction, toward: Direction) -> float:
+def rounded(number: int | float | Decimal | Fraction, toward: Rounding) -> float:
     """Return the float next to a finite number on the given side; infinite if there is none."""
     if isinstance(number, float):
         return number
@@ -111,7 +111,7 @@ def exact(name: str, value: object) -> Fraction:
     return Fraction(number)
 
 
-def positive(name: str, value: object, *, toward: Direction = "up") -> float:
+def positive(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a finite float > 0.
 
     `toward` is the side to which a number that is not a float is rounded: "up" for noise scales and sensitivities,
@@ -125,7 +125,7 @@ def positive(name: str, value: object, *, toward: Direction = "up") -> float:
     return _in_float_range(name, value, number, toward)
 
 
-def non_negative(name: str, value: object, *, toward: Direction = "up") -> float:
+def non_negative(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a finite float ≥ 0; −0.0 becomes 0.0."""
     number = _number(name, value)
     if not _is_finite(number) or not number >= 0:
@@ -148,7 +148,7 @@ def discrete_scale(name: str, value: object) -> tuple[int, int]:
     return ratio.numerator, ratio.denominator
 
 
-def probability(name: str, value: object, *, toward: Direction = "up") -> float:
+def probability(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a float in [0, 1]."""
     number = _number(name, value)
     if not _is_finite(number) or not 0 <= number <= 1:
@@ -156,7 +156,7 @@ def probability(name: str, value: object, *, toward: Direction = "up") -> float:
     return min(_in_float_range(name, value, number, toward), 1.0) if number else 0.0
 
 
-def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Direction = "down") -> float:
+def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Rounding = "down") -> float:
     """Return `value` as a float in (0, 1), or [0, 1) where pure differential privacy makes sense (`zero=True`)."""
     accepted = "finite and in [0, 1)" if zero else "finite and in (0, 1)"
     number = _number(name, value)
@@ -167,7 +167,7 @@ def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Dir
     return min(_in_float_range(name, value, number, toward), math.nextafter(1.0, 0.0))
 
 
-def _in_float_range(name: str, value: object, number: int | float | Decimal | Fraction, toward: Direction) -> float:
+def _in_float_range(name: str, value: object, number: int | float | Decimal | Fraction, toward: Rounding) -> float:
     """Return a number > 0 as a float > 0, or refuse it."""
     result = rounded(number, toward)
     if not 0.0 < result < math.inf:

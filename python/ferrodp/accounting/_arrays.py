@@ -13,28 +13,28 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate
-from ferrodp._validate import Direction, Real
+from ferrodp._validate import Real, Rounding
 from ferrodp.errors import InvalidParameter, InvalidType
 
 Reals: TypeAlias = "Real | npt.ArrayLike"
 Array: TypeAlias = npt.NDArray[np.float64]
 
 
-def positive(name: str, value: Reals, *, toward: Direction = "down") -> Array:
+def positive(name: str, value: Reals, *, toward: Rounding = "down") -> Array:
     """Return finite floats > 0; a single number that is no float is rounded `toward` a side."""
     if _is_array(value):
         return checked(name, value, "finite and > 0", lambda array: (array > 0.0) & (array < math.inf))
     return np.asarray(_validate.positive(name, value, toward=toward), dtype=np.float64)
 
 
-def non_negative(name: str, value: Reals, *, toward: Direction = "up") -> Array:
+def non_negative(name: str, value: Reals, *, toward: Rounding = "up") -> Array:
     """Return finite floats ≥ 0."""
     if _is_array(value):
         return checked(name, value, "finite and >= 0", lambda array: (array >= 0.0) & (array < math.inf)) + 0.0
     return np.asarray(_validate.non_negative(name, value, toward=toward), dtype=np.float64)
 
 
-def probability(name: str, value: Reals, *, toward: Direction = "up") -> Array:
+def probability(name: str, value: Reals, *, toward: Rounding = "up") -> Array:
     """Return floats in [0, 1]."""
     if _is_array(value):
         return checked(name, value, "finite and in [0, 1]", lambda array: (array >= 0.0) & (array <= 1.0)) + 0.0

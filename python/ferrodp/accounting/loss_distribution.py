@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,11 @@ from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import choose as _composition
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, pairs_of
+from ferrodp.accounting._types import Direction
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
 
 __all__ = ["LossPmf", "PrivacyLossDistribution"]
-
-Direction = Literal["remove", "add"]
 
 MAX_PARTS = 10**6
 _SMALLEST_TAIL = 1e-280

@@ -7,12 +7,12 @@ Gaussian of the same σ: by 12 % at σ = 1 and ε = 1, and several times where �
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting._solve.dominating_pairs import Spec
+from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves.gaussian import real
 from ferrodp.accounting.curves.hockey_stick import usable_delta
 from ferrodp.errors import InvalidParameter
@@ -24,8 +24,6 @@ __all__ = [
     "discrete_gaussian_epsilon_bounds",
     "discrete_gaussian_variance",
 ]
-
-Direction = Literal["remove", "add"]
 
 
 def discrete_gaussian_delta(

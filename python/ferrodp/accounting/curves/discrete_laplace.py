@@ -5,11 +5,10 @@ Noise x has P[x] = tanh(1/2b)·e^{−|x|/b} on the integers. With δ = 0 the ans
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
+from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves.discrete_gaussian import sampled
 from ferrodp.accounting.curves.gaussian import real
 from ferrodp.accounting.curves.hockey_stick import usable_delta
@@ -20,8 +19,6 @@ __all__ = [
     "discrete_laplace_epsilon",
     "discrete_laplace_epsilon_bounds",
 ]
-
-Direction = Literal["remove", "add"]
 
 
 def discrete_laplace_delta(

@@ -11,19 +11,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Literal
 
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import ORDINAL_OF_INFINITY, Bounds, first, float_of, ordinal
 from ferrodp._validate import Real
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
+from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves import gaussian, laplace
 from ferrodp.errors import CalibrationError, InvalidType, UnsupportedEventError
 from ferrodp.events import GaussianEvent, LaplaceEvent, NeighboringRelation, PrivacyEvent, decompose
 
 __all__ = ["hockey_stick_delta", "hockey_stick_epsilon", "profile_to_epsilon", "single_step_noise"]
 
-Direction = Literal["remove", "add"]
 _STEP = 0.99
 SMALLEST_DELTA = 1e-300
 """Below it the masses that δ is made of would no longer be normal numbers."""

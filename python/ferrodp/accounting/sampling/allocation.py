@@ -19,6 +19,7 @@ from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Reals
+from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves.gaussian import gaussian_delta_bounds, gaussian_epsilon_bounds
 from ferrodp.accounting.rdp import allocation_moments as _allocation_moments
 
@@ -28,8 +29,6 @@ __all__ = [
     "random_allocation_gaussian",
 ]
 
-Direction = Literal["both", "remove", "add"]
-
 MOST_NODES = 60_000
 _NODES = 3_000  # of the law of one round, unless an interval is given
 _ADDITIONS = {"both": (False, True), "remove": (False,), "add": (True,)}
@@ -38,7 +37,12 @@ _LARGEST_STEPS = 2**53
 
 
 def random_allocation_gaussian(
-    noise_multiplier: Real, num_steps: int, orders: Reals, *, num_selected: int = 1, direction: Direction = "both"
+    noise_multiplier: Real,
+    num_steps: int,
+    orders: Reals,
+    *,
+    num_selected: int = 1,
+    direction: Direction | Literal["both"] = "both",
 ) -> Any:
     """Return upper bounds on ρ(α) of one round.
 
@@ -108,7 +112,7 @@ def random_allocation_delta_bounds(
     num_steps: int,
     num_selected: int = 1,
     num_rounds: int = 1,
-    direction: Direction = "both",
+    direction: Direction | Literal["both"] = "both",
     value_discretization_interval: Real | None = None,
 ) -> Bounds:
     """Return a lower and an upper bound on the smallest δ for which the rounds together are (ε, δ)-DP.
@@ -159,7 +163,7 @@ def random_allocation_epsilon_bounds(
     num_steps: int,
     num_selected: int = 1,
     num_rounds: int = 1,
-    direction: Direction = "both",
+    direction: Direction | Literal["both"] = "both",
     value_discretization_interval: Real | None = None,
 ) -> Bounds:
     """Return a lower and an upper bound on the smallest ε ≥ 0 for which the rounds together are (ε, δ)-DP.
@@ -332,7 +336,7 @@ def _steps(num_steps: int, num_selected: int) -> tuple[int, int]:
     return steps, _validate.count("num_selected", num_selected, minimum=0, maximum=steps)
 
 
-def _directions(direction: Direction) -> tuple[bool, ...]:
+def _directions(direction: Direction | Literal["both"]) -> tuple[bool, ...]:
     if direction not in _ADDITIONS:
         raise _validate.out_of_domain("direction", "'both', 'remove' or 'add'", direction)
     return _ADDITIONS[direction]
