@@ -42,10 +42,18 @@ class Party:
 
     def ask(self, *command):
         """Return the answer, or None of a process that is dead."""
+        return self.answer() if self.tell(*command) else None
+
+    def tell(self, *command):
+        """Send a command, and return whether there is a process that will answer."""
         try:
             os.write(self._send, json.dumps(command).encode() + b"\n")
         except BrokenPipeError:
-            return None
+            return False
+        return True
+
+    def answer(self):
+        """Return the answer to what was told, or None of a process that is dead."""
         data = b""
         while not data.endswith(b"\n"):
             part = os.read(self._answers, 65536)
@@ -60,7 +68,11 @@ class Party:
 
     def arm(self, count=3 * CAP):
         """Arm so many, or up to the first that is refused; return how many were acknowledged."""
-        done = self.ask("arm", count) or 0
+        return self.count() if self.tell("arm", count) else 0
+
+    def count(self):
+        """Return how many were acknowledged of those that it was told to arm."""
+        done = self.answer() or 0
         self.armed += done
         return done
 

@@ -495,8 +495,9 @@ def test_a_path_through_another_process_is_not_taken_for_one_here(folder):
 
 
 @mounting
-def test_in_a_chroot_without_proc_nothing_is_lost(folder):
-    """There a thread reads the three files, again and again, while two processes write."""
+@pytest.mark.parametrize("attempt", range(4))
+def test_in_a_chroot_without_proc_nothing_is_lost(folder, attempt):
+    """Three arm at once, and in each a thread reads the three files, again and again: no lock is dropped by that."""
 
     def work(world):
         def prelude():
@@ -504,12 +505,13 @@ def test_in_a_chroot_without_proc_nothing_is_lost(folder):
             os.chdir("/")
             threading.Thread(target=read_again_and_again, args=(Path("/data/budget.db"),), daemon=True).start()
 
-        inside = [world.party(prelude), world.party(prelude)]
+        inside = [world.party(prelude) for _ in range(3)]
         for party in inside:
             assert party.open("/data/budget.db") is None
-        for _ in range(CAP):
-            for party in inside:
-                party.arm(1)
+        for party in inside:
+            party.tell("arm", CAP)
+        for party in inside:
+            party.count()
         outside = world.party()
         assert outside.open(world.path) is None
         assert outside.ask("spent") == CAP
