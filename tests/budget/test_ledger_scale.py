@@ -10,13 +10,12 @@ import threading
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import Head, PrivacyLedger, _measures, _ticket_list
+from ferrodp.budget import Head, PrivacyLedger, _measures, _ticket_list, migrate_ledger
 from ferrodp.budget.log import checkpoints as _checkpoints
 from ferrodp.budget.log import history as _history
 from ferrodp.budget.log import records as _records
 from ferrodp.budget.log import replay as _replay
 from ferrodp.budget.log.checkpoints import verified, write
-from ferrodp.budget.log.transfer import migrate_ledger
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.budget.stores.postgres.roles import grant
 from ferrodp.budget.stores.sqlite.store import SqliteStore

@@ -8,8 +8,8 @@ from ferrodp.budget._ticket_list import TicketReport
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.ledger import PrivacyLedger
 from ferrodp.budget.log.records import Head
-from ferrodp.budget.log.transfer import import_ledger, migrate_ledger
 from ferrodp.budget.report import Reading, ScopeReport
+from ferrodp.budget.transfer import import_ledger, migrate_ledger
 from ferrodp.tickets import Ticket, TicketState
 
 __all__ = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,8 +11,8 @@ from ferrodp.budget import _measures, _names, _readings, _ticket_list
 from ferrodp.budget import _rules as _book
 from ferrodp.budget._handle import Handle
 from ferrodp.budget._ticket_list import TicketReport
+from ferrodp.budget.log import exports
 from ferrodp.budget.log import history as _history
-from ferrodp.budget.log import transfer as _transfer
 from ferrodp.budget.log.checkpoints import verified
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.report import Reading, ScopeReport
@@ -188,15 +187,12 @@ class Questions(Handle):
             return list(itertools.islice(_history.backward(store, name, with_scopes=with_scopes), most))[::-1]
 
     def export(self) -> Iterator[str]:
-        """Go through the log as JSON lines: each has a record's text, as it was hashed, and its hash.
+        """Yield the log as JSON lines: a header, then the text of each record, as it was hashed, and its hash.
 
-        A line before them says what stands before the first record; see `_transfer.header`. The lines are read while
-        they are asked for, up to what was the last one at the beginning. Nobody has to wait.
+        The lines are read as they are asked for, up to the last record at the beginning; writers do not wait.
         """
         with self._beside() as store:
-            yield _transfer.header(store.start)
-            for _, text, digest in _history.forward(store):
-                yield json.dumps({"record": text, "hash": digest}, ensure_ascii=True)
+            yield from exports.lines(store)
 
     def verify(self) -> Head:
         """Check the whole log, and all tables against it; return the head. Nobody has to wait for that.

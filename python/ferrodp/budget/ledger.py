@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from ferrodp import _validate
@@ -16,7 +15,7 @@ from ferrodp.budget import _rules as _book
 from ferrodp.budget._questions import Questions
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.log import checkpoints as _checkpoints
-from ferrodp.budget.log import transfer as _transfer
+from ferrodp.budget.log import exports
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.budget.stores.places import opened_store
@@ -440,16 +439,8 @@ class PrivacyLedger(Questions):
             If the file cannot be written.
         """
         self.verify()
-        last = 0, ""
-
-        def lines() -> Iterator[str]:
-            nonlocal last
-            for line in self.export():
-                yield line
-                last = last[0] + 1, line
-
-        _transfer.back_up(lines(), path, force=force)
-        return Head(last[0] - 1, json.loads(last[1]).get("hash", self._store.start))
+        with self._beside() as store:
+            return exports.write(exports.lines(store), path, force=force)
 
     # what tickets ask for
 

@@ -13,34 +13,22 @@ the file says nothing of what the original did since. So the import is a record 
 from __future__ import annotations
 
 import contextlib
-import gzip
-import itertools
-import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ferrodp import _validate
 from ferrodp.budget import _names
-from ferrodp.budget.log import history as _history
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import checkpoints, exports, history, old_format, records
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.log.replay import Replay
-from ferrodp.budget.stores.base import put_rows
-from ferrodp.errors import FerroError, InvalidType, LedgerError
-
-if TYPE_CHECKING:
-    from ferrodp.budget.ledger import PrivacyLedger
+from ferrodp.budget.stores.base import Store, put_rows
+from ferrodp.budget.stores.places import opened_store
+from ferrodp.errors import InvalidType, LedgerError
 
 __all__ = ["import_ledger", "migrate_ledger"]
 
-_HEADER = "ferrodp_ledger"
-_OLDEST = 2
-"""Format of the exports that have no header: their logs begin with zeros."""
-_ZEROS = _records.OLD_START
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_LONGEST_LINE = 2**26
 Lines = Iterable[Sequence[Any]]
 
 
@@ -51,28 +39,6 @@ class Log(NamedTuple):
     start: str
     lines: Callable[[], Lines]
     """Goes through number, text and hash of each record, from the first; may be called again."""
-
-
-def header(start: str) -> str:
-    """Return the first line of an export."""
-    return json.dumps({_HEADER: {"format": _records.FORMAT, "start": start}})
-
-
-def back_up(lines: Iterable[str], path: str | os.PathLike[str], *, force: bool) -> int:
-    """Write an export to a file, whole or not at all, and return how many records it has."""
-    from ferrodp import files  # not needed by who only charges
-
-    count = -1
-    with files.Destination(path, force=force) as destination:
-
-        def write(stream: IO[bytes]) -> None:
-            nonlocal count
-            with _packed(stream, path) as packed:
-                for count, line in enumerate(lines):  # noqa: B007  # the number of the last line
-                    packed.write(f"{line}\n".encode())
-
-        destination.commit(write)
-    return count
 
 
 def import_ledger(
@@ -131,9 +97,8 @@ def import_ledger(
     """
     why, expected = _names.reason(reason), None if witness is None else Head.parse(witness)
     file = Path(_path("path", path))
-    log = Log(f"file {str(file)!r}", _start_of_file(file), lambda: _records_of_file(file))
-    replay = _verified(log, expected)
-    return _made(log, replay, where, why, timeout)
+    log = Log(f"file {str(file)!r}", exports.start_of(file), lambda: exports.records_of(file))
+    return _made(log, _verified(log, expected), where, why, timeout)
 
 
 def migrate_ledger(
@@ -180,40 +145,44 @@ def migrate_ledger(
     ('survey',)
     >>> folder.cleanup()
     """
-    from ferrodp.budget.log import old_format as _old_format
-
     why = _names.reason(reason)
-    old = _old_format.opened(where, timeout)
+    old = old_format.opened(where, timeout)
     if old is not None:
         with contextlib.closing(old):
-            log = Log(old.name, _ZEROS, old.lines)
-            _verified(log, None)
+            log = Log(old.name, records.OLD_START, old.lines)
+            _verified(log)
             old.close_log(why)
-            return _made(log, _verified(log, None), to, why, timeout)
-    with _opened(where, timeout) as ledger:
-        _close(ledger, why)
-        store = ledger._store
-        log = Log(store.name, store.start, lambda: _history.forward(store))
-        return _made(log, _verified(log, None), to, why, timeout)
+            return _made(log, _verified(log), to, why, timeout)
+    with _opened(where, timeout) as store:
+        _close(store, why)
+        log = Log(store.name, store.start, lambda: history.forward(store))
+        return _made(log, _verified(log), to, why, timeout)
 
 
-def _opened(where: object, timeout: float) -> PrivacyLedger:
-    from ferrodp.budget.ledger import PrivacyLedger
+@contextlib.contextmanager
+def _opened(where: object, timeout: float) -> Iterator[Store]:
+    """Open the store of a ledger whose log and tables are as they should be."""
+    store = opened_store(where, create=False, timeout=_validate.positive("timeout", timeout))
+    is_whole = False
+    try:
+        checkpoints.verified(store, whole=True)
+        is_whole = True
+        yield store
+    finally:
+        store.close(trusted=is_whole)
 
-    return PrivacyLedger.open(where, create=False, timeout=timeout)  # type: ignore[arg-type]  # it checks that
 
-
-def _close(ledger: PrivacyLedger, reason: str) -> None:
+def _close(store: Store, reason: str) -> None:
     """Write the last record of a ledger, unless that was done before."""
-    with ledger._store.writing() as transaction:
+    with store.writing() as transaction:
         last = transaction.head.sequence
-        if last and _records.parsed(transaction.record_of(last))["kind"] == "move":
+        if last and records.parsed(transaction.record_of(last))["kind"] == "move":
             return
         transaction.record("move", reason=reason)
         transaction.close_log()
 
 
-def _verified(log: Log, witness: Head | None) -> Replay:
+def _verified(log: Log, witness: Head | None = None) -> Replay:
     """Read a log whole, and return what follows from it."""
     replay = Replay(Head(0, log.start))
     met = witness is None
@@ -232,8 +201,6 @@ def _verified(log: Log, witness: Head | None) -> Replay:
 
 def _made(log: Log, replay: Replay, where: object, reason: str, timeout: float) -> Head:
     """Make a ledger that continues a log which was read."""
-    from ferrodp.budget.stores.places import opened_store
-
     store = opened_store(where, create=True, timeout=timeout, start=log.start)
     try:
         with store.writing() as transaction:
@@ -251,7 +218,7 @@ def _checked(log: Log, head: Head) -> Lines:
     """Go through a log again, which has to be the same as before."""
     digest, sequence = log.start, 0
     for sequence, text, claimed in log.lines():
-        digest = _records.chained(digest, text)
+        digest = records.chained(digest, text)
         if digest != claimed:
             break
         yield sequence, text, digest
@@ -259,66 +226,7 @@ def _checked(log: Log, head: Head) -> Lines:
         raise LedgerError(f"{log.name} was changed while it was read")
 
 
-# files
-
-
 def _path(name: str, value: object) -> str:
     if not isinstance(value, (str, os.PathLike)) or isinstance(os.fspath(value), bytes):
         raise InvalidType(f"{name} must be a str or a path, got {type(value).__name__}")
     return str(os.fspath(value))
-
-
-def _packed(stream: IO[bytes], path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[IO[bytes]]:
-    if os.fspath(path).endswith(".gz"):
-        return gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=6, mtime=0)  # type: ignore[return-value]
-    return contextlib.nullcontext(stream)
-
-
-def _lines_of_file(path: Path) -> Iterator[Any]:
-    """Go through the JSON values of a file, one a line."""
-    number = 0
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
-            for number in itertools.count(1):
-                line = stream.readline(_LONGEST_LINE)
-                if not line:
-                    return
-                if not line.endswith(b"\n"):
-                    raise LedgerError(f"file {str(path)!r} ends in the middle of line {number}: it was cut")
-                yield json.loads(line)
-    except (OSError, EOFError) as error:
-        raise LedgerError(f"file {str(path)!r} cannot be read, or was cut: {error}") from error
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, FerroError):
-            raise
-        raise LedgerError(
-            f"file {str(path)!r} is no log of a ledger: line {number} is not what an export has"
-        ) from error
-
-
-def _start_of_file(path: Path) -> str:
-    """Return what stands before the first record of an export."""
-    first = next(_lines_of_file(path), None)
-    if isinstance(first, dict) and first.keys() == {"record", "hash"}:
-        return _ZEROS
-    about = first.get(_HEADER) if isinstance(first, dict) else None
-    if not isinstance(about, dict) or not isinstance(about.get("start"), str):
-        raise _no_log(path, "its first line is not that of an export")
-    if about.get("format") not in range(_OLDEST, _records.FORMAT + 1) or not _DIGEST.fullmatch(about["start"]):
-        raise _records.other_format(f"file {str(path)!r}", about.get("format"))
-    return str(about["start"])
-
-
-def _records_of_file(path: Path) -> Lines:
-    sequence = 0
-    for line in _lines_of_file(path):
-        if sequence == 0 and isinstance(line, dict) and _HEADER in line:
-            continue
-        sequence += 1
-        if not isinstance(line, dict) or line.keys() != {"record", "hash"} or type(line["record"]) is not str:
-            raise _no_log(path, f"record {sequence} is not what an export has")
-        yield sequence, line["record"], str(line["hash"])
-
-
-def _no_log(path: Path, why: str) -> LedgerError:
-    return LedgerError(f"file {str(path)!r} is no log of a ledger: {why}")
