@@ -43,7 +43,7 @@ def test_the_search_agrees_where_the_closed_form_answers_and_the_bound_lies_abov
 def test_larger_trees_than_can_be_enumerated_take_the_bound_only_when_told_to(monkeypatch):
     arguments = {"num_steps": 24, "max_participation": 8, "min_separation": 2}
     tree._largest.cache_clear()
-    monkeypatch.setattr(tree, "MAX_WORK", 10)
+    monkeypatch.setattr(tree, "MAX_COMPARED_PAIRS", 10)
 
     assert tree_sensitivity_squared(**arguments) == 90  # level by level: 8 + 8 + 16 + 22 + 36
 

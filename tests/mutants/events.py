@@ -64,14 +64,14 @@ MUTANTS = [
     (
         "a sensitivity is rounded down",
         PACKAGE + "events/correlated.py",
-        '_validate.positive("sensitivity", self.sensitivity, toward="up")',
-        '_validate.positive("sensitivity", self.sensitivity, toward="down")',
+        '"sensitivity": base.POSITIVE_UP',
+        '"sensitivity": base.POSITIVE_DOWN',
         "events",
     ),
     (
         "a discrete Gaussian is rounded like a continuous one",
         PACKAGE + "events/noise.py",
-        '            exact_float("scale", self.scale, "finite and > 0")\n',
+        '            base.exact_float("scale", stated_scale, "finite and > 0")\n',
         "",
         "events",
     ),

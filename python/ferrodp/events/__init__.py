@@ -1,7 +1,26 @@
-"""What was released, as immutable descriptions that an accountant can add up.
+"""Privacy events: immutable descriptions of what was released, for accountants to add up.
 
-An event says what happened, not what it costs: the cost depends on the accountant, the meaning of an event never does.
-Events compare and hash by value, and turn into plain JSON and back without losing a bit.
+An event says what happened, not what it costs: the cost depends on the accountant, the meaning of the event does not.
+Events compare and hash by value, and convert to JSON and back without losing a bit.
+
+============================================================  ====================================================
+what was released                                             event
+============================================================  ====================================================
+a value with noise                                            `GaussianEvent`, `LaplaceEvent`,
+                                                              `DiscreteGaussianEvent`, `DiscreteLaplaceEvent`
+a sum and the count that adapts its clip norm                 `AdaptiveClipEvent`
+a choice                                                      `ExponentialMechanismEvent`, `RandomizedResponseEvent`
+something with a stated guarantee, or none                    `EpsilonDeltaEvent`, `ZcdpEvent`, `NonPrivateEvent`
+something about a secret random sample                        `PoissonSampledEvent`, `FixedSizeSampledEvent`,
+                                                              `TruncatedPoissonSampledEvent`, `RandomAllocationEvent`,
+                                                              `MixtureOfGaussiansEvent`
+several releases                                              `ComposedEvent`, `SelfComposedEvent`
+the best of several runs                                      `RepeatAndSelectEvent`
+a stream with correlated noise                                `TreeAggregationEvent`, `MatrixMechanismEvent`
+============================================================  ====================================================
+
+`NeighboringRelation` says which datasets count as neighbors, `decompose` takes events apart, and
+`tree_sensitivity_squared` returns the sensitivity of a tree of partial sums.
 """
 
 from ferrodp.events.base import MAX_DEPTH, NeighboringRelation, PrivacyEvent
@@ -29,6 +48,7 @@ from ferrodp.events.stated import (
     RandomizedResponseEvent,
     ZcdpEvent,
 )
+from ferrodp.events.tree import tree_sensitivity_squared
 
 __all__ = [
     "MAX_DEPTH",
@@ -55,4 +75,5 @@ __all__ = [
     "TruncatedPoissonSampledEvent",
     "ZcdpEvent",
     "decompose",
+    "tree_sensitivity_squared",
 ]

@@ -1,38 +1,50 @@
-"""What every event has: fields that never change, equality by value, and plain JSON.
+"""The base class of events: immutable fields, equality by value, and conversion to and from JSON.
 
-Parameters are checked when an event is made. A number that no float denotes is rounded to the side where the event
-promises less: a noise multiplier down, a sensitivity, a probability, an ε or a δ up. Only a stated (ε, δ) keeps ratios
-that are no floats, for they are what people add up by hand.
+Parameters are checked when an event is made. A number that is not exactly representable as a float is rounded in the
+direction that implies more privacy loss: a noise multiplier down; a sensitivity, a probability, an ε or a δ up. Only
+a stated (ε, δ) keeps ratios such as 1/10 exactly, because users expect ten of them to add up to 1.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
 from ferrodp import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
 
 FORMAT_VERSION = 1
 MAX_DEPTH = 100
-"""How deeply events may be nested in what `PrivacyEvent.from_dict` reads."""
+"""How deeply events may be nested in the data that `PrivacyEvent.from_dict` reads."""
 _INFINITY = "inf"  # JSON has no number for it
+
+Check: TypeAlias = Callable[[str, Any], object]
+"""Takes the name and the value of a field and returns the value to store, or raises."""
+Checks: TypeAlias = Mapping[str, Check]
+
+POSITIVE_DOWN = functools.partial(_validate.positive, toward="down")
+POSITIVE_UP = functools.partial(_validate.positive, toward="up")
+NON_NEGATIVE_UP = functools.partial(_validate.non_negative, toward="up")
+PROBABILITY_UP = functools.partial(_validate.probability, toward="up")
+COUNT_FROM_0 = functools.partial(_validate.count, minimum=0)
+COUNT_FROM_1 = functools.partial(_validate.count, minimum=1)
 
 
 class NeighboringRelation(enum.Enum):
-    """Which pairs of datasets a guarantee speaks of; sensitivities have to be stated for the same one."""
+    """Which pairs of datasets a guarantee is about; sensitivities have to be stated for the same relation."""
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
-    """One has a unit of privacy (a record, a user) that the other lacks."""
+    """One dataset has a unit of privacy (a record, a user) that the other lacks."""
     REPLACE_ONE = "replace_one"
     """One unit differs. A sum of values clipped to norm C then has sensitivity 2C, not C."""
     REPLACE_SPECIAL = "replace_special"
-    """One unit of either is replaced by a null unit, which contributes zero."""
+    """One unit of either dataset is replaced by a null unit, which contributes zero."""
 
 
 _KINDS: dict[str, type[PrivacyEvent]] = {}
@@ -40,30 +52,63 @@ _KINDS: dict[str, type[PrivacyEvent]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyEvent:
-    """Base class of all events."""
+    """Base class of all events.
+
+    Events are immutable, compare and hash by value, and keep their meaning across versions. Make one of the
+    subclasses; this class itself describes nothing.
+
+    Examples
+    --------
+    >>> from ferrodp.events import GaussianEvent, PrivacyEvent
+    >>> isinstance(GaussianEvent(noise_multiplier=1.1), PrivacyEvent)
+    True
+    """
 
     kind: ClassVar[str] = ""
+    """The event's type in JSON."""
+    checks: ClassVar[Checks] = {}
+    """What each field may hold, in the order in which they are checked."""
     ratios: ClassVar[tuple[str, ...]] = ()
-    """Fields that may hold a ratio that is no float, which JSON has as text: "1/10"."""
+    """Fields that may hold a ratio that is not a float; JSON has it as text: "1/10"."""
     unsaid: ClassVar[tuple[str, ...]] = ()
-    """Fields that JSON leaves out where they have their default, the one that promises least."""
+    """Fields that JSON omits if they have their default, which is the value that promises least."""
+
+    def __post_init__(self) -> None:
+        settle(self, **{name: check(name, getattr(self, name)) for name, check in self.checks.items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data that `from_dict` turns into an equal event."""
+        """Return plain JSON data that `from_dict` turns into an equal event.
+
+        Examples
+        --------
+        >>> from ferrodp.events import GaussianEvent
+        >>> GaussianEvent(noise_multiplier=1.1).to_dict()
+        {'version': 1, 'type': 'gaussian', 'noise_multiplier': 1.1}
+        """
         return {"version": FORMAT_VERSION, **_to_plain(self)}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> PrivacyEvent:
-        """Return the event that `to_dict` wrote down.
+        """Return the event that `to_dict` described.
+
+        Parameters
+        ----------
+        data : mapping
+            What `to_dict` returned, perhaps by way of a JSON file.
+
+        Returns
+        -------
+        PrivacyEvent
+            An event equal to the one that was written.
 
         Raises
         ------
         InvalidParameter, InvalidType
-            If the data is not exactly what some event of this version writes. Nothing is guessed or ignored.
+            If the data is not exactly what an event of this version writes. Nothing is guessed or ignored.
 
         Examples
         --------
-        >>> from ferrodp.accounting import GaussianEvent, SelfComposedEvent
+        >>> from ferrodp.events import GaussianEvent, SelfComposedEvent
         >>> event = SelfComposedEvent(event=GaussianEvent(noise_multiplier=1.1), count=3)
         >>> PrivacyEvent.from_dict(event.to_dict()) == event
         True
@@ -78,36 +123,51 @@ class PrivacyEvent:
 _Event = TypeVar("_Event", bound=PrivacyEvent)
 
 
-def register(event_class: type[_Event]) -> type[_Event]:
-    """Make a class of events known to `PrivacyEvent.from_dict`."""
-    _KINDS[event_class.kind] = event_class
-    return event_class
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def event_class(cls: type[_Event]) -> type[_Event]:
+    """Make a class of events: an immutable dataclass that `PrivacyEvent.from_dict` knows by its kind."""
+    made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    _KINDS[made.kind] = made
+    return made
 
 
-def settle(event: PrivacyEvent, **checked: object) -> None:
-    """Put checked values into the fields of an event that is being made."""
+def settle(event: PrivacyEvent, /, **checked: object) -> None:
+    """Store checked values in the fields of an event that is being made."""
     for name, value in checked.items():
         object.__setattr__(event, name, value)
 
 
 def check_event(rule: str, event: object) -> None:
-    """Refuse what is no event; `rule` begins the message."""
+    """Refuse anything but an event; `rule` begins the message."""
     if not isinstance(event, PrivacyEvent):
         raise InvalidType(f"{rule} a privacy event, got {type(event).__name__}")
 
 
-def check_inner(event: object) -> None:
-    """Refuse what is no event, or one that wraps more than `MAX_DEPTH` others."""
-    check_event("event must be", event)
+def check_relation(relation: object) -> None:
+    """Refuse anything but a neighboring relation."""
+    if not isinstance(relation, NeighboringRelation):
+        raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {type(relation).__name__}")
+
+
+def any_event(name: str, event: object) -> object:
+    """Return an event, or refuse."""
+    check_event(f"{name} must be", event)
+    return event
+
+
+def inner_event(name: str, event: object) -> object:
+    """Return an event that wraps at most `MAX_DEPTH` others, or refuse."""
+    check_event(f"{name} must be", event)
+    wrapped = event
     for _ in range(MAX_DEPTH):
-        event = getattr(event, "event", None)
-        if event is None:
-            return
-    raise InvalidParameter(f"event must be nested at most {MAX_DEPTH} deep")
+        wrapped = getattr(wrapped, "event", None)
+        if wrapped is None:
+            return event
+    raise InvalidParameter(f"{name} must be nested at most {MAX_DEPTH} deep")
 
 
 def exact_float(name: str, value: object, accepted: str) -> float:
-    """Return the float that `value` denotes; refuse what no float is, where neither side is known to be safe."""
+    """Return the float that `value` denotes; refuse other numbers where rounding is not known to be safe."""
     number = _validate.exact(name, value)
     nearest = _validate.rounded(number, "down")
     if not math.isfinite(nearest) or Fraction(nearest) != number:
@@ -138,19 +198,19 @@ def _from_plain(plain: object, depth: int) -> PrivacyEvent:
         raise InvalidType(f"an event must be a mapping, got {type(plain).__name__}")
     if depth == 0:
         raise InvalidParameter(f"events must be nested at most {MAX_DEPTH} deep")
-    event_class = _KINDS.get(plain["type"]) if isinstance(plain.get("type"), str) else None
-    if event_class is None:
+    kind = _KINDS.get(plain["type"]) if isinstance(plain.get("type"), str) else None
+    if kind is None:
         raise _validate.out_of_domain("the event's type", "one of " + ", ".join(sorted(_KINDS)), plain.get("type"))
     fields = {key: math.inf if value == _INFINITY else value for key, value in plain.items() if key != "type"}
-    names = {field.name for field in dataclasses.fields(event_class)}
-    if not names.difference(event_class.unsaid) <= fields.keys() <= names:
-        raise InvalidParameter(f"a {event_class.kind} event must have the fields {sorted(names)}")
+    names = {field.name for field in dataclasses.fields(kind)}
+    if not names.difference(kind.unsaid) <= fields.keys() <= names:
+        raise InvalidParameter(f"a {kind.kind} event must have the fields {sorted(names)}")
     if "event" in fields:
         fields["event"] = _from_plain(fields["event"], depth - 1)
     if "events" in fields:
         if not isinstance(fields["events"], list):
             raise InvalidType(f"events must be a list, got {type(fields['events']).__name__}")
         fields["events"] = tuple(_from_plain(part, depth - 1) for part in fields["events"])
-    for name in event_class.ratios:
+    for name in kind.ratios:
         fields[name] = _validate.ratio_of_text(name, fields[name])
-    return event_class(**fields)
+    return kind(**fields)

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ferrodp import _validate
 from ferrodp.errors import InvalidType
-from ferrodp.events.base import PrivacyEvent, check_event, check_inner, exact_float, register, settle
+from ferrodp.events import base
+from ferrodp.events.base import PrivacyEvent, event_class
 
-__all__ = ["ComposedEvent", "RepeatAndSelectEvent", "SelfComposedEvent"]
 
-
-@register
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class
 class ComposedEvent(PrivacyEvent):
-    """Several releases about the same dataset, each of which may be chosen after seeing the ones before.
+    """Several releases about the same dataset, each of which may be chosen after seeing the earlier ones.
 
     Parameters
     ----------
     events : tuple of PrivacyEvent
-        In the order in which they happened; a list is accepted. None at all means that nothing was released.
+        In the order in which they happened; a list is accepted. An empty one means that nothing was released.
+
+    Raises
+    ------
+    InvalidType
+        If it is neither a tuple nor a list, or holds anything but events.
+
+    Examples
+    --------
+    >>> from ferrodp.events import GaussianEvent, LaplaceEvent
+    >>> event = ComposedEvent(events=[GaussianEvent(noise_multiplier=1.0), LaplaceEvent(noise_multiplier=2.0)])
+    >>> len(event.events)
+    2
     """
 
     kind: ClassVar[str] = "composed"
@@ -31,12 +40,11 @@ class ComposedEvent(PrivacyEvent):
         if not isinstance(self.events, (tuple, list)):
             raise InvalidType(f"events must be a tuple or list of events, got {type(self.events).__name__}")
         for event in self.events:
-            check_event("events must hold", event)
-        settle(self, events=tuple(self.events))
+            base.check_event("events must hold", event)
+        base.settle(self, events=tuple(self.events))
 
 
-@register
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class
 class SelfComposedEvent(PrivacyEvent):
     """The same event, `count` times.
 
@@ -46,34 +54,52 @@ class SelfComposedEvent(PrivacyEvent):
         What happened each time.
     count : int
         How often; from 0 to 2⁶³ − 1.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
+
+    Examples
+    --------
+    >>> from ferrodp.events import GaussianEvent
+    >>> SelfComposedEvent(event=GaussianEvent(noise_multiplier=1.0), count=100).count
+    100
     """
 
     kind: ClassVar[str] = "self_composed"
+    checks: ClassVar[base.Checks] = {"event": base.any_event, "count": base.COUNT_FROM_0}
     event: PrivacyEvent
     count: int
 
-    def __post_init__(self) -> None:
-        check_event("event must be", self.event)
-        settle(self, count=_validate.count("count", self.count, minimum=0))
 
-
-@register
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class
 class RepeatAndSelectEvent(PrivacyEvent):
     """The best of a random number of runs of the same mechanism, as in a search for hyperparameters.
 
-    Only the best result is released, and the number of runs is drawn from the stated law and kept secret (Papernot,
-    Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022).
+    Only the best result is released, and the number of runs is drawn from the stated law and kept secret ([PS22]).
 
     Parameters
     ----------
     event : PrivacyEvent
         One run.
     mean : float
-        Mean number of runs; finite, ≥ 1, or > 0 if `shape` is infinite. Rounded up if it is no float.
+        Mean number of runs; finite, ≥ 1, or > 0 if `shape` is infinite. Rounded up if not exactly representable.
     shape : float
-        η of the truncated negative binomial law: 1 geometric, 0 logarithmic; finite and ≥ 0, or infinite for the
-        Poisson law. A number that no float denotes is refused: no side of it is known to be safe.
+        η of the truncated negative binomial law: 1 is geometric, 0 logarithmic; finite and ≥ 0, or infinite for the
+        Poisson law. A number that is not exactly a float is refused: neither direction of rounding is known to be safe.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
+
+    Examples
+    --------
+    >>> from ferrodp.events import GaussianEvent
+    >>> search = RepeatAndSelectEvent(event=GaussianEvent(noise_multiplier=5.0), mean=20, shape=1.0)
+    >>> search.mean
+    20.0
     """
 
     kind: ClassVar[str] = "repeat_and_select"
@@ -82,15 +108,15 @@ class RepeatAndSelectEvent(PrivacyEvent):
     shape: float
 
     def __post_init__(self) -> None:
-        check_inner(self.event)
+        base.inner_event("event", self.event)
         if type(self.shape) is float and self.shape == math.inf:
             shape = math.inf
         else:
             accepted = "finite and >= 0, or math.inf"
-            shape = exact_float("shape", self.shape, accepted)
+            shape = base.exact_float("shape", self.shape, accepted)
             if shape < 0:
                 raise _validate.out_of_domain("shape", accepted, self.shape)
-        mean = _validate.positive("mean", self.mean, toward="up")
+        mean = base.POSITIVE_UP("mean", self.mean)
         if mean < 1 and shape < math.inf:
             raise _validate.out_of_domain("mean", ">= 1 where shape is finite: there is at least one run", self.mean)
-        settle(self, mean=mean, shape=shape + 0.0)
+        base.settle(self, mean=mean, shape=shape + 0.0)

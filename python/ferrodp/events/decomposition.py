@@ -1,4 +1,4 @@
-"""Events taken apart into those that an accountant has to know."""
+"""Events taken apart into the simple ones that accountants know."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from typing import Any
 
 from ferrodp import _validate
 from ferrodp._numerics.rounding import sqrt_down
+from ferrodp.events import sampling
 from ferrodp.events.base import PrivacyEvent, check_event
 from ferrodp.events.composition import ComposedEvent, RepeatAndSelectEvent, SelfComposedEvent
 from ferrodp.events.correlated import MatrixMechanismEvent, TreeAggregationEvent
 from ferrodp.events.noise import AdaptiveClipEvent, GaussianEvent
-from ferrodp.events.sampling import (
-    FixedSizeSampledEvent,
-    MixtureOfGaussiansEvent,
-    PoissonSampledEvent,
-    RandomAllocationEvent,
-    TruncatedPoissonSampledEvent,
-)
+from ferrodp.events.sampling import FixedSizeSampledEvent, PoissonSampledEvent
 from ferrodp.events.stated import NonPrivateEvent
 from ferrodp.events.tree import tree_sensitivity_squared
 
@@ -27,10 +22,10 @@ NOTHING = ComposedEvent(events=())
 
 
 def decompose(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEvent, int]]:
-    """Yield the events that `count` × `event` is made of, in order, and how often each happens.
+    """Yield the simple events that `count` times `event` is made of, in order, and how often each happens.
 
-    Counts multiply when nested, as Python integers without limit. What is left are single mechanisms and samples of
-    single mechanisms; each event is replaced by one that costs the same, or by a float's rounding more:
+    Simple events are single mechanisms and samples of single mechanisms. Counts multiply when nested, as Python
+    integers without limit. Each event is replaced by one that costs the same, up to the rounding of a float:
 
     ==============================================  ===================================================
     adaptive clipping, tree, matrix mechanism       the Gaussian event of the same cost, rounded down
@@ -48,8 +43,28 @@ def decompose(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEven
     mixture of one shift                            nothing or the Gaussian event
     ==============================================  ===================================================
 
+    Parameters
+    ----------
+    event : PrivacyEvent
+        What happened.
+    count : int
+        How often.
+
+    Yields
+    ------
+    PrivacyEvent
+        A simple event.
+    int
+        How often it happens; 0 is possible.
+
+    Raises
+    ------
+    InvalidType
+        If `event` is not an event.
+
     Examples
     --------
+    >>> from ferrodp.events import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
     >>> step = PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.1))
     >>> epoch = SelfComposedEvent(event=step, count=100)
     >>> [(part == step, times) for part, times in decompose(epoch, 3)]
@@ -137,22 +152,24 @@ def _fixed_size(event: FixedSizeSampledEvent) -> PrivacyEvent:
     return FixedSizeSampledEvent(population_size=event.population_size, sample_size=size, event=inner)
 
 
-def _truncated_poisson(event: TruncatedPoissonSampledEvent) -> PrivacyEvent:
+def _truncated_poisson(event: sampling.TruncatedPoissonSampledEvent) -> PrivacyEvent:
     if event.sampling_probability == 0.0 or event.truncated_batch_size == 0:
         return NOTHING
     if event.truncated_batch_size > event.population_size:
         return PoissonSampledEvent(sampling_probability=event.sampling_probability, event=event.event)
-    inner = _about_one_sample(event.event)
-    if inner is None:
-        return NOTHING
-    return event if inner is event.event else dataclasses.replace(event, event=inner)
+    return _of_one_event(event)
 
 
-def _allocation(event: RandomAllocationEvent) -> PrivacyEvent:
+def _allocation(event: sampling.RandomAllocationEvent) -> PrivacyEvent:
     if event.num_selected == 0:
         return NOTHING
     if event.num_selected == event.num_steps:
         return SelfComposedEvent(event=event.event, count=event.num_steps)
+    return _of_one_event(event)
+
+
+def _of_one_event(event: sampling.TruncatedPoissonSampledEvent | sampling.RandomAllocationEvent) -> PrivacyEvent:
+    """Return the event with a single one inside: that very object if it is so already."""
     inner = _about_one_sample(event.event)
     if inner is None:
         return NOTHING
@@ -180,7 +197,7 @@ def _together(event: PrivacyEvent, counts: dict[PrivacyEvent, int]) -> PrivacyEv
     return event if found == event else found
 
 
-def _mixture(event: MixtureOfGaussiansEvent) -> PrivacyEvent:
+def _mixture(event: sampling.MixtureOfGaussiansEvent) -> PrivacyEvent:
     shifts = {shift for shift, probability in zip(event.shifts, event.probabilities, strict=True) if probability}
     if len(shifts) > 1:
         return event
@@ -222,8 +239,8 @@ _RULES: dict[type[PrivacyEvent], Callable[[Any], PrivacyEvent]] = {
     MatrixMechanismEvent: _matrix,
     PoissonSampledEvent: _poisson,
     FixedSizeSampledEvent: _fixed_size,
-    TruncatedPoissonSampledEvent: _truncated_poisson,
-    RandomAllocationEvent: _allocation,
+    sampling.TruncatedPoissonSampledEvent: _truncated_poisson,
+    sampling.RandomAllocationEvent: _allocation,
     RepeatAndSelectEvent: _repeat,
-    MixtureOfGaussiansEvent: _mixture,
+    sampling.MixtureOfGaussiansEvent: _mixture,
 }

@@ -1,89 +1,30 @@
-"""Releases about a random part of the dataset that is kept secret.
+"""Releases about a secret random sample of the dataset.
 
-What is sampled is one unit of privacy of the neighboring relation. Which unit took part in which release must not be
-seen, and batches that are cut from one shuffled list are none of these samples.
+What is sampled is one unit of privacy of the neighboring relation. Which unit took part in which release must stay
+secret. Batches cut from one shuffled list are not samples of any of these kinds.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from ferrodp import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.events.base import PrivacyEvent, check_inner, exact_float, register, settle
-
-__all__ = [
-    "FixedSizeSampledEvent",
-    "MixtureOfGaussiansEvent",
-    "PoissonSampledEvent",
-    "RandomAllocationEvent",
-    "TruncatedPoissonSampledEvent",
-]
+from ferrodp.events import base
+from ferrodp.events.base import PrivacyEvent, event_class
 
 _HALF = Fraction(1, 2)
-_SUM_TOLERANCE = Fraction(1, 10**9)  # of probabilities: tells a list of weights from rounded probabilities
-
-
-@register
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoissonSampledEvent(PrivacyEvent):
-    """One release about a Poisson sample: each record is in it by a coin of its own.
-
-    Parameters
-    ----------
-    sampling_probability : float
-        Chance of each record; in [0, 1]. Rounded up if it is no float: a larger sample is more loss.
-    event : PrivacyEvent
-        What is released about the sample. Several releases about the *same* sample are not the same as a sample for
-        each: for a training loop write ``SelfComposedEvent(event=PoissonSampledEvent(...), count=...)``.
-    null_distance : float
-        Under `REPLACE_ONE` only: the largest distance between the result with a record in the sample and without it,
-        divided by the sensitivity, which is the distance between the results with one record and with another in its
-        place. From ½ to ∞; rounded up if it is no float. See the notes.
-
-    Notes
-    -----
-    Source of the pairs that dominate it: Zhu, Dong, Wang, "Optimal accounting of differential privacy via
-    characteristic function", AISTATS 2022, Theorem 11.
-
-    *Replaced records.* A sample may hold the record or not, so what a record adds to the result counts as well as what
-    replacing it changes. The first distance is not bounded by the second one: a sum of values from 99 to 100 moves by
-    1 when a record is replaced, and by 100 when it is left out of the sample.
-
-    ==================================================================  =======================================
-    sum of contributions clipped to norm C, of sensitivity 2C           `null_distance` ½
-    sum of k contributions out of [0, 1], of sensitivity k; a count     1
-    sum of values from 99 to 100, of sensitivity 1                      100
-    anything that shows the size of the sample, or nothing is known     ∞, the default
-    ==================================================================  =======================================
-
-    Up to 1 sampling reduces ε and δ; beyond it reduces δ alone: δ′(ε) = q·δ(ε). The other two relations do not use this
-    field, for there the sensitivity is the first distance.
-
-    Examples
-    --------
-    >>> from ferrodp.accounting import GaussianEvent
-    >>> clipped_sum = GaussianEvent(noise_multiplier=0.5)  # noise C about a sum of sensitivity 2C
-    >>> step = PoissonSampledEvent(sampling_probability=0.01, event=clipped_sum, null_distance=0.5)
-    """
-
-    kind: ClassVar[str] = "poisson_sampled"
-    unsaid: ClassVar[tuple[str, ...]] = ("null_distance",)
-    sampling_probability: float
-    event: PrivacyEvent
-    null_distance: float = math.inf
-
-    def __post_init__(self) -> None:
-        check_inner(self.event)
-        probability = _validate.probability("sampling_probability", self.sampling_probability, toward="up")
-        settle(self, sampling_probability=probability, null_distance=checked_null_distance(self.null_distance))
+_SUM_TOLERANCE = Fraction(1, 10**9)
+"""How far probabilities may add up to something other than 1: enough for rounding, too little for unscaled weights."""
 
 
 def checked_null_distance(value: object) -> float:
-    """Return the distance to an absent record's result as a share of the sensitivity, rounded up; see above."""
+    """Return the distance to the result without a record, as a share of the sensitivity, rounded up.
+
+    See `PoissonSampledEvent`.
+    """
     if isinstance(value, float) and value == math.inf:
         return math.inf
     number = _validate.exact("null_distance", value)
@@ -93,87 +34,163 @@ def checked_null_distance(value: object) -> float:
     return _validate.rounded(number, "up")
 
 
-@register
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class
+class PoissonSampledEvent(PrivacyEvent):
+    """One release about a Poisson sample: each record joins independently, with the same probability.
+
+    Parameters
+    ----------
+    sampling_probability : float
+        Chance of each record to join; in [0, 1]. Rounded up if not exactly representable: a larger sample is more loss.
+    event : PrivacyEvent
+        What is released about the sample. Several releases about the *same* sample differ from one sample for each: for
+        a training loop write ``SelfComposedEvent(event=PoissonSampledEvent(...), count=...)``.
+    null_distance : float
+        Used under `REPLACE_ONE` only: the largest distance between the result with a record in the sample and without
+        it, divided by the sensitivity, which is the distance between the results with one record and with another in
+        its place. From ½ to ∞; rounded up if not exactly representable. See the notes.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
+
+    Notes
+    -----
+    The dominating pairs are those of [ZDW22] Theorem 11.
+
+    *Replaced records.* The sample contains the record or not, so both distances count: how much adding a record changes
+    the result, and how much replacing it does. The first is not bounded by the second: a sum of values from 99 to 100
+    changes by 1 if a record is replaced, and by 100 if it is left out of the sample.
+
+    ==================================================================  =======================================
+    sum of contributions clipped to norm C, of sensitivity 2C           `null_distance` ½
+    sum of k contributions out of [0, 1], of sensitivity k; a count     1
+    sum of values from 99 to 100, of sensitivity 1                      100
+    anything that shows the size of the sample, or nothing is known     ∞, the default
+    ==================================================================  =======================================
+
+    Up to 1, sampling reduces ε and δ; beyond it reduces δ alone: δ′(ε) = q·δ(ε). The other two relations do not use
+    this field, because there the sensitivity is the first distance.
+
+    Examples
+    --------
+    >>> from ferrodp.events import GaussianEvent
+    >>> clipped_sum = GaussianEvent(noise_multiplier=0.5)  # noise C about a sum of sensitivity 2C
+    >>> step = PoissonSampledEvent(sampling_probability=0.01, event=clipped_sum, null_distance=0.5)
+    """
+
+    kind: ClassVar[str] = "poisson_sampled"
+    checks: ClassVar[base.Checks] = {
+        "event": base.inner_event,
+        "sampling_probability": base.PROBABILITY_UP,
+        "null_distance": lambda _, value: checked_null_distance(value),
+    }
+    unsaid: ClassVar[tuple[str, ...]] = ("null_distance",)
+    sampling_probability: float
+    event: PrivacyEvent
+    null_distance: float = math.inf
+
+
+@event_class
 class FixedSizeSampledEvent(PrivacyEvent):
     """One release about a sample of fixed size, drawn uniformly and without replacement.
 
     Parameters
     ----------
     population_size : int
-        Number of records to draw from; from 1 to 2⁶³ − 1. Under `ADD_OR_REMOVE_ONE` the dataset with one record more
+        Number of records to draw from; from 1 to 2⁶³ − 1. Under `ADD_OR_REMOVE_ONE` the dataset with one more record
         is covered as well.
     sample_size : int
         Number of records drawn; from 0 to `population_size`.
     event : PrivacyEvent
         What is released about the sample. If it is such a sample itself, its `population_size` must be `sample_size`.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
+
     Notes
     -----
-    Wang, Balle, Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant", AISTATS
-    2019.
+    [WBK19], [BBG18].
+
+    Examples
+    --------
+    >>> from ferrodp.events import GaussianEvent
+    >>> step = FixedSizeSampledEvent(population_size=60_000, sample_size=256, event=GaussianEvent(noise_multiplier=1.1))
     """
 
     kind: ClassVar[str] = "fixed_size_sampled"
+    checks: ClassVar[base.Checks] = {
+        "event": base.inner_event,
+        "population_size": base.COUNT_FROM_1,
+        "sample_size": base.COUNT_FROM_0,
+    }
     population_size: int
     sample_size: int
     event: PrivacyEvent
 
     def __post_init__(self) -> None:
-        check_inner(self.event)
-        population = _validate.count("population_size", self.population_size)
-        sample = _validate.count("sample_size", self.sample_size, minimum=0)
+        PrivacyEvent.__post_init__(self)
+        population, sample = self.population_size, self.sample_size
         if sample > population:
             raise InvalidParameter(f"sample_size must be at most population_size = {population}, got {sample}")
         if isinstance(self.event, FixedSizeSampledEvent) and self.event.population_size != sample:
             inner = self.event.population_size
             raise InvalidParameter(f"a sample of the sample must have population_size = {sample}, got {inner}")
-        settle(self, population_size=population, sample_size=sample)
 
 
-@register
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class
 class TruncatedPoissonSampledEvent(PrivacyEvent):
     """One release about a Poisson sample that is cut to a largest size by dropping records at random.
 
     Parameters
     ----------
     population_size : int
-        Number of records; from 1 to 2⁶³ − 1. Under `ADD_OR_REMOVE_ONE` the dataset with one record more is covered as
+        Number of records; from 1 to 2⁶³ − 1. Under `ADD_OR_REMOVE_ONE` the dataset with one more record is covered as
         well.
     sampling_probability : float
-        Chance of each record before the cut; in [0, 1]. A number that no float denotes is refused.
+        Chance of each record to join before the cut; in [0, 1]. A number that is not exactly a float is refused.
     truncated_batch_size : int
         Largest size; from 0 to 2⁶³ − 1.
     event : PrivacyEvent
         What is released about the sample.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
+
     Notes
     -----
-    Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "Scalable DP-SGD: shuffling vs. Poisson subsampling", NeurIPS
-    2024; the tight pairs: arXiv 2508.15089.
+    [CGKKMSZ24]; the tight pairs are those of arXiv:2508.15089.
+
+    Examples
+    --------
+    >>> from ferrodp.events import GaussianEvent
+    >>> step = TruncatedPoissonSampledEvent(
+    ...     population_size=60_000,
+    ...     sampling_probability=0.005,
+    ...     truncated_batch_size=400,
+    ...     event=GaussianEvent(noise_multiplier=1.1),
+    ... )
     """
 
     kind: ClassVar[str] = "truncated_poisson_sampled"
+    checks: ClassVar[base.Checks] = {
+        "event": base.inner_event,
+        "population_size": base.COUNT_FROM_1,
+        "sampling_probability": lambda name, value: _exact_probability(name, value),
+        "truncated_batch_size": base.COUNT_FROM_0,
+    }
     population_size: int
     sampling_probability: float
     truncated_batch_size: int
     event: PrivacyEvent
 
-    def __post_init__(self) -> None:
-        check_inner(self.event)
-        _validate.probability("sampling_probability", self.sampling_probability)
-        settle(
-            self,
-            population_size=_validate.count("population_size", self.population_size),
-            sampling_probability=exact_float("sampling_probability", self.sampling_probability, "finite and in [0, 1]")
-            + 0.0,
-            truncated_batch_size=_validate.count("truncated_batch_size", self.truncated_batch_size, minimum=0),
-        )
 
-
-@register
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class
 class RandomAllocationEvent(PrivacyEvent):
     """A whole round of steps in which each record takes part in a few, drawn at random: balls into bins.
 
@@ -186,28 +203,39 @@ class RandomAllocationEvent(PrivacyEvent):
     event : PrivacyEvent
         What is released in each step.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
+
     Notes
     -----
-    Feldman, Shenfeld, "Privacy amplification by random allocation", NeurIPS 2025; Chua et al., "Balls-and-bins sampling
-    for DP-SGD", AISTATS 2025.
+    [FS25], [CGHKKLMSZ25].
+
+    Examples
+    --------
+    >>> from ferrodp.events import GaussianEvent
+    >>> epoch = RandomAllocationEvent(num_steps=100, num_selected=1, event=GaussianEvent(noise_multiplier=1.1))
     """
 
     kind: ClassVar[str] = "random_allocation"
+    checks: ClassVar[base.Checks] = {
+        "event": base.inner_event,
+        "num_steps": base.COUNT_FROM_1,
+        "num_selected": base.COUNT_FROM_0,
+    }
     num_steps: int
     num_selected: int
     event: PrivacyEvent
 
     def __post_init__(self) -> None:
-        check_inner(self.event)
-        steps = _validate.count("num_steps", self.num_steps)
-        selected = _validate.count("num_selected", self.num_selected, minimum=0)
-        if selected > steps:
-            raise InvalidParameter(f"num_selected must be at most num_steps = {steps}, got {selected}")
-        settle(self, num_steps=steps, num_selected=selected)
+        PrivacyEvent.__post_init__(self)
+        if self.num_selected > self.num_steps:
+            rule = f"num_selected must be at most num_steps = {self.num_steps}"
+            raise InvalidParameter(f"{rule}, got {self.num_selected}")
 
 
-@register
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class
 class MixtureOfGaussiansEvent(PrivacyEvent):
     """One Gaussian release whose sensitivity is random: N(0, z²) against Σᵢ pᵢ·N(sᵢ, z²), in both directions.
 
@@ -217,15 +245,27 @@ class MixtureOfGaussiansEvent(PrivacyEvent):
     Parameters
     ----------
     noise_multiplier : float
-        z, in the unit of the shifts; finite, > 0. Rounded down if it is no float.
+        z, in the unit of the shifts; finite, > 0. Rounded down if not exactly representable.
     shifts : tuple of float
-        sᵢ, at least one, finite, ≥ 0. Rounded up where they are no floats.
+        sᵢ, at least one, finite, ≥ 0. Rounded up where not exactly representable.
     probabilities : tuple of float
-        As many, ≥ 0, each exactly a float. Their exact sum has to be 1 to 10⁻⁹; the law is that of pᵢ divided by it.
+        As many as there are shifts, ≥ 0, each exactly a float. Their exact sum has to be 1 to within 10⁻⁹; the law is
+        that of pᵢ divided by the sum.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
-    Choquette-Choo, Ganesh, Steinke, Thakurta, "Privacy amplification for matrix mechanisms", ICLR 2024.
+    [CGST24].
+
+    Examples
+    --------
+    >>> event = MixtureOfGaussiansEvent(noise_multiplier=2.0, shifts=(0, 1, 2), probabilities=(0.25, 0.5, 0.25))
+    >>> event.shifts
+    (0.0, 1.0, 2.0)
     """
 
     kind: ClassVar[str] = "mixture_of_gaussians"
@@ -241,14 +281,18 @@ class MixtureOfGaussiansEvent(PrivacyEvent):
         if not self.shifts or len(self.shifts) != len(self.probabilities):
             found = f"{len(self.shifts)} and {len(self.probabilities)}"
             raise InvalidParameter(f"shifts and probabilities must be of one length, at least 1, got {found}")
-        shifts = tuple(_validate.non_negative("shifts", shift, toward="up") for shift in self.shifts)
+        shifts = tuple(base.NON_NEGATIVE_UP("shifts", shift) for shift in self.shifts)
         for probability in self.probabilities:
             _validate.probability("probabilities", probability)
-        probabilities = tuple(
-            exact_float("probabilities", each, "finite and in [0, 1]") + 0.0 for each in self.probabilities
-        )
+        probabilities = tuple(_exact_probability("probabilities", each) for each in self.probabilities)
         total = sum((Fraction(probability) for probability in probabilities), Fraction(0))
         if abs(total - 1) > _SUM_TOLERANCE:
             raise InvalidParameter(f"probabilities must add up to 1, got {float(total)!r}")
-        multiplier = _validate.positive("noise_multiplier", self.noise_multiplier, toward="down")
-        settle(self, noise_multiplier=multiplier, shifts=shifts, probabilities=probabilities)
+        multiplier = base.POSITIVE_DOWN("noise_multiplier", self.noise_multiplier)
+        base.settle(self, noise_multiplier=multiplier, shifts=shifts, probabilities=probabilities)
+
+
+def _exact_probability(name: str, value: object) -> float:
+    """Return a probability that is exactly a float, or refuse."""
+    _validate.probability(name, value)
+    return base.exact_float(name, value, "finite and in [0, 1]") + 0.0

@@ -1,10 +1,9 @@
-"""How far one unit of privacy can move the nodes of a tree of partial sums.
+"""The squared L2 sensitivity of a tree of partial sums.
 
-The nodes are the complete blocks of 2ⁱ steps that start at multiples of 2ⁱ, among the first n steps. A unit adds at
-most the clip norm to each node above each of its steps, so that the squared L2 norm of what it changes is at most
-S = Σ over nodes of (number of its steps below)², in units of the squared clip norm; S is reached when its contributions
-point the same way (Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, "Practical and private (deep) learning without
-sampling or shuffling", ICML 2021, appendix D.2).
+The nodes are the complete blocks of 2ⁱ steps that start at multiples of 2ⁱ, among the first n steps. A unit of privacy
+adds at most the clip norm to each node above each of its steps, so that the squared L2 norm of its effect is at most
+S = Σ over nodes of (number of its steps below)², in units of the squared clip norm; S is reached when all contributions
+have the same direction ([KMSTTX21] Appendix D.2).
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import functools
 
 from ferrodp import _validate
 
-__all__ = ["tree_sensitivity_squared"]
-
-MAX_WORK = 2_000_000
-"""Pairs of partial solutions that are looked at before the bound of `_level_bound` has to do."""
+MAX_COMPARED_PAIRS = 2_000_000
+"""Pairs of partial solutions that are compared before the answer is the upper bound of `_level_bound`."""
 
 _Front = list[tuple[int, int]]
-"""Partial solutions (carry, value), none of which is as late as another and worth no more."""
+"""Partial solutions (carry, value) of which none dominates another: as the carry grows, the value does."""
 
 
 def tree_sensitivity_squared(*, num_steps: int, max_participation: int = 1, min_separation: int = 0) -> int:
     """Return the largest sum of squared contributions of one unit of privacy over the nodes of a tree.
+
+    Its square root is the L2 sensitivity of the whole stream of prefix sums, in units of the clip norm.
 
     Parameters
     ----------
@@ -32,25 +31,30 @@ def tree_sensitivity_squared(*, num_steps: int, max_participation: int = 1, min_
     max_participation : int
         In how many steps a unit may take part; at least 1.
     min_separation : int
-        How many steps at least lie between two of them; ≥ 0.
+        Least number of steps between two participations; ≥ 0.
 
     Returns
     -------
     int
         The exact maximum for one participation, and for a `min_separation` of 2ⁱ − 1. Otherwise the exact maximum as
-        long as no more than 2·10⁶ pairs of partial solutions have to be compared (10⁴ steps with 100 participations
-        take 4·10⁴), and else an upper bound, by a few per cent: at each level of the tree a node holds at most
+        long as at most 2·10⁶ pairs of partial solutions have to be compared (10⁴ steps with 100 participations take
+        4·10⁴); beyond that an upper bound, larger by a few percent: at each level of the tree a node contains at most
         ⌈2ⁱ/(min_separation + 1)⌉ of the steps.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not an int.
 
     Notes
     -----
     For one participation it is the number of levels, ⌊log₂ n⌋ + 1 = ⌈log₂(n + 1)⌉.
 
-    The search goes up the tree. Of a complete block nothing matters but the number of participations, the sum over its
-    own nodes, and how many of the steps behind it the last participation blocks (carry): of two ways to fill it with as
-    many participations, one with a smaller sum and no smaller carry is never needed. The same block with another number
-    of blocked steps at its beginning is another problem. A block of at most `min_separation` + 1 steps holds one
-    participation at most, and its earliest allowed place is the best.
+    A dynamic program up the tree. For a complete block only three numbers matter: its participations, the sum over its
+    own nodes, and how many of the steps after it the last participation blocks (the carry). Of two ways to fill a block
+    with equally many participations, one with a smaller sum and no smaller carry is never needed. The same block with a
+    different number of blocked steps at its beginning is a separate problem. A block of at most `min_separation` + 1
+    steps contains at most one participation, and its earliest allowed place is the best.
 
     Examples
     --------
@@ -77,9 +81,9 @@ def _largest(steps: int, most: int, gap: int) -> int:
 
 
 def _level_bound(steps: int, most: int, gap: int) -> int:
-    """Return an upper bound: level by level, as few nodes as can hold all participations, each as full as it can be.
+    """Return an upper bound: at each level, participations fill as few nodes as possible.
 
-    For gap = 2ᵏ it is reached by the steps 0, gap, 2·gap, …: at every level all nodes but one are then full or empty.
+    For gap = 2ᵏ the steps 0, gap, 2·gap, … reach it: at every level all nodes but one are then full or empty.
     """
     total = 0
     for level in range(steps.bit_length()):
@@ -132,7 +136,7 @@ class _Search:
                     if before + after > self.most:
                         continue
                     self.work += len(others)
-                    if self.work > MAX_WORK:
+                    if self.work > MAX_COMPARED_PAIRS:
                         raise _TooMuchWorkError
                     best = found.setdefault(before + after, {})
                     for carry, more in others:
@@ -150,4 +154,4 @@ def _undominated(best: dict[int, int]) -> _Front:
 
 
 class _TooMuchWorkError(Exception):
-    """Raised inside the search alone."""
+    """Ends a search that would take too long; never leaves this module."""
