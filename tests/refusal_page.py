@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from ferrodp import accounting as ac
+from ferrodp import events as event_kinds
 from ferrodp.accounting import NeighboringRelation
 from refusal_cases import ROWS
 
@@ -47,7 +48,7 @@ WAYS = """\
 def reason(accountant, event, relation):
     """Return why the event is refused, without the way out; None if it is not."""
     one = accountant(neighboring_relation=relation)
-    parts = [part for part, _ in ac.events.decompose(event)]
+    parts = [part for part, _ in event_kinds.decompose(event)]
     return next((found for found in map(one._supports, parts) if found is not None), None)
 
 

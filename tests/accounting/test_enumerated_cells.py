@@ -13,6 +13,7 @@ import pytest
 from enumerated_cells import ACCOUNTANTS, CELLS, MECHANISMS, RELATIONS, SCHEMES, enumerated, shape_of
 
 from ferrodp import accounting as ac
+from ferrodp import events as event_kinds
 from ferrodp.accounting.rdp.rules import failure_of
 from ferrodp.errors import UnsupportedEventError
 from reference import enumeration as enum
@@ -150,7 +151,7 @@ def test_what_is_accepted_is_enumerated_and_what_is_enumerated_is_accepted():
     parts = {}
     for event in examples():
         try:
-            simple = [part for part, _ in ac.events.decompose(event)]
+            simple = [part for part, _ in event_kinds.decompose(event)]
         except UnsupportedEventError:
             continue
         parts.update((shape_of(part), part) for part in simple)

@@ -12,6 +12,7 @@ from hypothesis import given
 
 from event_cases import events
 from ferrodp import accounting as ac
+from ferrodp import events as event_kinds
 from ferrodp.accounting import GaussianEvent, LaplaceEvent, NonPrivateEvent, PoissonSampledEvent, SelfComposedEvent
 from ferrodp.accounting.reports.importers import from_dp_accounting, from_opacus_history, to_dp_accounting
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage, UnsupportedEventError
@@ -275,7 +276,7 @@ def test_what_they_do_not_have_is_refused(ours, library):
 def taken_apart(event):
     """Return the simple events as text, also of what is repeated, and apart from it the scales that may be rounded."""
     lines, scales = [], []
-    for part, times in ac.events.decompose(event):
+    for part, times in event_kinds.decompose(event):
         if isinstance(part, ac.RepeatAndSelectEvent):
             line, more = taken_apart(part.event)
             lines.append((line, part.mean, part.shape, times))
