@@ -1,7 +1,8 @@
 //! Memory that is zeros in every copy of the address space: `fork`, bare `clone`, whatever runs no handlers.
 //!
 //! Linux keeps that promise since 4.14 (`madvise`, `MADV_WIPEONFORK`). Elsewhere there is none to be had, and callers
-//! have to do without.
+//! have to do without. Some emulators (qemu-user before 8.0) accept any advice and follow none: whoever accepts advice that
+//! does not exist is not believed.
 
 /// What may lie in wiped memory.
 ///
@@ -36,10 +37,12 @@ mod pages {
             let memory = Self(NonNull::new(pages.cast())?);
             // SAFETY: advises about pages that were just mapped. `memory` unmaps them if the answer is no.
             let advised = unsafe { libc::madvise(pages, length, libc::MADV_WIPEONFORK) };
+            // SAFETY: as above; no advice has this number, so a kernel changes nothing and says so.
+            let accepts_nonsense = unsafe { libc::madvise(pages, length, -1) } == 0;
             // Keep secrets out of core dumps where possible; having them wiped in children is what matters.
             // SAFETY: as above.
             let _ = unsafe { libc::madvise(pages, length, libc::MADV_DONTDUMP) };
-            (advised == 0).then_some(memory)
+            (advised == 0 && !accepts_nonsense).then_some(memory)
         }
 
         /// The value: what this process wrote, or zeros.
