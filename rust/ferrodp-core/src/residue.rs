@@ -265,7 +265,7 @@ fn overwrite_stack<const BYTES: usize>(word: u64) {
 
 /// Returns how many bytes of the stack `work` uses: the bytes below this frame are marked, and the lowest mark that is gone
 /// tells.
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(never)]
 fn depth_of(work: &mut dyn FnMut()) -> usize {
     const MOST: usize = 1 << 20;
@@ -273,22 +273,56 @@ fn depth_of(work: &mut dyn FnMut()) -> usize {
     MEASURING.set(true);
     overwrite_stack::<MOST>(MARK);
     below(work);
-    let unused: usize;
+    8 * (words_above_marks::<MOST>(MARK) + 1)
+}
+
+/// Returns how many words there are between the lowest of the `BYTES` bytes below the stack pointer that is no mark any more
+/// and the stack pointer.
+#[cfg(all(test, target_arch = "x86_64"))]
+#[inline(always)]
+fn words_above_marks<const BYTES: usize>(mark: u64) -> usize {
+    let words: usize;
     // SAFETY: reads the bytes that were marked, in the order of their addresses, until one is no mark.
     unsafe {
         asm!(
             "lea rdi, [rsp - {bytes}]",
             "repe scasq",
-            bytes = const MOST,
-            inout("rcx") MOST / 8 => unused,
-            in("rax") MARK,
+            bytes = const BYTES,
+            inout("rcx") BYTES / 8 => words,
+            in("rax") mark,
             out("rdi") _,
         );
     }
-    8 * (unused + 1)
+    words
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+/// As on x86-64; something at or above the stack pointer is no mark.
+#[cfg(all(test, target_arch = "aarch64"))]
+#[inline(always)]
+fn words_above_marks<const BYTES: usize>(mark: u64) -> usize {
+    let bytes: usize;
+    // SAFETY: as on x86-64.
+    unsafe {
+        asm!(
+            "mov {end}, sp",
+            "sub {at}, {end}, {bytes}",
+            "2:",
+            "ldr {found}, [{at}], #8",
+            "cmp {found}, {mark}",
+            "b.eq 2b",
+            "subs {bytes}, {end}, {at}",
+            "csel {bytes}, {bytes}, xzr, hi",
+            end = out(reg) _,
+            at = out(reg) _,
+            found = out(reg) _,
+            mark = in(reg) mark,
+            bytes = inout(reg) BYTES => bytes,
+        );
+    }
+    bytes / 8
+}
+
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
     use core::num::NonZeroUsize;
 
