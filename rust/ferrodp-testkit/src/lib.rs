@@ -7,9 +7,11 @@
 //! - [`finding`]: what a test found; [`verdict`]: p-values, and Holm's correction over all of them.
 //! - [`runs`]: what the p-values of all deep runs say together.
 //! - [`draws`]: draws of the production path, and the keys of repeatable tests.
+//! - [`bits`]: digests of outputs, which every machine has to repeat.
 //! - [`timing`]: whether the time of a call says something about its noise.
 //! - [`secrets`]: whether a branch or an address depends on noise in fixed time; [`memcheck`]: who is asked.
 
+pub mod bits;
 pub mod census;
 pub mod draws;
 pub mod finding;
