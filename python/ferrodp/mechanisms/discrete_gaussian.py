@@ -157,7 +157,7 @@ class DiscreteGaussianMechanism:
                 break
             mechanism = cls(scale=scale, l2_sensitivity=least.l2_sensitivity, dimension=least.dimension)
             if mechanism.delta(target) <= allowed and mechanism.epsilon(allowed) <= target:
-                _release.warn_if_weak(epsilon, stacklevel=2)
+                _release.warn_if_weak(epsilon)
                 return mechanism
             scale *= 1.0 + 2.0**-40
         raise CalibrationError(f"no scale up to 2^57 gives epsilon={epsilon!r} at delta={delta!r}")

@@ -122,7 +122,7 @@ class GaussianMechanism:
         _validate.positive("epsilon", epsilon)
         multiplier = gaussian_noise_multiplier(epsilon=epsilon, delta=delta, method=method)
         mechanism = cls(noise_multiplier=multiplier, l2_sensitivity=l2_sensitivity)  # type: ignore[arg-type]
-        _release.warn_if_weak(epsilon, stacklevel=2)
+        _release.warn_if_weak(epsilon)
         return mechanism
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp import _public, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.reports._curves import Accountant, Array, Curve, epsilon_over_counts, privacy_profile, trade_off
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
@@ -292,3 +292,6 @@ def _finish(axes: Axes, x: str, y: str, title: str) -> Axes:
     if axes.get_legend_handles_labels()[1]:
         axes.legend()
     return axes
+
+
+_public.install()  # this module is imported after `ferrodp`
