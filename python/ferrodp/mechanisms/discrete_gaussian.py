@@ -12,13 +12,13 @@ import numpy.typing as npt
 from ferrodp import _validate
 from ferrodp._numerics.rounding import sqrt_up
 from ferrodp._validate import Real
-from ferrodp.accounting.accountants.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.accounting.curves.discrete_gaussian import (
     discrete_gaussian_delta,
     discrete_gaussian_epsilon,
     discrete_gaussian_variance,
 )
 from ferrodp.accounting.curves.hockey_stick import single_step_noise, usable_delta
+from ferrodp.accounting.curves.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.errors import CalibrationError
 from ferrodp.events import DiscreteGaussianEvent
 from ferrodp.mechanisms import _release

@@ -112,7 +112,7 @@ class GaussianMechanism:
             Largest L2 distance between the values of neighboring datasets; finite, > 0.
         method : {"analytic", "classical"}
             The exact curve, or σ = Δ·√(2 ln(1.25/δ))/ε, which asks for more noise; see
-            `ferrodp.accounting.gaussian_standard_deviation`.
+            `ferrodp.accounting.curves.gaussian_standard_deviation`.
 
         Warns
         -----

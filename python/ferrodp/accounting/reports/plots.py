@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ferrodp import _public, _validate
+from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.reports._curves import Accountant, Array, Curve, epsilon_over_counts, privacy_profile, trade_off
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 else:
     Axes: TypeAlias = Any
-
-__all__ = ["plot_epsilon_over_steps", "plot_privacy_profile", "plot_rdp_curve", "plot_trade_off"]
 
 _SMALLEST_DELTA = 1e-12  # down to which a privacy profile is drawn unless told otherwise
 _OUT_OF_SIGHT = 1e-307  # for a δ of 0, which has no place on a logarithmic axis
@@ -292,6 +290,3 @@ def _finish(axes: Axes, x: str, y: str, title: str) -> Axes:
     if axes.get_legend_handles_labels()[1]:
         axes.legend()
     return axes
-
-
-_public.install()  # this module is imported after `ferrodp`
