@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 import ferrodp
+import ferrodp.events
 
 project = "FerroDP"
 author = "The FerroDP developers"
@@ -24,10 +25,22 @@ autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
-default_role = "py:obj"
+default_role = "literal"  # `links` makes links of names that it knows
 add_module_names = False
-python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
+
+# A name that several modules export is documented where it is at home; elsewhere it would be a second target of links.
+_ELSEWHERE = {"api/accounting": set(ferrodp.events.__all__)}
+
+
+def _skip(app, what, name, member, skip, options):
+    return True if what == "module" and name in _ELSEWHERE.get(app.env.docname, ()) else None
+
+
+def setup(app):
+    """Connect to Sphinx."""
+    app.connect("autodoc-skip-member", _skip)
+
 
 html_theme = "furo"
 html_title = f"FerroDP {version}"

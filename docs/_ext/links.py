@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
@@ -40,6 +41,9 @@ class Links(SphinxPostTransform):
                 text.parent, (nodes.literal, nodes.reference, nodes.literal_block, nodes.title, nodes.raw)
             ):
                 self._keys(text)
+        for xref in [*self.document.findall(addnodes.pending_xref)]:
+            if xref.get("refdomain") == "py" and xref["reftarget"].islower():
+                xref.replace_self(xref.children)  # an attribute or a word, which Sphinx would look for in every class
         objects = self.env.domaindata["py"]["objects"]
         for literal in [*self.document.findall(nodes.literal)]:
             if not isinstance(literal.parent, (nodes.reference, nodes.title)):
@@ -80,6 +84,8 @@ class Links(SphinxPostTransform):
             return objects[name]
         if "." not in name and not name[0].isupper() and "_" not in name:
             return None  # a parameter or a word
+        # Some names are exported at the top as well, and documented where they are at home.
+        name = name.rpartition(".")[2] if name.startswith("ferrodp.") else name
         matches = {(o.docname, o.node_id): o for full, o in objects.items() if full.endswith("." + name)}
         return next(iter(matches.values())) if len(matches) == 1 else None
 

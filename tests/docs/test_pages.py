@@ -1,10 +1,13 @@
 """Every code block of the README and of the documentation runs as written, in order, in an empty folder."""
 
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import blocks
 import pytest
+
+import ferrodp
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -74,3 +77,22 @@ def test_blocks_share_names_and_a_folder(tmp_path):
     )
 
     assert blocks.run(page) == ["", "", "8\n"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_and_names_that_a_page_mentions_exist(page):
+    text = page.read_text(encoding="utf-8")
+    files = re.findall(r"`((?:tests|rust|python|benches|examples|docs)/[\w./-]+)`", text)
+    names = re.findall(r"`((?:fd|ferrodp)\.[A-Za-z_][\w.]*)", text)
+
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    for dotted in names:
+        attrgetter(dotted.partition(".")[2])(ferrodp)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_to_files_lead_somewhere(page):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if ":" not in link]
+
+    assert [link for link in links if not (page.parent / link).exists()] == []

@@ -18,7 +18,6 @@ import ledger
 import releases
 import rounds
 import sparse_vector
-import subsets
 import tickets
 
 CHUNK = "rust/ferrodp-core/src/sample/chunk.rs"
@@ -471,7 +470,6 @@ for others in (
     releases,
     rounds,
     sparse_vector,
-    subsets,
     tickets,
 ):
     KILLERS |= others.KILLERS

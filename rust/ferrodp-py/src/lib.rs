@@ -16,7 +16,6 @@ mod permit;
 mod respond;
 mod select;
 mod sqlite;
-mod subset;
 
 /// The native half of `ferrodp`.
 #[pymodule]
@@ -39,7 +38,6 @@ mod _native {
         permit::register(module)?;
         respond::register(module)?;
         select::register(module)?;
-        sqlite::register(module)?;
-        subset::register(module)
+        sqlite::register(module)
     }
 }
