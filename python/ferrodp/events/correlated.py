@@ -82,7 +82,7 @@ class MatrixMechanismEvent(PrivacyEvent):
     With X = CᵀC and P the steps of one pattern of participation, ‖C·G‖² is Σ X[i, j]·⟨gᵢ, gⱼ⟩ over i, j in P. If no
     such X[i, j] is negative, equal rows are the worst case, and the sensitivity is the largest ‖C·u‖ over vectors u of
     zeros and ones. Otherwise contributions of different signs or directions are worse: take the square root of the
-    largest Σ |X[i, j]| over a pattern, which bounds all of them ([CGMMRTX23]).
+    largest ``Σ |X[i, j]|`` over a pattern, which bounds all of them ([CGMMRTX23]).
 
     Examples
     --------

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting.explanation import Explanation
 
+__all__ = ["CalibratedCount", "CalibratedValue"]
+
 Cost: TypeAlias = tuple[Bounds, Bounds, Explanation]
 
 
@@ -21,7 +23,7 @@ class CalibratedValue(float):
         The nearest value that is proven *not* to keep the target; the best possible one lies between. None if there is
         none in the range that was searched, or if the accountant has no lower bounds.
     gap : float
-        |value − limit|: the calibration could be improved by at most that. 0 if the value is the end of the range;
+        ``|value − limit|``: the calibration could be improved by at most that. 0 if the value is the end of the range;
         infinite if the accountant has no lower bounds.
     epsilon_bounds, delta_bounds : Bounds
         Certified ε at the target's δ, and δ at the target's ε, of this value.

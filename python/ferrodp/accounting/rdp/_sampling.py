@@ -20,6 +20,8 @@ from ferrodp.accounting.rdp import _ternary
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 
+__all__ = ["fixed_size_sampled", "fixed_size_sampled_gaussian", "fixed_size_sampled_pure"]
+
 Method = Literal["profile", "ternary_divergence"]
 
 
@@ -70,11 +72,11 @@ def fixed_size_sampled_gaussian(
     Balle, Barthe, Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9, and Zhu, Dong, Wang,
     "Optimal accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 10.
 
-    *Added or removed.* Fixing the rest of the sample and who takes the place of the record, the two laws are N(0, z²)
-    and (1 − q)·N(0, z²) + q·N(v, z²) with |v| ≤ 2, in units of the sensitivity, and |v| = 2 happens: it is the curve
-    of a Poisson-sampled Gaussian with z/2 (Birrell, Ebrahimi, Behnia, Pacheco, "Differentially private stochastic
-    gradient descent with fixed-size minibatches: tighter RDP guarantees with or without replacement", NeurIPS 2024,
-    Theorem 3.1).
+    *Added or removed.* Fixing the rest of the sample and who takes the place of the record, the two laws are N(0,
+    z²) and (1 − q)·N(0, z²) + q·N(v, z²) with ``|v| ≤ 2``, in units of the sensitivity, and ``|v| = 2`` happens: it
+    is the curve of a Poisson-sampled Gaussian with z/2 (Birrell, Ebrahimi, Behnia, Pacheco, "Differentially private
+    stochastic gradient descent with fixed-size minibatches: tighter RDP guarantees with or without replacement",
+    NeurIPS 2024, Theorem 3.1).
 
     *Zeroed* (`REPLACE_SPECIAL`). A zeroed record is one of the replacements, so the bound for these holds, with z/2.
 

@@ -15,6 +15,8 @@ from ferrodp.accounting.sampling.allocation import random_allocation_epsilon_bou
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import FixedSizeSampledEvent, GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
 
+__all__ = ["SchemeCost", "compare_sampling_schemes"]
+
 _POPULATION = 2**62  # of a dataset so large that the probability is a share of it; the curve depends on the share alone
 
 
@@ -70,6 +72,8 @@ def compare_sampling_schemes(
     Returns
     -------
     tuple of SchemeCost
+        One for each way to form batches.
+
         =======================  ====================================================================
         Poisson                  each record joins each batch by a coin of its own
         fixed size (two rows)    each batch is a uniform subset of fixed size; a record is added or
