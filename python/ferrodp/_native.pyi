@@ -22,6 +22,7 @@ __all__ = [
     "add_discrete_noise_in_fixed_time",
     "add_noise",
     "add_noise_to_integers",
+    "allocated_members",
     "allocation_rdp_add",
     "allocation_two_bins",
     "available_isas",
@@ -36,6 +37,7 @@ __all__ = [
     "discrete_envelope",
     "elementary",
     "file_system",
+    "fixed_size_members",
     "fork_generation",
     "isa",
     "normal_mass",
@@ -49,6 +51,7 @@ __all__ = [
     "pld_composed_laws",
     "pld_laws",
     "pld_pure_epsilon",
+    "poisson_members",
     "random_bytes",
     "randomize_responses",
     "rdp_convert",
@@ -109,6 +112,11 @@ def toss_coins(
     coins: npt.NDArray[np.uint8], numerator: int, denominator: int, key: bytes | Permit | None, threads: int | None, /
 ) -> None: ...
 def toss_each_coin(gammas: npt.NDArray[np.float64], key: bytes | Permit | None, threads: int | None, /) -> None: ...
+def poisson_members(population: int, probability: float, key: bytes | Permit | None, /) -> npt.NDArray[np.int64]: ...
+def fixed_size_members(population: int, size: int, key: bytes | Permit | None, /) -> npt.NDArray[np.int64]: ...
+def allocated_members(
+    population: int, steps: int, selected: int, key: bytes | Permit | None, /
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
 def derive_key(seed: bytes, call: int, /) -> bytes: ...
 def contour_bounds(
     quantity: str,

@@ -18,6 +18,7 @@ import ledger
 import releases
 import rounds
 import sparse_vector
+import subsets
 import tickets
 
 CHUNK = "rust/ferrodp-core/src/sample/chunk.rs"
@@ -470,6 +471,7 @@ for others in (
     releases,
     rounds,
     sparse_vector,
+    subsets,
     tickets,
 ):
     KILLERS |= others.KILLERS

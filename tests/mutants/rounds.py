@@ -7,7 +7,6 @@ STEP = ENGINE + "_step.py"
 SUMS = ENGINE + "_sums.py"
 ROUNDS = ENGINE + "engine.py"
 MODEL = ENGINE + "model.py"
-SAMPLING = ENGINE + "sampling.py"
 SPENDING = ENGINE + "_spending.py"
 
 KILLERS = {
@@ -19,7 +18,6 @@ KILLERS = {
     "discrete rounds": "pytest tests/engine/test_discrete_rounds.py",
     "gradients": "pytest tests/engine/test_gradients.py",
     "model": "pytest tests/engine/test_named_model.py",
-    "samples": "pytest tests/engine/test_sampling.py",
 }
 
 MUTANTS = [
@@ -218,27 +216,6 @@ MUTANTS = [
         "        return _trees.split(_as(values, denominator, self._like.dtype), self._like._structure)",
         "        return _trees.split(_as(values, None, self._like.dtype), self._like._structure)",
         "round sums",
-    ),
-    (
-        "a client joins at the threshold",
-        SAMPLING,
-        "    joins = words < np.uint64(threshold)\n",
-        "    joins = words <= np.uint64(threshold)\n",
-        "samples",
-    ),
-    (
-        "ties are decided by nothing",
-        SAMPLING,
-        "            joins[tie] = _is_below(rest)",
-        "            joins[tie] = False",
-        "samples",
-    ),
-    (
-        "the first block is sampled again and again",
-        SAMPLING,
-        "    return np.flatnonzero(joins) + start",
-        "    return np.flatnonzero(joins)",
-        "samples",
     ),
     (
         "a model is told apart from its opposite at the price of zeros",

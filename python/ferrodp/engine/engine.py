@@ -15,9 +15,10 @@ from ferrodp.engine._spending import SpendingMethods
 from ferrodp.engine._step import step_of
 from ferrodp.engine.protocol import RoundLedger
 from ferrodp.engine.records import DPConfig, PrivacyBudget, config_of, member
-from ferrodp.engine.sampling import Indices, Sampling, poisson_sample, uniform_sample
+from ferrodp.engine.sampling import Sampling, poisson_sample, uniform_sample
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.random.samples import Indices
 from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["DifferentialPrivacyEngine"]

@@ -11,6 +11,7 @@
 //! - [`discrete`]: discrete Gaussian and Laplace noise over the integers.
 //! - [`select`]: one of many candidates, with exactly the stated probabilities.
 //! - [`bernoulli`]: coins with probability `e^−γ`.
+//! - [`subset`]: Poisson samples, samples of fixed size, random allocations.
 //! - [`respond`]: randomized response, vectorised.
 //! - [`clip`]: norms, scaling, rows quantised toward zero, sums of integers.
 //!
@@ -31,6 +32,7 @@ mod residue;
 pub mod respond;
 pub mod sample;
 pub mod select;
+pub mod subset;
 mod wiped;
 
 pub use error::Error;

@@ -16,6 +16,7 @@ mod permit;
 mod respond;
 mod select;
 mod sqlite;
+mod subset;
 
 /// The native half of `ferrodp`.
 #[pymodule]
@@ -38,6 +39,7 @@ mod _native {
         permit::register(module)?;
         respond::register(module)?;
         select::register(module)?;
-        sqlite::register(module)
+        sqlite::register(module)?;
+        subset::register(module)
     }
 }

@@ -55,15 +55,15 @@ impl<F: Fn(u64) -> [u64; 2]> Uniform<F> {
 
 /// Bounds on a real number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) lower: f64,
-    pub(super) upper: f64,
+pub(crate) struct Bounds {
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
 }
 
 /// Returns bounds on `−ln U` for `U` in `[word, word + 1)·2⁻⁶⁴`.
 ///
 /// A logarithm proposes; what is returned was compared with the exponential whose error is proven, or is far outside.
-pub(super) fn minus_log(word: u64) -> Bounds {
+pub(crate) fn minus_log(word: u64) -> Bounds {
     let uniform = (word as f64 + 0.5) * exp2(-64);
     let guess = -uniform.ln();
     // Between the two: the unknown digits (2⁻⁶⁴/U), the conversion, and whatever the logarithm is off.
