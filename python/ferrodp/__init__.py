@@ -1,14 +1,46 @@
-"""Exact differential privacy at memory speed.
+"""Differential privacy with exact noise and certified accounting, on numpy arrays.
 
-Clip, sum, noise and account numpy buffers. Every released number lies on a grid fixed before any data is seen, noise
-has exactly the stated law, and every reported ε or δ is an upper bound.
+Every released number lies on a grid fixed before any data is seen, noise follows exactly the stated distribution, and
+every reported ε or δ is an upper bound. Which name to use:
 
-Where to look: `ClippedSum` (a server's round), `mechanisms` (values whose sensitivity you know, choices, answers),
-`NoiseSource` (noise alone), `accounting` (what it costs), `PrivacyLedger` (what may be spent), `engine` (a training
-from one configuration), `testing` (replays; NOT PRIVATE).
+Release a column
+    `private_count`, `private_sum`, `private_mean`, `private_histogram`, `private_quantile` (package `statistics`).
+Release a value whose sensitivity you know
+    `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
+Choose a candidate, answer queries, randomize answers
+    `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`; `SparseVector`; `RandomizedResponse`. All mechanisms
+    are in the package `mechanisms`.
+Sum vectors of bounded norm, such as client updates
+    `ClippedSum`, `GridSum` (package `sums`); `clip_rows`, `clip_and_sum`, `clip_by_global_norm` (module `clipping`).
+Train a model from one configuration
+    Package `engine`: `ferrodp.engine.DifferentialPrivacyEngine`.
+Compute what releases cost
+    Package `accounting`, in terms of the `events` that every mechanism states.
+Limit what may be spent
+    `PrivacyLedger` (package `budget`), which issues `tickets` that pay for releases.
+Draw noise alone
+    `NoiseSource` and the numpy bit generator of the package `random`.
+Test
+    Module `testing`: seeded noise, recorded and replayed releases. NOT PRIVATE.
+
+Exceptions are in the module `errors`; the version is `__version__`.
 """
 
-from ferrodp import accounting, budget, clipping, engine, errors, mechanisms, random, statistics, sums, testing
+from ferrodp import (
+    _public,
+    accounting,
+    budget,
+    clipping,
+    engine,
+    errors,
+    events,
+    mechanisms,
+    random,
+    statistics,
+    sums,
+    testing,
+    tickets,
+)
 from ferrodp._native import __version__
 from ferrodp.budget import PrivacyLedger
 from ferrodp.clipping import clip_and_sum, clip_by_global_norm, clip_rows
@@ -50,6 +82,7 @@ __all__ = [
     "clipping",
     "engine",
     "errors",
+    "events",
     "mechanisms",
     "private_count",
     "private_histogram",
@@ -60,4 +93,7 @@ __all__ = [
     "statistics",
     "sums",
     "testing",
+    "tickets",
 ]
+
+_public.install()

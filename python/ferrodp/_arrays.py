@@ -1,9 +1,9 @@
-"""Arrays, taken in once at the door.
+"""Validation of arrays of data, once, where they enter the package.
 
-Whether an array is accepted depends on its type, dtype, shape and layout, never on an element. What comes back is a
-C-contiguous, aligned, native-endian base `numpy.ndarray`: the caller's own memory where it already is one, a private
-copy in the caller's shape otherwise. Nothing that carries information beside its elements is converted silently: masks,
-indexes, units, gradients and nulls would be dropped.
+Whether an array is accepted depends on its type, dtype, shape and layout, never on an element. The result is a
+C-contiguous, aligned, native-endian base `numpy.ndarray`: the caller's own memory where it already is one, otherwise a
+private copy of the same shape. Types that carry information besides their elements are refused, because masks, indexes,
+units, gradients and nulls would be dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FloatArray: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64]"
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
 LARGEST_INTEGER = int(sys.float_info.max)
-"""Integers beyond ± this, the largest float, are clamped to it: clamping moves no two values apart."""
+"""Integers beyond ± this, the largest float, are clamped to it; clamping increases no distance."""
 
 Integers: TypeAlias = "list[tuple[int, bool, bytes]]"
 """Integers by their place, for the native code: place, whether it is negative, magnitude as little-endian bytes."""
@@ -38,10 +38,10 @@ _DLPACK_CPU = 1  # kDLCPU
 
 
 def quiet(function: Callable[P, R]) -> Callable[P, R]:
-    """Keep numpy from warning, or raising, about floating-point numbers in `function`: whether it would is data.
+    """Keep numpy from warning or raising about floating-point numbers in `function`: that would depend on data.
 
-    Signalling NaNs, overflow and underflow are what it speaks of, each of which an element alone can bring about; every
-    function that takes data has an outcome for them. For functions that run no code of the caller's.
+    A single element can cause signaling NaNs, overflow and underflow; every function that takes data has a defined
+    result for them. For functions that run no code of the caller's.
     """
 
     @functools.wraps(function)
@@ -55,14 +55,14 @@ def quiet(function: Callable[P, R]) -> Callable[P, R]:
 def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...] = FLOATS) -> npt.NDArray[Any]:
     """Return `value` as a C-contiguous, aligned, native array of one of `dtypes`; without a copy if it is one.
 
-    Python numbers and nested lists of them become float64, integers the nearest one (see `long_integers`). Other dtypes
-    are refused, not cast: a cast can move two neighboring values further apart, so it belongs to the caller, who
-    vouches for the sensitivity.
+    Python numbers and nested lists of them become float64; integers are rounded to nearest (see `long_integers`). Other
+    dtypes are refused, not cast: a cast can increase the distance of two neighboring values, so the caller, who states
+    the sensitivity, has to do it.
 
     Raises
     ------
     InvalidArrayType
-        For every type and dtype that is not accepted, ragged lists among them.
+        For every type and dtype that is not accepted, and for ragged lists.
     InvalidArray
         For a list of more than 64 dimensions.
     MemoryError
@@ -70,22 +70,15 @@ def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...
     """
     if type(value) is np.ndarray and value.dtype in dtypes and _is_plain(value):
         return value
-    array = base_array(value, name)
-    native = array.dtype.newbyteorder("=") if array.dtype.kind in "iuf" else array.dtype
-    if native not in dtypes:
-        raise wrong_dtype(name, array.dtype, dtypes)
-    if _is_plain(array):
-        return array
-    _validate.fits_in_memory(name, array.nbytes)
-    return np.array(array, dtype=native, order="C", copy=True, subok=False)
+    return _plain(base_array(value, name), name, dtypes)
 
 
 def long_integers(value: object) -> dict[int, int]:
-    """Return the integers in `value` that no float denotes, by their place in what `as_float_array` makes of it.
+    """Return the integers in `value` that are not exactly floats, by their index in the result of `as_float_array`.
 
-    There each is the nearest float. That will do where the data of one unit are bounded afterwards, as clipped rows and
-    clamped columns are; what has a declared sensitivity is taken exactly, for rounding can move two values apart: an
-    integer and an equal float count alike, and so do the integers between two floats.
+    `as_float_array` rounds each to the nearest float. That suffices where the data of one unit is bounded afterwards,
+    like clipped rows and clamped columns. Data with a declared sensitivity is used exactly, because rounding can
+    increase the distance of two values.
     """
     kind = type(value)
     if issubclass(kind, (int, np.integer)):
@@ -106,7 +99,7 @@ def long_integers(value: object) -> dict[int, int]:
 
 
 def clamped(integer: int) -> int:
-    """Return the integer next to it in the range of floats."""
+    """Return the nearest integer in the range of floats."""
     return max(-LARGEST_INTEGER, min(LARGEST_INTEGER, integer))
 
 
@@ -123,23 +116,15 @@ def bytes_of(integer: int) -> tuple[bool, bytes]:
 def as_integer_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...] = INTEGERS) -> npt.NDArray[Any]:
     """Return `value` as a C-contiguous, aligned, native array of one of `dtypes`; without a copy if it is one.
 
-    Python and numpy integers and nested lists of them become int64, clamped to its range: clamping moves no two values
-    apart. Errors are those of `as_float_array`; floats are refused, whole ones too.
+    Python and numpy integers and nested lists of them become int64, clamped to its range; clamping increases no
+    distance. Errors are those of `as_float_array`; floats are refused, whole ones too.
     """
     if type(value) is np.ndarray and value.dtype in dtypes and _is_plain(value):
         return value
     kind = type(value)
     if issubclass(kind, (list, tuple)) or (issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)):
-        array = _from_numbers(value, name, _integer_leaf, np.dtype(np.int64))
-    else:
-        array = base_array(value, name)
-    native = array.dtype.newbyteorder("=") if array.dtype.kind in "iu" else array.dtype
-    if native not in dtypes:
-        raise wrong_dtype(name, array.dtype, dtypes)
-    if _is_plain(array):
-        return array
-    _validate.fits_in_memory(name, array.nbytes)
-    return np.array(array, dtype=native, order="C", copy=True, subok=False)
+        return _plain(_from_numbers(value, name, _integer_leaf, np.dtype(np.int64)), name, dtypes)
+    return _plain(base_array(value, name), name, dtypes)
 
 
 def base_array(value: object, name: str) -> npt.NDArray[Any]:
@@ -167,7 +152,7 @@ def writable_target(array: object, name: str, *, dtypes: tuple[np.dtype[Any], ..
     Raises
     ------
     InvalidArrayType
-        If it is not an array of these dtypes: a copy would be noised in its place, and thrown away.
+        If it is not an array of these dtypes: a copy would receive the noise and be discarded.
     InvalidArray
         If it is read-only, or not C-contiguous and aligned.
     """
@@ -210,6 +195,17 @@ def wrong_dtype(name: str, dtype: np.dtype[Any], dtypes: tuple[np.dtype[Any], ..
     accepted = " or ".join(str(each) for each in dtypes)
     hint = f"; convert explicitly, for instance with .astype({dtypes[-1]!s})" if dtype.kind in "iuf" else ""
     return InvalidArrayType(f"{name} must have dtype {accepted}, got {dtype}{hint}")
+
+
+def _plain(array: npt.NDArray[Any], name: str, dtypes: tuple[np.dtype[Any], ...]) -> npt.NDArray[Any]:
+    """Return an array of one of `dtypes` in C order, aligned and native: itself, or a copy that fits in memory."""
+    native = array.dtype.newbyteorder("=") if array.dtype.kind in "iuf" else array.dtype
+    if native not in dtypes:
+        raise wrong_dtype(name, array.dtype, dtypes)
+    if _is_plain(array):
+        return array
+    _validate.fits_in_memory(name, array.nbytes)
+    return np.array(array, dtype=native, order="C", copy=True, subok=False)
 
 
 def _is_plain(array: npt.NDArray[Any]) -> bool:
@@ -265,7 +261,7 @@ def _from_torch(value: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _converted(value: Any) -> npt.NDArray[Any] | None:
-    """Return what numpy makes of `value`, or None. What its methods raise is dropped: it may quote data."""
+    """Return `value` as numpy converts it, or None. Exceptions of its methods are dropped: they may quote data."""
     if issubclass(type(value), np.ndarray):
         return cast("npt.NDArray[Any]", value)
     try:
@@ -283,7 +279,7 @@ def _converted(value: Any) -> npt.NDArray[Any] | None:
 def _from_numbers(
     value: object, name: str, leaf: Callable[[Any, str], float], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """Return a number or nested lists of numbers as an array, decided by types and lengths alone."""
+    """Return a number or nested lists of numbers as an array; refusals depend on types and lengths alone."""
     shape: list[int] = []
     first = value
     while isinstance(first, (list, tuple)):

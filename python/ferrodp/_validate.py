@@ -1,11 +1,11 @@
-"""Scalar parameters, checked once at the door.
+"""Validation of scalar parameters, once, where they enter the package.
 
-Accepted everywhere a real number is asked for: `int`, `float`, numpy integer and floating scalars, `decimal.Decimal`
-and `fractions.Fraction`. Each is taken as exactly the number it denotes; where a float is needed, the caller says which
-way it is rounded. Refused: `bool`, `str`, `bytes`, `complex`, `None`, lists and arrays, 0-d ones too. There is no
-duck typing by `__float__`: a one-element array or tensor holds data, and data does not belong in a parameter.
+Accepted as a real number: `int`, `float`, numpy integer and floating scalars, `decimal.Decimal` and
+`fractions.Fraction`. Each stands for exactly the number it denotes; where a float is needed, the caller states the
+direction of rounding. Refused: `bool`, `str`, `bytes`, `complex`, `None`, lists and arrays, 0-d ones too. There is no
+duck typing by `__float__`: a one-element array or tensor contains data, and data does not belong in a parameter.
 
-Messages name the parameter, the accepted values and what was given. Parameters are public; data never comes here.
+Messages name the parameter, the accepted values and what was given. Parameters are public; data is never passed here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import math
 import os
 import re
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -27,19 +28,19 @@ Real: TypeAlias = "int | float | Decimal | Fraction | np.integer[Any] | np.float
 Rounding: TypeAlias = Literal["up", "down"]
 
 MAX_COUNT = 2**63 - 1
-"""Largest number of repetitions: what fits the native 64-bit counters."""
+"""Largest number of repetitions: the largest value of the native 64-bit counters."""
 MAX_THREADS = 256
 MAX_DIMENSIONS = 64
 """numpy's own limit."""
 GRANULARITY_EXPONENTS = range(-900, 901)
-"""Exponents e of the accepted grid widths 2^e: products with 62-bit integers stay far from overflow and underflow."""
+"""Exponents e of the accepted grid widths 2^e: products with 62-bit integers neither overflow nor underflow."""
 
 _REAL_TYPES = "a real number (int, float, numpy scalar, Decimal or Fraction)"
-_DECIMAL_DIGITS = 400  # a Decimal whose leading digit is this far from the units cannot be turned into a float or ratio
+_MAX_DECIMAL_EXPONENT = 400  # Decimals of larger exponents would make ratios that fill the memory
 
 
 def shown(value: object) -> str:
-    """Write a parameter for a message, in bounded length."""
+    """Return a parameter as text of bounded length, for a message."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
         return f"an int of {value.bit_length()} bits"
     if isinstance(value, Fraction) and (value.numerator.bit_length() > 128 or value.denominator.bit_length() > 128):
@@ -81,7 +82,7 @@ def _is_finite(number: int | float | Decimal | Fraction) -> bool:
 
 
 def rounded(number: int | float | Decimal | Fraction, toward: Rounding) -> float:
-    """Return the float next to a finite number on the given side; infinite if there is none."""
+    """Return the nearest float on the given side of a finite number; infinite if there is none."""
     if isinstance(number, float):
         return number
     try:
@@ -106,31 +107,25 @@ def exact(name: str, value: object) -> Fraction:
     number = _number(name, value)
     if not _is_finite(number):
         raise out_of_domain(name, "finite", value)
-    if isinstance(number, Decimal) and number and abs(number.adjusted()) > _DECIMAL_DIGITS:
-        raise out_of_domain(name, f"0 or from 1e-{_DECIMAL_DIGITS} to 1e{_DECIMAL_DIGITS}", value)
+    if isinstance(number, Decimal) and number and abs(number.adjusted()) > _MAX_DECIMAL_EXPONENT:
+        raise out_of_domain(name, f"0 or from 1e-{_MAX_DECIMAL_EXPONENT} to 1e{_MAX_DECIMAL_EXPONENT}", value)
     return Fraction(number)
 
 
 def positive(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a finite float > 0.
 
-    `toward` is the side to which a number that is not a float is rounded: "up" for noise scales and sensitivities,
-    "down" for clip norms and budgets.
+    `toward` is the direction in which a number that is not exactly a float is rounded: "up" for noise scales and
+    sensitivities, "down" for clip norms and budgets.
     """
     if type(value) is float and 0.0 < value < math.inf:
         return value
-    number = _number(name, value)
-    if not _is_finite(number) or not number > 0:
-        raise out_of_domain(name, "finite and > 0", value)
-    return _in_float_range(name, value, number, toward)
+    return _real(name, value, "finite and > 0", lambda number: number > 0, toward)
 
 
 def non_negative(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a finite float ≥ 0; −0.0 becomes 0.0."""
-    number = _number(name, value)
-    if not _is_finite(number) or not number >= 0:
-        raise out_of_domain(name, "finite and >= 0", value)
-    return _in_float_range(name, value, number, toward) if number else 0.0
+    return _real(name, value, "finite and >= 0", lambda number: number >= 0, toward)
 
 
 SMALLEST_DISCRETE_SCALE, LARGEST_DISCRETE_SCALE = Fraction(1, 100), Fraction(2**57)
@@ -138,7 +133,7 @@ _LARGEST_TERM = 2**64 - 1
 
 
 def discrete_scale(name: str, value: object) -> tuple[int, int]:
-    """Return the scale of a discrete law as numerator and denominator: exactly the number it denotes."""
+    """Return the scale of a discrete law as exact numerator and denominator."""
     accepted = "from 0.01 to 2^57"
     ratio = exact(name, value)
     if not SMALLEST_DISCRETE_SCALE <= ratio <= LARGEST_DISCRETE_SCALE:
@@ -150,25 +145,23 @@ def discrete_scale(name: str, value: object) -> tuple[int, int]:
 
 def probability(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a float in [0, 1]."""
-    number = _number(name, value)
-    if not _is_finite(number) or not 0 <= number <= 1:
-        raise out_of_domain(name, "finite and in [0, 1]", value)
-    return min(_in_float_range(name, value, number, toward), 1.0) if number else 0.0
+    return min(_real(name, value, "finite and in [0, 1]", lambda number: 0 <= number <= 1, toward), 1.0)
 
 
 def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Rounding = "down") -> float:
     """Return `value` as a float in (0, 1), or [0, 1) where pure differential privacy makes sense (`zero=True`)."""
     accepted = "finite and in [0, 1)" if zero else "finite and in (0, 1)"
+    found = _real(name, value, accepted, lambda number: 0 <= number < 1 and bool(zero or number), toward)
+    return min(found, math.nextafter(1.0, 0.0))
+
+
+def _real(name: str, value: object, accepted: str, holds: Callable[[Any], bool], toward: Rounding) -> float:
+    """Return a finite number ≥ 0 for which `holds` is true as a float that is 0 only if the number is, or refuse it."""
     number = _number(name, value)
-    if not _is_finite(number) or not 0 <= number < 1 or (not zero and not number):
+    if not _is_finite(number) or not holds(number):
         raise out_of_domain(name, accepted, value)
     if not number:
         return 0.0
-    return min(_in_float_range(name, value, number, toward), math.nextafter(1.0, 0.0))
-
-
-def _in_float_range(name: str, value: object, number: int | float | Decimal | Fraction, toward: Rounding) -> float:
-    """Return a number > 0 as a float > 0, or refuse it."""
     result = rounded(number, toward)
     if not 0.0 < result < math.inf:
         raise out_of_domain(name, f"finite and from {math.ulp(0.0):.3g} to {sys.float_info.max:.3g}", value)
@@ -180,7 +173,7 @@ _RATIO = re.compile("[1-9][0-9]{0,19}/[1-9][0-9]{0,19}")
 
 
 def short_ratio(value: object, bound: float) -> float | Fraction:
-    """Return what a checked Decimal or Fraction denotes, or `bound` if that is the same, or the ratio is a long one."""
+    """Return the ratio that a checked Decimal or Fraction denotes, or `bound` if that is equal or the ratio is long."""
     if isinstance(value, Decimal) and abs(int(value.as_tuple().exponent)) > 2 * _RATIO_BITS:
         return bound
     if not isinstance(value, (Decimal, Fraction)):
@@ -191,9 +184,9 @@ def short_ratio(value: object, bound: float) -> float | Fraction:
 
 
 def ratio_of_text(name: str, value: object) -> object:
-    """Return the ratio that a text like "1/10" denotes, and what is no text as it is.
+    """Return the ratio that a text like "1/10" denotes; return anything but text unchanged.
 
-    Only the one text is taken that `str` writes for a ratio that `short_ratio` keeps.
+    The only text accepted for a ratio is the one that `str` writes, for ratios that `short_ratio` keeps.
     """
     if not isinstance(value, str):
         return value
@@ -216,12 +209,12 @@ def count(name: str, value: object, *, minimum: int = 1, maximum: int = MAX_COUN
 
 
 def threads(value: object) -> int | None:
-    """Return a number of threads, or None for the library's own choice."""
+    """Return a number of threads, or None to leave it to the library."""
     return None if value is None else count("threads", value, maximum=MAX_THREADS)
 
 
 def granularity(value: object) -> float | None:
-    """Return a grid width, a power of two in the supported range, or None for the law's own choice."""
+    """Return a grid width, a power of two in the supported range, or None to leave it to the law."""
     if value is None:
         return None
     number = _number("granularity", value)
@@ -235,7 +228,7 @@ def granularity(value: object) -> float | None:
 
 
 def size(value: object, *, name: str = "size", itemsize: int = 8) -> tuple[int, ...]:
-    """Return the shape of an array to be made: an int or a tuple or list of ints ≥ 0, which fits in memory."""
+    """Return the shape of a new array, given as an int or a tuple or list of ints ≥ 0, if it fits in memory."""
     lengths = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if len(lengths) > MAX_DIMENSIONS:
         raise InvalidParameter(f"{name} must have at most {MAX_DIMENSIONS} dimensions, got {len(lengths)}")
@@ -246,16 +239,16 @@ def size(value: object, *, name: str = "size", itemsize: int = 8) -> tuple[int, 
 
 
 def addressable(name: str, shape: tuple[int, ...], itemsize: int) -> None:
-    """Refuse a shape that no array can have, also one of no elements: numpy multiplies all lengths but those of 0."""
+    """Refuse a shape that no array can have, even without elements: numpy multiplies all lengths except zeros."""
     if math.prod(length or 1 for length in shape) * itemsize > sys.maxsize:
         counted = ", lengths of 0 counted as 1" if 0 in shape else ""
         raise InvalidParameter(f"{name} must stand for at most {sys.maxsize} bytes{counted}")
 
 
 def fits_in_memory(name: str, num_bytes: int) -> None:
-    """Refuse an array larger than the address space or the machine before it is asked for.
+    """Refuse an array larger than the address space or the machine before it is allocated.
 
-    An operating system that overcommits grants such memory and kills the process later.
+    An operating system that overcommits would grant such memory and kill the process later.
     """
     if num_bytes > sys.maxsize:
         raise InvalidParameter(f"{name} must stand for at most {sys.maxsize} bytes")

@@ -1,110 +1,85 @@
-"""Accounting: what releases cost, as bounds that are proven to the last float.
+"""What releases cost: events state what was released, accountants and functions bound its ε and δ.
 
-Events say what happened (`events`); functions and accountants say what that costs. Every ε and δ that is returned is an
-upper bound on the exact one, rounding included; functions ending in `_bounds` return the lower one beside it.
+Every ε and δ that is returned is an upper bound on the exact one, rounding included; functions ending in `_bounds`
+return the lower bound beside it.
+
+============================================================  ====================================================
+task                                                          what to use
+============================================================  ====================================================
+state what was released                                       an event: `GaussianEvent`, `LaplaceEvent`,
+                                                              `ExponentialMechanismEvent`, …; sampled:
+                                                              `PoissonSampledEvent`, `FixedSizeSampledEvent`,
+                                                              `RandomAllocationEvent`; repeated or combined:
+                                                              `SelfComposedEvent`, `ComposedEvent`; `grouped` for
+                                                              groups of records
+ε of a DP-SGD training run                                    `dp_sgd_epsilon`
+ε or δ of any sequence of releases, as tight as possible      `PldAccountant` (the default choice)
+the same for Gaussian noise without sampling, exactly         `GdpAccountant`
+Rényi, zCDP, pure or moments accounting                       `RdpAccountant`, `ZcdpAccountant`, `PureDpAccountant`,
+                                                              `MomentsAccountant`
+noise, steps or batch size for a target (ε, δ)                `calibrate_noise_multiplier`, `calibrate_count`,
+                                                              `calibrate_sampling_probability`, `calibrate_parameter`
+one release with Gaussian or Laplace noise                    `gaussian_epsilon`, `gaussian_delta`,
+                                                              `gaussian_noise_multiplier`, `laplace_epsilon`,
+                                                              `laplace_delta`; other mechanisms: `curves`
+a guarantee in zCDP                                           `zcdp_epsilon`, `zcdp_rho`
+guarantees (ε, δ) of unknown mechanisms together              `compose_basic`, `compose_advanced`, `compose_optimal`;
+                                                              more in `composition`
+a Rényi curve to ε or δ                                       `rdp_to_epsilon`, `rdp_to_delta`; curves in `rdp`
+a secret sample, or several records of one person             `amplify_by_sampling`, `group_privacy`; more in
+                                                              `sampling`
+stop before a budget is exceeded, queries chosen adaptively   `privacy_filter`; the loss so far: `Odometer`; more in
+                                                              `filters`
+which sampling scheme costs least                             `compare_sampling_schemes`
+what an attacker could infer                                  `trade_off_curve`; plots and estimates: `reports`
+events from or for other libraries                            `from_dp_accounting`, `to_dp_accounting`,
+                                                              `from_opacus_history`
+the distribution of the privacy loss itself                   `PrivacyLossDistribution`
+============================================================  ====================================================
+
+`Bounds`, `Guarantee` and `Explanation` are what these return; `PrivacyAccountant` and `PrivacyFilter` are the types of
+all accountants and filters. The rooms `calibration`, `composition`, `curves`, `filters`, `rdp`, `reports` and
+`sampling` have the rest; the docstring of each says which function is for what.
 """
 
 from ferrodp._numerics.intervals import Bounds
-from ferrodp.accounting import rdp
+from ferrodp.accounting import calibration, composition, curves, filters, rdp, reports, sampling
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.accountants.gdp import GdpAccountant
 from ferrodp.accounting.accountants.moments import MomentsAccountant
 from ferrodp.accounting.accountants.pld import PldAccountant
 from ferrodp.accounting.accountants.pure import PureDpAccountant
 from ferrodp.accounting.accountants.rdp import RdpAccountant
-from ferrodp.accounting.accountants.zcdp import ZcdpAccountant, zcdp_delta, zcdp_epsilon, zcdp_rho
+from ferrodp.accounting.accountants.zcdp import ZcdpAccountant
 from ferrodp.accounting.calibration import (
-    CalibratedCount,
-    CalibratedValue,
     calibrate_count,
     calibrate_noise_multiplier,
     calibrate_parameter,
     calibrate_sampling_probability,
 )
-from ferrodp.accounting.composition import (
-    Guarantee,
-    compose_advanced,
-    compose_basic,
-    compose_optimal,
-    compose_optimal_bounds,
-    compose_optimal_delta,
-    compose_optimal_delta_bounds,
-    optimal_epsilon_per_query,
-)
-from ferrodp.accounting.curves.discrete_gaussian import (
-    discrete_gaussian_delta,
-    discrete_gaussian_delta_bounds,
-    discrete_gaussian_epsilon,
-    discrete_gaussian_epsilon_bounds,
-    discrete_gaussian_variance,
-)
-from ferrodp.accounting.curves.discrete_laplace import (
-    discrete_laplace_delta,
-    discrete_laplace_delta_bounds,
-    discrete_laplace_epsilon,
-    discrete_laplace_epsilon_bounds,
-)
-from ferrodp.accounting.curves.gaussian import (
+from ferrodp.accounting.composition import Guarantee, compose_advanced, compose_basic, compose_optimal
+from ferrodp.accounting.curves import (
     gaussian_delta,
-    gaussian_delta_bounds,
     gaussian_epsilon,
-    gaussian_epsilon_bounds,
-    gaussian_log_delta,
     gaussian_noise_multiplier,
-    gaussian_standard_deviation,
-)
-from ferrodp.accounting.curves.hockey_stick import (
-    hockey_stick_delta,
-    hockey_stick_epsilon,
-    profile_to_epsilon,
-    single_step_noise,
-)
-from ferrodp.accounting.curves.laplace import (
     laplace_delta,
-    laplace_delta_bounds,
     laplace_epsilon,
-    laplace_epsilon_bounds,
-    laplace_scale,
-)
-from ferrodp.accounting.curves.randomized_response import (
-    randomized_response_delta,
-    randomized_response_delta_bounds,
-    randomized_response_epsilon,
-    randomized_response_epsilon_bounds,
+    zcdp_epsilon,
+    zcdp_rho,
 )
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.accounting.filters import GdpFilter, PrivacyFilter, PureDpFilter, RdpFilter, ZcdpFilter, privacy_filter
-from ferrodp.accounting.filters.odometers import Odometer
-from ferrodp.accounting.loss_distribution import LossPmf, PrivacyLossDistribution
-from ferrodp.accounting.rdp.conversion import Converted, rdp_to_delta, rdp_to_epsilon, rdp_to_log_delta
-from ferrodp.accounting.reports.central_limit import (
-    estimate_central_limit_delta,
-    estimate_central_limit_epsilon,
-    estimate_central_limit_mu,
-    explain_central_limit,
+from ferrodp.accounting.filters import Odometer, PrivacyFilter, privacy_filter
+from ferrodp.accounting.loss_distribution import PrivacyLossDistribution
+from ferrodp.accounting.rdp import rdp_to_delta, rdp_to_epsilon
+from ferrodp.accounting.reports import (
+    compare_sampling_schemes,
+    dp_sgd_epsilon,
+    from_dp_accounting,
+    from_opacus_history,
+    to_dp_accounting,
+    trade_off_curve,
 )
-from ferrodp.accounting.reports.comparison import SchemeCost, compare_sampling_schemes
-from ferrodp.accounting.reports.dp_sgd import dp_sgd_epsilon
-from ferrodp.accounting.reports.importers import from_dp_accounting, from_opacus_history, to_dp_accounting
-from ferrodp.accounting.reports.monte_carlo import (
-    binomial_upper_bound,
-    estimate_delta_from_losses,
-    mean_upper_bound,
-    verification_failure_probability,
-    verified_delta,
-)
-from ferrodp.accounting.reports.trade_off import membership_advantage, trade_off_curve, true_positive_rate
-from ferrodp.accounting.sampling.allocation import random_allocation_delta_bounds, random_allocation_epsilon_bounds
-from ferrodp.accounting.sampling.amplification import amplify_by_sampling
-from ferrodp.accounting.sampling.group_privacy import group_privacy, group_rho
-from ferrodp.accounting.sampling.groups import grouped
-from ferrodp.accounting.sampling.repeat_and_select import RepeatAndSelectCurve, repeat_and_select_epsilon
-from ferrodp.accounting.sampling.truncated_poisson import (
-    TruncatedSample,
-    truncated_sample,
-    truncation_delta,
-    truncation_probability,
-)
+from ferrodp.accounting.sampling import amplify_by_sampling, group_privacy, grouped
 from ferrodp.events import (
     AdaptiveClipEvent,
     ComposedEvent,
@@ -129,15 +104,11 @@ from ferrodp.events import (
     TruncatedPoissonSampledEvent,
     ZcdpEvent,
 )
-from ferrodp.events.tree import tree_sensitivity_squared
 
 __all__ = [
     "AdaptiveClipEvent",
     "Bounds",
-    "CalibratedCount",
-    "CalibratedValue",
     "ComposedEvent",
-    "Converted",
     "DiscreteGaussianEvent",
     "DiscreteLaplaceEvent",
     "EpsilonDeltaEvent",
@@ -146,10 +117,8 @@ __all__ = [
     "FixedSizeSampledEvent",
     "GaussianEvent",
     "GdpAccountant",
-    "GdpFilter",
     "Guarantee",
     "LaplaceEvent",
-    "LossPmf",
     "MatrixMechanismEvent",
     "MixtureOfGaussiansEvent",
     "MomentsAccountant",
@@ -163,95 +132,46 @@ __all__ = [
     "PrivacyFilter",
     "PrivacyLossDistribution",
     "PureDpAccountant",
-    "PureDpFilter",
     "RandomAllocationEvent",
     "RandomizedResponseEvent",
     "RdpAccountant",
-    "RdpFilter",
-    "RepeatAndSelectCurve",
     "RepeatAndSelectEvent",
-    "SchemeCost",
     "SelfComposedEvent",
     "TreeAggregationEvent",
     "TruncatedPoissonSampledEvent",
-    "TruncatedSample",
     "ZcdpAccountant",
     "ZcdpEvent",
-    "ZcdpFilter",
     "amplify_by_sampling",
-    "binomial_upper_bound",
     "calibrate_count",
     "calibrate_noise_multiplier",
     "calibrate_parameter",
     "calibrate_sampling_probability",
+    "calibration",
     "compare_sampling_schemes",
     "compose_advanced",
     "compose_basic",
     "compose_optimal",
-    "compose_optimal_bounds",
-    "compose_optimal_delta",
-    "compose_optimal_delta_bounds",
-    "discrete_gaussian_delta",
-    "discrete_gaussian_delta_bounds",
-    "discrete_gaussian_epsilon",
-    "discrete_gaussian_epsilon_bounds",
-    "discrete_gaussian_variance",
-    "discrete_laplace_delta",
-    "discrete_laplace_delta_bounds",
-    "discrete_laplace_epsilon",
-    "discrete_laplace_epsilon_bounds",
+    "composition",
+    "curves",
     "dp_sgd_epsilon",
-    "estimate_central_limit_delta",
-    "estimate_central_limit_epsilon",
-    "estimate_central_limit_mu",
-    "estimate_delta_from_losses",
-    "explain_central_limit",
+    "filters",
     "from_dp_accounting",
     "from_opacus_history",
     "gaussian_delta",
-    "gaussian_delta_bounds",
     "gaussian_epsilon",
-    "gaussian_epsilon_bounds",
-    "gaussian_log_delta",
     "gaussian_noise_multiplier",
-    "gaussian_standard_deviation",
     "group_privacy",
-    "group_rho",
     "grouped",
-    "hockey_stick_delta",
-    "hockey_stick_epsilon",
     "laplace_delta",
-    "laplace_delta_bounds",
     "laplace_epsilon",
-    "laplace_epsilon_bounds",
-    "laplace_scale",
-    "mean_upper_bound",
-    "membership_advantage",
-    "optimal_epsilon_per_query",
     "privacy_filter",
-    "profile_to_epsilon",
-    "random_allocation_delta_bounds",
-    "random_allocation_epsilon_bounds",
-    "randomized_response_delta",
-    "randomized_response_delta_bounds",
-    "randomized_response_epsilon",
-    "randomized_response_epsilon_bounds",
     "rdp",
     "rdp_to_delta",
     "rdp_to_epsilon",
-    "rdp_to_log_delta",
-    "repeat_and_select_epsilon",
-    "single_step_noise",
+    "reports",
+    "sampling",
     "to_dp_accounting",
     "trade_off_curve",
-    "tree_sensitivity_squared",
-    "true_positive_rate",
-    "truncated_sample",
-    "truncation_delta",
-    "truncation_probability",
-    "verification_failure_probability",
-    "verified_delta",
-    "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",
 ]

@@ -1,4 +1,4 @@
-"""Arrays of parameters: numbers or arrays of numbers, checked and broadcast against each other.
+"""Validation of parameters that may be numbers or arrays of numbers, and their broadcasting.
 
 Parameters are public, so messages may quote the first value that is refused.
 """
@@ -18,36 +18,48 @@ from ferrodp.errors import InvalidParameter, InvalidType
 
 Reals: TypeAlias = "Real | npt.ArrayLike"
 Array: TypeAlias = npt.NDArray[np.float64]
+Condition: TypeAlias = Callable[[Array], npt.NDArray[np.bool_]]
 
 
 def positive(name: str, value: Reals, *, toward: Rounding = "down") -> Array:
-    """Return finite floats > 0; a single number that is no float is rounded `toward` a side."""
-    if _is_array(value):
-        return checked(name, value, "finite and > 0", lambda array: (array > 0.0) & (array < math.inf))
-    return np.asarray(_validate.positive(name, value, toward=toward), dtype=np.float64)
+    """Return finite floats > 0; a single number that is not exactly a float is rounded `toward` a side."""
+    return _reals(name, value, "finite and > 0", lambda x: (x > 0.0) & (x < math.inf), _validate.positive, toward)
 
 
 def non_negative(name: str, value: Reals, *, toward: Rounding = "up") -> Array:
     """Return finite floats ≥ 0."""
-    if _is_array(value):
-        return checked(name, value, "finite and >= 0", lambda array: (array >= 0.0) & (array < math.inf)) + 0.0
-    return np.asarray(_validate.non_negative(name, value, toward=toward), dtype=np.float64)
+    return _reals(name, value, "finite and >= 0", lambda x: (x >= 0.0) & (x < math.inf), _validate.non_negative, toward)
 
 
 def probability(name: str, value: Reals, *, toward: Rounding = "up") -> Array:
     """Return floats in [0, 1]."""
+    return _reals(name, value, "finite and in [0, 1]", lambda x: (x >= 0.0) & (x <= 1.0), _validate.probability, toward)
+
+
+def _reals(
+    name: str, value: Reals, accepted: str, holds: Condition, number: Callable[..., float], toward: Rounding
+) -> Array:
+    """Return an array whose elements satisfy a condition, or a number that a validation accepts, as float64."""
     if _is_array(value):
-        return checked(name, value, "finite and in [0, 1]", lambda array: (array >= 0.0) & (array <= 1.0)) + 0.0
-    return np.asarray(_validate.probability(name, value, toward=toward), dtype=np.float64)
+        return checked(name, value, accepted, holds) + 0.0
+    return np.asarray(number(name, value, toward=toward), dtype=np.float64)
 
 
 def orders(value: Reals, *, name: str = "orders") -> Array:
-    """Return Rényi orders: floats ≥ 1, of which 1 stands for the limit and infinity is one."""
+    """Return Rényi orders: floats ≥ 1; 1 stands for the limit, and infinity is allowed."""
     if not _is_array(value):
         if isinstance(value, float) and value == math.inf:
             return np.asarray(value, dtype=np.float64)
         value = _validate.positive(name, value, toward="up")
     return checked(name, value, ">= 1", lambda array: array >= 1.0)
+
+
+def orders_above_one(value: Reals) -> Array:
+    """Return Rényi orders > 1, for curves that are not known at 1."""
+    found = orders(value)
+    if (found <= 1.0).any():
+        raise _validate.out_of_domain("orders", "> 1", 1.0)
+    return found
 
 
 def broadcast(*arrays: Array) -> tuple[tuple[int, ...], list[Array]]:
@@ -71,7 +83,8 @@ def _is_array(value: object) -> bool:
     return isinstance(value, (np.ndarray, list, tuple)) and not (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
-def checked(name: str, value: Any, accepted: str, holds: Callable[[Array], npt.NDArray[np.bool_]]) -> Array:
+def checked(name: str, value: Any, accepted: str, holds: Condition) -> Array:
+    """Return floats whose elements satisfy a condition; the message quotes the first that does not."""
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:

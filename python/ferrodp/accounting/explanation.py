@@ -11,8 +11,6 @@ from typing import Any
 
 from ferrodp.errors import InvalidParameter, InvalidType
 
-__all__ = ["Explanation"]
-
 _SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "order": "order α", "log_delta": "ln δ"}
 _GIVEN = {"epsilon": "delta", "delta": "epsilon"}
 _LARGEST_EXPONENT = 700.0

@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from ferrodp import _validate
 from ferrodp._numerics.rounding import sqrt_up
-from ferrodp.accounting.accountants.zcdp import zcdp_epsilon
 from ferrodp.accounting.curves.gaussian import gaussian_epsilon
+from ferrodp.accounting.curves.zcdp import zcdp_epsilon
 from ferrodp.accounting.filters import RdpFilter, privacy_filter
 from ferrodp.accounting.filters.additive import Measure
 from ferrodp.accounting.rdp.conversion import rdp_to_epsilon

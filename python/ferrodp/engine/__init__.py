@@ -1,7 +1,19 @@
-"""The engine: one configuration from which clipping, noise, sampling and accounting of a training follow.
+"""The engine: clipping, noise, sampling and accounting of a training from one configuration.
 
-`DifferentialPrivacyEngine` runs rounds and refuses the one that its budget does not allow; `DPConfig`, `PrivacyBudget`
-and `PrivacyReport` are what it is told and what it says; `GaussianDifferentialPrivacy` noises one model as a whole.
+`DifferentialPrivacyEngine`
+    Runs rounds: reserve, clip, sum, add noise. Refuses the round that would exceed the budget.
+`DPConfig`
+    Noise, clipping, sampling and accounting, as `NoiseMechanism` and `AccountingMethod` name them.
+`PrivacyBudget`, `PrivacyReport`
+    What may be spent and what was; what a number of rounds costs.
+`Sampling`, `poisson_sample`, `uniform_sample`
+    How the clients of a round are drawn, and functions that draw them.
+`GaussianDifferentialPrivacy`
+    Clips and noises one named model as a whole.
+`DifferentialPrivacyProtocol`, `RoundLedger`
+    The interfaces of an engine, and of the ledger that it reserves rounds in.
+
+Names of this package are those of the specification it implements: `max_grad_norm`, `sampling_rate`, `num_steps`.
 """
 
 from ferrodp.engine.engine import DifferentialPrivacyEngine

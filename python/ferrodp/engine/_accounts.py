@@ -29,9 +29,9 @@ from ferrodp.accounting import (
     compose_advanced,
     compose_basic,
     compose_optimal,
-    hockey_stick_epsilon,
     zcdp_epsilon,
 )
+from ferrodp.accounting.curves import hockey_stick_epsilon
 from ferrodp.accounting.curves.hockey_stick import SMALLEST_DELTA
 from ferrodp.engine._step import Step
 from ferrodp.engine.records import AccountingMethod, NoiseMechanism

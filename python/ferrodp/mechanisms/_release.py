@@ -42,15 +42,19 @@ def scalar_grid(name: str, scale: float) -> int:
     return default_granularity(scale, _SCALAR)
 
 
-def warn_if_weak(epsilon: object, *, stacklevel: int) -> None:
-    """Warn where a guarantee is true and promises next to nothing."""
-    if float(epsilon) > WEAK_EPSILON:  # type: ignore[arg-type]  # checked by the caller
-        warnings.warn(
-            f"epsilon is above {WEAK_EPSILON:g}: one unit can change the probability of an output by a factor "
-            "of more than 4e8; the guarantee is true, and weak",
-            WeakPrivacyWarning,
-            stacklevel=stacklevel + 1,
-        )
+def warn_if_weak(epsilon: object) -> None:
+    """Warn the nearest caller outside this package where a guarantee is true and promises next to nothing."""
+    if float(epsilon) <= WEAK_EPSILON:  # type: ignore[arg-type]  # checked by the caller
+        return
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("ferrodp."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"epsilon is above {WEAK_EPSILON:g}: one unit can change the probability of an output by a factor "
+        "of more than 4e8; the guarantee is true, and weak",
+        WeakPrivacyWarning,
+        stacklevel=level,
+    )
 
 
 class _Mechanism(Protocol):

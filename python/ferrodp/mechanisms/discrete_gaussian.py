@@ -12,13 +12,13 @@ import numpy.typing as npt
 from ferrodp import _validate
 from ferrodp._numerics.rounding import sqrt_up
 from ferrodp._validate import Real
-from ferrodp.accounting.accountants.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.accounting.curves.discrete_gaussian import (
     discrete_gaussian_delta,
     discrete_gaussian_epsilon,
     discrete_gaussian_variance,
 )
 from ferrodp.accounting.curves.hockey_stick import single_step_noise, usable_delta
+from ferrodp.accounting.curves.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.errors import CalibrationError
 from ferrodp.events import DiscreteGaussianEvent
 from ferrodp.mechanisms import _release
@@ -157,7 +157,7 @@ class DiscreteGaussianMechanism:
                 break
             mechanism = cls(scale=scale, l2_sensitivity=least.l2_sensitivity, dimension=least.dimension)
             if mechanism.delta(target) <= allowed and mechanism.epsilon(allowed) <= target:
-                _release.warn_if_weak(epsilon, stacklevel=2)
+                _release.warn_if_weak(epsilon)
                 return mechanism
             scale *= 1.0 + 2.0**-40
         raise CalibrationError(f"no scale up to 2^57 gives epsilon={epsilon!r} at delta={delta!r}")

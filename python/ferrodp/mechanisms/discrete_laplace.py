@@ -119,7 +119,7 @@ class DiscreteLaplaceMechanism:
             rule = f"at least {sensitivity}/2^57 for l1_sensitivity={sensitivity}"
             raise _validate.out_of_domain("epsilon", rule, epsilon)
         mechanism = cls(scale=scale, l1_sensitivity=sensitivity)
-        _release.warn_if_weak(epsilon, stacklevel=2)
+        _release.warn_if_weak(epsilon)
         return mechanism
 
     @property

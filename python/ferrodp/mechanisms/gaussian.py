@@ -112,7 +112,7 @@ class GaussianMechanism:
             Largest L2 distance between the values of neighboring datasets; finite, > 0.
         method : {"analytic", "classical"}
             The exact curve, or σ = Δ·√(2 ln(1.25/δ))/ε, which asks for more noise; see
-            `ferrodp.accounting.gaussian_standard_deviation`.
+            `ferrodp.accounting.curves.gaussian_standard_deviation`.
 
         Warns
         -----
@@ -122,7 +122,7 @@ class GaussianMechanism:
         _validate.positive("epsilon", epsilon)
         multiplier = gaussian_noise_multiplier(epsilon=epsilon, delta=delta, method=method)
         mechanism = cls(noise_multiplier=multiplier, l2_sensitivity=l2_sensitivity)  # type: ignore[arg-type]
-        _release.warn_if_weak(epsilon, stacklevel=2)
+        _release.warn_if_weak(epsilon)
         return mechanism
 
     @property

@@ -103,7 +103,7 @@ class LaplaceMechanism:
         sensitivity = _validate.positive("l1_sensitivity", l1_sensitivity)
         scale = curve.laplace_scale(epsilon=epsilon, l1_sensitivity=sensitivity)
         mechanism = cls(scale=scale, l1_sensitivity=sensitivity)
-        _release.warn_if_weak(epsilon, stacklevel=2)
+        _release.warn_if_weak(epsilon)
         return mechanism
 
     @property

@@ -113,7 +113,7 @@ class RandomizedResponse:
         if parameter < _SMALLEST:
             raise CalibrationError(f"epsilon={epsilon!r} asks for less noise than the smallest supported, 2^-64")
         mechanism = cls(noise_parameter=parameter, num_categories=categories)
-        _release.warn_if_weak(epsilon, stacklevel=2)
+        _release.warn_if_weak(epsilon)
         return mechanism
 
     @property

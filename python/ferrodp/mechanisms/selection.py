@@ -73,7 +73,7 @@ class _Selection(ABC):
             raise _validate.out_of_domain("monotonic", "True or False", monotonic)
         scale = _validate.rounded((1 if monotonic else 2) * Fraction(bound) / target, "up")
         mechanism = cls(scale=scale, sensitivity=bound, monotonic=monotonic)
-        _release.warn_if_weak(epsilon, stacklevel=2)
+        _release.warn_if_weak(epsilon)
         return mechanism
 
     @property

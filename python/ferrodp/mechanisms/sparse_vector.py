@@ -147,7 +147,7 @@ class SparseVector:
         if not all(_SCALES[0] <= scale <= _SCALES[1] for scale in scales):
             accepted = f"such that noise of scale {_SCALES[0]:g} to {_SCALES[1]:g} suffices"
             raise _validate.out_of_domain("epsilon", accepted, epsilon)
-        _release.warn_if_weak(epsilon, stacklevel=2)
+        _release.warn_if_weak(epsilon)
         self._threshold, self._sensitivity = level, bound
         self._budget, self._epsilon = budget, _validate.rounded(budget, "up")
         self._max_answers, self._monotonic = answers, monotonic

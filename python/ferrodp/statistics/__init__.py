@@ -1,8 +1,11 @@
-"""Counts, sums, means, histograms and quantiles of a column, with declared bounds and exact sensitivity.
+"""Private statistics of a column: counts, sums, means, histograms and quantiles.
 
-Each function says what it protects: `max_contributions` rows of one unit of privacy, for a neighboring relation.
-Values are clamped to public bounds and put on a grid; what is released is an integer statistic of integers plus integer
-noise, so that the sensitivity holds in machine arithmetic. Every result carries the event that an accountant composes.
+`private_count`, `private_histogram`, `private_sum`, `private_mean` and `private_quantile` return an `Estimate`: the
+released number, its standard error, and the event that an accountant composes. Each guarantee is for a unit of privacy
+that contributes at most `max_contributions` rows, under a stated neighboring relation.
+
+Values are clamped to public bounds and put on a grid. What is released is an integer statistic of integers plus integer
+noise, so the sensitivity holds in machine arithmetic.
 """
 
 from ferrodp.statistics.counts import private_count, private_histogram

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from ferrodp import _validate
 from ferrodp._numerics.intervals import arithmetic, point
-from ferrodp.accounting.sampling.amplification import amplified, fraction_up
+from ferrodp.accounting._solve.amplification import amplified, fraction_up
 from ferrodp.events import (
     ComposedEvent,
     DiscreteGaussianEvent,

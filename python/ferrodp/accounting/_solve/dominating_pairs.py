@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from ferrodp import _validate
 from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
-from ferrodp.accounting.sampling.truncated_poisson import TruncatedSample, truncated_sample
+from ferrodp.accounting._solve.truncated_poisson import TruncatedSample, truncated_sample
 from ferrodp.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,

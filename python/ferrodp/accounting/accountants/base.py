@@ -18,8 +18,6 @@ from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, decompose
 
-__all__ = ["PrivacyAccountant"]
-
 QUICK = 1.0 / 16.0
 """The effort of an answer that only has to find the neighborhood of another one."""
 MAX_COUNT_BITS = 4096

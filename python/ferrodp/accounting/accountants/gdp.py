@@ -17,8 +17,6 @@ from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent, decompose
 
-__all__ = ["GdpAccountant"]
-
 FORMAT_VERSION = 1
 
 

@@ -10,8 +10,6 @@ from ferrodp import _validate
 from ferrodp.accounting.accountants.rdp import RdpAccountant
 from ferrodp.events import NeighboringRelation
 
-__all__ = ["MomentsAccountant"]
-
 
 class MomentsAccountant(RdpAccountant):
     """Add up log moments at integer orders and convert by the tail bound of the original moments accountant.

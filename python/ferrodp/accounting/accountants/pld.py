@@ -12,8 +12,6 @@ from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
-__all__ = ["PldAccountant"]
-
 
 class PldAccountant(PrivacyAccountant):
     """Add up releases with the tightest proven ε: an interval that holds the exact one.

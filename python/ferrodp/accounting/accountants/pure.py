@@ -14,8 +14,6 @@ from ferrodp.accounting.composition import compose_optimal_delta
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
-__all__ = ["PureDpAccountant"]
-
 
 class PureDpAccountant(PrivacyAccountant):
     """Add up the ε of releases, exactly, and the δ of those that have one.

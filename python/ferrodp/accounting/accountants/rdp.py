@@ -21,8 +21,6 @@ from ferrodp.accounting.rdp.rules import Curve, curve_of, failure_of
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
-__all__ = ["DEFAULT_ORDERS", "RdpAccountant"]
-
 DEFAULT_ORDERS = np.concatenate(
     [1 + np.geomspace(1e-4, 0.1, 25), np.arange(1.15, 11.0, 0.05), np.arange(11.0, 65.0), np.geomspace(65.0, 1e8, 145)]
 )

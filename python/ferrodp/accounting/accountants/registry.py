@@ -16,8 +16,6 @@ from ferrodp.accounting.accountants.zcdp import ZcdpAccountant
 from ferrodp.errors import InvalidType
 from ferrodp.events import NeighboringRelation
 
-__all__ = ["ACCOUNTANTS", "AccountantChoice", "AnyAccountant", "accountant_maker"]
-
 AnyAccountant: TypeAlias = "PrivacyAccountant | GdpAccountant"
 AccountantChoice: TypeAlias = "str | Callable[[], AnyAccountant]"
 

@@ -1,115 +1,19 @@
-"""Zero-concentrated differential privacy: from ρ to (ε, δ) and back."""
+"""Accountant for zero-concentrated differential privacy: adds up ρ and converts it once."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
 
 from ferrodp import _validate
-from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, float_down, float_up, point
-from ferrodp._validate import Real
+from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, float_up, point
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
 from ferrodp.accounting._solve import zcdp_curve as curve
+from ferrodp.accounting._solve.amplification import fraction_up
 from ferrodp.accounting._solve.costs import Cost
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.accounting.sampling.amplification import fraction_up
 from ferrodp.events import GaussianEvent, PrivacyEvent
-
-__all__ = ["ZcdpAccountant", "zcdp_delta", "zcdp_epsilon", "zcdp_rho"]
-
-ConversionMethod = Literal["tight", "simple"]
-
-
-def zcdp_delta(*, rho: Real, epsilon: Real) -> float:
-    """Return a δ for which every ρ-zCDP mechanism is (ε, δ)-differentially private, rounded up.
-
-    Parameters
-    ----------
-    rho : float
-        The bound on all Rényi divergences, as a multiple of their order; finite, ≥ 0. Rounded up if it is no float.
-    epsilon : float
-        Finite, ≥ 0. Rounded down if it is no float.
-
-    Notes
-    -----
-    δ = min over α > 1 of e^{(α−1)(αρ−ε)}·(1 − 1/α)^α/(α − 1): Canonne, Kamath, Steinke, "The discrete Gaussian for
-    differential privacy", NeurIPS 2020, Corollary 13; enclosed at one α, so an upper bound whatever α is. A composition
-    of Gaussian releases has less: its exact δ is that of `GdpAccountant`.
-
-    Examples
-    --------
-    >>> zcdp_delta(rho=0.5, epsilon=1.0)
-    0.2468463307829445
-    """
-    checked_rho = _validate.non_negative("rho", rho)
-    return float_up(curve.delta(point(checked_rho), _validate.non_negative("epsilon", epsilon, toward="down")))
-
-
-def zcdp_epsilon(*, rho: Real, delta: Real, method: ConversionMethod = "tight") -> float:
-    """Return an ε for which every ρ-zCDP mechanism is (ε, δ)-differentially private, rounded up.
-
-    Parameters
-    ----------
-    rho : float
-        The bound on all Rényi divergences, as a multiple of their order; finite, ≥ 0. Rounded up if it is no float.
-    delta : float
-        In (0, 1). Rounded down if it is no float.
-    method : {"tight", "simple"}
-        The best conversion known, or the textbook's, which is never less.
-
-    Notes
-    -----
-    "tight": the ε at which `zcdp_delta` is δ, never below 0. "simple": ρ + 2·√(ρ·ln(1/δ)), Bun, Steinke, "Concentrated
-    differential privacy", TCC 2016, Proposition 1.3.
-
-    Examples
-    --------
-    >>> zcdp_epsilon(rho=0.1, delta=1e-6)
-    2.141938928385474
-    >>> zcdp_epsilon(rho=0.1, delta=1e-6, method="simple")
-    2.4507880004768
-    """
-    checked_rho, checked_delta = point(_validate.non_negative("rho", rho)), _validate.delta(delta)
-    simple = _is_simple(method)
-    return float_up((curve.simple_epsilon if simple else curve.epsilon)(checked_rho, checked_delta))
-
-
-def zcdp_rho(*, epsilon: Real, delta: Real, method: ConversionMethod = "tight") -> float:
-    """Return a ρ, within rounding the largest, for which ρ-zCDP implies (ε, δ)-differential privacy, rounded down.
-
-    Parameters
-    ----------
-    epsilon : float
-        Finite, ≥ 0. Rounded down if it is no float.
-    delta : float
-        In (0, 1). Rounded down if it is no float.
-    method : {"tight", "simple"}
-        Which conversion to invert; see `zcdp_epsilon`.
-
-    Returns
-    -------
-    float
-        0.0 where no float > 0 is small enough.
-
-    Notes
-    -----
-    The inverse of `zcdp_epsilon`: a budget for `ZcdpFilter`, or a target for noise.
-
-    Examples
-    --------
-    >>> zcdp_rho(epsilon=1.0, delta=1e-6)
-    0.024355970359538372
-    """
-    budget = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta)
-    return float_down((curve.simple_rho if _is_simple(method) else curve.rho)(*budget))
-
-
-def _is_simple(method: object) -> bool:
-    if not isinstance(method, str) or method not in ("tight", "simple"):
-        raise _validate.out_of_domain("method", '"tight" or "simple"', method)
-    return method == "simple"
 
 
 class ZcdpAccountant(PrivacyAccountant):

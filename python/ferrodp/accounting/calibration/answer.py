@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting.explanation import Explanation
 
-__all__ = ["CalibratedCount", "CalibratedValue"]
-
 Cost: TypeAlias = tuple[Bounds, Bounds, Explanation]
 
 

@@ -17,8 +17,6 @@ from ferrodp.errors import CalibrationError, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
 from ferrodp.events.sampling import checked_null_distance
 
-__all__ = ["calibrate_noise_multiplier", "calibrate_parameter"]
-
 _LOWEST, _HIGHEST = 1e-3, 1e12  # of noise multipliers
 
 

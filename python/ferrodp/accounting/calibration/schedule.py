@@ -19,8 +19,6 @@ from ferrodp.errors import InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
 from ferrodp.events.sampling import checked_null_distance
 
-__all__ = ["calibrate_count", "calibrate_sampling_probability"]
-
 _SMALLEST_PROBABILITY = 1e-15
 _STEPS = 22
 

@@ -17,14 +17,6 @@ from ferrodp.accounting.curves.gaussian import real
 from ferrodp.accounting.curves.hockey_stick import usable_delta
 from ferrodp.errors import InvalidParameter
 
-__all__ = [
-    "discrete_gaussian_delta",
-    "discrete_gaussian_delta_bounds",
-    "discrete_gaussian_epsilon",
-    "discrete_gaussian_epsilon_bounds",
-    "discrete_gaussian_variance",
-]
-
 
 def discrete_gaussian_delta(
     *,

@@ -13,13 +13,6 @@ from ferrodp.accounting.curves.discrete_gaussian import sampled
 from ferrodp.accounting.curves.gaussian import real
 from ferrodp.accounting.curves.hockey_stick import usable_delta
 
-__all__ = [
-    "discrete_laplace_delta",
-    "discrete_laplace_delta_bounds",
-    "discrete_laplace_epsilon",
-    "discrete_laplace_epsilon_bounds",
-]
-
 
 def discrete_laplace_delta(
     *,

@@ -30,16 +30,6 @@ from ferrodp._validate import Real
 from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.errors import CalibrationError, InvalidParameter
 
-__all__ = [
-    "gaussian_delta",
-    "gaussian_delta_bounds",
-    "gaussian_epsilon",
-    "gaussian_epsilon_bounds",
-    "gaussian_log_delta",
-    "gaussian_noise_multiplier",
-    "gaussian_standard_deviation",
-]
-
 CalibrationMethod = Literal["analytic", "classical"]
 
 

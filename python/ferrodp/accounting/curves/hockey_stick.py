@@ -21,8 +21,6 @@ from ferrodp.accounting.curves import gaussian, laplace
 from ferrodp.errors import CalibrationError, InvalidType, UnsupportedEventError
 from ferrodp.events import GaussianEvent, LaplaceEvent, NeighboringRelation, PrivacyEvent, decompose
 
-__all__ = ["hockey_stick_delta", "hockey_stick_epsilon", "profile_to_epsilon", "single_step_noise"]
-
 _STEP = 0.99
 SMALLEST_DELTA = 1e-300
 """Below it the masses that δ is made of would no longer be normal numbers."""

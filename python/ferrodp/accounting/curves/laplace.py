@@ -22,8 +22,6 @@ from ferrodp._validate import Real
 from ferrodp.accounting.curves.gaussian import real
 from ferrodp.errors import CalibrationError
 
-__all__ = ["laplace_delta", "laplace_delta_bounds", "laplace_epsilon", "laplace_epsilon_bounds", "laplace_scale"]
-
 _DIGITS = (40, 110)  # ε − ε₀ loses fewer than 33: Δ and ε·b, of 53 and 106 bits, differ by 2⁻¹⁰⁶ of themselves at least
 
 

@@ -7,13 +7,6 @@ from ferrodp._validate import Real
 from ferrodp.accounting.curves.hockey_stick import hockey_stick_delta, hockey_stick_epsilon
 from ferrodp.events import NeighboringRelation, RandomizedResponseEvent
 
-__all__ = [
-    "randomized_response_delta",
-    "randomized_response_delta_bounds",
-    "randomized_response_epsilon",
-    "randomized_response_epsilon_bounds",
-]
-
 _REPLACE = NeighboringRelation.REPLACE_ONE
 
 

@@ -29,14 +29,12 @@ from typing import Any, Literal, Self
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import costs as _costs
-from ferrodp.accounting.accountants.zcdp import zcdp_rho
 from ferrodp.accounting.curves.gaussian import gaussian_noise_multiplier
+from ferrodp.accounting.curves.zcdp import zcdp_rho
 from ferrodp.accounting.filters.base import PrivacyFilter, no_settings
 from ferrodp.accounting.filters.rdp import RdpFilter
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation, PrivacyEvent
-
-__all__ = ["GdpFilter", "PrivacyFilter", "PureDpFilter", "RdpFilter", "ZcdpFilter", "privacy_filter"]
 
 Measure = Literal["pure", "zcdp", "rdp", "gdp"]
 

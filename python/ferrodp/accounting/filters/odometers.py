@@ -16,8 +16,6 @@ from ferrodp.accounting.filters._meter import Meter
 from ferrodp.errors import BudgetExceeded, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
-__all__ = ["Odometer"]
-
 _DIGITS = 50
 _KIND = "zcdp"
 _FIELDS = {"version", "odometer", "neighboring_relation", "delta", "gamma", "unit", "spent", "caps"}

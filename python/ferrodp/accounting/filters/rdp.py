@@ -15,8 +15,6 @@ from ferrodp.accounting.rdp.costs import RdpPrice, order_budget
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
-__all__ = ["RdpFilter"]
-
 _MAX_ORDERS = 4096  # in a state that is read
 
 

@@ -30,8 +30,6 @@ from ferrodp.accounting._arrays import Array
 from ferrodp.accounting.rdp._log_moments import MomentCurve
 from ferrodp.events import MixtureOfGaussiansEvent
 
-__all__ = ["mixture_of_gaussians_curve"]
-
 _STEP = 0.5
 _REACH = 13.0
 _MANY = 2**16

@@ -44,8 +44,6 @@ from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting.rdp._log_moments import MomentCurve, log_factorials, log_one_plus, log_sum
 from ferrodp.errors import InvalidParameter
 
-__all__ = ["poisson_sampled", "poisson_sampled_curve"]
-
 _UNIT = 2.0**-48
 """Of what logarithms of terms are made of: numpy's functions within 2⁻⁵⁰, ln n! likewise, and a dozen roundings."""
 _UP = 1.0 + 2.0**-44

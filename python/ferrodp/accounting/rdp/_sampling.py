@@ -20,8 +20,6 @@ from ferrodp.accounting.rdp import _ternary
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 
-__all__ = ["fixed_size_sampled", "fixed_size_sampled_gaussian", "fixed_size_sampled_pure"]
-
 Method = Literal["profile", "ternary_divergence"]
 
 

@@ -23,8 +23,6 @@ from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.errors import InvalidParameter
 
-__all__ = ["Converted", "rdp_to_delta", "rdp_to_epsilon", "rdp_to_log_delta"]
-
 Conversion: TypeAlias = Literal["improved", "classical"]
 
 

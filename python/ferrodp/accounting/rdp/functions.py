@@ -20,33 +20,10 @@ from ferrodp import _native, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
-from ferrodp.accounting.rdp._sampled_rules import random_allocation_gaussian, truncated_poisson_gaussian
-from ferrodp.accounting.rdp._sampling import fixed_size_sampled, fixed_size_sampled_gaussian, fixed_size_sampled_pure
-from ferrodp.accounting.rdp.rules import Curve, above_one, by_public_coin, curve_of, register
+from ferrodp.accounting.rdp.rules import above_one, by_public_coin
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 from ferrodp.events.sampling import checked_null_distance
-
-__all__ = [
-    "Curve",
-    "curve_of",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "exponential_mechanism",
-    "fixed_size_sampled",
-    "fixed_size_sampled_gaussian",
-    "fixed_size_sampled_pure",
-    "gaussian",
-    "laplace",
-    "poisson_sampled_gaussian",
-    "poisson_sampled_gaussian_bounds",
-    "pure",
-    "random_allocation_gaussian",
-    "randomized_response",
-    "register",
-    "truncated_poisson_gaussian",
-    "zcdp",
-]
 
 
 def poisson_sampled_gaussian(

@@ -18,13 +18,6 @@ from ferrodp._validate import Real
 from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting.explanation import Explanation
 
-__all__ = [
-    "estimate_central_limit_delta",
-    "estimate_central_limit_epsilon",
-    "estimate_central_limit_mu",
-    "explain_central_limit",
-]
-
 Sampling = Literal["poisson", "uniform"]
 _LEAST_NOISE = 1e-3  # below it e^{1/σ²} and μ are no floats by far
 

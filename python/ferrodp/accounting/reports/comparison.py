@@ -15,8 +15,6 @@ from ferrodp.accounting.sampling.allocation import random_allocation_epsilon_bou
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import FixedSizeSampledEvent, GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
 
-__all__ = ["SchemeCost", "compare_sampling_schemes"]
-
 _POPULATION = 2**62  # of a dataset so large that the probability is a share of it; the curve depends on the share alone
 
 

@@ -11,8 +11,6 @@ from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Reals
 
-__all__ = ["dp_sgd_epsilon"]
-
 
 def dp_sgd_epsilon(
     noise_multiplier: Reals,

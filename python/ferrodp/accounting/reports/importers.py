@@ -39,8 +39,6 @@ from ferrodp.events import (
 )
 from ferrodp.events.base import MAX_DEPTH, check_event
 
-__all__ = ["from_dp_accounting", "from_opacus_history", "to_dp_accounting"]
-
 _NOTHING = ComposedEvent(events=())
 
 

@@ -20,14 +20,6 @@ from ferrodp._validate import Real
 from ferrodp.accounting.composition import binomial as _binomial
 from ferrodp.errors import InvalidArray, InvalidParameter
 
-__all__ = [
-    "binomial_upper_bound",
-    "estimate_delta_from_losses",
-    "mean_upper_bound",
-    "verification_failure_probability",
-    "verified_delta",
-]
-
 _DIGITS = 50
 _STEPS = 64
 _MEAN_ERROR = 2.0**-40

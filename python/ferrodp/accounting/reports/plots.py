@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 else:
     Axes: TypeAlias = Any
 
-__all__ = ["plot_epsilon_over_steps", "plot_privacy_profile", "plot_rdp_curve", "plot_trade_off"]
-
 _SMALLEST_DELTA = 1e-12  # down to which a privacy profile is drawn unless told otherwise
 _OUT_OF_SIGHT = 1e-307  # for a δ of 0, which has no place on a logarithmic axis
 _NUM_POINTS = 129

@@ -23,8 +23,6 @@ from ferrodp._numerics.intervals import arithmetic, float_up, point
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidType
 
-__all__ = ["membership_advantage", "trade_off_curve", "true_positive_rate"]
-
 _DIGITS = 80  # floats as small as 1e-20 are exact
 _LARGEST = 700.0
 _STEPS = 60

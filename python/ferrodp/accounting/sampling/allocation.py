@@ -10,99 +10,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
-from ferrodp.accounting import _arrays
-from ferrodp.accounting._arrays import Reals
 from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves.gaussian import gaussian_delta_bounds, gaussian_epsilon_bounds
-from ferrodp.accounting.rdp import allocation_moments as _allocation_moments
-
-__all__ = [
-    "random_allocation_delta_bounds",
-    "random_allocation_epsilon_bounds",
-    "random_allocation_gaussian",
-]
+from ferrodp.accounting.rdp import allocation
+from ferrodp.accounting.rdp.allocation import additions_of, inverse
 
 MOST_NODES = 60_000
 _NODES = 3_000  # of the law of one round, unless an interval is given
-_ADDITIONS = {"both": (False, True), "remove": (False,), "add": (True,)}
-_S_RANGE = (1e-3, 20.0)  # of the inverse noise multiplier: beyond, the answer is the one without sampling
-_LARGEST_STEPS = 2**53
-
-
-def random_allocation_gaussian(
-    noise_multiplier: Real,
-    num_steps: int,
-    orders: Reals,
-    *,
-    num_selected: int = 1,
-    direction: Direction | Literal["both"] = "both",
-) -> Any:
-    """Return upper bounds on ρ(α) of one round.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation of the noise of a step divided by its L2 sensitivity; finite, > 0. Rounded down.
-    num_steps : int
-        Steps of the round, T; from 1 to 2⁵³.
-    orders : float or array
-        α > 1, any real ones.
-    num_selected : int
-        In how many steps each record takes part; from 0 to `num_steps`.
-    direction : {"both", "remove", "add"}
-        "remove" if the first of the two datasets has the record, "add" if the second has it, "both" for the larger one.
-
-    Notes
-    -----
-    "remove", one step of T: E r̄^α as a finite sum (Feldman, Shenfeld, "Privacy amplification by random allocation",
-    NeurIPS 2025, in arXiv:2502.08202v4 Corollary 4.6), exact at integers up to 256; between them (α − 1)·ρ(α) is
-    interpolated, being convex (van Erven, Harremoës, "Rényi divergence and Kullback–Leibler divergence", 2014, Theorem
-    11 and Corollary 2); beyond, α/2z². "add": an integral over Laplace transforms, or α/2z²T + (1 − 1/T)/2z², from the
-    inequality of the arithmetic and the geometric mean, where that is enough. k steps of T are drawn by cutting the
-    steps at random into k blocks of ⌊T/k⌋ or ⌈T/k⌉ and one step out of each, so that rounds of one step add up to a
-    bound (compare their Lemma 3.2).
-
-    Examples
-    --------
-    >>> random_allocation_gaussian(1.0, 10, [2, 8]).round(6).tolist()
-    [0.158565, 1.707541]
-    """
-    z = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
-    steps, selected = _steps(num_steps, num_selected)
-    asked = _arrays.orders(orders)
-    if (asked <= 1.0).any():
-        raise _validate.out_of_domain("orders", "> 1", 1.0)
-    additions = _directions(direction)
-    found = [_rate(z, steps, selected, order, additions) for order in asked.reshape(-1).tolist()]
-    return _arrays.shaped(np.array(found, dtype=np.float64), asked.shape)
-
-
-def _rate(z: float, steps: int, selected: int, order: float, additions: tuple[bool, ...]) -> float:
-    unsampled = order / (2.0 * z) / z * (1.0 + 2.0**-50)  # four roundings
-    total = 0.0
-    for length, times in _blocks(steps, selected):
-        each = unsampled
-        if length > 1 and order < math.inf and _S_RANGE[0] <= 1.0 / z <= _S_RANGE[1]:
-            removed = min(_allocation_moments.rate(z, length, order), unsampled)
-            each = removed if False in additions else 0.0
-            if True in additions:
-                means = (order / length + 1.0 - 1.0 / length) / (2.0 * z) / z * (1.0 + 2.0**-49)
-                if means > each:
-                    each = max(each, min(means, _added(z, length, order), unsampled))
-        total += times * each
-    return min(total, selected * unsampled) * (1.0 + 2.0**-51)
-
-
-@functools.lru_cache(maxsize=4096)
-def _added(z: float, length: int, order: float) -> float:
-    return float(_native.allocation_rdp_add(_inverse(z), length, [order])[0])
 
 
 def random_allocation_delta_bounds(
@@ -153,7 +72,7 @@ def random_allocation_delta_bounds(
     """
     epsilon = _validate.non_negative("epsilon", epsilon, toward="down")
     rounds = _rounds(noise_multiplier, num_steps, num_selected, num_rounds, value_discretization_interval)
-    return rounds.delta(epsilon, _directions(direction))
+    return rounds.delta(epsilon, additions_of(direction))
 
 
 def random_allocation_epsilon_bounds(
@@ -190,7 +109,7 @@ def random_allocation_epsilon_bounds(
     if delta < 1e-300:
         raise _validate.out_of_domain("delta", "at least 1e-300", delta)
     rounds = _rounds(noise_multiplier, num_steps, num_selected, num_rounds, value_discretization_interval)
-    return rounds.epsilon(delta, _directions(direction))
+    return rounds.epsilon(delta, additions_of(direction))
 
 
 class _Rounds:
@@ -199,7 +118,7 @@ class _Rounds:
     def __init__(self, z: float, steps: int, selected: int, rounds: int, spacing: float | None) -> None:
         self.z, self.steps, self.selected, self.rounds = z, steps, selected, rounds
         self.is_exact = selected == 1
-        self.is_plain = selected in (0, steps) or rounds == 0 or not _S_RANGE[0] <= 1.0 / z <= _S_RANGE[1]
+        self.is_plain = selected in (0, steps) or rounds == 0 or not allocation.is_sampled(z)
         self.laws = None if self.is_plain else _laws(z, steps, selected, rounds, spacing)
 
     def delta(self, epsilon: float, additions: tuple[bool, ...]) -> Bounds:
@@ -214,8 +133,8 @@ class _Rounds:
         assert self.laws is not None, "asked only where there are laws"
         lower, upper = (law.delta(epsilon, is_added) for law in self.laws)
         if self.steps == 2 and self.rounds == 1 and self.z <= 100.0:
-            lower = max(lower, _native.allocation_two_bins(_inverse(self.z, is_upper=False), epsilon, is_added)[0])
-            upper = min(upper, _native.allocation_two_bins(_inverse(self.z), epsilon, is_added)[1])
+            lower = max(lower, _native.allocation_two_bins(inverse(self.z, is_upper=False), epsilon, is_added)[0])
+            upper = min(upper, _native.allocation_two_bins(inverse(self.z), epsilon, is_added)[1])
         return Bounds(lower, upper)
 
     def epsilon(self, delta: float, additions: tuple[bool, ...]) -> Bounds:
@@ -249,7 +168,7 @@ class _Rounds:
         """Canonne, Kamath, Steinke 2020, Proposition 12; the slack is for a dozen roundings of sums below 10³."""
         best = math.inf
         for order in (1.5, *range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96, 128, 192, 256):
-            rho = self.rounds * _rate(self.z, self.steps, self.selected, float(order), additions)
+            rho = self.rounds * allocation.rate(self.z, self.steps, self.selected, float(order), additions)
             parts = (rho, math.log1p(-1.0 / order), -math.log(delta) / (order - 1), -math.log(order) / (order - 1))
             found = sum(parts) + 2.0**-48 * sum(map(abs, parts))
             if found > 1.1 * best:
@@ -267,7 +186,7 @@ def _rounds(
     noise_multiplier: Real, num_steps: int, num_selected: int, num_rounds: int, interval: Real | None
 ) -> _Rounds:
     z = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
-    steps, selected = _steps(num_steps, num_selected)
+    steps, selected = allocation.steps_of(num_steps, num_selected)
     rounds = _validate.count("num_rounds", num_rounds, minimum=0)
     spacing = None if interval is None else _validate.positive("value_discretization_interval", interval, toward="down")
     if spacing is not None and not 1e-9 <= spacing <= 1.0:
@@ -279,7 +198,7 @@ def _laws(
     z: float, steps: int, selected: int, rounds: int, spacing: float | None
 ) -> tuple[_native.AllocationLaw, _native.AllocationLaw] | None:
     """Return the lower and the upper law of the product of all r̄, with coarser spacings until they fit."""
-    lower, upper = _inverse(z, is_upper=False), _inverse(z)
+    lower, upper = inverse(z, is_upper=False), inverse(z)
     span = upper * (23.0 + upper) + math.log(steps)
     spacing = min(1.0, span / _NODES) if spacing is None else spacing
     while spacing <= 1.0:
@@ -295,21 +214,13 @@ def _laws(
 
 def _law(s: float, steps: int, selected: int, rounds: int, spacing: float, is_upper: bool) -> _native.AllocationLaw:
     law = None
-    for length, times in _blocks(steps, selected):
+    for length, times in allocation.blocks(steps, selected):
         block = _native.AllocationLaw(s, length, spacing, is_upper, MOST_NODES)
         if times * rounds > 1:
             block = block.repeated(times * rounds, MOST_NODES)
         law = block if law is None else law.joined(block, MOST_NODES)
     assert law is not None, "at least one step is selected"
     return law
-
-
-def _blocks(steps: int, selected: int) -> list[tuple[int, int]]:
-    """Return lengths of blocks and how many there are."""
-    if not selected:
-        return []
-    length, longer = divmod(steps, selected)
-    return [(each, times) for each, times in ((length, selected - longer), (length + 1, longer)) if times]
 
 
 def _bracket(holds: Callable[[float], bool], highest: float) -> tuple[float, float]:
@@ -324,19 +235,3 @@ def _bracket(holds: Callable[[float], bool], highest: float) -> tuple[float, flo
         else:
             below = middle
     return below, above
-
-
-def _inverse(z: float, *, is_upper: bool = True) -> float:
-    """Return 1/z, rounded to more loss or to less."""
-    return math.nextafter(1.0 / z, math.inf if is_upper else 0.0)
-
-
-def _steps(num_steps: int, num_selected: int) -> tuple[int, int]:
-    steps = _validate.count("num_steps", num_steps, maximum=_LARGEST_STEPS)
-    return steps, _validate.count("num_selected", num_selected, minimum=0, maximum=steps)
-
-
-def _directions(direction: Direction | Literal["both"]) -> tuple[bool, ...]:
-    if direction not in _ADDITIONS:
-        raise _validate.out_of_domain("direction", "'both', 'remove' or 'add'", direction)
-    return _ADDITIONS[direction]

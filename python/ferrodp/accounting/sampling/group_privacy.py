@@ -9,8 +9,6 @@ from ferrodp._numerics.intervals import arithmetic, float_up, point
 from ferrodp._validate import Real
 from ferrodp.accounting.composition.guarantees import Guarantee
 
-__all__ = ["group_privacy", "group_rho"]
-
 _DIGITS = 50
 
 

@@ -22,8 +22,6 @@ from ferrodp.events import (
     decompose,
 )
 
-__all__ = ["grouped"]
-
 MAX_GROUP = 1024
 """Largest group whose sampled contributions are told apart."""
 

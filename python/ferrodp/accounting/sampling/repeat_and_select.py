@@ -21,8 +21,6 @@ from ferrodp.accounting.rdp.rules import Curve, curve_of, register
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, RepeatAndSelectEvent
 
-__all__ = ["RepeatAndSelectCurve", "repeat_and_select_epsilon"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 _DIGITS = 60

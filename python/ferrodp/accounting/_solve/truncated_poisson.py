@@ -44,14 +44,6 @@ from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import NeighboringRelation
 
-__all__ = [
-    "TruncatedSample",
-    "truncated_poisson_gaussian",
-    "truncated_sample",
-    "truncation_delta",
-    "truncation_probability",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedSample:

@@ -1,0 +1,141 @@
+"""What public modules and callables share: a listing of their names, and suggestions for misspelt ones.
+
+`ferrodp/__init__.py` calls `install` once, when all public modules are imported. From then on `dir(module)` is the
+module's `__all__`, and an unknown attribute or keyword argument raises an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from types import FunctionType, ModuleType
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OTHER_NAMES = {
+    "sigma": ("noise_multiplier", "standard_deviation", "scale"),
+    "stddev": ("standard_deviation",),
+    "sensitivity": ("l2_sensitivity", "l1_sensitivity"),
+    "adjacency": ("neighboring_relation",),
+    "alphas": ("orders",),
+    "batch_size": ("sample_size",),
+    "max_grad_norm": ("clip_norm",),
+    "q": ("sampling_probability",),
+    "sample_rate": ("sampling_probability",),
+    "sampling_rate": ("sampling_probability",),
+    "seed": ("source",),
+    "steps": ("count", "num_steps", "num_rounds"),
+}
+"""Names that other libraries use, and what they may be called here."""
+
+
+class PublicPackage(ModuleType):
+    """A package whose `help` is its own text and a list of its modules.
+
+    `pydoc` writes out every class that `__all__` names, which for a package that collects those of its modules is
+    thousands of lines; for one without `__all__` it does not. So `pydoc`, and nobody else, is told that there is none.
+    """
+
+    @property
+    def __all__(self) -> list[str]:
+        if sys._getframe(1).f_globals.get("__name__") == "pydoc":
+            raise AttributeError("__all__")
+        names: list[str] = vars(self)["__all__"]
+        return names
+
+
+def suggesting(function: Callable[P, R], name: str | None = None) -> Callable[P, R]:
+    """Return `function`, which names the nearest keyword it knows when it is called with an unknown one.
+
+    `name` is what messages call it. Nothing is looked at unless the call raises `TypeError`.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            _refuse_unknown(name or function.__qualname__, function, kwargs)
+            raise
+
+    called.__suggests__ = True  # type: ignore[attr-defined]
+    return called
+
+
+def install() -> None:
+    """Give all public modules that are imported their listing, and all public callables their suggestions."""
+    wrapped: dict[Any, Any] = {}
+    for module_name, module in list(sys.modules.items()):
+        names = vars(module).get("__all__") if _is_public(module_name) else None
+        if names is None:
+            continue
+        module.__dict__.update(__dir__=functools.partial(sorted, names), __getattr__=functools.partial(_refuse, module))
+        if hasattr(module, "__path__"):
+            module.__class__ = PublicPackage
+        for name in names:
+            value = vars(module)[name]
+            if isinstance(value, type) and _is_ours(value):
+                _wrap_methods(value)
+            elif isinstance(value, FunctionType) and not hasattr(value, "__suggests__"):
+                if value not in wrapped:
+                    wrapped[value] = suggesting(value)
+                    setattr(sys.modules[value.__module__], value.__name__, wrapped[value])  # for pickle
+                setattr(module, name, wrapped[value])
+
+
+def _wrap_methods(cls: type) -> None:
+    """Wrap the constructor and the public methods of a class and of those of its bases that are this package's."""
+    for base in filter(_is_ours, cls.__mro__):
+        for key, member in list(vars(base).items()):
+            kind = type(member) if isinstance(member, (classmethod, staticmethod)) else None
+            function = member.__func__ if kind else member
+            if not isinstance(function, FunctionType) or hasattr(function, "__suggests__"):
+                continue
+            if key == "__init__":
+                setattr(base, key, suggesting(function, base.__name__))
+            elif not key.startswith("_"):
+                method = suggesting(function)
+                setattr(base, key, kind(method) if kind else method)
+
+
+def _is_public(module_name: str) -> bool:
+    first, *parts = module_name.split(".")
+    return first == "ferrodp" and not any(part.startswith("_") for part in parts)
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.startswith("ferrodp.") and not getattr(cls, "_is_protocol", False)
+
+
+def _refuse(module: ModuleType, name: str) -> NoReturn:
+    """Raise for an attribute that a module does not have."""
+    hint = "" if name.startswith("__") else _suggestion(name, dir(module)) or f"; see dir({module.__name__})"
+    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}")
+
+
+def _refuse_unknown(name: str, function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise if one of the keywords given is none of the function's; Python does, before the function is entered."""
+    parameters = inspect.signature(function).parameters.values()
+    accepted = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    accepted = [each for each in accepted if each not in ("self", "cls")]
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    for keyword in given:
+        if keyword not in accepted:
+            hint = _suggestion(keyword, accepted)
+            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes no keyword arguments"
+            raise TypeError(f"{name}() got an unknown keyword argument {keyword!r}{hint}; {takes}") from None
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    """Return a question for the known name that is nearest to an unknown one, or nothing."""
+    known = list(known)
+    folded = {each.lower().replace("_", ""): each for each in known}
+    near = [folded[each] for each in difflib.get_close_matches(name.lower().replace("_", ""), folded, n=1, cutoff=0.6)]
+    other = [each for each in _OTHER_NAMES.get(name, ()) if each in known]
+    return f"; did you mean {(other or near)[0]!r}?" if other or near else ""
