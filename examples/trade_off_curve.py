@@ -11,13 +11,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ferrodp.accounting import (
-    GaussianEvent,
-    PldAccountant,
-    PoissonSampledEvent,
-    membership_advantage,
-    trade_off_curve,
-)
+from ferrodp.accounting import GaussianEvent, PldAccountant, PoissonSampledEvent, trade_off_curve
+from ferrodp.accounting.reports import membership_advantage
 
 rates = np.linspace(0.0, 1.0, 26) ** 2  # denser where the curve bends
 figure, axes = plt.subplots(figsize=(5, 5))

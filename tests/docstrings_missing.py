@@ -77,7 +77,6 @@ MISSING = {
         "ZcdpAccountant",
         "ZcdpFilter",
         "ZcdpFilter.for_budget",
-        "accountant_maker",
         "amplify_by_sampling",
         "binomial_upper_bound",
         "calibrate_count",

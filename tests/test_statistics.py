@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import ferrodp as fd
-from ferrodp.accounting import NeighboringRelation, PureDpAccountant, hockey_stick_epsilon
+from ferrodp.accounting import NeighboringRelation, PureDpAccountant
+from ferrodp.accounting.curves import hockey_stick_epsilon
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.statistics import _column, counts, quantiles, sums
 from ferrodp.statistics._column import column

@@ -42,9 +42,8 @@ from ferrodp.accounting import (
     RandomizedResponseEvent,
     RdpAccountant,
     TruncatedPoissonSampledEvent,
-    hockey_stick_delta,
-    hockey_stick_epsilon,
 )
+from ferrodp.accounting.curves import hockey_stick_delta, hockey_stick_epsilon
 from ferrodp.errors import UnsupportedEventError
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrodp import _native, accounting
+from ferrodp.accounting import rdp
 from ferrodp.accounting.rdp import allocation_moments as moments
 from ferrodp.accounting.sampling import allocation
 from ferrodp.errors import InvalidParameter, InvalidType
@@ -30,7 +31,7 @@ def test_given_values(vector):
     inputs, quantity = vector["inputs"], vector["quantity"]
     if quantity == "rdp_random_allocation_remove":
         arguments = (inputs["sigma"], inputs["num_bins"], inputs["alpha"])
-        found = float(allocation.random_allocation_gaussian(*arguments, direction="remove"))
+        found = float(rdp.random_allocation_gaussian(*arguments, direction="remove"))
         assert found == pytest.approx(vector["expected"], **vector["tolerance"])
     elif quantity == "delta_balls_in_bins_one_epoch":
         bounds = allocation.random_allocation_delta_bounds(
@@ -217,8 +218,8 @@ def test_several_selected_steps():
     assert some.lower == 0.0
     assert one.upper < some.upper < all_.upper
     assert all_.upper == pytest.approx(accounting.gaussian_epsilon(delta=1e-5, noise_multiplier=2 / 3), rel=1e-14)
-    rates = allocation.random_allocation_gaussian(2.0, 9, [2.0, 8.0], num_selected=2)
-    blocks = [allocation.random_allocation_gaussian(2.0, length, [2.0, 8.0]) for length in (4, 5)]
+    rates = rdp.random_allocation_gaussian(2.0, 9, [2.0, 8.0], num_selected=2)
+    blocks = [rdp.random_allocation_gaussian(2.0, length, [2.0, 8.0]) for length in (4, 5)]
     assert rates == pytest.approx(blocks[0] + blocks[1], rel=1e-15)
 
 
@@ -226,8 +227,8 @@ def test_edges_are_total():
     nothing = {"noise_multiplier": 1.0, "num_steps": 5}
     assert allocation.random_allocation_epsilon_bounds(delta=0.1, **nothing, num_selected=0) == (0.0, 0.0)
     assert allocation.random_allocation_delta_bounds(epsilon=0.1, **nothing, num_rounds=0) == (0.0, 0.0)
-    assert float(allocation.random_allocation_gaussian(1.0, 5, 3.0, num_selected=0)) == 0.0
-    assert float(allocation.random_allocation_gaussian(1.0, 5, math.inf)) == math.inf
+    assert float(rdp.random_allocation_gaussian(1.0, 5, 3.0, num_selected=0)) == 0.0
+    assert float(rdp.random_allocation_gaussian(1.0, 5, math.inf)) == math.inf
     for z in (1e-3, 1e4):
         lower, upper = allocation.random_allocation_epsilon_bounds(delta=1e-6, noise_multiplier=z, num_steps=5)
         assert 0.0 <= lower <= upper <= accounting.gaussian_epsilon(delta=1e-6, noise_multiplier=z)

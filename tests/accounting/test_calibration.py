@@ -20,9 +20,9 @@ from ferrodp.accounting import (
     calibrate_noise_multiplier,
     calibrate_parameter,
     calibrate_sampling_probability,
-    gaussian_standard_deviation,
 )
 from ferrodp.accounting.calibration._search import Margins, find_edge
+from ferrodp.accounting.curves import gaussian_standard_deviation
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType, UnsupportedEventError
 
 

@@ -9,18 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrodp.accounting import (
-    Guarantee,
-    compose_advanced,
-    compose_basic,
-    compose_optimal,
+from ferrodp.accounting import Guarantee, compose_advanced, compose_basic, compose_optimal, zcdp_epsilon
+from ferrodp.accounting.composition import (
+    _lattice,
     compose_optimal_bounds,
     compose_optimal_delta,
     compose_optimal_delta_bounds,
     optimal_epsilon_per_query,
-    zcdp_epsilon,
 )
-from ferrodp.accounting.composition import _lattice
 from ferrodp.accounting.composition import binomial as _binomial
 from ferrodp.errors import InvalidParameter, InvalidType
 from reference import composition as reference

@@ -201,7 +201,7 @@ def test_only_the_one_text_of_a_ratio_is_read(text):
 def test_accountants_that_add_up_take_ratios_exactly_and_others_their_upper_float():
     tenth, above = ac.EpsilonDeltaEvent(epsilon=TENTH, delta=TENTH**7), ac.EpsilonDeltaEvent(epsilon=0.1, delta=1e-7)
 
-    exact = ac.PureDpFilter(epsilon=1.0, delta=math.nextafter(1e-6, 1.0))
+    exact = ac.filters.PureDpFilter(epsilon=1.0, delta=math.nextafter(1e-6, 1.0))
     assert exact.remaining_count(tenth) == 10
     assert exact.remaining_count(above) == 9  # the float is above 1/10
     for accountant_class in (ac.PldAccountant, ac.RdpAccountant):

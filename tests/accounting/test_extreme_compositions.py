@@ -18,14 +18,14 @@ from ferrodp.accounting import (
     PoissonSampledEvent,
     RdpAccountant,
     calibrate_count,
-    compose_optimal_bounds,
-    hockey_stick_epsilon,
 )
 from ferrodp.accounting._solve import choose as _composition
 from ferrodp.accounting._solve import contour as contour
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting._solve.single_steps import delta_of_singles
+from ferrodp.accounting.composition import compose_optimal_bounds
+from ferrodp.accounting.curves import hockey_stick_epsilon
 
 
 def composed(*parts, kind=PldAccountant):

@@ -10,15 +10,12 @@ from ferrodp.accounting import (
     ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
-    GdpFilter,
     LaplaceEvent,
     NeighboringRelation,
     Odometer,
     PoissonSampledEvent,
-    PureDpFilter,
-    RdpFilter,
-    ZcdpFilter,
 )
+from ferrodp.accounting.filters import GdpFilter, PureDpFilter, RdpFilter, ZcdpFilter
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
 
 gaussian = GaussianEvent(noise_multiplier=7.3)

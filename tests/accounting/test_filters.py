@@ -18,21 +18,18 @@ from ferrodp.accounting import (
     FixedSizeSampledEvent,
     GaussianEvent,
     GdpAccountant,
-    GdpFilter,
     LaplaceEvent,
     NeighboringRelation,
     NonPrivateEvent,
     Odometer,
     PoissonSampledEvent,
-    PureDpFilter,
     RdpAccountant,
-    RdpFilter,
     SelfComposedEvent,
-    ZcdpFilter,
     privacy_filter,
     zcdp_epsilon,
     zcdp_rho,
 )
+from ferrodp.accounting.filters import GdpFilter, PureDpFilter, RdpFilter, ZcdpFilter
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, UnsupportedEventError
 
 laplace = LaplaceEvent(noise_multiplier=3.0)

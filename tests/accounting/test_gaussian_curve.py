@@ -11,18 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ferrodp._numerics.intervals import Interval
-from ferrodp.accounting import (
-    GaussianEvent,
-    GdpAccountant,
-    gaussian_delta,
+from ferrodp.accounting import GaussianEvent, GdpAccountant, gaussian_delta, gaussian_epsilon, gaussian_noise_multiplier
+from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
+from ferrodp.accounting.curves import (
     gaussian_delta_bounds,
-    gaussian_epsilon,
     gaussian_epsilon_bounds,
     gaussian_log_delta,
-    gaussian_noise_multiplier,
     gaussian_standard_deviation,
 )
-from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType
 from reference import gaussian_dp
 

@@ -21,8 +21,8 @@ from ferrodp.accounting import (
     ZcdpEvent,
     gaussian_delta,
     grouped,
-    hockey_stick_delta,
 )
+from ferrodp.accounting.curves import hockey_stick_delta
 from ferrodp.accounting.sampling import group_privacy
 from ferrodp.accounting.sampling.groups import binomial_weights
 from ferrodp.errors import InvalidParameter, UnsupportedEventError

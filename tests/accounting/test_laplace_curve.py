@@ -10,13 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ferrodp.accounting import (
-    laplace_delta,
-    laplace_delta_bounds,
-    laplace_epsilon,
-    laplace_epsilon_bounds,
-    laplace_scale,
-)
+from ferrodp.accounting import laplace_delta, laplace_epsilon
+from ferrodp.accounting.curves import laplace_delta_bounds, laplace_epsilon_bounds, laplace_scale
 from ferrodp.errors import CalibrationError, InvalidParameter
 from reference import laplace_dp
 

@@ -24,8 +24,8 @@ from ferrodp.accounting import (
     RandomAllocationEvent,
     RandomizedResponseEvent,
     SelfComposedEvent,
-    compose_optimal_delta_bounds,
 )
+from ferrodp.accounting.composition import compose_optimal_delta_bounds
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "accounting.json").read_text())

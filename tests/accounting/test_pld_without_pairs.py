@@ -17,9 +17,8 @@ from ferrodp.accounting import (
     RepeatAndSelectEvent,
     TruncatedPoissonSampledEvent,
     ZcdpEvent,
-    random_allocation_delta_bounds,
-    random_allocation_epsilon_bounds,
 )
+from ferrodp.accounting.sampling import random_allocation_delta_bounds, random_allocation_epsilon_bounds
 
 GAUSSIAN, LAPLACE = GaussianEvent(noise_multiplier=2.0), LaplaceEvent(noise_multiplier=4.0)
 ALLOCATED = RandomAllocationEvent(num_steps=10, num_selected=1, event=GaussianEvent(noise_multiplier=1.0))

@@ -31,10 +31,10 @@ from ferrodp.accounting import (
     ZcdpAccountant,
     ZcdpEvent,
     amplify_by_sampling,
-    compose_optimal_delta,
-    zcdp_delta,
     zcdp_epsilon,
 )
+from ferrodp.accounting.composition import compose_optimal_delta
+from ferrodp.accounting.curves import zcdp_delta
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -24,11 +24,11 @@ from ferrodp.accounting import (
     SelfComposedEvent,
     ZcdpEvent,
     gaussian_epsilon,
-    gaussian_log_delta,
     rdp,
     rdp_to_epsilon,
 )
 from ferrodp.accounting.accountants.rdp import DEFAULT_ORDERS
+from ferrodp.accounting.curves import gaussian_log_delta
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 
 

@@ -7,7 +7,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from ferrodp.accounting import rdp_to_delta, rdp_to_epsilon, rdp_to_log_delta
+from ferrodp.accounting import rdp_to_delta, rdp_to_epsilon
+from ferrodp.accounting.rdp import rdp_to_log_delta
 from ferrodp.errors import InvalidParameter, InvalidType
 from reference import rdp_reference as reference
 

@@ -15,9 +15,9 @@ from ferrodp.accounting import (
     PoissonSampledEvent,
     RandomAllocationEvent,
     RdpAccountant,
-    random_allocation_epsilon_bounds,
     rdp,
 )
+from ferrodp.accounting.sampling import random_allocation_epsilon_bounds
 from ferrodp.errors import UnsupportedEventError
 
 ADDED, REPLACED, ZEROED = NeighboringRelation

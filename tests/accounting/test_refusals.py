@@ -12,10 +12,10 @@ from refusal_cases import ROWS
 
 ACCOUNTANTS = (ac.PldAccountant, ac.RdpAccountant, ac.ZcdpAccountant, ac.PureDpAccountant, ac.GdpAccountant)
 FILTERS = {
-    "PureDpFilter": lambda relation: ac.PureDpFilter(epsilon=1.0, delta=0.1, neighboring_relation=relation),
-    "ZcdpFilter": lambda relation: ac.ZcdpFilter(rho=1.0, delta=0.1, neighboring_relation=relation),
-    "GdpFilter": lambda relation: ac.GdpFilter(mu=1.0, neighboring_relation=relation),
-    "RdpFilter": lambda relation: ac.RdpFilter(orders=[2.0], budgets=[1.0], neighboring_relation=relation),
+    "PureDpFilter": lambda relation: ac.filters.PureDpFilter(epsilon=1.0, delta=0.1, neighboring_relation=relation),
+    "ZcdpFilter": lambda relation: ac.filters.ZcdpFilter(rho=1.0, delta=0.1, neighboring_relation=relation),
+    "GdpFilter": lambda relation: ac.filters.GdpFilter(mu=1.0, neighboring_relation=relation),
+    "RdpFilter": lambda relation: ac.filters.RdpFilter(orders=[2.0], budgets=[1.0], neighboring_relation=relation),
 }
 NAMES = {each.__name__: lambda relation, each=each: each(neighboring_relation=relation) for each in ACCOUNTANTS}
 ALL = NAMES | FILTERS

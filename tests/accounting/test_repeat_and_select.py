@@ -8,15 +8,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from ferrodp.accounting import (
-    GaussianEvent,
-    LaplaceEvent,
-    RdpAccountant,
-    RepeatAndSelectCurve,
-    RepeatAndSelectEvent,
-    repeat_and_select_epsilon,
-    zcdp_delta,
-)
+from ferrodp.accounting import GaussianEvent, LaplaceEvent, RdpAccountant, RepeatAndSelectEvent
+from ferrodp.accounting.curves import zcdp_delta
+from ferrodp.accounting.sampling import RepeatAndSelectCurve, repeat_and_select_epsilon
 from ferrodp.accounting.sampling.repeat_and_select import log_one_over_gamma
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from reference import repeat_and_select as reference

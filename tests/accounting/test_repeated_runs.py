@@ -17,13 +17,13 @@ from ferrodp.accounting import (
     PureDpAccountant,
     RandomizedResponseEvent,
     RdpAccountant,
-    RepeatAndSelectCurve,
     RepeatAndSelectEvent,
     SelfComposedEvent,
     rdp,
 )
 from ferrodp.accounting._solve.costs import pure
 from ferrodp.accounting.rdp.rules import failure_of
+from ferrodp.accounting.sampling import RepeatAndSelectCurve
 from reference import repeat_and_select as reference
 
 REPLACED = NeighboringRelation.REPLACE_ONE

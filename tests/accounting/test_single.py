@@ -26,11 +26,8 @@ from ferrodp.accounting import (
     PoissonSampledEvent,
     RandomizedResponseEvent,
     SelfComposedEvent,
-    hockey_stick_delta,
-    hockey_stick_epsilon,
-    profile_to_epsilon,
-    single_step_noise,
 )
+from ferrodp.accounting.curves import hockey_stick_delta, hockey_stick_epsilon, profile_to_epsilon, single_step_noise
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType, UnsupportedEventError
 from reference import hockey_stick
 
@@ -172,7 +169,7 @@ def test_randomized_response(noise, answers):
         check(hockey_stick_delta(event, epsilon, neighboring_relation=REPLACE), replaced)
         check(hockey_stick_delta(event, epsilon, neighboring_relation=SPECIAL), special)
         keywords = {"epsilon": epsilon, "noise_parameter": noise, "num_buckets": answers}
-        check(ac.randomized_response_delta_bounds(**keywords), replaced)
+        check(ac.curves.randomized_response_delta_bounds(**keywords), replaced)
 
 
 def test_samples_of_fixed_size_under_replacement_follow_the_theorem():

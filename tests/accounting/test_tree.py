@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ferrodp.accounting import GdpAccountant, TreeAggregationEvent, tree_sensitivity_squared
+from ferrodp.accounting import GdpAccountant, TreeAggregationEvent
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.events import tree
+from ferrodp.events import tree, tree_sensitivity_squared
 from reference import tree as reference
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "accounting.json").read_text())

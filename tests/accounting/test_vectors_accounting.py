@@ -55,7 +55,7 @@ def composed(events):
 
 def calibrated_for_many(inputs):
     """n releases with noise σ are one with σ/√n; n = 25 here, so the root is exact."""
-    single = accounting.gaussian_standard_deviation(
+    single = accounting.curves.gaussian_standard_deviation(
         epsilon=inputs["epsilon"], delta=inputs["delta"], l2_sensitivity=inputs["sensitivity"]
     )
     return single * math.sqrt(inputs["num_queries"])
@@ -63,12 +63,15 @@ def calibrated_for_many(inputs):
 
 def gaussian_delta(inputs):
     keywords = {"epsilon": inputs["epsilon"], "noise_multiplier": inputs["sigma"]}
-    return {"delta": accounting.gaussian_delta(**keywords), "log_delta": accounting.gaussian_log_delta(**keywords)}
+    return {
+        "delta": accounting.gaussian_delta(**keywords),
+        "log_delta": accounting.curves.gaussian_log_delta(**keywords),
+    }
 
 
 def gaussian_sigma(inputs):
     budget = {"epsilon": inputs["epsilon"], "delta": inputs["delta"]}
-    return accounting.gaussian_standard_deviation(**budget, l2_sensitivity=inputs.get("sensitivity", 1.0))
+    return accounting.curves.gaussian_standard_deviation(**budget, l2_sensitivity=inputs.get("sensitivity", 1.0))
 
 
 COMPUTED = {

@@ -30,13 +30,13 @@ COMPUTED = {
     "advanced_composition_drv": lambda i: advanced(i, "drv"),
     "advanced_composition_kl": lambda i: advanced(i, "kl"),
     "optimal_composition_kov": optimal,
-    "optimal_composition_kov_inverse": lambda i: accounting.optimal_epsilon_per_query(
+    "optimal_composition_kov_inverse": lambda i: accounting.composition.optimal_epsilon_per_query(
         epsilon=i["total_epsilon"], delta=i["total_delta"], count=i["num_queries"], delta_per_query=i["delta"]
     ),
-    "pure_dp_optimal_composition_delta": lambda i: accounting.compose_optimal_delta(
+    "pure_dp_optimal_composition_delta": lambda i: accounting.composition.compose_optimal_delta(
         pairs(i), epsilon=i["epsilon_total"], count=i["num_queries"]
     ),
-    "zcdp_to_delta_cks": lambda i: accounting.zcdp_delta(**i),
+    "zcdp_to_delta_cks": lambda i: accounting.curves.zcdp_delta(**i),
     "zcdp_to_epsilon_bs16": lambda i: accounting.zcdp_epsilon(**i, method="simple"),
     "zcdp_to_epsilon_cks": lambda i: accounting.zcdp_epsilon(**i),
 }

@@ -51,7 +51,7 @@ def event_of(inputs, noise):
 
 def hockey_stick(inputs):
     if "truncation_bound" in inputs:
-        return ac.discrete_gaussian_delta(
+        return ac.curves.discrete_gaussian_delta(
             epsilon=inputs["epsilon"],
             scale=inputs["sigma"],
             l2_sensitivity=inputs["sensitivity"],
@@ -60,7 +60,7 @@ def hockey_stick(inputs):
             direction=inputs["adjacency"].lower(),
         )
     noise = inputs.get("sigma") or inputs.get("scale") or 1 / inputs["a"]
-    return ac.hockey_stick_delta(event_of(inputs, noise), inputs["epsilon"], **relation_of(inputs)).upper
+    return ac.curves.hockey_stick_delta(event_of(inputs, noise), inputs["epsilon"], **relation_of(inputs)).upper
 
 
 def calibrated(inputs):
@@ -71,7 +71,7 @@ def calibrated(inputs):
     mechanism = inputs["mechanism"]
     delta = 0.0 if mechanism in ("laplace", "discrete_laplace") else inputs["delta"]
     relation = {} if mechanism == "discrete_gaussian" else relation_of(inputs)
-    noise = ac.single_step_noise(
+    noise = ac.curves.single_step_noise(
         lambda parameter: event_of(inputs, parameter), epsilon=inputs["epsilon"], delta=delta, **relation
     )
     return 1 / noise if mechanism == "discrete_laplace" else noise
@@ -80,11 +80,11 @@ def calibrated(inputs):
 COMPUTED = {
     "hockey_stick_delta_single_step": hockey_stick,
     "calibrate_noise_single_step": calibrated,
-    "discrete_gaussian_delta": lambda i: ac.discrete_gaussian_delta(
+    "discrete_gaussian_delta": lambda i: ac.curves.discrete_gaussian_delta(
         epsilon=i["epsilon"], scale=i["sigma"], l2_sensitivity=i["sensitivity"]
     ),
-    "discrete_gaussian_variance": lambda i: ac.discrete_gaussian_variance(i["sigma"]),
-    "profile_to_epsilon": lambda i: ac.profile_to_epsilon(lambda epsilon: math.exp(-epsilon), i["delta"]),
+    "discrete_gaussian_variance": lambda i: ac.curves.discrete_gaussian_variance(i["sigma"]),
+    "profile_to_epsilon": lambda i: ac.curves.profile_to_epsilon(lambda epsilon: math.exp(-epsilon), i["delta"]),
 }
 COVERED = [vector for vector in VECTORS if vector["quantity"] in COMPUTED]
 

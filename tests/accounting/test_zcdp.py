@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrodp.accounting import gaussian_delta, gaussian_epsilon, zcdp_delta, zcdp_epsilon, zcdp_rho
+from ferrodp.accounting import gaussian_delta, gaussian_epsilon, zcdp_epsilon, zcdp_rho
+from ferrodp.accounting.curves import zcdp_delta
 from ferrodp.errors import InvalidParameter, InvalidType
 from reference import zcdp as reference
 

@@ -20,8 +20,8 @@ from ferrodp.accounting import (
     PldAccountant,
     PoissonSampledEvent,
     SelfComposedEvent,
-    ZcdpFilter,
 )
+from ferrodp.accounting.filters import ZcdpFilter
 from ferrodp.budget import Head, PrivacyLedger, TicketState, _measures
 from ferrodp.budget.stores import base as _store
 from ferrodp.errors import (

@@ -17,7 +17,7 @@ from ferrodp.budget import Head, PrivacyLedger, import_ledger, migrate_ledger
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, LedgerError, TicketError
 from ferrodp.files import FileRefused
 
-STORED = Path(__file__).parent / "stored"
+STORED = Path(__file__).parents[1] / "stored"
 EIGHTH = EpsilonDeltaEvent(epsilon=0.125)
 PLACES = ["sqlite", "postgres"]
 

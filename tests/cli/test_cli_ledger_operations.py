@@ -48,7 +48,7 @@ def test_a_moved_ledger_takes_no_charge(spent: Run, ferrodp: Run) -> None:
 
 
 def test_the_older_format_is_moved(ferrodp: Run, tmp_path: Path) -> None:
-    stored = Path(__file__).parents[1] / "budget" / "stored" / "format-2.db"
+    stored = Path(__file__).parents[1] / "stored" / "format-2.db"
     (tmp_path / "old.db").write_bytes(stored.read_bytes())
 
     assert "ferrodp ledger migrate" in ferrodp("ledger", "status", tmp_path / "old.db").error

@@ -23,7 +23,7 @@ from ferrodp.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechani
 
 VECTORS = json.loads(Path(__file__).parents[1].joinpath("vectors", "samplers.json").read_text())
 TOLERANCE = 1e-12
-"""Of the curves relatively to the chance that the loss exceeds ε, as `accounting.discrete_gaussian` states it."""
+"""Of the curves relatively to the chance that the loss exceeds ε, as `accounting.rdp.discrete_gaussian` states it."""
 
 
 def vectors(prefix):
