@@ -128,6 +128,14 @@ def non_negative(name: str, value: object, *, toward: Rounding = "up") -> float:
     return _real(name, value, "finite and >= 0", lambda number: number >= 0, toward)
 
 
+def finite(name: str, value: object) -> float:
+    """Return `value` as a finite float of any sign, rounded down."""
+    rational = exact(name, value)
+    if rational < 0:
+        return -positive(name, -rational, toward="up")
+    return non_negative(name, rational if isinstance(value, Fraction) else value, toward="down")
+
+
 SMALLEST_DISCRETE_SCALE, LARGEST_DISCRETE_SCALE = Fraction(1, 100), Fraction(2**57)
 _LARGEST_TERM = 2**64 - 1
 

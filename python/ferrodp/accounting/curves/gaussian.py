@@ -1,8 +1,9 @@
-"""The Gaussian mechanism in closed form: δ(ε), ε(δ) and the least noise, each proven on its safe side.
+"""The Gaussian mechanism in closed form: δ(ε), ε(δ) and the least noise, each rounded in the safe direction.
 
-Everything here speaks of one release of a vector of any dimension with noise N(0, σ²) in each coordinate, σ = noise
-multiplier × L2 sensitivity, for the neighboring relation in which that sensitivity was stated. The exactly rounded
-release of this package is post-processing of it. `_gaussian_curve` has the formulas and proves their direction.
+All functions are about one release of a vector of any dimension with noise N(0, σ²) in each coordinate, σ = noise
+multiplier × L2 sensitivity, for the neighboring relation for which that sensitivity was stated. This package's exactly
+rounded release is post-processing of it. `ferrodp.accounting._solve.gaussian_curve` has the formulas and proves the
+direction of every rounding.
 """
 
 from __future__ import annotations
@@ -10,62 +11,98 @@ from __future__ import annotations
 import math
 import sys
 from decimal import Decimal
-from fractions import Fraction
 from typing import Literal
 
 from ferrodp import _validate
-from ferrodp._numerics.intervals import (
-    ORDINAL_OF_INFINITY,
-    Bounds,
-    Interval,
-    arithmetic,
-    exact,
-    first,
-    float_of,
-    float_up,
-    ordinal,
-    point,
-)
+from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, first_float, float_up, point
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import gaussian_curve as curve
+from ferrodp.accounting.curves._ends import upper_end_of
 from ferrodp.errors import CalibrationError, InvalidParameter
 
 CalibrationMethod = Literal["analytic", "classical"]
 
 
-def gaussian_delta(*, epsilon: Real, noise_multiplier: Real) -> float:
-    """Return the smallest δ for which one Gaussian release is (ε, δ)-differentially private, rounded up.
+def gaussian_delta_bounds(*, epsilon: Real, noise_multiplier: Real) -> Bounds:
+    """Return the two floats next to the exact δ(ε) of one Gaussian release.
 
-    The result is the smallest float that is no smaller than the exact δ; never 0, as the exact one never is.
+    Parameters
+    ----------
+    epsilon, noise_multiplier : float
+        As for `gaussian_delta`.
+
+    Returns
+    -------
+    Bounds
+        The largest float ≤ δ(ε) and the smallest float ≥ δ(ε).
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
+
+    Examples
+    --------
+    >>> gaussian_delta_bounds(epsilon=1.0, noise_multiplier=1.0)
+    Bounds(lower=0.12693673750664394, upper=0.12693673750664397)
+    """
+    epsilon = _validate.finite("epsilon", epsilon)
+    return curve.delta(exact(epsilon), _squared_mu(noise_multiplier)).floats()
+
+
+@upper_end_of(gaussian_delta_bounds)
+def gaussian_delta() -> None:
+    """Return the smallest δ for which one Gaussian release is (ε, δ)-differentially private, rounded up.
 
     Parameters
     ----------
     epsilon : float
-        Any finite number; negative ones are on the curve too. Rounded down if it is no float.
+        Any finite number; the curve is defined for negative ones too. Rounded down if not exactly representable.
     noise_multiplier : float
-        Standard deviation of the noise divided by the L2 sensitivity; finite, > 0. Rounded down if it is no float.
+        Standard deviation of the noise divided by the L2 sensitivity; finite, > 0. Rounded down if not exactly
+        representable.
+
+    Returns
+    -------
+    float
+        The smallest float that is no smaller than the exact δ; never 0, because the exact δ never is.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
 
     Notes
     -----
-    δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) with μ = 1/noise multiplier: Balle, Wang, "Improving the Gaussian mechanism for
-    differential privacy", ICML 2018, Theorem 8. Exact, so there is no better bound. About 0.2 ms.
+    δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) with μ = 1/noise multiplier: [BW18] Theorem 8. Exact, so no bound is better.
+    About 0.3 ms.
 
     Examples
     --------
     >>> gaussian_delta(epsilon=1.0, noise_multiplier=1.0)
     0.12693673750664397
     """
-    return gaussian_delta_bounds(epsilon=epsilon, noise_multiplier=noise_multiplier).upper
-
-
-def gaussian_delta_bounds(*, epsilon: Real, noise_multiplier: Real) -> Bounds:
-    """Return the two floats around the exact δ(ε) of one Gaussian release; see `gaussian_delta`."""
-    epsilon = real("epsilon", epsilon)
-    return curve.delta(exact(epsilon), _squared_mu(noise_multiplier)).floats()
 
 
 def gaussian_log_delta(*, epsilon: Real, noise_multiplier: Real) -> float:
-    """Return ln δ(ε), rounded up: for δ below the range of floats. See `gaussian_delta`; needs ε ≥ 0.
+    """Return ln δ(ε) of one Gaussian release, rounded up, also where δ is below the range of floats.
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite, ≥ 0. Rounded down if not exactly representable.
+    noise_multiplier : float
+        As for `gaussian_delta`.
+
+    Returns
+    -------
+    float
+        The smallest float that is no smaller than the exact ln δ.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
 
     Examples
     --------
@@ -78,42 +115,89 @@ def gaussian_log_delta(*, epsilon: Real, noise_multiplier: Real) -> float:
     return logarithm.floats().upper
 
 
-def gaussian_epsilon(*, delta: Real, noise_multiplier: Real) -> float:
+def gaussian_epsilon_bounds(*, delta: Real, noise_multiplier: Real) -> Bounds:
+    """Return the two floats next to the exact ε(δ) of one Gaussian release.
+
+    Parameters
+    ----------
+    delta, noise_multiplier : float
+        As for `gaussian_epsilon`.
+
+    Returns
+    -------
+    Bounds
+        A float ≤ ε(δ), at least 0, and the smallest float ≥ ε(δ), perhaps infinite.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
+
+    Examples
+    --------
+    >>> gaussian_epsilon_bounds(delta=1e-5, noise_multiplier=1.0)
+    Bounds(lower=4.37717809568122..., upper=4.377178095681225)
+    """
+    return curve.epsilon(exact(_validate.delta(delta)), _squared_mu(noise_multiplier))
+
+
+@upper_end_of(gaussian_epsilon_bounds)
+def gaussian_epsilon() -> None:
     """Return the smallest ε ≥ 0 for which one Gaussian release is (ε, δ)-differentially private, rounded up.
 
     Parameters
     ----------
     delta : float
-        In (0, 1); down to the smallest float. Rounded down if it is no float.
+        In (0, 1); down to the smallest float. Rounded down if not exactly representable.
     noise_multiplier : float
-        Standard deviation of the noise divided by the L2 sensitivity; finite, > 0. Rounded down if it is no float.
+        Standard deviation of the noise divided by the L2 sensitivity; finite, > 0. Rounded down if not exactly
+        representable.
+
+    Returns
+    -------
+    float
+        A float for which δ(ε) ≤ `delta` has been proven.
+
+        ==================================  ===========================================
+        δ(0) ≤ `delta`                      0.0: total variation is already below it
+        exact ε beyond the range of floats  `inf`
+        ==================================  ===========================================
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
 
     Notes
     -----
-    The inverse of `gaussian_delta`, certified: δ(result) ≤ `delta` was proven for the returned float.
-
-    ==================================  =======================================
-    δ(0) ≤ `delta`                      0.0: total variation is already below it
-    exact ε beyond the range of floats  `inf`
-    ==================================  =======================================
+    The inverse of `gaussian_delta`.
 
     Examples
     --------
     >>> gaussian_epsilon(delta=1e-5, noise_multiplier=1.0)
     4.377178095681225
     """
-    return gaussian_epsilon_bounds(delta=delta, noise_multiplier=noise_multiplier).upper
-
-
-def gaussian_epsilon_bounds(*, delta: Real, noise_multiplier: Real) -> Bounds:
-    """Return the two floats around the exact ε(δ) of one Gaussian release; see `gaussian_epsilon`."""
-    return curve.epsilon(exact(_validate.delta(delta)), _squared_mu(noise_multiplier))
 
 
 def gaussian_noise_multiplier(*, epsilon: Real, delta: Real, method: CalibrationMethod = "analytic") -> float:
     """Return the least noise multiplier that makes a Gaussian release (ε, δ)-differentially private, rounded up.
 
-    Equal to `gaussian_standard_deviation` for sensitivity 1.
+    Parameters
+    ----------
+    epsilon, delta : float
+        As for `gaussian_standard_deviation`.
+    method : {"analytic", "classical"}
+        As for `gaussian_standard_deviation`.
+
+    Returns
+    -------
+    float
+        The same as `gaussian_standard_deviation` for sensitivity 1.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, CalibrationError
+        As `gaussian_standard_deviation`.
 
     Examples
     --------
@@ -128,34 +212,36 @@ def gaussian_standard_deviation(
 ) -> float:
     """Return the least standard deviation that makes a Gaussian release (ε, δ)-differentially private, rounded up.
 
-    δ(ε) ≤ `delta` was proven for the returned float: it is never too small.
-
     Parameters
     ----------
     epsilon : float
-        Finite, ≥ 0; for the classical method > 0 and at most 1. Rounded down if it is no float. With ε = 0, `delta`
-        bounds the total variation distance.
+        Finite, ≥ 0; for the classical method > 0 and at most 1. Rounded down if not exactly representable. With ε = 0,
+        `delta` bounds the total variation distance.
     delta : float
-        In (0, 1). Rounded down if it is no float.
+        In (0, 1). Rounded down if not exactly representable.
     l2_sensitivity : float
         Largest L2 distance between the released vectors of neighboring datasets, in their units; finite, > 0. Rounded
-        up if it is no float.
+        up if not exactly representable.
     method : {"analytic", "classical"}
-        The exact curve, or the textbook formula, which asks for more noise.
+        The exact curve, or the textbook formula, which needs more noise.
+
+    Returns
+    -------
+    float
+        In the units of the sensitivity. δ(ε) ≤ `delta` has been proven for it: it is never too small.
 
     Raises
     ------
-    InvalidParameter
-        If a parameter is out of its domain; for the classical method also if ε > 1, where the formula is no longer a
-        theorem: beyond some ε it gives too little noise.
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type; for the classical method also if ε > 1, where the
+        formula is not a theorem: for large ε it gives too little noise.
     CalibrationError
-        If the standard deviation lies beyond the range of floats.
+        If the standard deviation is beyond the range of floats.
 
     Notes
     -----
-    "analytic": Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8 and
-    Algorithm 1. "classical": σ = Δ·√(2 ln(1.25/δ))/ε, Dwork, Roth, "The algorithmic foundations of differential
-    privacy", 2014, Theorem A.1, for ε < 1; for ε = 1 by continuity. Its answer too is proven on the exact curve.
+    "analytic": [BW18] Theorem 8 and Algorithm 1. "classical": σ = Δ·√(2 ln(1.25/δ))/ε, [DR14] Theorem A.1, for ε < 1;
+    for ε = 1 by continuity. Its answer too is proven on the exact curve.
 
     Examples
     --------
@@ -171,20 +257,15 @@ def gaussian_standard_deviation(
         raise _validate.out_of_domain("method", '"analytic" or "classical"', method)
     if method == "classical":
         return _classical(epsilon, delta, sensitivity)
-    r = arithmetic(curve.DIGITS_OF_MU)
-    proposal = float_up(r.up.divide(exact(sensitivity), curve.largest_mu(exact(delta), exact(epsilon))))
-    number = first(
-        lambda n: n > 0 and is_enough(float_of(n), epsilon, delta, sensitivity),
-        ordinal(proposal),
-        0,
-        ORDINAL_OF_INFINITY,
-    )
-    if number == ORDINAL_OF_INFINITY:
+    up = arithmetic(curve.DIGITS_OF_MU).up
+    proposal = float_up(up.divide(exact(sensitivity), curve.largest_mu(exact(delta), exact(epsilon))))
+    found = first_float(lambda sigma: sigma > 0.0 and is_enough(sigma, epsilon, delta, sensitivity), proposal)
+    if found == math.inf:
         raise CalibrationError(
             f"no float is the standard deviation for epsilon={epsilon!r} and delta={delta!r}: "
             f"the largest one, {sys.float_info.max!r}, is too little"
         )
-    return float_of(number)
+    return found
 
 
 def is_enough(sigma: float, epsilon: float, delta: float, sensitivity: float) -> bool:
@@ -208,14 +289,6 @@ def _classical(epsilon: float, delta: float, sensitivity: float) -> float:
     if not (sigma < math.inf and is_enough(sigma, epsilon, delta, sensitivity)):
         raise CalibrationError(f"the classical formula gives {sigma!r}, which is not proven to be enough")
     return sigma
-
-
-def real(name: str, value: Real) -> float:
-    """Return a finite float of any sign, rounded down."""
-    rational = _validate.exact(name, value)
-    if rational < 0:
-        return -_validate.positive(name, -rational, toward="up")
-    return _validate.non_negative(name, rational if isinstance(value, Fraction) else value, toward="down")
 
 
 def _squared_mu(noise_multiplier: Real) -> Interval:

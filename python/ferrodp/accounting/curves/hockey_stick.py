@@ -1,9 +1,8 @@
 """One step of any mechanism: its privacy curve δ(ε), the inverse, and the least noise for a target.
 
-A step is seen through its privacy loss L = ln dP/dQ, and δ(ε) = P[L > ε] − e^ε·Q[L > ε] is the hockey-stick
-divergence of the pair of laws that dominates it (Zhu, Dong, Wang, "Optimal accounting of differential privacy via
-characteristic function", AISTATS 2022, Theorem 10). Laws that are discrete are taken as what they are, never as
-their continuous relatives. The masses have proven relative errors, which are part of both bounds.
+A step is represented by its privacy loss L = ln dP/dQ, and δ(ε) = P[L > ε] − e^ε·Q[L > ε] is the hockey-stick
+divergence of the pair of distributions that dominates it ([ZDW22] Theorem 10). Discrete distributions are used as they
+are, never approximated by continuous ones. The proven relative errors of all masses are part of both bounds.
 """
 
 from __future__ import annotations
@@ -11,19 +10,22 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ferrodp import _native, _validate
-from ferrodp._numerics.intervals import ORDINAL_OF_INFINITY, Bounds, first, float_of, ordinal
+from ferrodp._numerics.intervals import Bounds, first_float
 from ferrodp._validate import Real
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves import gaussian, laplace
 from ferrodp.errors import CalibrationError, InvalidType, UnsupportedEventError
 from ferrodp.events import GaussianEvent, LaplaceEvent, NeighboringRelation, PrivacyEvent, decompose
+from ferrodp.events.base import check_relation
 
-_STEP = 0.99
+_SEARCH_FACTOR = 0.99
+"""By which parameters fall while the least one that is enough is bracketed."""
 SMALLEST_DELTA = 1e-300
-"""Below it the masses that δ is made of would no longer be normal numbers."""
+"""For smaller δ the masses that it is made of would not be normal numbers."""
 
 
 def hockey_stick_delta(
@@ -40,28 +42,30 @@ def hockey_stick_delta(
     event : PrivacyEvent
         A single mechanism, sampled or not; not a composition.
     epsilon : float
-        Any finite number; negative ones are on the curve too. Rounded down if it is no float.
+        Any finite number; the curve is defined for negative ones too. Rounded down if not exactly representable.
     neighboring_relation : NeighboringRelation
         The one for which the event's sensitivity was stated.
     direction : {"remove", "add"}, optional
-        One direction alone: "remove" compares the dataset with the record to the one without, "add" the other way
-        round. By default the worse of the two, which is what a guarantee needs.
+        One direction alone: "remove" compares the dataset with the record to the one without, "add" the reverse. By
+        default the worse of the two, which is what a guarantee needs.
 
     Returns
     -------
     Bounds
-        `upper` is proven. `lower` is too, where the dominating pair is attained by some datasets; otherwise it is 0
+        `upper` always holds. `lower` holds too where some datasets attain the dominating pair; otherwise it is 0
         (samples of fixed size, the exponential mechanism, noise other than Gaussian sampled under replacement).
 
     Raises
     ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
     UnsupportedEventError
-        For compositions, and for events without a known pair of laws.
+        For compositions, and for events without a known pair of distributions.
 
     Notes
     -----
-    Sources: Balle, Wang, ICML 2018, Theorem 8 (Gaussian); Canonne, Kamath, Steinke, NeurIPS 2020, Theorem 7 (discrete
-    Gaussian); Zhu, Dong, Wang, AISTATS 2022, Theorem 11 (Poisson sampling); `accounting._pairs` has the rest.
+    [BW18] Theorem 8 (Gaussian); [CKS20] Theorem 7 (discrete Gaussian); [ZDW22] Theorem 11 (Poisson sampling);
+    `ferrodp.accounting._solve.dominating_pairs` has the others.
 
     Examples
     --------
@@ -73,17 +77,7 @@ def hockey_stick_delta(
     >>> hockey_stick_delta(event, 2.0, direction="add").upper
     0.0
     """
-    epsilon = gaussian.real("epsilon", epsilon)
-    simple = _single(event)
-    if simple is None:
-        return _of_nothing(epsilon)
-    exact = _closed_form(simple)
-    if exact is not None:
-        _chosen(direction, _pairs(simple, neighboring_relation))
-        return exact(epsilon)
-    pairs = _pairs(simple, neighboring_relation)
-    bounds = Bounds(*_native.pair_delta(_chosen(direction, pairs), epsilon))
-    return bounds if pairs.is_exact else Bounds(0.0, bounds.upper)
+    return _answer(_DELTA, _validate.finite("epsilon", epsilon), event, neighboring_relation, direction)
 
 
 def hockey_stick_epsilon(
@@ -95,8 +89,23 @@ def hockey_stick_epsilon(
 ) -> Bounds:
     """Return bounds on the smallest ε ≥ 0 for which one step is (ε, δ)-differentially private.
 
-    The inverse of `hockey_stick_delta`, certified: δ(upper) ≤ `delta` was proven for the returned float. `delta` is
-    0, or in [1e-300, 1); with 0 the answer is infinite unless the loss is bounded.
+    Parameters
+    ----------
+    event, neighboring_relation, direction
+        As for `hockey_stick_delta`.
+    delta : float
+        0, or in [1e-300, 1); with 0 the answer is infinite unless the loss is bounded. Rounded down if not exactly
+        representable.
+
+    Returns
+    -------
+    Bounds
+        As for `hockey_stick_delta`, whose inverse this is: δ(upper) ≤ `delta` has been proven.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, UnsupportedEventError
+        As for `hockey_stick_delta`.
 
     Examples
     --------
@@ -105,20 +114,7 @@ def hockey_stick_epsilon(
     >>> f"{bounds.lower:.12f} {bounds.upper:.12f}"
     '0.500000000000 0.500000000000'
     """
-    target = usable_delta(delta)
-    simple = _single(event)
-    if simple is None:
-        return Bounds(0.0, 0.0)
-    pairs = _pairs(simple, neighboring_relation)
-    specs = _chosen(direction, pairs)
-    if isinstance(simple, GaussianEvent):
-        if not target:
-            return Bounds(math.inf, math.inf)
-        return gaussian.gaussian_epsilon_bounds(delta=target, noise_multiplier=simple.noise_multiplier)
-    if isinstance(simple, LaplaceEvent):
-        return laplace.laplace_epsilon_bounds(delta=target, noise_multiplier=simple.noise_multiplier)
-    bounds = Bounds(*_native.pair_epsilon(specs, target))
-    return bounds if pairs.is_exact else Bounds(0.0, bounds.upper)
+    return _answer(_EPSILON, usable_delta(delta), event, neighboring_relation, direction)
 
 
 def single_step_noise(
@@ -133,27 +129,32 @@ def single_step_noise(
 ) -> float:
     """Return the least noise parameter that makes one step (ε, δ)-differentially private, rounded up.
 
-    δ(ε) ≤ `delta` was proven for the returned float; for the float before it that failed.
-
     Parameters
     ----------
     mechanism : callable
-        Returns the event for a parameter > 0, its noise multiplier or scale. The curve of a discrete Gaussian may rise
-        with its scale: of several stretches that are enough, the result begins the one at the top, where gaps are
-        looked for in steps of 1 %.
+        Returns the event for a parameter > 0, its noise multiplier or scale. The δ of a discrete Gaussian may rise with
+        its scale, so that several intervals of parameters may be enough; the result is then the lower end of the
+        highest one, gaps between them being found if they are wider than 1 %.
     epsilon : float
-        Finite, ≥ 0. Rounded down if it is no float.
+        Finite, ≥ 0. Rounded down if not exactly representable.
     delta : float
-        0, or in [1e-300, 1). Rounded down if it is no float.
+        0, or in [1e-300, 1). Rounded down if not exactly representable.
     neighboring_relation, direction
-        See `hockey_stick_delta`.
+        As for `hockey_stick_delta`.
     smallest, largest : float
         The range of parameters to try.
 
+    Returns
+    -------
+    float
+        δ(ε) ≤ `delta` has been proven for it, and could not be proven for the float below it.
+
     Raises
     ------
+    InvalidParameter, InvalidType, UnsupportedEventError
+        As for `hockey_stick_delta`.
     CalibrationError
-        If even `largest` is not enough; the message has the δ that it reaches.
+        If even `largest` is not enough; the message states the δ that it reaches.
 
     Examples
     --------
@@ -186,21 +187,31 @@ def single_step_noise(
     while reached(below) <= target:
         if below == least:
             return least
-        safe, below = below, max(below * _STEP, least)
-    number = first(lambda n: reached(float_of(n)) <= target, ordinal(safe), ordinal(below), ordinal(safe))
-    return float_of(number)
+        safe, below = below, max(below * _SEARCH_FACTOR, least)
+    return first_float(lambda parameter: reached(parameter) <= target, safe, below, safe)
 
 
 def profile_to_epsilon(profile: Callable[[float], float], delta: Real) -> float:
-    """Return the least float ε ≥ 0 with profile(ε) ≤ `delta`, for a curve that falls.
+    """Return the least float ε ≥ 0 with profile(ε) ≤ `delta`, for a privacy profile that falls.
 
-    The result is on the safe side of whatever `profile` returns: if those are upper bounds on δ(ε), it is an upper
-    bound on ε. Infinite if the curve stays above `delta`; at most 140 calls. `delta` in [0, 1).
+    Parameters
+    ----------
+    profile : callable
+        Takes an ε ≥ 0 and returns δ(ε); called at most 140 times.
+    delta : float
+        In [0, 1). Rounded down if not exactly representable.
+
+    Returns
+    -------
+    float
+        An upper bound on ε if the profile returns upper bounds on δ(ε); infinite if the profile stays above `delta`.
 
     Raises
     ------
+    InvalidParameter
+        If `delta` is outside its domain.
     InvalidType
-        If the profile returns anything but a float.
+        If `delta` is not a real number, or the profile returns anything but a float.
 
     Examples
     --------
@@ -210,14 +221,13 @@ def profile_to_epsilon(profile: Callable[[float], float], delta: Real) -> float:
     """
     target = _validate.delta(delta, zero=True)
 
-    def is_enough(number: int) -> bool:
-        value = profile(float_of(number))
+    def is_enough(epsilon: float) -> bool:
+        value = profile(epsilon)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise InvalidType(f"profile must return a float, got {type(value).__name__}")
-        return value <= target  # not a number is not enough
+        return value <= target  # NaN is not enough
 
-    number = first(is_enough, ordinal(1.0), 0, ORDINAL_OF_INFINITY)
-    return float_of(number)
+    return first_float(is_enough, 1.0)
 
 
 def usable_delta(delta: Real) -> float:
@@ -226,6 +236,54 @@ def usable_delta(delta: Real) -> float:
     if 0.0 < checked < SMALLEST_DELTA:
         raise _validate.out_of_domain("delta", f"0 or at least {SMALLEST_DELTA}, the smallest usable one", delta)
     return checked
+
+
+def check_direction(direction: object) -> None:
+    """Refuse anything but a direction, or None for both."""
+    if direction is not None and (not isinstance(direction, str) or direction not in ("remove", "add")):
+        raise _validate.out_of_domain("direction", '"remove", "add" or None', direction)
+
+
+def sampled_pairs(spec: Spec, probability: object, direction: Direction | None) -> list[Spec]:
+    """Return the pairs, for the directions asked for, of a Poisson sample of a symmetric pair."""
+    q = _validate.probability("sampling_probability", probability)
+    check_direction(direction)
+    if q == 0.0:
+        return [("epsilon_delta", 0.0, 0.0)]
+    if q == 1.0:
+        return [spec]
+    remove: Spec = ("poisson_sampled", q, spec)
+    both: dict[str, Spec] = {"remove": remove, "add": ("reversed", remove)}
+    return list(both.values()) if direction is None else [both[direction]]
+
+
+class _Question(NamedTuple):
+    """δ of a given ε, or ε of a given δ: who answers it for which step."""
+
+    nothing: Callable[[float], Bounds]
+    gaussian: Callable[[float, float], Bounds]
+    laplace: Callable[[float, float], Bounds]
+    pairs: Callable[[list[Spec], float], tuple[float, float]]
+
+
+def _answer(
+    question: _Question,
+    value: float,
+    event: PrivacyEvent,
+    relation: NeighboringRelation,
+    direction: Direction | None,
+) -> Bounds:
+    simple = _single(event)
+    if simple is None:
+        return question.nothing(value)
+    pairs = _pairs(simple, relation)
+    check_direction(direction)
+    if isinstance(simple, (GaussianEvent, LaplaceEvent)):
+        closed_form = question.gaussian if isinstance(simple, GaussianEvent) else question.laplace
+        return closed_form(value, simple.noise_multiplier)
+    chosen = pairs.specs if direction is None else [pairs.remove if direction == "remove" else pairs.add]
+    bounds = Bounds(*question.pairs(chosen, value))
+    return bounds if pairs.is_exact else Bounds(0.0, bounds.upper)
 
 
 def _single(event: PrivacyEvent) -> PrivacyEvent | None:
@@ -241,8 +299,7 @@ def _single(event: PrivacyEvent) -> PrivacyEvent | None:
 
 
 def _pairs(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs:
-    if not isinstance(relation, NeighboringRelation):
-        raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {type(relation).__name__}")
+    check_relation(relation)
     found = pairs_of(event, relation)
     if isinstance(found, str):
         others = [each.name for each in NeighboringRelation if not isinstance(pairs_of(event, each), str)]
@@ -251,26 +308,28 @@ def _pairs(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs:
     return found
 
 
-def _chosen(direction: Direction | None, pairs: EventPairs) -> list[Spec]:
-    if direction is None:
-        return pairs.specs
-    if not isinstance(direction, str) or direction not in ("remove", "add"):
-        raise _validate.out_of_domain("direction", '"remove", "add" or None', direction)
-    return [pairs.remove if direction == "remove" else pairs.add]
-
-
-def _closed_form(event: PrivacyEvent) -> Callable[[float], Bounds] | None:
-    if isinstance(event, GaussianEvent):
-        z = event.noise_multiplier
-        return lambda epsilon: gaussian.gaussian_delta_bounds(epsilon=epsilon, noise_multiplier=z)
-    if isinstance(event, LaplaceEvent):
-        b = event.noise_multiplier
-        return lambda epsilon: laplace.laplace_delta_bounds(epsilon=epsilon, noise_multiplier=b)
-    return None
-
-
-def _of_nothing(epsilon: float) -> Bounds:
-    """Return δ(ε) where the same is released whatever the data: max(0, 1 − e^ε)."""
+def _delta_of_nothing(epsilon: float) -> Bounds:
+    """Return δ(ε) where the output does not depend on the data: max(0, 1 − e^ε)."""
     if epsilon >= 0.0:
         return Bounds(0.0, 0.0)
     return Bounds(*_native.pair_delta([("epsilon_delta", 0.0, 0.0)], epsilon))
+
+
+def _gaussian_epsilon(delta: float, noise_multiplier: float) -> Bounds:
+    if not delta:
+        return Bounds(math.inf, math.inf)
+    return gaussian.gaussian_epsilon_bounds(delta=delta, noise_multiplier=noise_multiplier)
+
+
+_DELTA = _Question(
+    nothing=_delta_of_nothing,
+    gaussian=lambda epsilon, z: gaussian.gaussian_delta_bounds(epsilon=epsilon, noise_multiplier=z),
+    laplace=lambda epsilon, z: laplace.laplace_delta_bounds(epsilon=epsilon, noise_multiplier=z),
+    pairs=_native.pair_delta,
+)
+_EPSILON = _Question(
+    nothing=lambda _: Bounds(0.0, 0.0),
+    gaussian=_gaussian_epsilon,
+    laplace=lambda delta, z: laplace.laplace_epsilon_bounds(delta=delta, noise_multiplier=z),
+    pairs=_native.pair_epsilon,
+)

@@ -1,14 +1,14 @@
-"""The Laplace mechanism in closed form: δ(ε), ε(δ) and the least scale, each proven on its safe side.
+"""The Laplace mechanism in closed form: δ(ε), ε(δ) and the least scale, each rounded in the safe direction.
 
-Everything here speaks of one release of a vector with independent Laplace noise of scale b in each coordinate and L1
-sensitivity Δ, for the neighboring relation in which Δ was stated; ε₀ = Δ/b. The exactly rounded release of this package
-is post-processing of it.
+All functions are about one release of a vector with independent Laplace noise of scale b in each coordinate and L1
+sensitivity Δ, for the neighboring relation for which Δ was stated; ε₀ = Δ/b. This package's exactly rounded release is
+post-processing of it.
 
 For ε from 0 to ε₀, δ(ε) = 1 − e^{(ε − ε₀)/2}, and 0 beyond. In one dimension this is the integral itself. In several it
 is the worst case, a shift of one coordinate by all of Δ. Proof: shift one coordinate after the other. The trade-off
-functions of the steps compose to a bound for the whole way (the argument of Dong, Roth, Su, "Gaussian differential
-privacy", JRSS B 2022, Theorem 2.14, step for step), and those of shifts of one log-concave law compose to that of the
-summed shift, because the optimal tests at every step are thresholds of the same variable.
+functions of these steps compose to a bound for the whole shift (the argument of [DRS22] Theorem 2.14, step for step),
+and those of shifts of one log-concave law compose to that of the summed shift, because the optimal tests at every step
+are thresholds of the same variable.
 """
 
 from __future__ import annotations
@@ -17,23 +17,64 @@ import math
 from fractions import Fraction
 
 from ferrodp import _validate
-from ferrodp._numerics.intervals import ZERO, Arithmetic, Bounds, Interval, exact, point, tight
+from ferrodp._numerics.intervals import ZERO, Arithmetic, Bounds, Interval, bounds_around, exact, point, tight
 from ferrodp._validate import Real
-from ferrodp.accounting.curves.gaussian import real
+from ferrodp.accounting.curves._ends import upper_end_of
 from ferrodp.errors import CalibrationError
 
-_DIGITS = (40, 110)  # ε − ε₀ loses fewer than 33: Δ and ε·b, of 53 and 106 bits, differ by 2⁻¹⁰⁶ of themselves at least
+_DIGITS = (
+    40,
+    110,
+)  # ε − ε₀ cancels fewer than 33: Δ and ε·b, of 53 and 106 bits, differ by at least 2⁻¹⁰⁶ of themselves
 
 
-def laplace_delta(*, epsilon: Real, noise_multiplier: Real) -> float:
+def laplace_delta_bounds(*, epsilon: Real, noise_multiplier: Real) -> Bounds:
+    """Return the two floats next to the exact δ(ε) of one Laplace release.
+
+    Parameters
+    ----------
+    epsilon, noise_multiplier : float
+        As for `laplace_delta`.
+
+    Returns
+    -------
+    Bounds
+        The largest float ≤ δ(ε) and the smallest float ≥ δ(ε).
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
+
+    Examples
+    --------
+    >>> laplace_delta_bounds(epsilon=1.0, noise_multiplier=1.0)
+    Bounds(lower=0.0, upper=0.0)
+    """
+    multiplier = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
+    return delta_bounds(_validate.finite("epsilon", epsilon), 1.0, multiplier)
+
+
+@upper_end_of(laplace_delta_bounds)
+def laplace_delta() -> None:
     """Return the smallest δ for which one Laplace release is (ε, δ)-differentially private, rounded up.
 
     Parameters
     ----------
     epsilon : float
-        Any finite number; negative ones are on the curve too. Rounded down if it is no float.
+        Any finite number; the curve is defined for negative ones too. Rounded down if not exactly representable.
     noise_multiplier : float
-        Scale of the noise divided by the L1 sensitivity; finite, > 0. Rounded down if it is no float.
+        Scale of the noise divided by the L1 sensitivity; finite, > 0. Rounded down if not exactly representable.
+
+    Returns
+    -------
+    float
+        The smallest float that is no smaller than the exact δ.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
 
     Notes
     -----
@@ -43,8 +84,7 @@ def laplace_delta(*, epsilon: Real, noise_multiplier: Real) -> float:
     ε ≤ −ε₀           1 − e^ε
     ================  ============================
 
-    ε₀ is the inverse of the noise multiplier; the privacy loss never leaves [−ε₀, ε₀] (Dwork, McSherry, Nissim, Smith,
-    "Calibrating noise to sensitivity in private data analysis", TCC 2006, Proposition 1).
+    ε₀ is the inverse of the noise multiplier; the privacy loss stays within [−ε₀, ε₀] ([DMNS06] Proposition 1).
 
     Examples
     --------
@@ -53,17 +93,10 @@ def laplace_delta(*, epsilon: Real, noise_multiplier: Real) -> float:
     >>> laplace_delta(epsilon=1.0, noise_multiplier=1.0)
     0.0
     """
-    return laplace_delta_bounds(epsilon=epsilon, noise_multiplier=noise_multiplier).upper
-
-
-def laplace_delta_bounds(*, epsilon: Real, noise_multiplier: Real) -> Bounds:
-    """Return the two floats around the exact δ(ε) of one Laplace release; see `laplace_delta`."""
-    multiplier = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
-    return delta_bounds(real("epsilon", epsilon), 1.0, multiplier)
 
 
 def delta_bounds(epsilon: float, sensitivity: float, scale: float) -> Bounds:
-    """Return the floats around δ(ε) for ε₀ = sensitivity/scale, the ratio taken exactly."""
+    """Return the floats next to δ(ε) for ε₀ = sensitivity/scale, the ratio taken exactly."""
     if Fraction(epsilon) * Fraction(scale) >= Fraction(sensitivity):
         return Bounds(0.0, 0.0)
     at = exact(epsilon)
@@ -75,17 +108,53 @@ def delta_bounds(epsilon: float, sensitivity: float, scale: float) -> Bounds:
     return tight(enclose, _DIGITS).floats()
 
 
-def laplace_epsilon(*, delta: Real = 0.0, noise_multiplier: Real) -> float:
-    """Return the smallest ε ≥ 0 for which one Laplace release is (ε, δ)-differentially private, rounded up.
+def laplace_epsilon_bounds(*, delta: Real = 0.0, noise_multiplier: Real) -> Bounds:
+    """Return the two floats next to the exact ε(δ) of one Laplace release.
 
-    ε = ε₀ + 2·ln(1 − δ), at least 0: the inverse of `laplace_delta`.
+    Parameters
+    ----------
+    delta, noise_multiplier : float
+        As for `laplace_epsilon`.
+
+    Returns
+    -------
+    Bounds
+        The largest float ≤ ε(δ) and the smallest float ≥ ε(δ).
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
+
+    Examples
+    --------
+    >>> laplace_epsilon_bounds(noise_multiplier=4.0)
+    Bounds(lower=0.25, upper=0.25)
+    """
+    multiplier = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
+    return epsilon_bounds(_validate.delta(delta, zero=True), 1.0, multiplier)
+
+
+@upper_end_of(laplace_epsilon_bounds)
+def laplace_epsilon() -> None:
+    """Return the smallest ε ≥ 0 for which one Laplace release is (ε, δ)-differentially private, rounded up.
 
     Parameters
     ----------
     delta : float
-        In [0, 1); 0 for pure differential privacy. Rounded down if it is no float.
+        In [0, 1); 0 for pure differential privacy. Rounded down if not exactly representable.
     noise_multiplier : float
-        Scale of the noise divided by the L1 sensitivity; finite, > 0. Rounded down if it is no float.
+        Scale of the noise divided by the L1 sensitivity; finite, > 0. Rounded down if not exactly representable.
+
+    Returns
+    -------
+    float
+        ε₀ + 2·ln(1 − δ), at least 0: the inverse of `laplace_delta`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
 
     Examples
     --------
@@ -94,20 +163,12 @@ def laplace_epsilon(*, delta: Real = 0.0, noise_multiplier: Real) -> float:
     >>> laplace_epsilon(noise_multiplier=4.0, delta=0.01)
     0.22989932829299714
     """
-    return laplace_epsilon_bounds(delta=delta, noise_multiplier=noise_multiplier).upper
-
-
-def laplace_epsilon_bounds(*, delta: Real = 0.0, noise_multiplier: Real) -> Bounds:
-    """Return the two floats around the exact ε(δ) of one Laplace release; see `laplace_epsilon`."""
-    multiplier = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
-    return epsilon_bounds(_validate.delta(delta, zero=True), 1.0, multiplier)
 
 
 def epsilon_bounds(delta: float, sensitivity: float, scale: float) -> Bounds:
-    """Return the floats around ε(δ) for ε₀ = sensitivity/scale, the ratio taken exactly."""
-    if not delta:  # rational, and perhaps a float itself, which no number of digits would show
-        pure_epsilon = Fraction(sensitivity) / Fraction(scale)
-        return Bounds(_validate.rounded(pure_epsilon, "down"), _validate.rounded(pure_epsilon, "up"))
+    """Return the floats next to ε(δ) for ε₀ = sensitivity/scale, the ratio taken exactly."""
+    if not delta:  # rational, and perhaps exactly a float, which no number of digits would show
+        return bounds_around(Fraction(sensitivity) / Fraction(scale))
 
     def enclose(r: Arithmetic) -> Interval:
         pure = r.div(point(sensitivity), point(scale))
@@ -121,22 +182,27 @@ def epsilon_bounds(delta: float, sensitivity: float, scale: float) -> Bounds:
 def laplace_scale(*, epsilon: Real, delta: Real = 0.0, l1_sensitivity: Real) -> float:
     """Return the least scale that makes a Laplace release (ε, δ)-differentially private, rounded up.
 
-    b = Δ/(ε − 2·ln(1 − δ)); for δ = 0 the scale Δ/ε of pure differential privacy.
-
     Parameters
     ----------
     epsilon : float
         Finite, > 0. Taken exactly: `Fraction(1, 10)` and `Decimal("0.1")` mean one tenth.
     delta : float
-        In [0, 1). Rounded down if it is no float.
+        In [0, 1). Rounded down if not exactly representable.
     l1_sensitivity : float
         Largest L1 distance between the released vectors of neighboring datasets, in their units; finite, > 0. Taken
         exactly.
 
+    Returns
+    -------
+    float
+        Δ/(ε − 2·ln(1 − δ)), in the units of the sensitivity; for δ = 0 the scale Δ/ε of pure differential privacy.
+
     Raises
     ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or not a real number.
     CalibrationError
-        If the scale lies beyond the range of floats.
+        If the scale is beyond the range of floats.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Zero-concentrated differential privacy: from ρ to (ε, δ) and back."""
+"""Zero-concentrated differential privacy: conversion of ρ to (ε, δ), and back."""
 
 from __future__ import annotations
 
@@ -18,15 +18,26 @@ def zcdp_delta(*, rho: Real, epsilon: Real) -> float:
     Parameters
     ----------
     rho : float
-        The bound on all Rényi divergences, as a multiple of their order; finite, ≥ 0. Rounded up if it is no float.
+        The bound on all Rényi divergences, as a multiple of their order; finite, ≥ 0. Rounded up if not exactly
+        representable.
     epsilon : float
-        Finite, ≥ 0. Rounded down if it is no float.
+        Finite, ≥ 0. Rounded down if not exactly representable.
+
+    Returns
+    -------
+    float
+        An upper bound, close to the least that can be concluded from ρ-zCDP alone.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
-    δ = min over α > 1 of e^{(α−1)(αρ−ε)}·(1 − 1/α)^α/(α − 1): Canonne, Kamath, Steinke, "The discrete Gaussian for
-    differential privacy", NeurIPS 2020, Corollary 13; enclosed at one α, so an upper bound whatever α is. A composition
-    of Gaussian releases has less: its exact δ is that of `GdpAccountant`.
+    δ = min over α > 1 of e^{(α−1)(αρ−ε)}·(1 − 1/α)^α/(α − 1): [CKS20] Corollary 13; evaluated rigorously at one α, so
+    that it is an upper bound for whatever α. A composition of Gaussian releases has a smaller δ, which `GdpAccountant`
+    returns.
 
     Examples
     --------
@@ -43,16 +54,26 @@ def zcdp_epsilon(*, rho: Real, delta: Real, method: ConversionMethod = "tight") 
     Parameters
     ----------
     rho : float
-        The bound on all Rényi divergences, as a multiple of their order; finite, ≥ 0. Rounded up if it is no float.
+        The bound on all Rényi divergences, as a multiple of their order; finite, ≥ 0. Rounded up if not exactly
+        representable.
     delta : float
-        In (0, 1). Rounded down if it is no float.
+        In (0, 1). Rounded down if not exactly representable.
     method : {"tight", "simple"}
-        The best conversion known, or the textbook's, which is never less.
+        The best known conversion, or the textbook formula, which is never smaller.
+
+    Returns
+    -------
+    float
+        An upper bound, ≥ 0.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
-    "tight": the ε at which `zcdp_delta` is δ, never below 0. "simple": ρ + 2·√(ρ·ln(1/δ)), Bun, Steinke, "Concentrated
-    differential privacy", TCC 2016, Proposition 1.3.
+    "tight": the ε at which `zcdp_delta` is δ, never below 0. "simple": ρ + 2·√(ρ·ln(1/δ)), [BS16] Proposition 1.3.
 
     Examples
     --------
@@ -72,9 +93,9 @@ def zcdp_rho(*, epsilon: Real, delta: Real, method: ConversionMethod = "tight") 
     Parameters
     ----------
     epsilon : float
-        Finite, ≥ 0. Rounded down if it is no float.
+        Finite, ≥ 0. Rounded down if not exactly representable.
     delta : float
-        In (0, 1). Rounded down if it is no float.
+        In (0, 1). Rounded down if not exactly representable.
     method : {"tight", "simple"}
         Which conversion to invert; see `zcdp_epsilon`.
 
@@ -82,6 +103,11 @@ def zcdp_rho(*, epsilon: Real, delta: Real, method: ConversionMethod = "tight") 
     -------
     float
         0.0 where no float > 0 is small enough.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
