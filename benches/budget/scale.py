@@ -23,8 +23,7 @@ from typing import Any
 
 from ferrodp._native import sqlite_version
 from ferrodp.accounting import GaussianEvent, LaplaceEvent
-from ferrodp.budget import PrivacyLedger
-from ferrodp.budget import _rules as _book
+from ferrodp.budget import PrivacyLedger, _rules
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.events import PrivacyEvent
 
@@ -45,29 +44,29 @@ def make(path: Path, *, records: int, scopes: int, measure: Any, different: bool
         for index, name in enumerate(names[:BATCH] if different else names[:1]):
             ledger.create(name, epsilon=100.0 + index / 8 * different, delta=delta, measure=measure)
         made = BATCH if different else 1
-        first = ledger._run(lambda transaction: _book.existing(transaction, names[0])).terms
+        first = ledger._access.run(lambda transaction: _rules.existing(transaction, names[0])).terms
 
         def create(part: list[str]) -> Callable[[Transaction], None]:
             def work(transaction: Transaction) -> None:
                 for name in part:
-                    _book.create(transaction, name, first)
+                    _rules.create(transaction, name, first)
 
             return work
 
         for start in range(made, scopes, BATCH):
-            ledger._run(create(names[start : start + BATCH]))
+            ledger._access.run(create(names[start : start + BATCH]))
 
         def release(count: int) -> Callable[[Transaction], None]:
             def work(transaction: Transaction) -> None:
                 for index in range(count):
-                    ticket, _ = _book.reserve(transaction, (names[index % min(scopes, 10)],), event, key=None)
-                    _book.arm(transaction, ticket.id)
-                    _book.finish(transaction, ticket.id)
+                    ticket, _ = _rules.reserve(transaction, (names[index % min(scopes, 10)],), event, key=None)
+                    _rules.arm(transaction, ticket.id)
+                    _rules.finish(transaction, ticket.id)
 
             return work
 
         while (missing := records - ledger.head.sequence) >= 3:
-            ledger._run(release(min(BATCH, missing // 3)))
+            ledger._access.run(release(min(BATCH, missing // 3)))
 
 
 def timed(name: str, work: Callable[[], object]) -> object:

@@ -139,7 +139,7 @@ class Server:
 
     def terminate(self, ledger: PrivacyLedger) -> None:
         """End the session of a ledger, and return when it has ended."""
-        process = ledger._store._session.connection.info.backend_pid  # type: ignore[attr-defined]
+        process = ledger._access.store._session.connection.info.backend_pid  # type: ignore[attr-defined]
         self.sql(f"SELECT pg_terminate_backend({process}, 10000)")
 
     def tables(self) -> dict[str, list[tuple[object, ...]]]:

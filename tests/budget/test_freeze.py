@@ -8,7 +8,7 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.accounting import ComposedEvent, LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _sight
+from ferrodp.budget import PrivacyLedger, _freezes
 from ferrodp.errors import BudgetExceeded, LedgerError
 from ferrodp.tickets import TicketState
 
@@ -98,7 +98,7 @@ def test_a_freeze_by_another_process_counts_after_the_promised_time(ledger, path
     drawn = [lease.draw(), lease.draw()]
     freeze = [sys.executable, "-m", "ferrodp", "ledger", "freeze", str(path), "--scope", "hospital/images"]
     subprocess.run([*freeze, "--reason", "incident"], check=True, capture_output=True)
-    time.sleep(_sight.FRESHNESS)
+    time.sleep(_freezes.FRESHNESS)
 
     for way in (lease.draw, drawn[0].arm, lambda: drawn[1].permit(TENTH) and drawn[1].arm()):
         with pytest.raises(BudgetExceeded, match="frozen"):
@@ -115,19 +115,19 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(_sight, "time", clock)
+    monkeypatch.setattr(_freezes, "time", clock)
     return clock
 
 
 def test_a_look_counts_for_the_promised_time_and_no_longer(ledger, clock, monkeypatch):
     lease = ledger.lease("hospital/images", TENTH, count=10)
     lease.draw()
-    monkeypatch.setattr(_sight, "out_of_date", lambda: None)  # as if the freeze came from another process
+    monkeypatch.setattr(_freezes, "invalidate", lambda: None)  # as if the freeze came from another process
     ledger.freeze("hospital/images", reason="incident")
 
-    clock.now = _sight.FRESHNESS * 0.99
+    clock.now = _freezes.FRESHNESS * 0.99
     lease.draw()
-    clock.now = _sight.FRESHNESS
+    clock.now = _freezes.FRESHNESS
     with pytest.raises(BudgetExceeded):
         lease.draw()
     with pytest.raises(BudgetExceeded):  # a refusal is not remembered as anything else
@@ -141,9 +141,9 @@ def test_a_look_counts_from_its_beginning(clock):
 
     def look():
         looks.append(clock.now)
-        clock.now += 10 * _sight.FRESHNESS
+        clock.now += 10 * _freezes.FRESHNESS
 
-    sight = _sight.Sight(look)
+    sight = _freezes.FreezeCheck(look)
     sight.check()
     sight.check()
     assert len(looks) == 2
@@ -155,9 +155,9 @@ def test_a_change_during_a_look_calls_for_another(clock):
     def look():
         looks.append(clock.now)
         if len(looks) == 1:
-            _sight.out_of_date()
+            _freezes.invalidate()
 
-    sight = _sight.Sight(look)
+    sight = _freezes.FreezeCheck(look)
     sight.check()
     sight.check()
     sight.check()
@@ -166,8 +166,8 @@ def test_a_change_during_a_look_calls_for_another(clock):
 
 def test_drawing_from_a_lease_seldom_looks(ledger, clock, monkeypatch):
     reads = []
-    monkeypatch.setattr(ledger, "_refuse_frozen", reads.append)
-    ledger._sights.clear()
+    monkeypatch.setattr(ledger._freezes, "_look", reads.append)
+    ledger._freezes._known.clear()
     lease = ledger.lease("hospital/images", LaplaceEvent(noise_multiplier=1000.0), count=1000)
     for ticket in lease:
         ticket.arm()

@@ -23,7 +23,7 @@ from ferrodp.accounting import (
 )
 from ferrodp.accounting.filters import ZcdpFilter
 from ferrodp.budget import Head, PrivacyLedger, TicketState, _measures
-from ferrodp.budget.stores import base as _store
+from ferrodp.budget.stores import rows as _rows
 from ferrodp.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -373,7 +373,7 @@ def test_orders_without_budget_are_kept_when_a_cap_is_lowered(path):
 
         ledger.lower_cap("study", epsilon=0.4, reason="withdrawn")
         _measures._terms.cache_clear()  # as in another process, which reads what the terms are
-        _store._scopes_known.clear()
+        _rows._scopes_known.clear()
         assert ledger.remaining_count("study", event) == 0
         ledger.raise_cap("study", epsilon=8.0, reason="approved again")
         assert ledger.remaining_count("study", event) == before - 1

@@ -100,7 +100,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(index=INDEX)
     def crash(self, index):
         """The handle is dropped; whatever was not written down is lost, and nothing else."""
-        self.leave(index, lambda ledger: ledger._finished.clear())
+        self.leave(index, lambda ledger: ledger._access.finished.clear())
 
     def leave(self, index, how):
         index %= len(self.handles)

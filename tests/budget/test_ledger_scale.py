@@ -10,14 +10,14 @@ import threading
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import Head, PrivacyLedger, _measures, _ticket_list, migrate_ledger
+from ferrodp.budget import Head, PrivacyLedger, _measures, grant, migrate_ledger
+from ferrodp.budget import report as _report
 from ferrodp.budget.log import checkpoints as _checkpoints
 from ferrodp.budget.log import history as _history
 from ferrodp.budget.log import records as _records
 from ferrodp.budget.log import replay as _replay
 from ferrodp.budget.log.checkpoints import verified, write
 from ferrodp.budget.stores.base import Transaction
-from ferrodp.budget.stores.postgres.roles import grant
 from ferrodp.budget.stores.sqlite.store import SqliteStore
 from ferrodp.errors import InvalidParameter, LedgerError
 
@@ -103,8 +103,8 @@ def begin(path):
 
 def keep_state(ledger):
     """Write a checkpoint as a ledger of many records does when it is opened."""
-    replay = verified(ledger._store, whole=False)
-    ledger._run(lambda transaction: write(transaction, replay))
+    replay = verified(ledger._access.store, whole=False)
+    ledger._access.run(lambda transaction: write(transaction, replay))
 
 
 @pytest.fixture
@@ -263,9 +263,9 @@ def test_a_state_that_was_changed_together_with_the_tables_is_refused(path, kept
 def test_a_state_that_does_not_follow_is_refused_by_those_who_read_what_is_before_it(path, kept):
     """Who may append to the log may lie in a checkpoint; whoever verifies all, or from an older witness, sees it."""
     with PrivacyLedger.open(path) as ledger:
-        replay = verified(ledger._store, whole=True)
+        replay = verified(ledger._access.store, whole=True)
         replay._changed("all").spent = (0, 0)
-        ledger._run(lambda transaction: write(transaction, replay))
+        ledger._access.run(lambda transaction: write(transaction, replay))
 
     for settings in ({}, {"witness": kept[0]}, {"witness": kept[2]}, {"verify": "new"}):
         with pytest.raises(LedgerError):
@@ -321,7 +321,7 @@ def test_nobody_waits_while_a_ledger_is_read(ledger, monkeypatch, what):
     for _ in range(5):
         ledger.spend("all", TENTH)
     before, charged = ledger.head, []
-    names = {"verify": (_replay.Replay, "compare"), "tickets": (_ticket_list, "ticket_row")}
+    names = {"verify": (_replay.Replay, "compare"), "tickets": (_report, "ticket_row")}
     where, name = names.get(what, (_history, "ticket_record" if what == "history" else "_RECORDS_AT_ONCE"))
 
     def charge():

@@ -37,7 +37,7 @@ def ledger(request):
 
 
 def spent(ledger, name):
-    with ledger._read() as transaction:
+    with ledger._access.reading() as transaction:
         return transaction.scope(name).spent
 
 
@@ -76,7 +76,7 @@ def test_a_scope_made_late_has_the_sums_of_one_made_early(ledger, measure, event
             ledger.create(top, epsilon=8.0, delta=delta, measure=measure)
             assert spent(ledger, "late/y") == spent(ledger, "late/y/z")[: len(spent(ledger, "late/y"))]
 
-    with ledger._read() as transaction:
+    with ledger._access.reading() as transaction:
         early, late = (transaction.scope(name) for name in ("early", "late"))
     at_orders = dict(zip(early.terms.orders or (1, 2), early.spent, strict=False))
     assert set(late.terms.orders) <= set(early.terms.orders)
@@ -106,15 +106,15 @@ def test_what_is_given_back_inside_is_given_back_around(ledger):
 
 def test_scopes_in_one_transaction_see_each_other(ledger):
     """Many threads ride in one commit, so a scope may be made around one that is not in the table yet."""
-    from ferrodp.budget import _rules as _book
+    from ferrodp.budget import _rules
 
     terms = _measures.checked_terms(
         measure="pure", epsilon=5.0, delta=0.0, neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE
     )
-    with ledger._store.writing() as transaction:
-        _book.create(transaction, "a/b", terms)
-        _book.spend(transaction, ("a/b",), TENTH, key=None)
-        _book.create(transaction, "a", terms)
+    with ledger._access.store.writing() as transaction:
+        _rules.create(transaction, "a/b", terms)
+        _rules.spend(transaction, ("a/b",), TENTH, key=None)
+        _rules.create(transaction, "a", terms)
         assert transaction.scope("a").spent == transaction.scope("a/b").spent != (0, 0)
 
 

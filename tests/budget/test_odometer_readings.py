@@ -75,7 +75,7 @@ def test_a_single_reading_is_no_less_than_the_exact_quantile_of_the_loss(ledger)
 
 def test_in_zcdp_a_reading_is_that_of_the_odometer(ledger):
     ledger.create("study", epsilon=4.0, delta=1e-6, measure="zcdp")
-    with ledger._read() as transaction:
+    with ledger._access.reading() as transaction:
         cap = Fraction(transaction.scope("study").caps[0], _measures.UNITS["zcdp"])
     odometer = Odometer(delta=1e-6, expected_rho=float(cap))
     for multiplier in (10.0, 30.0, 5.0):
@@ -171,7 +171,7 @@ def test_a_highest_cap_below_the_first_is_refused(ledger, highest):
 def test_terms_go_to_text_and_back(ledger):
     ledger.create("survey", epsilon=Fraction(1, 3), delta=0, measure="pure", highest_epsilon=Fraction(2, 3))
     ledger.raise_cap("survey", epsilon=Fraction(1, 2), reason="more")
-    with ledger._read() as transaction:
+    with ledger._access.reading() as transaction:
         terms = transaction.scope("survey").terms
     assert _measures.Terms.from_dict(json.loads(terms.text)) == terms
     assert (terms.original, terms.highest) == ((Fraction(1, 3), 0.0), (Fraction(2, 3), 0.0))

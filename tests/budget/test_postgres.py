@@ -81,7 +81,7 @@ def test_any_isolation_level_may_be_the_default(ledger, server, level):
 def test_a_ledger_is_made_once_however_many_begin_it(url):
     def work(_):
         with PrivacyLedger.open(url) as mine:
-            return mine._store._about
+            return mine._access.store._about
 
     assert len(set(together(work, 8))) == 1
 
@@ -108,7 +108,7 @@ def test_a_writer_that_does_not_end_is_not_waited_for_for_ever(ledger, server, l
 
 
 def test_readers_see_one_moment(ledger, url):
-    with PrivacyLedger.open(url) as reader, reader._store.reading() as moment:
+    with PrivacyLedger.open(url) as reader, reader._access.store.reading() as moment:
         ledger.spend("hospital", TENTH)
 
         assert len(moment.records(None, 10)) == moment.read_head.sequence == 1
@@ -143,7 +143,7 @@ def test_names_are_data_whatever_they_look_like(server, database, conforming):
 def test_rows_are_not_read_after_their_transaction(ledger, monkeypatch):
     monkeypatch.setattr(_postgres_session, "_ROWS", 1)
     ledger.spend("hospital", TENTH)
-    with ledger._store.reading() as moment:
+    with ledger._access.store.reading() as moment:
         rows = iter(moment.ticket_rows())
         next(rows)
 
@@ -155,7 +155,7 @@ def test_nothing_is_kept_in_the_session(ledger):
     """What a pooler does to a session between two transactions, and what other users of it leave there."""
     for _ in range(8):
         ledger.spend("hospital", TENTH)
-        connection = ledger._store._session.connection
+        connection = ledger._access.store._session.connection
         assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
         connection.execute("DISCARD ALL")
         connection.execute("CREATE TEMPORARY TABLE head AS SELECT 1 AS single, 99 AS sequence, 'x' AS hash")
@@ -236,7 +236,7 @@ def test_other_urls_are_neither_files_nor_told(address, kind):
 def test_an_open_ledger_does_not_tell_its_password(server, database):
     address = server.url().replace("postgres@", "postgres:s3cr3t@")
     with PrivacyLedger.open(address) as ledger:
-        assert "s3cr3t" not in repr(ledger) + repr(ledger._store._address) + ledger._store.name
+        assert "s3cr3t" not in repr(ledger) + repr(ledger._access.store._address) + ledger._access.store.name
         server.sql("DROP SCHEMA ferrodp CASCADE")
         with pytest.raises(LedgerError) as caught:
             ledger.verify()
@@ -244,16 +244,16 @@ def test_an_open_ledger_does_not_tell_its_password(server, database):
 
 
 def test_a_forked_child_can_do_nothing_to_its_parents_connection(ledger):
-    connection = ledger._store._session.connection
+    connection = ledger._access.store._session.connection
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            for use in (lambda: ledger.spend("hospital", TENTH), lambda: ledger._store.reading().__enter__()):
+            for use in (lambda: ledger.spend("hospital", TENTH), lambda: ledger._access.store.reading().__enter__()):
                 with pytest.raises(LedgerError, match="open it again here"):
                     use()
             ledger.close()
-            ledger._store.close()
+            ledger._access.store.close()
             connection.close()  # what the end of an interpreter may do
             status = 0
         finally:
@@ -261,7 +261,7 @@ def test_a_forked_child_can_do_nothing_to_its_parents_connection(ledger):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
     ledger.spend("hospital", TENTH)
-    assert ledger._store._session.connection is connection
+    assert ledger._access.store._session.connection is connection
 
 
 def test_a_closed_ledger_says_so(ledger):

@@ -175,7 +175,7 @@ def test_nothing_is_charged_when_the_connection_is_lost_before_the_commit(ledger
 
 def test_a_reader_that_is_cut_off_says_so(ledger, server):
     def read():
-        with ledger._store.reading() as moment:
+        with ledger._access.store.reading() as moment:
             server.terminate(ledger)
             moment.scope("hospital")
 
@@ -265,7 +265,7 @@ def test_an_interrupted_commit_is_recorded_and_the_ledger_goes_on(ledger, server
 
 
 def test_what_an_interrupted_thread_left_open_is_rolled_back(ledger):
-    ledger._store._session.connection.execute("BEGIN; UPDATE ferrodp.head SET sequence = 77")
+    ledger._access.store._session.connection.execute("BEGIN; UPDATE ferrodp.head SET sequence = 77")
 
     ledger.spend("hospital", TENTH)
 

@@ -64,7 +64,9 @@ def test_a_role_or_database_that_would_forget_is_refused(ledger, server, whose):
 def test_standbys_are_waited_for_whatever_the_session_prefers(ledger, server, at_point, asked, used):
     seen = []
     with PrivacyLedger.open(server.url(settings={"synchronous_commit": asked})) as mine:
-        at_point("before the commit", lambda: seen.extend(mine._store.execute("SHOW synchronous_commit").fetchone()))
+        at_point(
+            "before the commit", lambda: seen.extend(mine._access.store.execute("SHOW synchronous_commit").fetchone())
+        )
         mine.spend("hospital", TENTH)
 
     assert seen == [used]

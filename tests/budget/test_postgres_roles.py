@@ -4,8 +4,7 @@ import psycopg
 import pytest
 
 from ferrodp.accounting import EpsilonDeltaEvent
-from ferrodp.budget import PrivacyLedger
-from ferrodp.budget.stores.postgres.store import grant
+from ferrodp.budget import PrivacyLedger, grant
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, LedgerError
 
 EIGHTH = EpsilonDeltaEvent(epsilon=0.125)

@@ -135,23 +135,23 @@ def test_a_key_is_one_among_the_reservations_for_the_same_scopes(ledger):
 def test_keys_of_a_batch_are_looked_up_by_their_scopes(ledger):
     ledger.create("clinic", epsilon=1.0, delta=0.0, measure="pure")
     ours = {(name, key): ledger.reserve(name, TENTH, key=key) for name in ("hospital", "clinic") for key in ("x", "y")}
-    with ledger._read() as transaction:
+    with ledger._access.reading() as transaction:
         slots = [(f'["{name}"]', key) for name, key in ours]
         transaction.look_up([*slots, ('["clinic"]', "z"), None], [])
-        ledger._store.execute = None  # nothing has to be asked again
+        ledger._access.store.execute = None  # nothing has to be asked again
         try:
             assert [transaction.ticket_of(slot).id for slot in slots] == [ticket.id for ticket in ours.values()]
             assert transaction.ticket_of(('["clinic"]', "z")) is None
         finally:
-            del ledger._store.execute
+            del ledger._access.store.execute
 
 
 def test_a_key_is_found_by_its_index(tmp_path):
-    with PrivacyLedger.open(tmp_path / "budget.db") as ledger, ledger._read():
+    with PrivacyLedger.open(tmp_path / "budget.db") as ledger, ledger._access.reading():
         from ferrodp.budget.stores import base as _store
 
         plans = [
-            ledger._store.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
+            ledger._access.store.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
             for sql, parameters in (
                 (_store._SELECT_SLOT, ("a", "b")),
                 (f"{_store._SELECT_SLOTS} (?, ?), (?, ?))", ("a", "b", "c", "d")),

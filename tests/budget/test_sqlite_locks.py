@@ -111,10 +111,10 @@ def test_an_earlier_state_put_back_under_an_open_ledger_is_noticed(path):
 
 def test_two_handles_of_a_process_exclude_each_other(path):
     with PrivacyLedger.open(path) as one, PrivacyLedger.open(path, timeout=0.1) as other:
-        one._store._connection.execute("BEGIN IMMEDIATE", ())
+        one._access.store._connection.execute("BEGIN IMMEDIATE", ())
         with pytest.raises(LedgerError, match="busy"):
             other.spend("all", TENTH)
-        one._store._connection.execute("ROLLBACK", ())
+        one._access.store._connection.execute("ROLLBACK", ())
         one.spend("all", TENTH)
         other.spend("all", TENTH)
         assert one.remaining_count("all", TENTH) == 8

@@ -45,8 +45,8 @@ def make(path):
         ledger.reserve("all", TENTH, key="given back").cancel()
         with ledger.lease("all", TENTH, count=3) as lease:
             lease.draw().arm()
-        replay = verified(ledger._store, whole=True)
-        ledger._run(lambda transaction: write(transaction, replay))
+        replay = verified(ledger._access.store, whole=True)
+        ledger._access.run(lambda transaction: write(transaction, replay))
         ledger.raise_cap("study", epsilon=9.0, reason="approved")
         ledger.freeze("all/some", reason="incident")
         ledger.thaw("all/some", reason="resolved")

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrodp.budget import _rules as _book
+from ferrodp.budget import _rules
 from ferrodp.budget._measures import Terms, checked_terms
 from ferrodp.budget.log import records as _records
 from ferrodp.budget.stores import rows as _rows
-from ferrodp.budget.stores.base import scope_row, scope_values
-from ferrodp.budget.stores.rows import ScopeRow
+from ferrodp.budget.stores.rows import ScopeRow, scope_row, scope_values
 from ferrodp.errors import LedgerError
 from ferrodp.events import LaplaceEvent, NeighboringRelation
 
@@ -131,5 +130,5 @@ def test_terms_are_equal_if_their_texts_are():
 
 def test_a_fingerprint_is_that_of_the_request():
     """It is kept in ledgers, so it may never change."""
-    found = _book._fingerprint(("a", "b"), LaplaceEvent(noise_multiplier=4.0), 2, None)
+    found = _rules._fingerprint(("a", "b"), LaplaceEvent(noise_multiplier=4.0), 2, None)
     assert found == "94bdd86ef8102535b68f8b3a93e5422cb44ac95bda05a22592fc8451e53feb00"

@@ -192,9 +192,8 @@ MUTANTS = [
     (
         "what a log says was taken over is believed",
         REPLAY,
-        '            self._require(amounts_from_plain(body["carried"]) == scope.spent, "takes over other sums than '
-        'there are")\n',
-        '            scope.spent = amounts_from_plain(body["carried"])\n',
+        '            self._require(carried == scope.spent, "takes over other sums than there are")\n',
+        "            scope.spent = carried\n",
         "nested scopes",
     ),
     (
@@ -255,7 +254,7 @@ MUTANTS = [
     ),
     (
         "a look counts from its end",
-        BUDGET + "_sight.py",
+        BUDGET + "_freezes.py",
         "        self._began = began\n",
         "        self._began = time.monotonic()\n",
         "freeze",
@@ -276,16 +275,16 @@ MUTANTS = [
     ),
     (
         "a lowered cap loses the orders without budget",
-        BUDGET + "ledger.py",
-        "            terms = _measures.succeeding(old, terms)\n",
-        "            terms = dataclasses.replace(_measures.succeeding(old, terms), orders=terms.orders)\n",
+        BOOK,
+        "    terms = _measures.succeeding(old, terms)\n",
+        "    terms = dataclasses.replace(_measures.succeeding(old, terms), orders=terms.orders)\n",
         "ledger",
     ),
     (
         "arming is not written down",
         BUDGET + "ledger.py",
-        "        self._run(lambda transaction: _book.arm(transaction, ticket.id), ticket=ticket.id)\n",
-        "        _book.arm\n",
+        "        self._access.run(lambda transaction: _rules.arm(transaction, ticket.id), ticket=ticket.id)\n",
+        "        _rules.arm\n",
         "ledger crashes",
     ),
     (
@@ -368,8 +367,8 @@ MUTANTS = [
     (
         "a forked child ends the transaction of its parent",
         SQLITE,
-        "            self._connection = self._user = None\n        self._dead",
-        "            pass\n        self._dead",
+        "            self._connection = self._user = None\n        self._end",
+        "            pass\n        self._end",
         "ledger forks",
     ),
     (
@@ -382,15 +381,15 @@ MUTANTS = [
     (
         "a key that was looked up with others is taken for a new one",
         STORE,
-        "                self._slots[slot] = None if row is None else row.id\n",
-        "                self._slots[slot] = None\n",
+        "                self._remember(slot, by_slot.get(slot))\n",
+        "                self._remember(slot, None)\n",
         "ledger",
     ),
     (
         "a ticket that was looked up with others is another one's",
         STORE,
-        "self._tickets.update((name, there.get(name)) for name in some)",
-        "self._tickets.update((name, there.get(max(there))) for name in some)",
+        "self._tickets.update((name, there.get(name)) for name in names)",
+        "self._tickets.update((name, there.get(max(there))) for name in names)",
         "ledger",
     ),
     (
@@ -403,7 +402,7 @@ MUTANTS = [
     (
         "the hash of a record is not computed again",
         REPLAY,
-        "            if _records.chained(self._hash, text) != digest:\n",
+        "            if records.chained(self._hash, text) != digest:\n",
         "            if not digest:\n",
         "ledger tampering",
     ),
@@ -424,7 +423,7 @@ MUTANTS = [
     (
         "a state is believed whatever its record says",
         CHECKPOINTS,
-        "        _records.digest(state),\n",
+        "        records.digest(state),\n",
         '        body.get("state"),\n',
         "ledger scale",
     ),
@@ -438,14 +437,14 @@ MUTANTS = [
     (
         "a record that keeps a state is not tied to the one before it",
         CHECKPOINTS,
-        "    if before is None or number != sequence or _records.chained(before, text) != digest:\n",
+        "    if before is None or number != sequence or records.chained(before, text) != digest:\n",
         "    if before is None or number != sequence:\n",
         "ledger scale",
     ),
     (
         "a state that does not follow passes",
         REPLAY,
-        '            if _records.digest(self.state()) != body["state"]:\n',
+        '            if records.digest(self.state()) != body["state"]:\n',
         '            if not body["state"]:\n',
         "ledger scale",
     ),
@@ -459,15 +458,15 @@ MUTANTS = [
     (
         "what a ticket was before is counted on",
         STORE,
-        "                counts = counted(counts, before.state, -before.times)\n",
-        "                counts = counted(counts, before.state, 0)\n",
+        "                counts = rows.counted(counts, before.state, -before.times)\n",
+        "                counts = rows.counted(counts, before.state, 0)\n",
         "ledger scale",
     ),
     (
         "a long reading keeps the handle",
-        BUDGET + "_handle.py",
+        BUDGET + "_access.py",
         "        try:\n            yield store\n",
-        "        try:\n            with self._commits.excluded():\n                yield store\n",
+        "        try:\n            with self.commits.excluded():\n                yield store\n",
         "ledger scale",
     ),
     (
@@ -479,7 +478,7 @@ MUTANTS = [
     ),
     (
         "a scope that was changed is taken for the one that is remembered",
-        STORE,
+        BUDGET + "stores/rows.py",
         "    if known is not None and known[0] == values:\n",
         "    if known is not None:\n",
         "ledger texts",

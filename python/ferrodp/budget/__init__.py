@@ -4,11 +4,11 @@ A ledger holds *scopes*, each with a promise (ε, δ) about one collection of da
 reserves its cost first and gets a *ticket*; with the ticket the release is made. What was armed is spent.
 """
 
-from ferrodp.budget._ticket_list import TicketReport
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.ledger import PrivacyLedger
 from ferrodp.budget.log.records import Head
-from ferrodp.budget.report import Reading, ScopeReport
+from ferrodp.budget.report import Reading, ScopeReport, TicketReport
+from ferrodp.budget.stores.postgres.roles import grant
 from ferrodp.budget.transfer import import_ledger, migrate_ledger
 from ferrodp.tickets import Ticket, TicketState
 
@@ -21,6 +21,7 @@ __all__ = [
     "Ticket",
     "TicketReport",
     "TicketState",
+    "grant",
     "import_ledger",
     "migrate_ledger",
 ]

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 from ferrodp.budget import _points
-from ferrodp.budget.stores.base import Slot, Store, Transaction
+from ferrodp.budget.stores.base import Store, Transaction
+from ferrodp.budget.stores.rows import Slot
 from ferrodp.errors import FerroError, LedgerError
 
 _Result = TypeVar("_Result")

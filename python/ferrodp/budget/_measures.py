@@ -23,7 +23,7 @@ from ferrodp.accounting.curves.zcdp import zcdp_epsilon
 from ferrodp.accounting.filters import RdpFilter, privacy_filter
 from ferrodp.accounting.filters.additive import Measure
 from ferrodp.accounting.rdp.conversion import rdp_to_epsilon
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import records
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
@@ -57,11 +57,11 @@ class Terms:
     """The most that may ever be allowed, if that was said when the scope was made."""
     raised: bool = False
     """Whether more was allowed, at any time, than was said when the scope was made."""
-    text: _records.Encoded = field(init=False, repr=False)
+    text: records.Encoded = field(init=False, repr=False)
     """What `to_dict` returns, as JSON."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", _records.plain(self.to_dict()))
+        object.__setattr__(self, "text", records.plain(self.to_dict()))
 
     def __eq__(self, other: object) -> bool:
         return self.text == other.text if isinstance(other, Terms) else NotImplemented
@@ -205,7 +205,7 @@ class Terms:
 
 @functools.lru_cache(maxsize=1024)
 def _terms(text: object) -> Terms:
-    return Terms.from_dict(_records.loaded(text))
+    return Terms.from_dict(records.loaded(text))
 
 
 def _are_orders(orders: tuple[object, ...]) -> bool:
@@ -244,6 +244,8 @@ def checked_terms(
     delta: object,
     neighboring_relation: NeighboringRelation,
     orders: tuple[float, ...] | None = None,
+    highest_epsilon: object = None,
+    highest_delta: object = None,
 ) -> Terms:
     """Return the terms of a scope; refuse a budget that the measure cannot keep, or that allows nothing."""
     settings: dict[str, Any] = {"neighboring_relation": neighboring_relation}
@@ -254,13 +256,28 @@ def checked_terms(
     found = privacy_filter(measure, epsilon=epsilon, delta=delta, **settings)  # type: ignore[arg-type]  # checks them
     is_pure = measure == "pure"
     stated = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=is_pure)
-    return Terms(
+    terms = Terms(
         measure=measure,  # type: ignore[arg-type]
         epsilon=_validate.short_ratio(epsilon, stated[0]) if is_pure else stated[0],
         delta=_validate.short_ratio(delta, stated[1]) if is_pure else stated[1],
         neighboring_relation=neighboring_relation,
         orders=found.orders if isinstance(found, RdpFilter) else (),
     )
+    if highest_epsilon is None and highest_delta is None:
+        return terms
+    most = checked_terms(
+        measure=measure,
+        epsilon=epsilon if highest_epsilon is None else highest_epsilon,
+        delta=delta if highest_delta is None else highest_delta,
+        neighboring_relation=neighboring_relation,
+    )
+    if most.epsilon < terms.epsilon or most.delta < terms.delta:
+        raise InvalidParameter(
+            "highest_epsilon and highest_delta must be at least epsilon and delta, "
+            f"{float(terms.epsilon)!r} and {float(terms.delta)!r}, got {float(most.epsilon)!r} and "
+            f"{float(most.delta)!r}"
+        )
+    return dataclasses.replace(terms, highest=(most.epsilon, most.delta))
 
 
 def scaled(costs: Amounts, count: int) -> Amounts:

@@ -36,7 +36,7 @@ def carried(inside: Sums, outer: Terms, length: int) -> Amounts:
     total: Amounts = (0,) * length
     for name in outermost(inside):
         terms, amounts = inside[name]
-        if any(amounts) and is_countable(terms, outer):  # `_book.create` refuses others; ledgers of 0.1.0 may hold them
+        if any(amounts) and is_countable(terms, outer):  # `_rules.create` refuses others; 0.1.0 did not
             total = _measures.added(total, _at_orders(amounts, terms, outer))
     return total
 

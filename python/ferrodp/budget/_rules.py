@@ -14,21 +14,14 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ferrodp._validate import Real
 from ferrodp.accounting.accountants.pld import PldAccountant
 from ferrodp.budget import _measures, _names, _nesting
 from ferrodp.budget._measures import Terms
-from ferrodp.budget.log import records as _records
-from ferrodp.budget.stores.base import Transaction, ticket_name
-from ferrodp.budget.stores.rows import (
-    Charges,
-    ScopeRow,
-    TicketRow,
-    amounts_text,
-    charges_text,
-    event_text,
-    names_text,
-    slot,
-)
+from ferrodp.budget.log import records
+from ferrodp.budget.stores import rows
+from ferrodp.budget.stores.base import Transaction
+from ferrodp.budget.stores.rows import Charges, ScopeRow, TicketRow
 from ferrodp.errors import BudgetExceeded, InvalidParameter, KeyUsed, LedgerError, TicketError
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import TicketState
@@ -63,8 +56,8 @@ def create(transaction: Transaction, name: str, terms: Terms, *, orders_given: b
             f"epsilon and delta must allow what was charged within {name!r} already, epsilon {epsilon!r} at delta "
             f"{delta!r}, got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
         )
-    more = {"carried": amounts_text(spent)} if inside else {}
-    transaction.record("create", scope=name, terms=terms.text, caps=amounts_text(caps), **more)
+    more = {"carried": rows.amounts_text(spent)} if inside else {}
+    transaction.record("create", scope=name, terms=terms.text, caps=rows.amounts_text(caps), **more)
     transaction.put_scope(ScopeRow(name=name, terms=terms, caps=caps, spent=spent))
 
 
@@ -99,22 +92,19 @@ def charged_scopes(transaction: Transaction, names: tuple[str, ...]) -> list[Sco
             row = transaction.scope(outer)
             if row is not None:
                 found[outer] = row
-    rows = [found[name] for name in sorted(found)]
-    if len(rows) > 1 and len({row.terms.neighboring_relation for row in rows}) > 1:
-        listed = ", ".join(f"{row.name!r} {row.terms.neighboring_relation.value}" for row in rows)
+    charged = [found[name] for name in sorted(found)]
+    if len(charged) > 1 and len({row.terms.neighboring_relation for row in charged}) > 1:
+        listed = ", ".join(f"{row.name!r} {row.terms.neighboring_relation.value}" for row in charged)
         raise InvalidParameter(f"scopes must have one neighboring relation to be charged together, got {listed}")
-    return rows
+    return charged
 
 
-def priced(rows: list[ScopeRow], event: PrivacyEvent, plan_delta: float | None) -> Charges:
+def priced(scopes: list[ScopeRow], event: PrivacyEvent, plan_delta: float | None) -> Charges:
     """Return what an event costs in each scope: by its measure, or as the (ε, δ) of a plan fixed in advance."""
     if plan_delta is None:
-        return {row.name: row.terms.costs(event) for row in rows}
-    charges = {}
-    for row in rows:
-        stated = _certified(event, plan_delta, row.terms.neighboring_relation)
-        charges[row.name] = row.terms.costs(stated)
-    return charges
+        return {row.name: row.terms.costs(event) for row in scopes}
+    stated = {row.name: _certified(event, plan_delta, row.terms.neighboring_relation) for row in scopes}
+    return {row.name: row.terms.costs(stated[row.name]) for row in scopes}
 
 
 def reserve(
@@ -131,7 +121,7 @@ def reserve(
 ) -> tuple[TicketRow, bool]:
     """Charge `count` releases; return the ticket, or the one that this key got before, and whether it is new."""
     fingerprint = _fingerprint(names, event, count, plan_delta)
-    place = slot(names, key)
+    place = rows.slot(names, key)
     if place is not None:
         known = transaction.ticket_of(place)
         if known is not None:
@@ -143,42 +133,32 @@ def reserve(
                     f"{known.state.value}; another release needs another key"
                 )
             return known, False
-    rows = charged_scopes(transaction, names)
-    charges = priced(rows, event, plan_delta)
+    scopes = charged_scopes(transaction, names)
+    charges = priced(scopes, event, plan_delta)
     changed = []
-    for row in rows:
+    for row in scopes:
         if row.frozen:
             raise BudgetExceeded(f"scope {row.name!r} is frozen: nothing may be charged to it")
         spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
         if not row.terms.fits(spent, row.caps):
             raise BudgetExceeded(_refusal(row, event, count, charges))
         changed.append(row._replace(spent=spent))
-    identity = ticket_name(transaction.head.sequence + 1, os.urandom(10).hex())
+    identity = rows.ticket_name(transaction.head.sequence + 1, os.urandom(10).hex())
     fields: dict[str, Any] = {"key": key} if key is not None else {}
     if plan_delta is not None:
         fields["plan_delta"] = plan_delta
     sequence = transaction.record(
         "lease" if lease else "reserve",
         ticket=identity,
-        scopes=names_text(names),
-        event=event_text(event),
-        charges=charges_text(charges),
+        scopes=rows.names_text(names),
+        event=rows.event_text(event),
+        charges=rows.charges_text(charges),
         count=count,
         state=state.value,
         fingerprint=fingerprint,
         **fields,
     )
-    ticket = TicketRow(
-        id=identity,
-        key=key,
-        fingerprint=fingerprint,
-        state=state,
-        event=event,
-        charges=charges,
-        times=count,
-        sequence=sequence,
-        scopes=names,
-    )
+    ticket = TicketRow(identity, key, fingerprint, state, event, charges, count, names, sequence)
     for row in changed:
         transaction.put_scope(row)
     transaction.put_ticket(ticket)
@@ -251,11 +231,32 @@ def give_back(transaction: Transaction, identity: str, unused: int) -> None:
     transaction.put_ticket(row._replace(times=row.times - unused, state=TicketState.SPENT))
 
 
-def set_budget(transaction: Transaction, name: str, terms: Terms, reason: str) -> None:
-    """Change what a scope allows in all; what was spent stays."""
+def set_budget(
+    transaction: Transaction, name: str, epsilon: Real, delta: Real | None, reason: str, *, more: bool
+) -> None:
+    """Raise or lower what a scope allows in all; what was spent stays."""
     row = existing(transaction, name)
+    old = row.terms
+    terms = _measures.checked_terms(
+        measure=old.measure,
+        epsilon=epsilon,
+        delta=old.delta if delta is None else delta,
+        neighboring_relation=old.neighboring_relation,
+        orders=old.orders or None,
+    )
+    terms = _measures.succeeding(old, terms)
+    got = f"got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
+    if terms.raised and terms.highest is not None:
+        most = f"{float(terms.highest[0])!r} and {float(terms.highest[1])!r}"
+        raise InvalidParameter(
+            f"epsilon and delta must be at most {most}, the highest that was declared when the scope was made, {got}"
+        )
+    steps = [(terms.epsilon, old.epsilon), (terms.delta, old.delta)]
+    if any(new < now if more else new > now for new, now in steps):
+        accepted = f"{'at least' if more else 'at most'} what they are, {float(old.epsilon)!r} and {float(old.delta)!r}"
+        raise InvalidParameter(f"epsilon and delta must be {accepted}, {got}")
     caps = terms.caps()
-    transaction.record("cap", scope=name, terms=terms.text, caps=amounts_text(caps), reason=reason)
+    transaction.record("cap", scope=name, terms=terms.text, caps=rows.amounts_text(caps), reason=reason)
     transaction.put_scope(row._replace(terms=terms, caps=caps))
 
 
@@ -278,25 +279,24 @@ def _ticket(transaction: Transaction, identity: str) -> TicketRow:
 
 
 def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[ScopeRow]:
-    rows = []
-    for name in sorted(ticket.charges):
-        row = existing(transaction, name)
-        spent = _measures.taken(row.spent, _measures.scaled(ticket.charges[name], count))
-        rows.append(row._replace(spent=spent))
+    """Return the scopes of a ticket, and those made around them later, without the cost of `count` releases."""
+    refunds = dict(sorted(ticket.charges.items()))
     around = _nesting.later_around(ticket.charges, lambda outer: transaction.scope(outer) is not None)
     for name in around if count else ():
-        row = existing(transaction, name)
-        costs = _nesting.given_back(
-            ticket.charges, name, lambda each: existing(transaction, each).terms, len(row.spent)
+        length = len(existing(transaction, name).spent)
+        refunds[name] = _nesting.given_back(
+            ticket.charges, name, lambda each: existing(transaction, each).terms, length
         )
-        spent = _measures.taken(row.spent, _measures.scaled(costs, count))
-        rows.append(row._replace(spent=spent))
-    return rows
+    found = []
+    for name, costs in refunds.items():
+        row = existing(transaction, name)
+        found.append(row._replace(spent=_measures.taken(row.spent, _measures.scaled(costs, count))))
+    return found
 
 
 @functools.lru_cache(maxsize=1024)
 def _fingerprint(names: tuple[str, ...], event: PrivacyEvent, count: int, plan_delta: float | None) -> str:
-    text = _records.plain([list(names), event_text(event), count, plan_delta])
+    text = records.plain([list(names), rows.event_text(event), count, plan_delta])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

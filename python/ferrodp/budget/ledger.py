@@ -1,40 +1,41 @@
-"""The ledger: what may be spent, what was, and the tickets in between."""
+"""The ledger: budgets, charges and tickets that outlive the process."""
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import os
-from collections.abc import Sequence
-from typing import Literal, Self
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NoReturn, Self
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.filters.additive import Measure
-from ferrodp.budget import _measures, _names, _points, _sight
-from ferrodp.budget import _rules as _book
-from ferrodp.budget._questions import Questions
+from ferrodp.budget import _freezes, _measures, _names, _points, _readings, _rules, report
+from ferrodp.budget._access import Access
+from ferrodp.budget._measures import Amounts
+from ferrodp.budget._prices import Prices
 from ferrodp.budget.lease import Lease
-from ferrodp.budget.log import checkpoints as _checkpoints
-from ferrodp.budget.log import exports
+from ferrodp.budget.log import checkpoints, exports, history
 from ferrodp.budget.log.records import Head
-from ferrodp.budget.stores.base import Transaction
+from ferrodp.budget.report import Reading, ScopeReport, TicketReport
 from ferrodp.budget.stores.places import opened_store
-from ferrodp.budget.stores.rows import TicketRow, slot
-from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
+from ferrodp.budget.stores.rows import ScopeRow, slot
+from ferrodp.errors import InvalidType, LedgerError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.random.noise import refuse_copy
 from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["PrivacyLedger"]
 
 
-class PrivacyLedger(Questions):
+class PrivacyLedger:
     """Privacy budgets that outlive the process and are shared by any number of processes.
 
-    What is acknowledged is on the disk. What is charged to a scope never exceeds its (ε, δ), under full adaptivity:
-    each release, and how much it costs, may be chosen after seeing all results before. A cost is charged before its
+    A change is durable when the call that made it returns. The charges of a scope never exceed its (ε, δ), under full
+    adaptivity: each release, and its cost, may be chosen in view of all earlier results. A cost is charged before its
     noise is drawn. A crash can waste what was reserved; it can never give anything back.
 
-    Open one with `PrivacyLedger.open`. It is safe in any number of threads; a forked child has to open its own.
+    Open a ledger with `PrivacyLedger.open`. It is safe in any number of threads; a forked child has to open its own.
 
     Notes
     -----
@@ -45,16 +46,17 @@ class PrivacyLedger(Questions):
     cancelled    given back unused
     ===========  ====================================================================================================
 
-    Every change is a record in an append-only log, each tied to all before by SHA-256; `head` is the last one. A ledger
-    that was put back to an earlier state still looks whole: keep a head elsewhere and pass it as `witness`, and it is
-    refused. Not promised: anything against someone who may write to the file *and* to the witness; several ledgers
-    about the same data do not know of each other. While a file is open its last records are in the one beside it, with
-    ``-wal`` after its name: that belongs to it, also after a crash. Other code of the process may read or copy an open
-    ledger. What may happen to the files of an open one is in SECURITY.md; a file needs Linux.
+    Every change is a record in an append-only log, each tied to all before it by SHA-256; `head` identifies the last
+    one. A ledger that was put back to an earlier state still looks whole: keep a head elsewhere and pass it as
+    `witness`, and such a ledger is refused. Not covered: attackers who can write to the file *and* to the witness, and
+    several ledgers about the same data, which do not know of each other. While a file is open, its latest records are
+    in the file beside it, with ``-wal`` after its name, which belongs to it, also after a crash. Other code of the
+    process may read or copy an open ledger. SECURITY.md tells what may happen to the files of an open ledger; a ledger
+    in a file needs Linux.
 
-    Sums and caps are exact integers, costs rounded up and caps down. A scope lies in the scopes whose names its own
-    begins with: what is charged to ``hospital/images`` is charged to ``hospital``, too, where that exists; one that is
-    made later begins with what was charged within it.
+    Sums and caps are exact integers, costs rounded up and caps rounded down. Scopes are nested by name: what is charged
+    to ``hospital/images`` is charged to ``hospital``, too, where that exists; a scope created later begins with what
+    was charged within it.
 
     Examples
     --------
@@ -64,15 +66,58 @@ class PrivacyLedger(Questions):
     >>> ledger = fd.PrivacyLedger.open(f"{folder.name}/budget.db")
     >>> ledger.create("hospital/images", epsilon=4.0, delta=1e-6)
     >>> event = fd.accounting.GaussianEvent(noise_multiplier=10.0)
+
+    A release takes a ticket (`reserve`); one that happens elsewhere is charged by `spend`; a training draws the tickets
+    of all its steps from a `lease`:
+
     >>> with ledger.reserve("hospital/images", event, key="round-7") as ticket:
     ...     ticket.arm()  # a release(ticket=ticket) does this itself
+    >>> ledger.spend("hospital/images", event, key="survey-3")
+    True
+    >>> with ledger.lease("hospital/images", event, count=10) as lease:
+    ...     lease.draw().arm()
     >>> ledger.report("hospital/images").spent
-    1
+    3
     >>> ledger.remaining_count("hospital/images", event)
-    52
+    50
+    >>> ledger.would_exceed("hospital/images", event, count=51)
+    True
+
+    How much is used, if the charges were planned in advance, and a bound that holds whenever it is read:
+
+    >>> round(ledger.epsilon_charged("hospital/images"), 2)
+    0.85
+    >>> round(ledger.odometer("hospital/images").epsilon, 2)
+    0.99
+
+    Operators stop, change and inspect:
+
+    >>> ledger.freeze("hospital/images", reason="incident 12")
+    >>> ledger.thaw("hospital/images", reason="incident closed")
+    >>> ledger.lower_cap("hospital/images", epsilon=3.0, reason="study shortened")
+    >>> ledger.raise_cap("hospital/images", epsilon=4.0, reason="study as planned")
+    >>> orphan = ledger.reserve("hospital/images", event)
+    >>> for each in ledger.tickets(states=["held"]):
+    ...     ledger.cancel_ticket(each.id, reason="its process crashed")
+    >>> [record["kind"] for record in ledger.history(limit=2)]
+    ['reserve', 'cancel']
+
+    A copy, and a check of all of it:
+
+    >>> head = ledger.backup(f"{folder.name}/budget.jsonl.gz")
+    >>> head == ledger.verify() == ledger.head
+    True
+    >>> len(list(ledger.export())) == 1 + head.sequence  # a header and a line per record
+    True
     >>> ledger.close()
     >>> folder.cleanup()
     """
+
+    def __init__(self, _access: Access) -> None:
+        self._access = _access
+        self._prices = Prices(_access)
+        self._freezes = _freezes.FreezeChecks(_access)
+        self._book = _Book(_access, self._freezes)
 
     @classmethod
     def open(
@@ -87,65 +132,67 @@ class PrivacyLedger(Questions):
         program: str | None = None,
         allow_unsafe_file_system: bool = False,
     ) -> Self:
-        """Open a ledger, or begin one.
+        """Open a ledger, or begin a new one.
 
         Parameters
         ----------
         where : str or PathLike
-            A file, for SQLite, or ``postgresql://…`` for a server (needs ``ferrodp[postgres]``; what the server has to
-            be like, and what the role needs, is told by `ferrodp.budget.stores.postgres.store`).
+            A file, for SQLite, or ``postgresql://…`` for a server (needs ``ferrodp[postgres]``; the requirements for
+            server and role are in `ferrodp.budget.stores.postgres.store`).
         create : bool
-            Whether to begin a ledger where there is none. A file that is there but is no ledger is never touched.
+            Whether to begin a ledger where there is none. An existing file that is no ledger is never changed.
         verify : {"all", "new"} or bool, optional
-            What to check first. "all" (or true) is the whole log, and all tables against it: some microseconds a
-            record. "new" is what came after the last checkpoint, and all scopes and open tickets: records and ended
-            tickets before it are not looked at again. False is nothing. Without a word, "new" if there is a witness
-            and "all" if not. A ledger that was verified here writes a checkpoint, a record, if it is long.
+            What to verify first. "all" (or True) is the whole log, and all tables against it: some microseconds per
+            record. "new" is what came after the last checkpoint, and all scopes and open tickets; older records and
+            tickets that had ended are skipped. False is nothing. By default "new" with a witness and "all" without. A
+            long ledger that was verified here gets a checkpoint, which is a record.
         read_only : bool
-            Whether everything that would write shall be refused, as for a dashboard. Then a replica of a server will
-            do, or a role that may only read, or a file that may not be written, while others have it open. Implies
+            Whether to refuse everything that would write, as for a dashboard. Then a replica of a server is enough, or
+            a role that may only read, or a file without write permission while others have it open. Implies
             ``create=False``.
         witness : Head or str, optional
-            A `head` that was kept elsewhere: a ledger that does not contain it is refused, as it was put back to an
-            earlier state, or is another one. "new" is then what came after the last checkpoint that the witness covers.
-            Implies ``create=False``.
+            A `head` that was kept elsewhere. A ledger that does not contain it is refused: it was put back to an
+            earlier state, or is another ledger. "new" is then what came after the last checkpoint that the witness
+            covers. Implies ``create=False``.
         timeout : float
-            For how many seconds to wait for other writers, or for a server that went away while the ledger was open.
+            Seconds to wait for other writers, or for a server that went away while the ledger was open.
         program : str, optional
-            What this program is called in the records that it writes, beside user, host and process; by default the
-            environment variable ``FERRODP_PROGRAM``, or else the name of the script. Empty: records do not say who
+            Name of this program in the records that it writes, beside user, host and process; by default the
+            environment variable ``FERRODP_PROGRAM``, or else the name of the script. If empty, records do not say who
             wrote them.
         allow_unsafe_file_system : bool
-            Whether a file may lie where locks cannot be trusted: network file systems, FUSE, the overlay of a
-            container, systems other than Linux. Not with more than one process.
+            Whether a file may be on a file system whose locks cannot be trusted: network file systems, FUSE, the
+            overlay of a container, systems other than Linux. Only safe with a single process.
+
+        Returns
+        -------
+        PrivacyLedger
 
         Raises
         ------
         LedgerError
-            If it cannot be opened, is damaged or was changed, or is older than the witness.
+            If the ledger cannot be opened, is damaged or was changed, or is older than the witness.
         InvalidParameter
-            If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
+            If `where` is a URL that is not accepted. The message does not quote it: it may hold a password.
         """
         expected = None if witness is None else Head.parse(witness)
         for name, value in (("create", create), ("read_only", read_only)):
             _flag(name, value)
         what = _checked_verify(verify, expected)
-        seconds = _validate.positive("timeout", timeout)
-        create = create and expected is None and not read_only
         store = opened_store(
             where,
-            create=create,
-            timeout=seconds,
+            create=create and expected is None and not read_only,
+            timeout=_validate.positive("timeout", timeout),
             read_only=read_only,
             program=program,
             allow_unsafe_file_system=allow_unsafe_file_system,
         )
-        ledger = cls(store)
+        ledger = cls(Access(store))
         try:
             if what is not None:
-                replay = _checkpoints.verified(store, whole=what == "all", witness=expected)
+                replay = checkpoints.verified(store, whole=what == "all", witness=expected)
                 if not read_only:
-                    _checkpoints.keep(ledger._commits, replay)
+                    checkpoints.keep(ledger._access.commits, replay)
             if expected is not None:
                 ledger._meet(expected)
         except BaseException:
@@ -153,7 +200,29 @@ class PrivacyLedger(Questions):
             raise
         return ledger
 
+    def close(self) -> None:
+        """Write down which releases are done, and close the connection. Held tickets stay reserved."""
+        self._access.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<PrivacyLedger {self._access.store.name}>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy("an open ledger")
+
     # scopes
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The names of all scopes."""
+        with self._access.reading() as transaction:
+            return tuple(row.name for row in transaction.scopes())
 
     def create(
         self,
@@ -167,10 +236,11 @@ class PrivacyLedger(Questions):
         highest_epsilon: Real | None = None,
         highest_delta: Real | None = None,
     ) -> None:
-        """Begin a scope with a budget.
+        """Create a scope with a budget.
 
-        Best before anything is charged within it. One that is made around scopes that were charged already takes over
-        their sums, and its promise speaks of those releases, too: then its budget must not be chosen in view of them.
+        Best done before anything is charged within it. A scope created around scopes that were charged already takes
+        over their sums, and its guarantee covers those releases, too: then its budget must not be chosen in view of
+        their results.
 
         Parameters
         ----------
@@ -178,23 +248,23 @@ class PrivacyLedger(Questions):
             A path such as ``hospital/images``; at most 200 characters, in Unicode's normal form NFKC: letters, marks on
             letters, digits, spaces and ``-_.,:;@+=#&'()[]!%~``.
         epsilon, delta : float
-            The promise about everything that will be charged. δ is 0 or more for "pure", else in (0, 1). For "pure" a
-            Decimal or Fraction is kept as it is: ``Decimal("0.3")`` has room for three times ``Decimal("0.1")``.
+            The guarantee for everything that will be charged. δ ≥ 0 for "pure", else in (0, 1). For "pure" a Decimal or
+            Fraction is kept exactly: ``Decimal("0.3")`` has room for three times ``Decimal("0.1")``.
         measure : {"rdp", "zcdp", "gdp", "pure"}
-            In which measure costs are added up; see `ferrodp.accounting.privacy_filter`. "rdp" takes sampled Gaussians,
-            "gdp" loses nothing for plain ones, "pure" adds up ε, and plans.
+            The measure in which costs are added up; see `ferrodp.accounting.privacy_filter`. "rdp" takes sampled
+            Gaussians, "gdp" loses nothing for unsampled ones, "pure" adds up ε, and takes plans.
         orders : sequence of float, optional
             For "rdp": the orders that are kept. By default many; around scopes that were charged, those they keep.
         neighboring_relation : NeighboringRelation
-            For which all sensitivities behind the events have to be stated.
+            The relation for which all sensitivities behind the events have to be stated.
         highest_epsilon, highest_delta : float, optional
-            The most that `raise_cap` may ever allow, at least `epsilon` and `delta`: that is what is promised then,
-            even if caps are raised in view of results. By default raising is not bounded, and voids the promise.
+            The most that `raise_cap` may ever allow, at least `epsilon` and `delta`: the guarantee that holds even if
+            budgets are raised in view of results. By default raising is unbounded, and voids the guarantee.
 
         Raises
         ------
         InvalidParameter, InvalidType
-            If there is such a scope, or the budget is none; or if scopes within it were charged in another measure, or
+            If the scope exists, or the budget is not valid; or if scopes within it were charged in another measure, or
             more than the budget.
         """
         name = _names.scope(name, name="name")
@@ -207,57 +277,114 @@ class PrivacyLedger(Questions):
             delta=delta,
             neighboring_relation=neighboring_relation,
             orders=None if orders is None else tuple(orders),  # type: ignore[arg-type]  # the filter checks them
+            highest_epsilon=highest_epsilon,
+            highest_delta=highest_delta,
         )
-        if highest_epsilon is not None or highest_delta is not None:
-            most = _measures.checked_terms(
-                measure=measure,
-                epsilon=epsilon if highest_epsilon is None else highest_epsilon,
-                delta=delta if highest_delta is None else highest_delta,
-                neighboring_relation=neighboring_relation,
-            )
-            if most.epsilon < terms.epsilon or most.delta < terms.delta:
-                raise InvalidParameter(
-                    "highest_epsilon and highest_delta must be at least epsilon and delta, "
-                    f"{float(terms.epsilon)!r} and {float(terms.delta)!r}, got {float(most.epsilon)!r} and "
-                    f"{float(most.delta)!r}"
-                )
-            terms = dataclasses.replace(terms, highest=(most.epsilon, most.delta))
-        self._run(lambda transaction: _book.create(transaction, name, terms, orders_given=orders is not None))
+        self._access.run(lambda transaction: _rules.create(transaction, name, terms, orders_given=orders is not None))
 
     def raise_cap(self, name: str, *, reason: str, epsilon: Real, delta: Real | None = None) -> None:
-        """Allow more in a scope: a weaker promise about everything, also about what was released before.
+        """Raise the budget of a scope: a weaker guarantee for everything, also for what was released before.
 
-        `reason` goes into the log. δ stays as it is unless it is given.
+        A filter's budget has to be fixed in advance. If it is raised in view of results, the guarantee is the largest
+        budget that could ever have been granted: declare that as `highest_epsilon` when the scope is created, and more
+        is refused. A scope without it can be raised at will, and its report says from then on that no guarantee was
+        fixed in advance: `ScopeReport.promised_epsilon` is None.
 
-        A filter's budget has to be fixed in advance. If it is raised in view of results, all that is promised is the
-        largest budget that could ever have been granted: declare that as `highest_epsilon` when the scope is made, and
-        more than that is refused. A scope without it can be raised at will, and its report says from then on that no
-        promise was fixed in advance: `ScopeReport.promised_epsilon` is None.
+        Parameters
+        ----------
+        name : str
+            The scope.
+        reason : str
+            Goes into the log.
+        epsilon, delta : float
+            The new budget. δ stays as it is by default.
 
         Raises
         ------
         InvalidParameter
-            If that would not be more, or more than the highest that was declared, or there is no such scope.
+            If the new budget is not larger, or larger than the highest that was declared, or there is no such scope.
         """
         self._set_budget(name, epsilon, delta, reason, more=True)
 
     def lower_cap(self, name: str, *, reason: str, epsilon: Real, delta: Real | None = None) -> None:
-        """Allow less in a scope. If more is spent already, nothing fits from now on."""
+        """Lower the budget of a scope. If more is spent already, nothing fits from now on.
+
+        Parameters
+        ----------
+        name : str
+            The scope.
+        reason : str
+            Goes into the log.
+        epsilon, delta : float
+            The new budget. δ stays as it is by default.
+
+        Raises
+        ------
+        InvalidParameter
+            If the new budget is not smaller, or there is no such scope.
+        """
         self._set_budget(name, epsilon, delta, reason, more=False)
 
     def freeze(self, name: str, *, reason: str) -> None:
         """Refuse all charges to a scope, and every release that was paid for and has not begun.
 
         When this returns, no release begins in this process, and none in another one later than 0.05 seconds from now:
-        neither with a ticket that is held, nor with the next part of a composed one, the next ticket of a lease, or the
-        next answer of a sparse vector run. That covers all that was charged to a scope within this one. A release that
-        drew its first random bit before goes on. Nothing is given back; `thaw` lets everything continue.
+        neither with a held ticket, nor with the next part of a composed one, the next ticket of a lease, or the next
+        answer of a sparse vector run. That covers everything charged to a scope within this one. A release that drew
+        its first random bit before goes on. Nothing is given back; `thaw` lets everything continue.
+
+        Parameters
+        ----------
+        name : str
+            The scope.
+        reason : str
+            Goes into the log.
+
+        Raises
+        ------
+        InvalidParameter
+            If there is no such scope.
+        LedgerError
+            If the outcome is unknown.
         """
         self._set_frozen(name, True, reason)
 
     def thaw(self, name: str, *, reason: str) -> None:
-        """End what `freeze` began."""
+        """End what `freeze` began.
+
+        Parameters
+        ----------
+        name : str
+            The scope.
+        reason : str
+            Goes into the log.
+
+        Raises
+        ------
+        InvalidParameter
+            If there is no such scope.
+        """
         self._set_frozen(name, False, reason)
+
+    def report(self, scope: str) -> ScopeReport:
+        """Return the budget of a scope, its charges, and the number of releases in each state.
+
+        Parameters
+        ----------
+        scope : str
+            The scope.
+
+        Returns
+        -------
+        ScopeReport
+
+        Raises
+        ------
+        InvalidParameter
+            If there is no such scope.
+        """
+        self._access.flush()
+        return report.scope_report(self._scope(scope))
 
     # charges
 
@@ -275,26 +402,30 @@ class PrivacyLedger(Questions):
         Parameters
         ----------
         scopes : str or sequence of str
-            Where to charge; scopes around them are charged, too.
+            The scopes to charge; scopes around them are charged, too.
         event : PrivacyEvent
             What will be released: the `event` of a mechanism, sampled or composed as it will happen.
         key : str, optional
-            The same key gives the same ticket again while it is held (`Ticket.is_new` is False then): so a step that is
-            repeated after a crash is charged once. Once the release began the key is used: a step that crashed after
-            that may have been published, and to repeat it would release twice for one charge. A key whose ticket was
-            cancelled is free again. The same key for other scopes is another key.
+            The same key returns the same ticket again while it is held (`Ticket.is_new` is False then), so that a step
+            repeated after a crash is charged once. Once its release has begun, the key is used: the step may have been
+            published, and repeating it would release twice for one charge. The key of a cancelled ticket is free again.
+            Keys are distinct for different scopes.
         plan_delta : float, optional
             The event is a whole plan, its parameters fixed now: charge it as one (ε, δ) with this δ and the ε that
             `PldAccountant` certifies. For scopes that take stated δ: measure "pure".
         again_ok : bool
-            Whether to return the ticket of a used key, too, armed or spent as it is: nothing can be released with it.
+            Whether to return the ticket of a used key, armed or spent as it is: nothing can be released with it.
+
+        Returns
+        -------
+        Ticket
 
         Raises
         ------
         BudgetExceeded
             If it does not fit, or a scope is frozen. Nothing was charged.
         KeyUsed
-            If the release of this key began, and `again_ok` is false. Nothing was charged.
+            If the release of this key has begun, and `again_ok` is false. Nothing was charged.
         TicketError
             If the key was used for something else.
         UnsupportedEventError
@@ -302,15 +433,24 @@ class PrivacyLedger(Questions):
         LedgerError
             If the outcome is unknown: it may have been charged, and counts as spent.
         """
-        names, planned = self._checked(scopes, event, plan_delta)
+        names, planned = self._prices.checked(scopes, event, plan_delta)
         key, again_ok = _names.key(key), _flag("again_ok", again_ok)
-        row, is_new = self._run(
-            lambda transaction: _book.reserve(
+        row, is_new = self._access.run(
+            lambda transaction: _rules.reserve(
                 transaction, names, event, key=key, plan_delta=planned, again_ok=again_ok
             ),
             key=slot(names, key),
         )
-        return self._ticket(names, row, is_new=is_new)
+        return Ticket(
+            row.event,
+            id=row.id,
+            key=row.key,
+            scopes=names,
+            neighboring_relation=self._prices.relation(names),
+            state=row.state,
+            is_new=is_new,
+            book=self._book,
+        )
 
     def spend(
         self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None, again_ok: bool = False
@@ -322,9 +462,9 @@ class PrivacyLedger(Questions):
         scopes, event
             As for `reserve`.
         key : str, optional
-            Names the release, and is charged once. A ticket held under it is used up.
+            Names the release, which is charged once. A ticket held under it is used up.
         again_ok : bool
-            Whether a key that was spent before is no error. Only for whoever knows that nothing was released with it.
+            Whether to accept a key that was spent before. Only for callers who know that nothing was released with it.
 
         Returns
         -------
@@ -338,10 +478,11 @@ class PrivacyLedger(Questions):
         BudgetExceeded, TicketError, UnsupportedEventError, LedgerError
             As for `reserve`.
         """
-        names, _ = self._checked(scopes, event, None)
+        names, _ = self._prices.checked(scopes, event)
         key, again_ok = _names.key(key), _flag("again_ok", again_ok)
-        return self._run(
-            lambda transaction: _book.spend(transaction, names, event, key=key, again_ok=again_ok), key=slot(names, key)
+        return self._access.run(
+            lambda transaction: _rules.spend(transaction, names, event, key=key, again_ok=again_ok),
+            key=slot(names, key),
         )
 
     def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int, key: str | None = None) -> Lease:
@@ -352,9 +493,13 @@ class PrivacyLedger(Questions):
         scopes, event
             As for `reserve`.
         count : int
-            How many releases; from 1.
+            The number of releases, at least 1.
         key : str, optional
-            Names the lease: a second one under the same key is refused, as the first may have been drawn.
+            Names the lease: a second one under the same key is refused, as tickets of the first may have been drawn.
+
+        Returns
+        -------
+        Lease
 
         Raises
         ------
@@ -363,10 +508,10 @@ class PrivacyLedger(Questions):
         BudgetExceeded, UnsupportedEventError, LedgerError
             As for `reserve`.
         """
-        names, _ = self._checked(scopes, event, None)
+        names, _ = self._prices.checked(scopes, event)
         count, key = _validate.count("count", count), _names.key(key)
-        row, _ = self._run(
-            lambda transaction: _book.reserve(
+        row, _ = self._access.run(
+            lambda transaction: _rules.reserve(
                 transaction, names, event, key=key, count=count, state=TicketState.ARMED, lease=True
             ),
             key=slot(names, key),
@@ -375,17 +520,17 @@ class PrivacyLedger(Questions):
             event,
             id=row.id,
             scopes=names,
-            neighboring_relation=self._relation(names),
+            neighboring_relation=self._prices.relation(names),
             count=count,
             end=self._end_lease,
-            check=self._sight(names).check,
+            check=self._freezes.of(names).check,
         )
 
     def cancel_ticket(self, ticket: str, *, reason: str) -> None:
         """Give back a held ticket that nobody will use any more, such as one of a process that crashed.
 
         A process that still holds it is refused when it wants to release: arming is a commit, and one of the two wins.
-        So nothing can be given back that is drawn for. Armed and spent tickets stay charged, whatever became of them.
+        So nothing is given back that noise is drawn for. Armed and spent tickets stay charged, whatever became of them.
 
         Parameters
         ----------
@@ -400,36 +545,221 @@ class PrivacyLedger(Questions):
             If the ticket is not held.
         LedgerError
             If there is no such ticket, or the outcome is unknown.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import ferrodp as fd
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> ledger = fd.PrivacyLedger.open(f"{folder.name}/budget.db")
-        >>> ledger.create("survey", epsilon=1.0, delta=0.0, measure="pure")
-        >>> orphan = ledger.reserve("survey", fd.accounting.LaplaceEvent(noise_multiplier=2.0))
-        >>> for each in ledger.tickets(states=["held"]):
-        ...     ledger.cancel_ticket(each.id, reason="its process crashed")
-        >>> ledger.report("survey").epsilon_charged
-        0.0
-        >>> ledger.close()
-        >>> folder.cleanup()
         """
         identity, reason = _names.ticket(ticket), _names.reason(reason)
-        self._run(lambda transaction: _book.cancel(transaction, identity, reason), ticket=identity)
+        self._access.run(lambda transaction: _rules.cancel(transaction, identity, reason), ticket=identity)
+
+    # questions
+
+    def would_exceed(self, scopes: str | Sequence[str], event: PrivacyEvent, count: int = 1) -> bool:
+        """Return whether `reserve` would be refused now; charges nothing.
+
+        Parameters
+        ----------
+        scopes, event
+            As for `reserve`.
+        count : int
+            The number of such charges.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, UnsupportedEventError
+            As for `reserve`.
+        """
+        return self.remaining_count(scopes, event) < _validate.count("count", count, minimum=0)
+
+    def remaining_count(self, scopes: str | Sequence[str], event: PrivacyEvent) -> int:
+        """Return how often an event can still be charged.
+
+        Parameters
+        ----------
+        scopes, event
+            As for `reserve`.
+
+        Returns
+        -------
+        int
+            2⁶³ − 1 also where there is no limit.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, UnsupportedEventError
+            As for `reserve`.
+        """
+        names, _ = self._prices.checked(scopes, event)
+        with self._access.reading() as transaction:
+            rows = _rules.charged_scopes(transaction, names)
+            charges = _rules.priced(rows, event, None)
+            left = [0 if row.frozen else row.terms.remaining(row.spent, row.caps, charges[row.name]) for row in rows]
+        return min(left)
+
+    def odometer(self, scope: str, *, after: PrivacyEvent | None = None) -> Reading:
+        """Return a bound on the privacy loss of everything charged to a scope so far, or after one more event.
+
+        It holds whenever it is read: except with probability δ, the loss at every moment is at most the ε read then,
+        even if the moment, and what was charged until then, are chosen in view of all results. That has a price: while
+        the guarantee of the scope stands, an ε read near the end of its budget is larger than the budget's.
+
+        Parameters
+        ----------
+        scope : str
+            The scope.
+        after : PrivacyEvent, optional
+            Read as if this had been charged, too, also where the budget does not allow it; nothing is charged.
+
+        Returns
+        -------
+        Reading
+
+        Raises
+        ------
+        InvalidParameter
+            If there is no such scope.
+        UnsupportedEventError
+            If the cost of `after` is not known in the measure of the scope.
+
+        Notes
+        -----
+        ρ and μ²/2 by the mixture odometer of [WRRW23] Theorem 3; Rényi divergences by Ville's inequality at each order;
+        ε and δ as sums [RRUV16]. δ is that with which the scope was created, or its highest: fixed in advance. It stays
+        so when the budget is raised.
+        """
+        row, spent = self._sums(scope, after)
+        epsilon, delta = _readings.reading(row.terms, spent)
+        return Reading(epsilon=epsilon, delta=delta)
+
+    def epsilon_charged(self, scope: str, *, after: PrivacyEvent | None = None) -> float:
+        """Return the smallest ε, at the scope's δ, of a budget into which all charges fit, or all and one event more.
+
+        It tells how much of the budget is used, and is a guarantee if the charges were fixed in advance, as the budget
+        itself is; not at a moment chosen in view of results: use `odometer` for that.
+
+        Parameters
+        ----------
+        scope : str
+            The scope.
+        after : PrivacyEvent, optional
+            Read as if this had been charged, too; nothing is charged.
+
+        Returns
+        -------
+        float
+            Rounded up.
+
+        Raises
+        ------
+        InvalidParameter
+            If there is no such scope.
+        UnsupportedEventError
+            If the cost of `after` is not known in the measure of the scope.
+        """
+        row, spent = self._sums(scope, after)
+        return row.terms.epsilon_of(spent, row.caps)
+
+    def tickets(
+        self,
+        scope: str | None = None,
+        *,
+        states: Iterable[TicketState | str] = tuple(TicketState),
+        limit: int | None = None,
+    ) -> list[TicketReport]:
+        """Return the tickets of a scope, or of all, with the state and the age of each; the oldest first.
+
+        Parameters
+        ----------
+        scope : str, optional
+            Only tickets that were charged to this scope.
+        states : iterable of TicketState or str
+            Only tickets in one of these states: "held", "armed", "spent", "cancelled".
+        limit : int, optional
+            Return at most this many.
+
+        Returns
+        -------
+        list of TicketReport
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If there is no such scope or state.
+        """
+        wanted = report.checked_states(states)
+        most = None if limit is None else _validate.count("limit", limit)
+        name = None if scope is None else _names.scope(scope)
+        self._access.flush()
+        with self._access.beside() as store, store.reading() as transaction:
+            if name is not None:
+                _rules.existing(transaction, name)
+            return report.ticket_reports(transaction, scope=name, states=wanted, limit=most)
+
+    # the log
+
+    @property
+    def head(self) -> Head:
+        """The last record of the log: keep it elsewhere, and pass it as `witness` the next time."""
+        with self._access.reading() as transaction:
+            return transaction.read_head
+
+    def history(
+        self, scope: str | None = None, *, limit: int | None = None, with_scopes: bool = False
+    ) -> list[dict[str, Any]]:
+        """Return the records of the log, of one scope or of all, oldest first. Writers do not wait.
+
+        Parameters
+        ----------
+        scope : str, optional
+            Only records about this scope.
+        limit : int, optional
+            Only the last this many. Then only the end of the log is read.
+        with_scopes : bool
+            Whether each record about a ticket names the scopes of the ticket as `scopes`, as in the log only the first
+            record about it does.
+
+        Returns
+        -------
+        list of dict
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If the scope is not a valid name, or the limit is not a positive number.
+        """
+        name = None if scope is None else _names.scope(scope)
+        most = None if limit is None else _validate.count("limit", limit)
+        with self._access.beside() as store:
+            return list(itertools.islice(history.backward(store, name, with_scopes=with_scopes), most))[::-1]
+
+    def export(self) -> Iterator[str]:
+        """Yield the log as JSON lines: a header, then the text of each record, as it was hashed, and its hash.
+
+        The lines are read as they are asked for, up to the last record at the beginning. Writers do not wait.
+
+        Yields
+        ------
+        str
+            One JSON object, without the end of the line.
+        """
+        with self._access.beside() as store:
+            yield from exports.lines(store)
 
     def backup(self, path: str | os.PathLike[str], *, force: bool = False) -> Head:
-        """Write a verified copy of the log, from which `import_ledger` makes the ledger again, and return its head.
-
-        Others may go on charging meanwhile. Keep the head with the copy: `import_ledger` takes it as `witness`.
+        """Write a verified copy of the log, from which `import_ledger` restores the ledger. Writers do not wait.
 
         Parameters
         ----------
         path : str or PathLike
-            The file, which appears whole or not at all. One that ends in ``.gz`` is packed.
+            The file, which appears complete or not at all. One that ends in ``.gz`` is compressed.
         force : bool
-            Whether to replace a file that is there.
+            Whether to replace an existing file.
+
+        Returns
+        -------
+        Head
+            Of the copied log. Keep it with the copy: `import_ledger` takes it as `witness`.
 
         Raises
         ------
@@ -439,89 +769,80 @@ class PrivacyLedger(Questions):
             If the file cannot be written.
         """
         self.verify()
-        with self._beside() as store:
+        with self._access.beside() as store:
             return exports.write(exports.lines(store), path, force=force)
 
-    # what tickets ask for
+    def verify(self) -> Head:
+        """Verify the whole log, and all tables against it. Writers do not wait.
 
-    def arm(self, ticket: Ticket) -> None:
-        """Record that a ticket's release begins. Called by the ticket."""
-        _points.reached("before arming")
-        self._run(lambda transaction: _book.arm(transaction, ticket.id), ticket=ticket.id)
-        _points.reached("after arming")
+        Returns
+        -------
+        Head
+            Of the verified log.
 
-    def proceed(self, ticket: Ticket) -> None:
-        """Return if another release of an armed ticket may begin; see `freeze`. Called by the ticket."""
-        self._sight(ticket.scopes).check()
+        Raises
+        ------
+        LedgerError
+            If anything was changed, removed, added or moved, or the file is damaged.
+        """
+        with self._access.beside() as store:
+            return checkpoints.verified(store, whole=True).head
 
-    def cancel(self, ticket: Ticket) -> None:
-        """Give a held ticket back. Called by the ticket."""
-        self._run(lambda transaction: _book.cancel(transaction, ticket.id), ticket=ticket.id)
+    def _scope(self, scope: object) -> ScopeRow:
+        name = _names.scope(scope)
+        with self._access.reading() as transaction:
+            return _rules.existing(transaction, name)
 
-    def finish(self, ticket: Ticket) -> None:
-        """Note that a release is done; it is written down with the next change. Called by the ticket."""
-        self._finished.append(ticket.id)
+    def _sums(self, scope: str, after: PrivacyEvent | None) -> tuple[ScopeRow, Amounts]:
+        """Return a scope and its sums, after one more event if there is one."""
+        if after is not None:
+            self._prices.checked(_names.scope(scope), after)
+        row = self._scope(scope)
+        return row, row.spent if after is None else _measures.added(row.spent, row.terms.costs(after))
 
     def _end_lease(self, identity: str, unused: int) -> None:
-        self._run(lambda transaction: _book.give_back(transaction, identity, unused), ticket=identity)
-
-    def _ticket(self, names: tuple[str, ...], row: TicketRow, *, is_new: bool) -> Ticket:
-        return Ticket(
-            row.event,
-            id=row.id,
-            key=row.key,
-            scopes=names,
-            neighboring_relation=self._relation(names),
-            state=row.state,
-            is_new=is_new,
-            book=self,
-        )
+        self._access.run(lambda transaction: _rules.give_back(transaction, identity, unused), ticket=identity)
 
     def _set_budget(self, name: str, epsilon: Real, delta: Real | None, reason: str, *, more: bool) -> None:
         name, reason = _names.scope(name, name="name"), _names.reason(reason)
-
-        def work(transaction: Transaction) -> None:
-            row = _book.existing(transaction, name)
-            old = row.terms
-            terms = _measures.checked_terms(
-                measure=old.measure,
-                epsilon=epsilon,
-                delta=old.delta if delta is None else delta,
-                neighboring_relation=old.neighboring_relation,
-                orders=old.orders or None,
-            )
-            terms = _measures.succeeding(old, terms)
-            if terms.raised and terms.highest is not None:
-                most = f"{float(terms.highest[0])!r} and {float(terms.highest[1])!r}"
-                raise InvalidParameter(
-                    f"epsilon and delta must be at most {most}, the highest that was declared when the scope was made, "
-                    f"got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
-                )
-            steps = [(terms.epsilon, old.epsilon), (terms.delta, old.delta)]
-            if any(new < now if more else new > now for new, now in steps):
-                word = "at least" if more else "at most"
-                accepted = f"{word} what they are, {float(old.epsilon)!r} and {float(old.delta)!r}"
-                raise InvalidParameter(
-                    f"epsilon and delta must be {accepted}, got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
-                )
-            _book.set_budget(transaction, name, terms, reason)
-
-        self._run(work)
+        self._access.run(lambda transaction: _rules.set_budget(transaction, name, epsilon, delta, reason, more=more))
 
     def _set_frozen(self, name: str, frozen: bool, reason: str) -> None:
         name, reason = _names.scope(name, name="name"), _names.reason(reason)
         try:
-            self._run(lambda transaction: _book.set_frozen(transaction, name, frozen, reason))
+            self._access.run(lambda transaction: _rules.set_frozen(transaction, name, frozen, reason))
         finally:
-            _sight.out_of_date()
+            _freezes.invalidate()
 
     def _meet(self, witness: Head) -> None:
-        with self._read() as transaction:
+        with self._access.reading() as transaction:
             if transaction.hash_of(witness.sequence) != witness.hash:
                 raise LedgerError(
-                    f"{self._store.name} does not contain the witness, record {witness.sequence}: an earlier state was "
-                    "put back, or it is another ledger"
+                    f"{self._access.store.name} does not contain the witness, record {witness.sequence}: an earlier "
+                    "state was put back, or it is another ledger"
                 )
+
+
+class _Book:
+    """The `Bookkeeper` of a ledger's tickets."""
+
+    def __init__(self, access: Access, freezes: _freezes.FreezeChecks) -> None:
+        self._access, self._freezes = access, freezes
+
+    def arm(self, ticket: Ticket) -> None:
+        _points.reached("before arming")
+        self._access.run(lambda transaction: _rules.arm(transaction, ticket.id), ticket=ticket.id)
+        _points.reached("after arming")
+
+    def proceed(self, ticket: Ticket) -> None:
+        self._freezes.of(ticket.scopes).check()
+
+    def cancel(self, ticket: Ticket) -> None:
+        self._access.run(lambda transaction: _rules.cancel(transaction, ticket.id), ticket=ticket.id)
+
+    def finish(self, ticket: Ticket) -> None:
+        """Note that a release is done; it is written down with the next change."""
+        self._access.finished.append(ticket.id)
 
 
 def _flag(name: str, value: object) -> bool:

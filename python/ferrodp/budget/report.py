@@ -1,24 +1,33 @@
-"""What a scope allows, and what became of it."""
+"""What a ledger tells about its scopes and tickets."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
-from ferrodp.events import NeighboringRelation
+from ferrodp import _validate
+from ferrodp.budget.log import records
+from ferrodp.budget.stores.base import Transaction
+from ferrodp.budget.stores.rows import FIELDS, ScopeRow, TicketRow, ticket_row
+from ferrodp.errors import InvalidType
+from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.tickets import TicketState
 
-__all__ = ["Reading", "ScopeReport"]
+__all__ = ["Reading", "ScopeReport", "TicketReport"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A bound on the privacy loss so far, whenever it is read; see `PrivacyLedger.odometer`.
+    """A bound on the privacy loss so far that holds at every moment; see `PrivacyLedger.odometer`.
 
     Attributes
     ----------
     epsilon, delta : float
-        But with probability δ, the privacy loss of what was charged is at most the ε read, at every moment. It counts
-        what is reserved and not yet released. Rounded up; infinite where δ was used up by events with a δ of their own.
+        Except with probability `delta`, the privacy loss of what was charged is at most the ε read, at all moments at
+        once. Reserved releases count before they are made. Rounded up; ε is infinite where δ was used up by events
+        with a δ of their own.
     """
 
     epsilon: float
@@ -27,30 +36,30 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeReport:
-    """A scope at one moment.
+    """A scope at one moment; see `PrivacyLedger.report`.
 
     Attributes
     ----------
     scope : str
         Its name.
-    measure : str
-        In which costs are added up: "pure", "zcdp", "gdp" or "rdp".
+    measure : {"pure", "zcdp", "gdp", "rdp"}
+        The measure in which costs are added up.
     neighboring_relation : NeighboringRelation
-        Which datasets the guarantee tells apart.
+        The relation between datasets that the guarantee is about.
     epsilon, delta : float or Fraction
         The budget.
     promised_epsilon, promised_delta : float or Fraction, or None
-        What is promised even if caps are changed in view of results: the highest that was declared when the scope was
-        made, or else the budget that it was made with. None if more was allowed later: then no promise was fixed in
-        advance, and the budget is one only if it was raised for reasons that have nothing to do with results.
+        The guarantee that holds even if budgets are changed in view of results: the highest budget declared when the
+        scope was created, or else the budget it was created with. None if more was allowed later: then no guarantee was
+        fixed in advance, and the budget is one only if it was raised for reasons that do not depend on results.
     epsilon_charged, delta_charged : float
-        How much of the budget is used: the least ε, at the scope's δ, of a budget in which all charges fit. A guarantee
-        if the charges were fixed in advance; at a moment chosen in view of results `PrivacyLedger.odometer` is one.
+        The smallest budget, at the scope's δ, into which all charges fit. A guarantee if the charges were fixed in
+        advance; for a moment chosen in view of results, use `PrivacyLedger.odometer`.
     exact_epsilon_charged : Fraction or None
-        For "pure": the sum of all ε, of which `epsilon_charged` is the next float.
+        For measure "pure", the sum of all ε; `epsilon_charged` is the next float.
     held, armed, spent, cancelled : int
-        How many releases are in which state, a lease counting as all that it was made for. Armed ones are spent, too:
-        their release began, or may begin at any time.
+        The number of releases in each state; a lease counts as all of its releases. Armed releases are spent, too: they
+        have begun, or may begin at any time.
     frozen : bool
         Whether charges are refused.
     """
@@ -73,5 +82,113 @@ class ScopeReport:
 
     @property
     def epsilon_remaining(self) -> float:
-        """ε minus what was charged: a rough idea only, for ε does not add up; see `PrivacyLedger.remaining_count`."""
+        """ε minus what was charged: a rough figure, because ε does not add up; see `PrivacyLedger.remaining_count`."""
         return max(0.0, float(self.epsilon) - self.epsilon_charged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketReport:
+    """A ticket at one moment; see `PrivacyLedger.tickets`.
+
+    Attributes
+    ----------
+    id : str
+        Its name in the ledger.
+    key : str or None
+        The key it was reserved under; a cancelled ticket has lost its key.
+    state : TicketState
+        Its state.
+    scopes : tuple of str
+        The scopes that were named when it was reserved.
+    event : PrivacyEvent
+        What it pays for.
+    count : int
+        The number of releases it was charged for: 1, unless it is a lease.
+    is_lease : bool
+        Whether it is a lease.
+    sequence : int
+        The number of the record that began it.
+    time : str
+        The time of that record in UTC, by the clock of the machine that wrote it.
+    record : dict
+        That record, as it is in the log.
+    """
+
+    id: str
+    key: str | None
+    state: TicketState
+    scopes: tuple[str, ...]
+    event: PrivacyEvent
+    count: int
+    is_lease: bool
+    sequence: int
+    time: str
+    record: dict[str, Any]
+
+
+def scope_report(row: ScopeRow) -> ScopeReport:
+    """Return the report of a scope."""
+    terms = row.terms
+    promised = terms.promised or (None, None)
+    return ScopeReport(
+        scope=row.name,
+        measure=terms.measure,
+        neighboring_relation=terms.neighboring_relation,
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        promised_epsilon=promised[0],
+        promised_delta=promised[1],
+        epsilon_charged=terms.epsilon_of(row.spent, row.caps),
+        delta_charged=terms.delta_of(row.spent),
+        exact_epsilon_charged=terms.exact_epsilon_of(row.spent),
+        **{state.value: count for state, count in zip(TicketState, row.counts, strict=True)},
+        frozen=row.frozen,
+    )
+
+
+def checked_states(value: object) -> frozenset[TicketState]:
+    """Return ticket states given as `TicketState` or by name."""
+    accepted = "one of " + ", ".join(repr(state.value) for state in TicketState)
+    if isinstance(value, (str, TicketState)):
+        value = (value,)
+    if not isinstance(value, Iterable):
+        raise InvalidType(f"states must be an iterable of TicketState, got {type(value).__name__}")
+    found = set()
+    for each in value:
+        try:
+            found.add(TicketState(each))
+        except ValueError:
+            raise _validate.out_of_domain("states", accepted, each) from None
+    return frozenset(found)
+
+
+def ticket_reports(
+    transaction: Transaction, *, scope: str | None, states: Collection[TicketState], limit: int | None
+) -> list[TicketReport]:
+    """Return the tickets in these states that were charged to a scope, or to any; the oldest first."""
+    wanted, column = {state.value for state in states}, FIELDS["tickets"].index("state")
+    found: list[tuple[TicketRow, str]] = []
+    for values in transaction.ticket_rows():
+        if limit is not None and len(found) >= limit:
+            break
+        if values[column] not in wanted:  # most are spent: a text is compared sooner than an event is read
+            continue
+        row = ticket_row(values)
+        if scope is None or scope in row.charges:
+            found.append((row, transaction.record_of(row.sequence)))
+    return [_ticket_report(row, records.parsed(text)) for row, text in found]
+
+
+def _ticket_report(row: TicketRow, body: dict[str, Any]) -> TicketReport:
+    return TicketReport(
+        id=row.id,
+        key=row.key,
+        state=row.state,
+        scopes=tuple(body["scopes"]),
+        event=row.event,
+        count=row.times,
+        is_lease=body["kind"] == "lease",
+        sequence=row.sequence,
+        time=body["time"],
+        record=body,
+    )

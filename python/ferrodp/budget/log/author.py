@@ -12,7 +12,7 @@ import sys
 from pathlib import PurePath
 
 from ferrodp.budget import _names
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import records
 from ferrodp.budget.log.records import Encoded
 
 VARIABLE = "FERRODP_PROGRAM"
@@ -28,7 +28,7 @@ def author(program: object) -> Encoded | None:
         return None
     name = _program() if name is None else _names.program(name)
     found = {"host": socket.gethostname(), "pid": os.getpid(), "program": name, "user": _user()}
-    return _records.plain({key: value[:_LONGEST] if isinstance(value, str) else value for key, value in found.items()})
+    return records.plain({key: value[:_LONGEST] if isinstance(value, str) else value for key, value in found.items()})
 
 
 def is_author(value: object) -> bool:

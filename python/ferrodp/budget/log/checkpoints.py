@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 
 from ferrodp.budget._commit import GroupCommit
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import records
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.log.replay import Replay, replayed
 from ferrodp.budget.stores.base import Store, Transaction
@@ -51,13 +51,13 @@ def _resumed(store: Store, witness: Head | None) -> Replay | None:
         sequence, state = kept
         before, rows = transaction.hash_of(sequence - 1), transaction.records(sequence - 1, 1)
     number, text, digest = rows[0] if rows else (None, "", None)
-    if before is None or number != sequence or _records.chained(before, text) != digest:
+    if before is None or number != sequence or records.chained(before, text) != digest:
         raise LedgerError(f"record {sequence} of the log, which keeps a state, was changed or removed")
-    body = _records.parsed(text)
+    body = records.parsed(text)
     if (body.get("kind"), body.get("sequence"), body.get("state")) != (
         "checkpoint",
         sequence,
-        _records.digest(state),
+        records.digest(state),
     ):
         raise LedgerError(f"the state kept with record {sequence} of the log is another one")
     try:
@@ -90,4 +90,4 @@ def write(transaction: Transaction, replay: Replay) -> None:
     replay.read(transaction.records(replay.head.sequence, _RECORDS_MEANWHILE))
     if replay.head == transaction.head and replay.kept == kept:  # else another process was faster
         state = replay.state()
-        transaction.put_state(transaction.record("checkpoint", state=_records.digest(state)), state)
+        transaction.put_state(transaction.record("checkpoint", state=records.digest(state)), state)

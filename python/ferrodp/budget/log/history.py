@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ferrodp.budget.log import records as _records
-from ferrodp.budget.stores.base import Store, Transaction, ticket_record
+from ferrodp.budget.log import records
+from ferrodp.budget.stores.base import Store, Transaction
+from ferrodp.budget.stores.rows import ticket_record
 from ferrodp.errors import LedgerError
 
 _RECORDS_AT_ONCE = 1000
@@ -43,7 +44,7 @@ def backward(store: Store, scope: str | None, *, with_scopes: bool = False) -> I
         begun: dict[int, dict[str, Any]] = {}
         with store.reading() as transaction:
             rows = transaction.records_before(last, _RECORDS_AT_ONCE)
-            bodies = [_records.parsed(text) for _, text, _ in rows]
+            bodies = [records.parsed(text) for _, text, _ in rows]
             if scope is not None or with_scopes:
                 begun = _first_records(transaction, bodies)
         for body in bodies:
@@ -64,7 +65,7 @@ def _first_records(transaction: Transaction, bodies: list[dict[str, Any]]) -> di
     """Return the records that began the tickets of some records."""
     found = {body["sequence"]: body for body in bodies if "charges" in body}
     wanted = sorted({_begun(body) for body in bodies} - found.keys() - {0})
-    found |= {sequence: _records.parsed(text) for sequence, text in transaction.records_at(wanted)}
+    found |= {sequence: records.parsed(text) for sequence, text, _ in transaction.records_at(wanted)}
     if not found.keys() >= set(wanted):
         raise LedgerError("the log has no record that began a ticket of it: records were removed")
     return found

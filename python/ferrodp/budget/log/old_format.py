@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrodp import _native
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import records
 from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.errors import LedgerError
 
@@ -77,10 +77,10 @@ class OldFile:
                         "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1", ()
                     ).fetchone() or (0, "0" * 64)
                     time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-                    text = _records.plain_object(
+                    text = records.plain_object(
                         {"kind": "move", "reason": reason, "sequence": sequence + 1, "time": time}
                     )
-                    row = sequence + 1, text, _records.chained(digest, text)
+                    row = sequence + 1, text, records.chained(digest, text)
                     connection.execute("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", row)
                     connection.execute(_file.CLOSED, ())
                     connection.execute(f"PRAGMA user_version = {_CLOSED_FORMAT}", ())

@@ -9,23 +9,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 import marshal
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from ferrodp.budget import _measures, _names, _nesting
 from ferrodp.budget._measures import Amounts, Terms
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import records
 from ferrodp.budget.log.author import is_author
 from ferrodp.budget.log.records import Head
-from ferrodp.budget.stores.base import Store, Transaction, scope_row, scope_values
-from ferrodp.budget.stores.rows import (
-    Charges,
-    ScopeRow,
-    amounts_from_plain,
-    charges_from_text,
-    event_from_plain,
-    names_text,
-)
+from ferrodp.budget.stores import rows
+from ferrodp.budget.stores.base import Rows, Store, Transaction
+from ferrodp.budget.stores.rows import Charges, ScopeRow
 from ferrodp.errors import LedgerError
 from ferrodp.tickets import TicketState
 
@@ -38,51 +34,45 @@ _MAX_BEGINNINGS = 1024
 _AFTER_THE_PRICE = ',"fingerprint":'
 
 
+@dataclass(slots=True, eq=False)
 class _Ticket:
-    """A ticket while its records are read."""
+    """A ticket while its records are read: the row of its table, changed in place."""
 
-    __slots__ = ("charges", "count", "event", "fingerprint", "id", "key", "scopes", "sequence", "state")
-
-    def __init__(
-        self,
-        id: str,
-        key: str | None,
-        fingerprint: str,
-        state: str,
-        event: str,
-        charges: str,
-        count: int,
-        scopes: str,
-        sequence: int,
-    ) -> None:
-        self.id, self.key, self.fingerprint, self.state, self.event = id, key, fingerprint, state, event
-        self.charges, self.count, self.scopes, self.sequence = charges, count, scopes, sequence
+    id: str
+    key: str | None
+    fingerprint: str
+    state: str
+    event: str
+    charges: str
+    count: int
+    scopes: str
+    sequence: int
 
     def values(self) -> tuple[Any, ...]:
         """Return the row of the table."""
-        first = self.id, self.key, self.fingerprint, self.state, self.event
-        return (*first, self.charges, self.count, self.scopes, self.sequence)
+        found: tuple[Any, ...] = _values_of(self)
+        return found
 
 
+_values_of = operator.attrgetter(*rows.FIELDS["tickets"])
+_SHARED = [rows.FIELDS["tickets"].index(name) for name in ("event", "charges", "scopes")]
+"""Texts that many tickets have in common: a state holds each once."""
+
+
+@dataclass(slots=True, eq=False)
 class _Scope:
     """A scope while its records are read."""
 
-    __slots__ = ("caps", "counts", "frozen", "spent", "terms", "version")
-
-    def __init__(self, terms: Terms, caps: Amounts, version: int) -> None:
-        self.terms, self.caps, self.spent, self.frozen, self.version = terms, caps, (0,) * len(caps), False, version
-        self.counts = dict.fromkeys(_STATES, 0)
+    terms: Terms
+    caps: Amounts
+    spent: Amounts
+    frozen: bool
+    version: int
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_STATES, 0))
 
     def row(self, name: str) -> ScopeRow:
-        return ScopeRow(
-            name=name,
-            terms=self.terms,
-            caps=self.caps,
-            spent=self.spent,
-            frozen=self.frozen,
-            version=self.version,
-            counts=tuple(self.counts.values()),
-        )
+        counts = tuple(self.counts.values())
+        return ScopeRow(name, self.terms, self.caps, self.spent, self.frozen, self.version, counts)
 
 
 class Replay:
@@ -104,7 +94,7 @@ class Replay:
         """Those that are held or armed."""
         self._ended: list[_Ticket] = []
         self._is_moved = False
-        self._is_old = head == Head(0, _records.OLD_START)
+        self._is_old = head == Head(0, records.OLD_START)
         """Until the record that says it was imported, a log of 0.1.0: there a scope made around others began at
         nothing, and nobody compared its sums with its caps. They are counted from here on, so it may be overspent."""
         self._uncounted: set[str] = set()
@@ -119,7 +109,7 @@ class Replay:
         self._inside: dict[str, list[str]] = {}
         self._states: dict[int, str] = {}
         if state is not None:
-            self._restore(_records.loaded(state))
+            self._restore(records.loaded(state))
 
     @property
     def is_moved(self) -> bool:
@@ -139,12 +129,12 @@ class Replay:
         tickets = []
         for ticket in self._tickets.values():
             values = list(ticket.values())
-            for field in (4, 5, 7):
-                values[field] = places.setdefault(values[field], len(places))
+            for column in _SHARED:
+                values[column] = places.setdefault(values[column], len(places))
             tickets.append(values)
-        rows = self.scope_rows()
-        plain = {"scopes": [rows[name] for name in sorted(rows)], "tickets": tickets, "texts": list(places)}
-        return str(_records.plain(plain))
+        scopes = self.scope_rows()
+        plain = {"scopes": [scopes[name] for name in sorted(scopes)], "tickets": tickets, "texts": list(places)}
+        return str(records.plain(plain))
 
     @property
     def size(self) -> int:
@@ -158,8 +148,9 @@ class Replay:
             if values[4]:
                 self._frozen.add(name)
         for values in plain["tickets"]:
+            for column in _SHARED:
+                values[column] = plain["texts"][values[column]]
             ticket = _Ticket(*values)
-            ticket.event, ticket.charges, ticket.scopes = (plain["texts"][values[field]] for field in (4, 5, 7))
             self._tickets[ticket.id] = ticket
             self._costs(ticket.charges)
             if ticket.key is not None:
@@ -167,13 +158,13 @@ class Replay:
 
     # records
 
-    def read(self, rows: Iterable[Sequence[Any]]) -> None:
+    def read(self, found: Rows) -> None:
         """Take the next records: number, text and hash of each."""
-        for sequence, text, digest in rows:
+        for sequence, text, digest in found:
             expected = self._sequence + 1
             if sequence != expected or not isinstance(text, str):
                 raise LedgerError(f"the log has no record {expected} where it should be: records were removed or moved")
-            if _records.chained(self._hash, text) != digest:
+            if records.chained(self._hash, text) != digest:
                 raise LedgerError(f"record {expected} of the log was changed, or one before it")
             body = self._parsed(text)
             self._sequence, self._hash = expected, digest
@@ -187,7 +178,7 @@ class Replay:
                 raise LedgerError(f"record {expected} of the log is not what this version writes") from error
 
     def _parsed(self, text: str) -> dict[str, Any]:
-        """Return what `_records.parsed` does, but without who wrote the record where that is as in one before.
+        """Return what `records.parsed` does, but without who wrote the record where that is as in one before.
 
         Where a text ends with a comma and a member that is known, and what is before them is an object once it has its
         brace, the text is that object with this member; if it is none, that comma is inside of something.
@@ -197,31 +188,31 @@ class Replay:
                 return self._begun(text[: -len(self._ending)] + "}")
         body = self._begun(text)
         ending = text[text.rfind(',"who":{') :]
-        if is_author(body.get("who")) and ending == f',"who":{_records.plain(body["who"])}}}':
+        if is_author(body.get("who")) and ending == f',"who":{records.plain(body["who"])}}}':
             self._ending = ending
         return body
 
     def _begun(self, text: str) -> dict[str, Any]:
-        """Return what `_records.parsed` does, but read what many records begin with only once.
+        """Return what `records.parsed` does, but read what many records begin with only once.
 
         Where a text is cut at a comma, and the first part with a brace is an object, not an empty one, and a brace with
         the second one, too, the text is an object with the members of both; if not, that comma is inside of something.
         """
         cut = text.find(_AFTER_THE_PRICE)
         if cut < 0:
-            return _records.parsed(text)
+            return records.parsed(text)
         beginning = text[:cut]
         first = self._beginnings.get(beginning)
         if first is None:
             try:
-                first = _records.parsed(f"{beginning}}}")
+                first = records.parsed(f"{beginning}}}")
             except LedgerError:
-                return _records.parsed(text)
+                return records.parsed(text)
             if not first:
-                return _records.parsed(text)
+                return records.parsed(text)
             if len(self._beginnings) < _MAX_BEGINNINGS:
                 self._beginnings[beginning] = first
-        return first | _records.parsed("{" + text[cut + 1 :])
+        return first | records.parsed("{" + text[cut + 1 :])
 
     def _apply(self, kind: str, body: dict[str, Any]) -> None:
         if self._is_moved and kind != "import":
@@ -251,7 +242,7 @@ class Replay:
                 self._is_old = False
                 self._uncounted.clear()
         elif kind == "checkpoint":
-            if _records.digest(self.state()) != body["state"]:
+            if records.digest(self.state()) != body["state"]:
                 self._refuse("keeps a state that does not follow from the records before it")
             self._states[self._sequence] = body["state"]
             self.kept = self._sequence
@@ -261,8 +252,8 @@ class Replay:
     def _create(self, body: dict[str, Any]) -> None:
         name = body["scope"]
         self._require(isinstance(name, str) and self._find(name) is None, "creates a scope that there is")
-        terms, caps = Terms.from_dict(body["terms"]), amounts_from_plain(body["caps"])
-        scope = _Scope(terms, caps, self._sequence)
+        terms, caps = Terms.from_dict(body["terms"]), rows.amounts_from_plain(body["caps"])
+        scope = _Scope(terms, caps, (0,) * len(caps), False, self._sequence)
         inside = {each: self._existing(each) for each in self._inside.get(name, ())}
         counts = self._is_old or ("carried" in body) == bool(inside)
         self._require(counts, "creates a scope around others, and does not count them")
@@ -271,7 +262,8 @@ class Replay:
         if inside and self._is_old:
             self._uncounted.add(name)
         elif inside:
-            self._require(amounts_from_plain(body["carried"]) == scope.spent, "takes over other sums than there are")
+            carried = rows.amounts_from_plain(body["carried"])
+            self._require(carried == scope.spent, "takes over other sums than there are")
             fits = not any(scope.spent) or scope.terms.fits(scope.spent, scope.caps)
             self._require(fits, f"begins with overspent scope {name!r}")
         self._scopes[name] = scope
@@ -282,7 +274,7 @@ class Replay:
         found = _measures.succeeding(scope.terms, terms)
         self._require(self._is_old or found == terms, "forgets what was promised when the scope was made")
         self._require(not found.raised or found.highest is None, "allows more than the highest that was declared")
-        scope.terms, scope.caps = found, amounts_from_plain(body["caps"])
+        scope.terms, scope.caps = found, rows.amounts_from_plain(body["caps"])
 
     def _note(self, name: str) -> None:
         for outer in _names.ancestors(name):
@@ -306,9 +298,8 @@ class Replay:
         names = self._named(body["scopes"])
         if identity in self._tickets or (names, key) in self._keys:
             self._refuse("reserves the same twice")
-        ticket = _Ticket(
-            identity, key, body["fingerprint"], state, event_text, charges_text, count, names, self._sequence
-        )
+        what = state, event_text, charges_text, count, names
+        ticket = _Ticket(identity, key, body["fingerprint"], *what, self._sequence)
         if state == _SPENT:
             self._ended.append(ticket)
         else:
@@ -321,7 +312,7 @@ class Replay:
         text = self._names.get(mark)
         if text is None:
             self._require(type(names) is list and all(type(name) is str for name in names), "names no scopes")
-            text = self._names[mark] = str(names_text(mark))
+            text = self._names[mark] = str(rows.names_text(mark))
         return text
 
     def _move(self, kind: str, ticket: _Ticket) -> None:
@@ -365,10 +356,9 @@ class Replay:
     def _find(self, name: str) -> _Scope | None:
         scope = self._scopes.get(name)
         if scope is None and name in self._unread:
-            row = scope_row(self._unread.pop(name))
-            scope = self._scopes[name] = _Scope(row.terms, row.caps, row.version)
-            scope.spent, scope.frozen = row.spent, row.frozen
-            scope.counts = dict(zip(_STATES, row.counts, strict=True))
+            row = rows.scope_row(self._unread.pop(name))
+            counts = dict(zip(_STATES, row.counts, strict=True))
+            scope = self._scopes[name] = _Scope(row.terms, row.caps, row.spent, row.frozen, row.version, counts)
         return scope
 
     def _existing(self, name: str) -> _Scope:
@@ -388,9 +378,9 @@ class Replay:
         mark = marshal.dumps((event, charges), 2)
         known = self._prices.get(mark)
         if known is None:
-            event_from_plain(event)
-            text = str(_records.plain(charges))
-            known = self._prices[mark] = str(_records.plain(event)), text, self._costs(text)
+            rows.event_from_plain(event)
+            text = str(records.plain(charges))
+            known = self._prices[mark] = str(records.plain(event)), text, self._costs(text)
         if len(self._last_prices) >= _MAX_BEGINNINGS:
             self._last_prices.clear()
         self._last_prices[id(charges)] = charges, event, known
@@ -400,7 +390,7 @@ class Replay:
         """Return the charges of a text; note in which scopes those lie that they concern."""
         costs = self._charges_of.get(text)
         if costs is None:
-            costs = charges_from_text(text)
+            costs = rows.charges_from_text(text)
             if any(min(amounts, default=-1) < 0 for amounts in costs.values()):
                 self._refuse("charges less than nothing")
             self._charges_of[text] = costs
@@ -418,7 +408,7 @@ class Replay:
 
     def scope_rows(self) -> dict[str, tuple[Any, ...]]:
         """Return the rows that the table of scopes has to hold, by name."""
-        return self._unread | {name: scope_values(scope.row(name)) for name, scope in self._scopes.items()}
+        return self._unread | {name: rows.scope_values(scope.row(name)) for name, scope in self._scopes.items()}
 
     def ticket_rows(self) -> Iterator[tuple[Any, ...]]:
         """Go through the rows that the table of tickets has to hold, as far as they are known."""
@@ -430,7 +420,7 @@ class Replay:
             raise LedgerError(f"the log ends at record {self._sequence}, and the head is another one")
         if {row[0]: tuple(row) for row in transaction.scope_rows()} != self.scope_rows():
             raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
-        kept = {sequence: _records.digest(text) for sequence, text in transaction.states(after=self.begun or None)}
+        kept = {sequence: records.digest(text) for sequence, text in transaction.states(after=self.begun or None)}
         if not kept.items() <= self._states.items():  # one that is missing costs time
             raise LedgerError("a state that was kept is not what the log makes it")
         self.kept = max(kept, default=self.begun)
@@ -460,9 +450,9 @@ def replayed(store: Store, replay: Replay | None = None) -> Replay:
     while True:
         with store.reading() as transaction:
             replay = replay or Replay(Head(0, transaction.start))
-            rows = transaction.records(replay.head.sequence or None, _RECORDS_AT_ONCE)
-            if len(rows) < _RECORDS_AT_ONCE:
-                replay.read(rows)
+            found = transaction.records(replay.head.sequence or None, _RECORDS_AT_ONCE)
+            if len(found) < _RECORDS_AT_ONCE:
+                replay.read(found)
                 replay.compare(transaction)
                 return replay
-        replay.read(rows)
+        replay.read(found)

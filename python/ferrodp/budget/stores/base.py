@@ -1,8 +1,8 @@
-"""Rows and records in tables of a database: what SQLite and PostgreSQL have in common.
+"""What SQLite and PostgreSQL have in common: the tables of a ledger, and transactions on them.
 
-A transaction reads what it needs once, is told the changes, and writes them together: for each scope, in the order of
-their names, one UPDATE that only takes effect if nobody changed the row meanwhile; the tickets; and the records, under
-numbers that nobody else has used. Both databases let one writer in at a time, so none of these conditions can fail; if
+A transaction reads what it needs once, is told the changes, and writes them together: one UPDATE per scope, in the
+order of their names, that only takes effect if nobody changed the row meanwhile; the tickets; and the records, under
+numbers that nobody else has used. Both databases admit one writer at a time, so none of these conditions can fail. If
 one does, something else writes to the tables, and nothing is committed.
 """
 
@@ -18,27 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from ferrodp.budget import _points
-from ferrodp.budget._measures import Terms
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import records
 from ferrodp.budget.log.records import Encoded, Head
-from ferrodp.budget.stores.rows import (
-    ScopeRow,
-    TicketRow,
-    amounts_from_plain,
-    amounts_from_text,
-    amounts_text,
-    caps_text,
-    charges_from_text,
-    charges_text,
-    counted,
-    counts_from_text,
-    counts_text,
-    event_from_text,
-    event_text,
-    names_from_text,
-    names_text,
-    state_of,
-)
+from ferrodp.budget.stores import rows
+from ferrodp.budget.stores.rows import FIELDS, ScopeRow, Slot, TicketRow
 from ferrodp.errors import LedgerError
 
 TABLES = (
@@ -51,42 +34,57 @@ TABLES = (
     "CREATE UNIQUE INDEX tickets_by_key ON tickets (key, scopes) WHERE key IS NOT NULL",
 )
 """Few and small, as each page that a commit touches is written: a ticket is found by the record that began it."""
-_TICKET_FIELDS = "id, key, fingerprint, state, event, charges, count, scopes, sequence"
+_SELECT = {table: f"SELECT {', '.join(fields)} FROM {table}" for table, fields in FIELDS.items()}
+_INSERT = {
+    table: f"INSERT INTO {table} ({', '.join(fields)}) VALUES ({', '.join('?' * len(fields))})"
+    for table, fields in FIELDS.items()
+}
+_SELECT_SLOT = f"{_SELECT['tickets']} WHERE scopes = ? AND key = ?"
+_SELECT_SLOTS = f"{_SELECT['tickets']} WHERE key IS NOT NULL AND (scopes, key) IN (VALUES"
 _THIS_TICKET = "sequence = ? AND id = ?"
-_SCOPE_FIELDS = "name, terms, caps, spent, frozen, version, counts"
-_SELECT_SCOPE = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name = ?"
-_SELECT_WITHIN = f"SELECT {_SCOPE_FIELDS} FROM scopes WHERE name > ? AND name < ?"
-_SELECT_TICKET = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE {_THIS_TICKET}"
-_INSERT_SCOPE = f"INSERT INTO scopes ({_SCOPE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_UPDATE_SCOPE = (
-    "UPDATE scopes SET terms = ?, caps = ?, spent = ?, frozen = ?, version = ?, counts = ? "
-    "WHERE name = ? AND version = ?"
-)
-_CHARGE_SCOPE = "UPDATE scopes SET spent = ?, version = ?, counts = ? WHERE name = ? AND version = ?"
+_UPDATE_SCOPE = f"UPDATE scopes SET {' = ?, '.join(FIELDS['scopes'][1:])} = ? WHERE name = ? AND version = ?"
+_CHARGE_SCOPE = f"UPDATE scopes SET {' = ?, '.join(rows.CHARGED)} = ? WHERE name = ? AND version = ?"
 """Names no other column: a role that may only spend has no right to write the others."""
-_INSERT_TICKET = f"INSERT INTO tickets ({_TICKET_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_UPDATE_TICKET = f"UPDATE tickets SET key = ?, state = ?, count = ? WHERE {_THIS_TICKET}"
-_INSERT_RECORD = "INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)"
-_SELECT_SLOT = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE scopes = ? AND key = ?"
-_SELECT_SLOTS = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE key IS NOT NULL AND (scopes, key) IN (VALUES"
-_MAX_KNOWN = 256
+_UPDATE_TICKET = f"UPDATE tickets SET {' = ?, '.join(rows.MOVED)} = ? WHERE {_THIS_TICKET}"
 _MAX_QUESTION = 512
 _ROWS_AT_ONCE = 1000
-Rows = Iterable[Sequence[Any]]
+INHERITED = "was opened by the parent of this process; open it again here"
+Rows: TypeAlias = Iterable[Sequence[Any]]
 _Value = TypeVar("_Value")
-Slot: TypeAlias = tuple[str, str]
-"""Where a key is unique: the text of the scopes that were named with it, and the key."""
 
 
 class Store(abc.ABC):
-    """A place where a ledger lives."""
+    """A connection to the place where a ledger is kept."""
 
     start: str
-    """What stands before the first record: a ledger's own, see `_records.start_of`."""
+    """What stands before the first record: a ledger's own, see `records.start_of`."""
     author: Encoded | None = None
     """Who writes, as each record says; None if that is left out."""
     closing: tuple[str, ...]
     """Statements after which the database takes no record any more, whoever writes it."""
+
+    def __init__(self, *, timeout: float, read_only: bool) -> None:
+        self._timeout = timeout
+        self._read_only = read_only
+        self._dead: str | None = None
+        self._about: Any = None
+        self._seen: Head | None = None
+
+    def _check_alive(self) -> None:
+        if self._dead is not None:
+            raise LedgerError(self._dead)
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise LedgerError(f"{self.name} was opened read-only; nothing was charged")
+
+    def _end(self, reason: str) -> LedgerError:
+        """Make no more use of the connection, and return why.
+
+        Files stay open until somebody closes this, so that nobody goes on with other files under the same name.
+        """
+        self._dead = f"{self.name} {reason}"
+        return LedgerError(self._dead)
 
     @abc.abstractmethod
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
@@ -112,7 +110,7 @@ class Store(abc.ABC):
         return contextlib.nullcontext()
 
     @abc.abstractmethod
-    def stream(self, fields: str, table: str, *, after: int | None = None) -> Rows:
+    def stream(self, table: str, *, after: int | None = None) -> Rows:
         """Go through the rows of a table after a number, or all, in the order of `sequence`, before the end.
 
         That is the end of the transaction.
@@ -166,23 +164,24 @@ class Transaction:
     def scope(self, name: str) -> ScopeRow | None:
         """Return a scope, or None."""
         if name not in self._scopes:
-            rows = list(self._store.execute(_SELECT_SCOPE, (name,)))
-            self._scopes[name] = scope_row(rows[0]) if rows else None
+            row = self._one(f"{_SELECT['scopes']} WHERE name = ?", (name,))
+            self._scopes[name] = None if row is None else rows.scope_row(row)
         return self._scopes[name]
 
     def scopes(self) -> list[ScopeRow]:
         """Return all scopes, by name."""
-        return [scope_row(row) for row in self.scope_rows()]
+        return [rows.scope_row(row) for row in self.scope_rows()]
 
     def scope_rows(self) -> Rows:
         """Go through all scopes as the table has them."""
-        rows: Rows = self._store.execute(f"SELECT {_SCOPE_FIELDS} FROM scopes ORDER BY name")
-        return rows
+        found: Rows = self._store.execute(f"{_SELECT['scopes']} ORDER BY name")
+        return found
 
     def scopes_within(self, name: str) -> list[ScopeRow]:
         """Return the scopes that lie in one of this name, whether there is one or not; by name."""
-        for row in self._store.execute(_SELECT_WITHIN, (f"{name}/", f"{name}0")):  # "0" comes right after "/"
-            found = scope_row(row)
+        sql = f"{_SELECT['scopes']} WHERE name > ? AND name < ?"
+        for row in self._store.execute(sql, (f"{name}/", f"{name}0")):  # "0" comes right after "/"
+            found = rows.scope_row(row)
             self._scopes.setdefault(found.name, found)
         inside = (row for row in self._scopes.values() if row is not None and row.name.startswith(f"{name}/"))
         return sorted(inside, key=lambda row: row.name)
@@ -190,91 +189,91 @@ class Transaction:
     def ticket(self, identity: str) -> TicketRow | None:
         """Return a ticket, or None."""
         if identity not in self._tickets:
-            rows = list(self._store.execute(_SELECT_TICKET, _place(identity)))
-            self._tickets[identity] = ticket_row(rows[0]) if rows else None
+            row = self._one(f"{_SELECT['tickets']} WHERE {_THIS_TICKET}", (rows.ticket_record(identity), identity))
+            self._tickets[identity] = None if row is None else rows.ticket_row(row)
         return self._tickets[identity]
 
     def ticket_of(self, slot: Slot) -> TicketRow | None:
         """Return the ticket reserved for some scopes under a key, or None."""
         if slot not in self._slots:
-            rows = list(self._store.execute(_SELECT_SLOT, slot))
-            found = ticket_row(rows[0]) if rows else None
-            if found is not None:
-                self._tickets.setdefault(found.id, found)
-            self._slots[slot] = None if found is None else found.id
+            row = self._one(_SELECT_SLOT, slot)
+            self._remember(slot, None if row is None else rows.ticket_row(row))
         identity = self._slots[slot]
         return None if identity is None else self.ticket(identity)
 
     def look_up(self, slots: Iterable[Slot | None], tickets: Iterable[str | None]) -> None:
-        """Read what is under some keys, and tickets of some names, in few questions: a server is far away."""
+        """Read the tickets under some keys, and those of some names, in few questions: a server is far away."""
         wanted = dict.fromkeys(slot for slot in slots if slot is not None and slot not in self._slots)
         for part in _parts(list(wanted)):
             sql = f"{_SELECT_SLOTS} {', '.join(['(?, ?)'] * len(part))})"
-            values = [text for slot in part for text in slot]
-            found = {row.slot: row for row in map(ticket_row, self._store.execute(sql, values))}
+            found = self._store.execute(sql, [text for slot in part for text in slot])
+            by_slot = {row.slot: row for row in map(rows.ticket_row, found)}
             for slot in part:
-                row = found.get(slot)
-                self._slots[slot] = None if row is None else row.id
-                if row is not None:
-                    self._tickets.setdefault(row.id, row)
+                self._remember(slot, by_slot.get(slot))
         names = dict.fromkeys(name for name in tickets if name is not None and name not in self._tickets)
-        for some in _parts(list(names)):
-            sql = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE sequence IN ({', '.join('?' * len(some))})"
-            there = {
-                row.id: row for row in map(ticket_row, self._store.execute(sql, [_place(name)[0] for name in some]))
-            }
-            self._tickets.update((name, there.get(name)) for name in some)
+        begun = self.tickets_begun([rows.ticket_record(name) for name in names])
+        there = {row.id: row for row in map(rows.ticket_row, begun)}
+        self._tickets.update((name, there.get(name)) for name in names)
+
+    def _remember(self, slot: Slot, row: TicketRow | None) -> None:
+        self._slots[slot] = None if row is None else row.id
+        if row is not None:
+            self._tickets.setdefault(row.id, row)
 
     def ticket_rows(self, after: int | None = None) -> Rows:
         """Go through all tickets as the table has them, or those that began after a record."""
-        return self._store.stream(_TICKET_FIELDS, "tickets", after=after)
+        return self._store.stream("tickets", after=after)
 
     def tickets_begun(self, sequences: list[int]) -> Rows:
         """Go through the tickets that began with these records, as the table has them."""
-        for part in _parts(sequences):
-            sql = f"SELECT {_TICKET_FIELDS} FROM tickets WHERE sequence IN ({', '.join('?' * len(part))})"
-            yield from self._store.execute(sql, part)
+        return self._numbered("tickets", sequences)
 
     def records(self, after: int | None, limit: int) -> list[Sequence[Any]]:
         """Return the next records after a number, or the first, at most so many: number, text, hash."""
-        beyond = "" if after is None else "WHERE sequence > ? "
-        sql = f"SELECT sequence, body, hash FROM log {beyond}ORDER BY sequence LIMIT ?"
+        beyond = "" if after is None else " WHERE sequence > ?"
+        sql = f"{_SELECT['log']}{beyond} ORDER BY sequence LIMIT ?"
         return list(self._store.execute(sql, (limit,) if after is None else (after, limit)))
 
     def records_before(self, sequence: int, limit: int) -> list[Sequence[Any]]:
         """Return the last records before a number, at most so many, the latest first."""
-        sql = "SELECT sequence, body, hash FROM log WHERE sequence < ? ORDER BY sequence DESC LIMIT ?"
+        sql = f"{_SELECT['log']} WHERE sequence < ? ORDER BY sequence DESC LIMIT ?"
         return list(self._store.execute(sql, (sequence, limit)))
 
     def records_at(self, sequences: list[int]) -> Rows:
-        """Go through the records of these numbers, in no order: number, text."""
-        for part in _parts(sequences):
-            sql = f"SELECT sequence, body FROM log WHERE sequence IN ({', '.join('?' * len(part))})"
-            yield from self._store.execute(sql, part)
+        """Go through the records of these numbers, in no order: number, text, hash."""
+        return self._numbered("log", sequences)
 
     def states(self, after: int | None = None) -> Rows:
         """Go through the states that were kept after a number, or all: number of the record, text."""
-        return self._store.stream("sequence, state", "states", after=after)
+        return self._store.stream("states", after=after)
 
     def state_at(self, sequence: int) -> tuple[int, str] | None:
         """Return the last state that was kept until a record, and the number of the record that says so, or None."""
-        sql = "SELECT sequence, state FROM states WHERE sequence <= ? ORDER BY sequence DESC LIMIT 1"
-        row = self._store.execute(sql, (sequence,)).fetchone()
+        row = self._one(f"{_SELECT['states']} WHERE sequence <= ? ORDER BY sequence DESC LIMIT 1", (sequence,))
         return None if row is None else (row[0], row[1])
 
     def hash_of(self, sequence: int) -> str | None:
         """Return the hash of a record, or None."""
         if sequence == 0:
             return self._store.start
-        row = self._store.execute("SELECT hash FROM log WHERE sequence = ?", (sequence,)).fetchone()
+        row = self._one("SELECT hash FROM log WHERE sequence = ?", (sequence,))
         return None if row is None else str(row[0])
 
     def record_of(self, sequence: int) -> str:
         """Return the text of a record that has to be there."""
-        row = self._store.execute("SELECT body FROM log WHERE sequence = ?", (sequence,)).fetchone()
+        row = self._one("SELECT body FROM log WHERE sequence = ?", (sequence,))
         if row is None:
             raise LedgerError(f"the log of {self._store.name} has no record {sequence}: it was removed")
         return str(row[0])
+
+    def _one(self, sql: str, parameters: Sequence[Any]) -> Sequence[Any] | None:
+        found: Sequence[Any] | None = self._store.execute(sql, parameters).fetchone()
+        return found
+
+    def _numbered(self, table: str, sequences: list[int]) -> Rows:
+        """Go through the rows of a table that have these numbers, in no order."""
+        for part in _parts(sequences):
+            yield from self._store.execute(f"{_SELECT[table]} WHERE sequence IN ({', '.join('?' * len(part))})", part)
 
     # what shall be
 
@@ -284,8 +283,8 @@ class Transaction:
         fields |= {"kind": kind, "sequence": sequence, "time": _now(int(time.time()))}
         if self._store.author is not None:
             fields["who"] = self._store.author
-        text = _records.plain_object(fields)
-        self.head = Head(sequence, _records.chained(self.head.hash, text))
+        text = records.plain_object(fields)
+        self.head = Head(sequence, records.chained(self.head.hash, text))
         self._records.append((sequence, text, self.head.hash))
         return sequence
 
@@ -330,9 +329,9 @@ class Transaction:
             scope = self.scope(name)
             if scope is None:
                 raise LedgerError(f"{self._store.name} has no scope {name!r}, to which a ticket of it was charged")
-            counts = counted(scope.counts, after.state, after.times)
+            counts = rows.counted(scope.counts, after.state, after.times)
             if before is not None:
-                counts = counted(counts, before.state, -before.times)
+                counts = rows.counted(counts, before.state, -before.times)
             self._put_scope(scope._replace(version=self.head.sequence, counts=counts), scope)
 
     def write(self) -> None:
@@ -357,35 +356,34 @@ class Transaction:
             row = self._scopes[name]
             assert row is not None  # put_scope sets it
             if name in self._new_scopes:
-                store.execute(_INSERT_SCOPE, scope_values(row))
+                store.execute(_INSERT["scopes"], rows.scope_values(row))
                 continue
             _points.reached("between the scopes")
-            values = scope_values(row)
-            _remember(values, row)
+            values = rows.scope_values(row)
+            rows.remember(values, row)
             old = self._old_scopes[name]
             if (old.terms, old.caps, old.frozen) == (row.terms, row.caps, row.frozen):
                 yield store.execute(_CHARGE_SCOPE, (values[3], *values[5:], name, old.version))
             else:
                 yield store.execute(_UPDATE_SCOPE, (*values[1:], name, old.version))
         for ticket in self._old_tickets.values():
-            yield store.execute(
-                _UPDATE_TICKET, (ticket.key, ticket.state.value, ticket.times, ticket.sequence, ticket.id)
-            )
+            changed = ticket.key, ticket.state.value, ticket.times
+            yield store.execute(_UPDATE_TICKET, (*changed, ticket.sequence, ticket.id))
         if self._new_tickets:
-            store.execute_many(_INSERT_TICKET, [_ticket_values(row) for row in self._new_tickets.values()])
+            store.execute_many(_INSERT["tickets"], [rows.ticket_values(row) for row in self._new_tickets.values()])
         _points.reached("before the log")
         for kept in self._kept:
-            store.execute("INSERT INTO states (sequence, state) VALUES (?, ?)", kept)
-        store.execute_many(_INSERT_RECORD, self._records)
+            store.execute(_INSERT["states"], kept)
+        store.execute_many(_INSERT["log"], self._records)
         yield from store.move_head(self.read_head, self.head)
 
 
 def put_rows(store: Store, log: Rows, scopes: Rows, tickets: Rows) -> None:
     """Send the rows of a copied ledger to an empty one."""
-    for sql, rows in ((_INSERT_RECORD, log), (_INSERT_SCOPE, scopes), (_INSERT_TICKET, tickets)):
-        remaining = iter(rows)
+    for table, new in (("log", log), ("scopes", scopes), ("tickets", tickets)):
+        remaining = iter(new)
         while part := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
-            store.execute_many(sql, part)
+            store.execute_many(_INSERT[table], part)
 
 
 def _parts(values: list[_Value]) -> Iterator[list[_Value]]:
@@ -393,82 +391,6 @@ def _parts(values: list[_Value]) -> Iterator[list[_Value]]:
     for start in range(0, len(values), _MAX_QUESTION):
         part = values[start : start + _MAX_QUESTION]
         yield part + part[-1:] * ((1 << (len(part) - 1).bit_length()) - len(part))
-
-
-def ticket_name(sequence: int, secret: str) -> str:
-    """Return the name of the ticket that a record begins: it leads back to the record."""
-    return f"{sequence:012x}{secret}"
-
-
-def ticket_record(identity: str) -> int:
-    """Return the number of the record that began a ticket of this name, or 0; see `ticket_name`."""
-    try:
-        return int(identity[:12], 16)
-    except ValueError:
-        return 0
-
-
-def _place(identity: str) -> tuple[int, str]:
-    """Return where a ticket of this name is, if there is one; see `ticket_name`."""
-    return ticket_record(identity), identity
-
-
-def scope_row(row: Sequence[Any]) -> ScopeRow:
-    """Return a row of the table as what it means."""
-    name, terms, caps, spent, frozen, version, counts = values = tuple(row)
-    known = _scopes_known.get(name)
-    if known is not None and known[0] == values:
-        return known[1]
-    found = ScopeRow(
-        name=name,
-        terms=Terms.from_text(terms),
-        caps=amounts_from_text(caps),
-        spent=amounts_from_plain(_records.loaded(spent)),
-        frozen=bool(frozen),
-        version=version,
-        counts=counts_from_text(counts),
-    )
-    _remember(values, found)
-    return found
-
-
-_scopes_known: dict[str, tuple[tuple[Any, ...], ScopeRow]] = {}
-"""What a row meant, by its scope's name. Asked only about a row that is the same in all fields, and what these mean
-does not depend on whose they are: so it is right for any ledger, and after any other process's changes."""
-
-
-def _remember(values: tuple[Any, ...], row: ScopeRow) -> None:
-    if len(_scopes_known) >= _MAX_KNOWN:
-        _scopes_known.clear()
-    _scopes_known[row.name] = values, row
-
-
-def ticket_row(row: Sequence[Any]) -> TicketRow:
-    """Return a row of the table as what it means."""
-    identity, key, fingerprint, state, event, charges, count, scopes, sequence = row
-    return TicketRow(
-        id=identity,
-        key=key,
-        fingerprint=fingerprint,
-        state=state_of(state),
-        event=event_from_text(event),
-        charges=charges_from_text(charges),
-        times=count,
-        sequence=sequence,
-        scopes=names_from_text(scopes),
-    )
-
-
-def scope_values(row: ScopeRow) -> tuple[Any, ...]:
-    """Return a scope as a row of the table."""
-    texts = str(row.terms.text), str(caps_text(row.caps)), str(amounts_text(row.spent))
-    return (row.name, *texts, int(row.frozen), row.version, counts_text(row.counts))
-
-
-def _ticket_values(row: TicketRow) -> tuple[Any, ...]:
-    texts = str(event_text(row.event)), str(charges_text(row.charges))
-    names = str(names_text(row.scopes))
-    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.times, names, row.sequence)
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,9 +1,9 @@
-"""What a ledger knows at one moment, as its tables hold it: a row a scope, a row a ticket."""
+"""The rows of a ledger's tables, and what they mean: one row per scope, one per ticket."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ferrodp.budget._measures import Amounts, Terms
@@ -12,11 +12,23 @@ from ferrodp.errors import FerroError, LedgerError
 from ferrodp.events import PrivacyEvent
 from ferrodp.tickets import TicketState
 
+FIELDS = {
+    "log": ("sequence", "body", "hash"),
+    "scopes": ("name", "terms", "caps", "spent", "frozen", "version", "counts"),
+    "tickets": ("id", "key", "fingerprint", "state", "event", "charges", "count", "scopes", "sequence"),
+    "states": ("sequence", "state"),
+}
+"""The columns of each table, in the order in which rows are read and written."""
+CHARGED = "spent", "version", "counts"
+"""The columns of a scope that a charge changes; the others hold its promise."""
+MOVED = "key", "state", "count"
+"""The columns of a ticket that ever change."""
 _STATES = {state.value: state for state in TicketState}
+_MAX_KNOWN = 256
 Charges: TypeAlias = Mapping[str, Amounts]
 """By scope, what one release costs. Shared by those who have the same: nobody changes them."""
-
-
+Slot: TypeAlias = tuple[str, str]
+"""Where a key is unique: the text of the scopes that were named with it, and the key."""
 Counts: TypeAlias = tuple[int, ...]
 """How many releases are in which state, in the order of `TicketState`. A lease counts as so many."""
 NO_COUNTS: Counts = (0,) * len(TicketState)
@@ -24,7 +36,7 @@ _PLACES = {state: place for place, state in enumerate(TicketState)}
 
 
 class ScopeRow(NamedTuple):
-    """A scope. `version` is the number of the record that changed it last."""
+    """A scope, in the order of its table. `version` is the number of the record that changed it last."""
 
     name: str
     terms: Terms
@@ -36,7 +48,7 @@ class ScopeRow(NamedTuple):
 
 
 class TicketRow(NamedTuple):
-    """A reservation: so many releases of an event, in which state, and what each costs where."""
+    """A reservation, in the order of its table: `times` releases of an event, each charged with `charges`."""
 
     id: str
     key: str | None
@@ -45,11 +57,11 @@ class TicketRow(NamedTuple):
     event: PrivacyEvent
     charges: Charges
     times: int
-    sequence: int
     scopes: tuple[str, ...]
+    sequence: int
 
     @property
-    def slot(self) -> tuple[str, str] | None:
+    def slot(self) -> Slot | None:
         """Where its key leads to it: the text of its scopes, and the key."""
         return slot(self.scopes, self.key)
 
@@ -113,7 +125,7 @@ def names_from_text(text: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def slot(names: tuple[str, ...], key: str | None) -> tuple[str, str] | None:
+def slot(names: tuple[str, ...], key: str | None) -> Slot | None:
     """Return where a key is unique: among the reservations for the same scopes."""
     return None if key is None else (str(names_text(names)), key)
 
@@ -180,3 +192,60 @@ def event_from_plain(data: Any) -> PrivacyEvent:
         return PrivacyEvent.from_dict(data)
     except FerroError as error:
         raise LedgerError("the ledger holds an event that this version does not know") from error
+
+
+def ticket_name(sequence: int, secret: str) -> str:
+    """Return the name of the ticket that a record begins: it leads back to the record."""
+    return f"{sequence:012x}{secret}"
+
+
+def ticket_record(identity: str) -> int:
+    """Return the number of the record that began a ticket of this name, or 0; see `ticket_name`."""
+    try:
+        return int(identity[:12], 16)
+    except ValueError:
+        return 0
+
+
+def scope_row(row: Sequence[Any]) -> ScopeRow:
+    """Return a row of the table as what it means."""
+    name, terms, caps, spent, frozen, version, counts = values = tuple(row)
+    known = _scopes_known.get(name)
+    if known is not None and known[0] == values:
+        return known[1]
+    amounts = amounts_from_text(caps), amounts_from_plain(loaded(spent))
+    found = ScopeRow(name, Terms.from_text(terms), *amounts, bool(frozen), version, counts_from_text(counts))
+    remember(values, found)
+    return found
+
+
+_scopes_known: dict[str, tuple[tuple[Any, ...], ScopeRow]] = {}
+"""What a row meant, by its scope's name. Asked only about a row that is the same in all fields, and what these mean
+does not depend on whose they are: so it is right for any ledger, and after any other process's changes."""
+
+
+def remember(values: tuple[Any, ...], row: ScopeRow) -> None:
+    """Keep what the row of a scope means, for the next time that it is read."""
+    if len(_scopes_known) >= _MAX_KNOWN:
+        _scopes_known.clear()
+    _scopes_known[row.name] = values, row
+
+
+def ticket_row(row: Sequence[Any]) -> TicketRow:
+    """Return a row of the table as what it means."""
+    identity, key, fingerprint, state, event, charges, times, scopes, sequence = row
+    what = state_of(state), event_from_text(event), charges_from_text(charges)
+    return TicketRow(identity, key, fingerprint, *what, times, names_from_text(scopes), sequence)
+
+
+def scope_values(row: ScopeRow) -> tuple[Any, ...]:
+    """Return a scope as a row of the table."""
+    texts = str(row.terms.text), str(caps_text(row.caps)), str(amounts_text(row.spent))
+    return (row.name, *texts, int(row.frozen), row.version, counts_text(row.counts))
+
+
+def ticket_values(row: TicketRow) -> tuple[Any, ...]:
+    """Return a ticket as a row of the table."""
+    texts = str(event_text(row.event)), str(charges_text(row.charges))
+    names = str(names_text(row.scopes))
+    return (row.id, row.key, row.fingerprint, row.state.value, *texts, row.times, names, row.sequence)

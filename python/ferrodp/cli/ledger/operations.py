@@ -19,7 +19,7 @@ def _add_grant(add: Callable[..., Any]) -> None:
 
 
 def _grant(args: argparse.Namespace, where: str) -> Report:
-    from ferrodp.budget.stores.postgres.store import grant
+    from ferrodp.budget import grant
 
     grant(where, args.role, args.rights)
     return {"role": args.role, "rights": args.rights}

@@ -17,7 +17,7 @@ _MEANINGS = {
     "40P01": "is busy: it conflicts with other transactions again and again",
     MOVED: "was moved to another place: it takes no record any more; use the new one",
     "25006": "is read-only",
-    "42501": "may not be made, used or changed like this by this role, see ferrodp.budget.stores.postgres.store.grant",
+    "42501": "may not be made, used or changed like this by this role, see ferrodp.budget.grant",
     "53100": "has a server whose disk is full",
     "53200": "has a server without memory left",
     "25P03": "was given up by the server, because this process paused in the middle of a change",

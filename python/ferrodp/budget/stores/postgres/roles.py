@@ -13,25 +13,24 @@ from typing import Any, Literal
 
 from ferrodp import _validate
 from ferrodp.budget.stores.postgres.address import SCHEMES, Address, driver
+from ferrodp.budget.stores.rows import CHARGED, FIELDS, MOVED
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
 Rights = Literal["reader", "spender", "operator"]
 
-_SCOPES = "name, terms, caps, spent, frozen, version, counts"
-_CHARGED = "spent, version, counts"
-"""The columns of a scope that a charge changes; the others hold its promise."""
+_ALL = ", ".join(FIELDS["scopes"])
 _READING = ("GRANT USAGE ON SCHEMA ferrodp", "GRANT SELECT ON ALL TABLES IN SCHEMA ferrodp")
 _SPENDING = (
     *_READING,
     "GRANT UPDATE (sequence, hash) ON ferrodp.head",
     "GRANT INSERT ON ferrodp.log, ferrodp.tickets, ferrodp.states",
-    "GRANT UPDATE (key, state, count) ON ferrodp.tickets",
-    f"GRANT UPDATE ({_CHARGED}) ON ferrodp.scopes",
+    f"GRANT UPDATE ({', '.join(MOVED)}) ON ferrodp.tickets",
+    f"GRANT UPDATE ({', '.join(CHARGED)}) ON ferrodp.scopes",
 )
 _RIGHTS: dict[str, tuple[str, ...]] = {
     "reader": _READING,
     "spender": _SPENDING,
-    "operator": (*_SPENDING, "GRANT INSERT ON ferrodp.scopes", f"GRANT UPDATE ({_SCOPES}) ON ferrodp.scopes"),
+    "operator": (*_SPENDING, "GRANT INSERT ON ferrodp.scopes", f"GRANT UPDATE ({_ALL}) ON ferrodp.scopes"),
 }
 _REVOKED = ("REVOKE ALL ON ALL TABLES IN SCHEMA ferrodp", "REVOKE ALL ON SCHEMA ferrodp")
 _FOREIGN = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import records
 from ferrodp.budget.stores.base import TABLES
 from ferrodp.errors import LedgerError
 
@@ -141,10 +141,10 @@ def _make(connection: Any, start: str | None) -> None:
     connection.execute(PATH)
     for statement in (*_TABLES, _MARK, *_APPEND_ONLY):
         connection.execute(statement)
-    identity = _records.new_identity()
-    start = start or _records.start_of(identity)
+    identity = records.new_identity()
+    start = start or records.start_of(identity)
     connection.execute("INSERT INTO head VALUES (1, 0, %s)", (start,))
-    mark = APPLICATION, _records.FORMAT, identity, start
+    mark = APPLICATION, records.FORMAT, identity, start
     connection.execute("INSERT INTO about VALUES (1, %s, %s, %s, %s)", mark)
 
 
@@ -157,8 +157,8 @@ def _about(connection: Any, name: str) -> About:
     found = connection.execute("SELECT application, format FROM ferrodp.about WHERE single = 1").fetchall()
     if len(found) != 1 or found[0][0] != APPLICATION:
         raise foreign
-    if found[0][1] != _records.FORMAT:
-        raise _records.other_format(name, found[0][1])
+    if found[0][1] != records.FORMAT:
+        raise records.other_format(name, found[0][1])
     if marks != len(_MARKS):
         raise foreign
     if (_count(connection, _TABLES_THERE), _count(connection, _TRIGGERS_THERE)) != (len(_NAMES), 1):

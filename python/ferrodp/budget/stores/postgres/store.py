@@ -31,16 +31,14 @@ from typing import Any, NamedTuple
 
 from ferrodp import _fork
 from ferrodp.budget.log.records import Head
-from ferrodp.budget.stores.base import Store, Transaction
+from ferrodp.budget.stores.base import INHERITED, Store, Transaction
 from ferrodp.budget.stores.postgres import errors as _postgres_errors
 from ferrodp.budget.stores.postgres import schema as _postgres_schema
 from ferrodp.budget.stores.postgres.address import Address, driver
-from ferrodp.budget.stores.postgres.roles import Rights, grant
 from ferrodp.budget.stores.postgres.schema import DURABILITY, PATH, PLACE
 from ferrodp.budget.stores.postgres.session import Session
+from ferrodp.budget.stores.rows import FIELDS
 from ferrodp.errors import LedgerError
-
-__all__ = ["PostgresStore", "Rights", "grant"]
 
 # A writer that stops in the middle keeps all others waiting: after 30 seconds of silence the server gives it up.
 _WRITING = (
@@ -54,6 +52,7 @@ _HEAD = (
     "(SELECT hash FROM log WHERE sequence = {seen}), {number} FROM head WHERE single = 1"
 )
 _ATTEMPTS = 5
+_REPLACED = "was removed or replaced while it was open"
 
 
 class _Begun(NamedTuple):
@@ -90,14 +89,10 @@ class PostgresStore(Store):
         read_only: bool = False,
         start: str | None = None,
     ) -> None:
+        super().__init__(timeout=timeout, read_only=read_only)
         self._driver = driver()
         self._address = Address(address, timeout=timeout) if isinstance(address, str) else address
-        self._timeout = timeout
         self._milliseconds = min(int(timeout * 1000) + 1, 2**31 - 1)
-        self._read_only = read_only
-        self._dead: str | None = None
-        self._about: _postgres_schema.About | None = None
-        self._seen: Head | None = None
         self._process = _fork.generation()
         self._wanted_start = start
         self._session = self._connected(time.monotonic() + timeout, create=create, patient=False)
@@ -112,8 +107,7 @@ class PostgresStore(Store):
     def writing(self) -> Iterator[Transaction]:
         """Open the one writing transaction; see `Store`."""
         self._check_alive()
-        if self._read_only:
-            raise LedgerError(f"{self.name} was opened read-only; nothing was charged")
+        self._check_writable()
         with self._harmless():
             begun = self._begin(self._begin_writing)
             transaction = Transaction(self, begun.head)
@@ -143,10 +137,10 @@ class PostgresStore(Store):
         """Let the statements of the block go together; see `Store`."""
         return self._session.together()
 
-    def stream(self, fields: str, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
+    def stream(self, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
         """Go through rows of a table, some at a time; see `Store`."""
         beyond = "" if after is None else f"WHERE sequence > {after} "
-        return self._session.stream(f"SELECT {fields} FROM {table} {beyond}ORDER BY sequence")
+        return self._session.stream(f"SELECT {', '.join(FIELDS[table])} FROM {table} {beyond}ORDER BY sequence")
 
     def beside(self) -> PostgresStore:
         """Connect once more, to read; see `Store`."""
@@ -154,13 +148,12 @@ class PostgresStore(Store):
         other = PostgresStore(self._address, create=False, timeout=self._timeout, read_only=True)
         if other._about != self._about:
             other.close()
-            raise LedgerError(f"{self.name} was removed or replaced while it was open")
+            raise LedgerError(f"{self.name} {_REPLACED}")
         other._seen = self._seen
         return other
 
     def move_head(self, before: Head, after: Head) -> Iterable[Any]:
         """Note the new head in the row by whose lock writers exclude each other."""
-        assert self._about is not None  # known since this was opened
         sql = f"UPDATE head SET sequence = ?, hash = ? WHERE single = 1 AND sequence = ? AND hash = ? AND {PLACE} = ?"
         yield self.execute(sql, (*after, *before, self._about.place))
 
@@ -172,12 +165,8 @@ class PostgresStore(Store):
 
     def abandon(self) -> None:
         """Leave the connection to the parent process."""
-        self._dead = f"{self.name} was opened by the parent of this process; open it again here"
+        self._end(INHERITED)
         self._session.abandon()
-
-    def _check_alive(self) -> None:
-        if self._dead is not None:
-            raise LedgerError(self._dead)
 
     # beginnings
 
@@ -215,12 +204,10 @@ class PostgresStore(Store):
             raise LedgerError(f"{self.name} has no head: its log was cut")
         sequence, digest, identity, place, digest_then, number = row
         if self._about is None or (identity, place) != (self._about.identity, self._about.place):
-            self._dead = f"{self.name} was removed or replaced while it was open"
-            raise LedgerError(self._dead)
+            raise self._end(_REPLACED)
         head, seen = Head(sequence, digest), self._seen
         if seen is not None and (head.sequence < seen.sequence or (seen.sequence and digest_then != seen.hash)):
-            self._dead = f"{self.name} was put back to an earlier state while it was open"
-            raise LedgerError(self._dead)
+            raise self._end("was put back to an earlier state while it was open")
         self._seen = head
         return _Begun(head, int(number))
 
@@ -259,9 +246,7 @@ class PostgresStore(Store):
         except self._driver.Error as error:
             self._session.roll_back()
             text, final = _postgres_errors.meaning(error, lost=self._session.lost)
-            if final:
-                self._dead = f"{self.name} {text}"
-            raise LedgerError(f"{self.name} {text}") from error
+            raise (self._end(text) if final else LedgerError(f"{self.name} {text}")) from error
         except BaseException:
             self._session.roll_back()
             raise
@@ -290,8 +275,7 @@ class PostgresStore(Store):
             text, _ = _postgres_errors.meaning(error, lost=bool(connection.closed))
             raise LedgerError(f"{self.name} {text}") from error
         if self._about not in (None, found):
-            self._dead = f"{self.name} was removed or replaced while it was open"
-            raise LedgerError(self._dead)
+            raise self._end(_REPLACED)
         self._about, self.start = found, found.start
 
 

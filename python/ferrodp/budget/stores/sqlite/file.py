@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ferrodp import _native
-from ferrodp.budget.log import records as _records
+from ferrodp.budget.log import records
 from ferrodp.budget.stores.base import TABLES
 from ferrodp.errors import FerroError, InvalidType, LedgerError
 
@@ -101,8 +101,8 @@ def refuse_foreign(path: Path) -> None:
     if int.from_bytes(header[68:72], "big") != APPLICATION:
         raise LedgerError(f"ledger {str(path)!r} is a database of another program")
     version = int.from_bytes(header[60:64], "big", signed=True)
-    if version != _records.FORMAT:
-        raise _records.other_format(f"ledger {str(path)!r}", version)
+    if version != records.FORMAT:
+        raise records.other_format(f"ledger {str(path)!r}", version)
 
 
 def make(path: Path, *, start: str | None = None) -> None:
@@ -111,7 +111,7 @@ def make(path: Path, *, start: str | None = None) -> None:
     `start` is what stands before its first record: its own, unless it continues the log of another.
     """
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    identity = _records.new_identity()
+    identity = records.new_identity()
     try:
         connection = _native.SqliteConnection(hidden, create=True)
         try:
@@ -120,9 +120,9 @@ def make(path: Path, *, start: str | None = None) -> None:
                 "PRAGMA synchronous = EXTRA",
                 "BEGIN IMMEDIATE",
                 f"PRAGMA application_id = {APPLICATION}",
-                f"PRAGMA user_version = {_records.FORMAT}",
+                f"PRAGMA user_version = {records.FORMAT}",
                 *SCHEMA,
-                f"INSERT INTO about VALUES (1, '{identity}', '{start or _records.start_of(identity)}')",
+                f"INSERT INTO about VALUES (1, '{identity}', '{start or records.start_of(identity)}')",
                 f"INSERT INTO mark VALUES ({mark_page(identity)})",
                 "COMMIT",
                 "PRAGMA journal_mode = WAL",

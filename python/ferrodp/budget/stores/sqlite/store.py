@@ -22,7 +22,8 @@ from typing import Any
 
 from ferrodp import _native
 from ferrodp.budget.log.records import Head
-from ferrodp.budget.stores.base import Store, Transaction
+from ferrodp.budget.stores.base import INHERITED, Store, Transaction
+from ferrodp.budget.stores.rows import FIELDS
 from ferrodp.budget.stores.sqlite import connection as _sqlite_connection
 from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.budget.stores.sqlite import filesystem as _filesystem
@@ -33,6 +34,15 @@ _ABOUT = "SELECT identity, start FROM about WHERE single = 1"
 _OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _INHERITED: set[tuple[int, int] | None] = set()
 """Files whose locks this process shares with the parent that forked it in the middle of a transaction."""
+_BUSY = " is busy: another writer did not finish in time; nothing was charged"
+_UNWRITABLE = " cannot be written here, which even reading needs: {text}"
+_MEANINGS = {
+    "SQLITE_BUSY": _BUSY,
+    "SQLITE_LOCKED": _BUSY,
+    "SQLITE_FULL": ": the disk is full; what was asked for was not recorded, or counts as spent",
+    **dict.fromkeys(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH"), _UNWRITABLE),
+}
+"""What errors mean after which the connection can still be used."""
 _ROWS_AT_ONCE = 1000
 _OPENING = threading.Lock()
 """Held while a connection is made, and during a fork."""
@@ -65,11 +75,9 @@ class SqliteStore(Store):
         start: str | None = None,
         allow_unsafe_file_system: bool = False,
     ) -> None:
+        super().__init__(timeout=timeout, read_only=read_only)
         self._given, self._path = _file.checked_path(path)
-        self._read_only = read_only
         self._writable = not read_only or os.access(self._path, os.W_OK)
-        self._dead: str | None = None
-        self._timeout = timeout
         self._lock = threading.RLock()
         self._user: tuple[int, object] | None = None
         self._paused = False
@@ -96,8 +104,6 @@ class SqliteStore(Store):
         if self._identity in _INHERITED:
             raise LedgerError(f"{self.name} was in use when this process was forked; open it in another process")
         self._connection: _native.SqliteConnection | None = None
-        self._about: tuple[str, str] | None = None
-        self._seen: Head | None = None
         _OPEN.add(self)
         self._connect()
 
@@ -108,8 +114,7 @@ class SqliteStore(Store):
 
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open the one writing transaction; see `Store`."""
-        if self._read_only:
-            raise LedgerError(f"{self.name} was opened read-only; nothing was charged")
+        self._check_writable()
         return self._transaction("BEGIN IMMEDIATE")
 
     def reading(self) -> contextlib.AbstractContextManager[Transaction]:
@@ -163,15 +168,7 @@ class SqliteStore(Store):
             found = "was moved, deleted or replaced"
         else:
             found = f"lost its log, {name.name!r},"
-        raise self._end(f"{self.name} {found} while it was open")
-
-    def _end(self, reason: str) -> LedgerError:
-        """Make no more use of the files, and return why.
-
-        They stay open until somebody closes this: so nobody else goes on with other files under the same name.
-        """
-        self._dead = reason
-        return LedgerError(reason)
+        raise self._end(f"{found} while it was open")
 
     def _mark(self, connection: _native.SqliteConnection) -> int:
         """Return the number of the last record that is known to have been acknowledged."""
@@ -179,12 +176,12 @@ class SqliteStore(Store):
             return 0
         found = connection.mark()
         if found is None:
-            raise self._end(f"{self.name} does not say up to where it was acknowledged, or has no index; it is damaged")
+            raise self._end("does not say up to where it was acknowledged, or has no index; it is damaged")
         return found
 
     def _raise_mark(self, connection: _native.SqliteConnection, head: Head) -> None:
         if self._guarded and not connection.raise_mark(head.sequence):
-            raise self._end(f"{self.name} could not note what it acknowledges; what was asked for counts as spent")
+            raise self._end("could not note what it acknowledges; what was asked for counts as spent")
 
     def _head(self) -> Head:
         row = self._used().execute(_HEAD, ()).fetchone()
@@ -202,7 +199,7 @@ class SqliteStore(Store):
         last = transaction.read_head.sequence
         if last < acknowledged:
             raise self._end(
-                f"{self.name} lost records: {acknowledged} were acknowledged and it holds {last}; its log "
+                f"lost records: {acknowledged} were acknowledged and it holds {last}; its log "
                 f"({self._path.name}-wal) was removed, cut or exchanged, or an earlier state was put back. Restore all "
                 "of its files together"
             )
@@ -210,7 +207,7 @@ class SqliteStore(Store):
         if seen is None or transaction.read_head == seen:
             return
         if transaction.hash_of(seen.sequence) != seen.hash:
-            raise self._end(f"{self.name} was put back to an earlier state while it was open")
+            raise self._end("was put back to an earlier state while it was open")
 
     def _connect(self) -> _native.SqliteConnection:
         try:
@@ -232,8 +229,7 @@ class SqliteStore(Store):
         """See that nobody uses these files in another combination, and that nobody will while they are open here."""
         found = connection.guard(self._given, self._path)
         if _file.identity(self._path) != self._identity:
-            self._dead = f"{self.name} was moved, deleted or replaced while it was open"
-            raise LedgerError(self._dead)
+            raise self._end("was moved, deleted or replaced while it was open")
         self._guarded = found is None
         if found is None or (self._unsafe and found[0] in ("locks", "mount")):
             return
@@ -252,8 +248,7 @@ class SqliteStore(Store):
         if self._guarded and not connection.find_mark(_file.before_mark(rows[0][0])):
             raise LedgerError(f"{self.name} was rearranged by another program (VACUUM?), or is damaged")
         if self._about not in (None, rows[0]):
-            self._dead = f"{self.name} was replaced by another ledger while it was open"
-            raise LedgerError(self._dead)
+            raise self._end("was replaced by another ledger while it was open")
         self._about = rows[0]
         self.start = rows[0][1]
 
@@ -265,10 +260,10 @@ class SqliteStore(Store):
         """Run a statement for each row."""
         self._used().execute_many(sql, rows)
 
-    def stream(self, fields: str, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
+    def stream(self, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
         """Go through rows of a table, some at a time; see `Store`."""
         last, operator = (-(2**63), ">=") if after is None else (after, ">")
-        begin = f"SELECT sequence, {fields} FROM {table} WHERE sequence"
+        begin = f"SELECT sequence, {', '.join(FIELDS[table])} FROM {table} WHERE sequence"
         end = f"? ORDER BY sequence LIMIT {_ROWS_AT_ONCE}"
         while True:
             rows = self._used().execute(f"{begin} {operator} {end}", (last,)).fetchall()
@@ -312,8 +307,7 @@ class SqliteStore(Store):
         """Close the file."""
         with self._lock:
             trusted = trusted and self._dead is None
-            if self._dead is None:
-                self._dead = f"{self.name} is closed"
+            self._dead = self._dead or f"{self.name} is closed"
             self._disconnect(fold=trusted)
 
     def _disconnect(self, *, fold: bool) -> None:
@@ -342,32 +336,21 @@ class SqliteStore(Store):
             self._connection.forget()
             _INHERITED.add(self._identity)
             self._connection = self._user = None
-        self._dead = f"{self.name} was opened by the parent of this process; open it again here"
-
-    def _check_alive(self) -> None:
-        if self._dead is not None:
-            raise LedgerError(self._dead)
+        self._end(INHERITED)
 
     def _failed(self, error: _native.SqliteError) -> LedgerError:
         """Return what SQLite's error means. After errors of the disk the connection is not used again."""
         code, text = error.args
         if self._dead is not None:
             return LedgerError(self._dead)
-        if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):
-            return LedgerError(f"{self.name} is busy: another writer did not finish in time; nothing was charged")
+        found = _MEANINGS.get(code)
         if code == "SQLITE_CONSTRAINT" and _file.MOVED in text:
-            return LedgerError(f"{self.name} was moved to another place: it takes no record any more; use the new one")
-        if code == "SQLITE_FULL":
-            return LedgerError(
-                f"{self.name}: the disk is full; what was asked for was not recorded, or counts as spent"
-            )
-        if code in ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH"):
-            return LedgerError(f"{self.name} cannot be written here, which even reading needs: {text}")
+            found = " was moved to another place: it takes no record any more; use the new one"
+        if found is not None:
+            return LedgerError(self.name + found.format(text=text))
         if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
-            self._dead = f"{self.name} is no ledger, or damaged; restore it from a copy"
-            return LedgerError(self._dead)
-        self._dead = f"{self.name} failed ({code}: {text}); open it again"
-        return LedgerError(self._dead)
+            return self._end("is no ledger, or damaged; restore it from a copy")
+        return self._end(f"failed ({code}: {text}); open it again")
 
 
 def _before_fork() -> None:
