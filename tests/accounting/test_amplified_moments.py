@@ -22,10 +22,10 @@ from ferrodp.accounting import (
     ZcdpEvent,
     rdp,
 )
-from ferrodp.accounting.rdp._fixed_size import fixed_size_sampled_curve
-from ferrodp.accounting.rdp._log_moments import LARGEST, MomentCurve, log_factorials
+from ferrodp.accounting.rdp._fixed_size_moments import fixed_size_sampled_curve
 from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
-from ferrodp.accounting.rdp._poisson import poisson_sampled, poisson_sampled_curve
+from ferrodp.accounting.rdp._moment_curve import LARGEST, MomentCurve, log_factorials
+from ferrodp.accounting.rdp.poisson import poisson_sampled, poisson_sampled_curve
 from ferrodp.errors import InvalidParameter
 from reference import amplified_moments as reference
 

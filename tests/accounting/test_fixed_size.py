@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrodp.accounting import NeighboringRelation
-from ferrodp.accounting.rdp import _sampling as rdp_sampling
-from ferrodp.accounting.rdp import _ternary
+from ferrodp.accounting.rdp import _ternary, fixed_size
 from ferrodp.errors import InvalidParameter, InvalidType
 from reference import sampling_schemes as reference
 
@@ -41,7 +40,7 @@ SETTINGS = [
 
 
 def replaced(z, q, orders, **keywords):
-    return rdp_sampling.fixed_size_sampled_gaussian(z, q, orders, neighboring_relation=REPLACED, **keywords)
+    return fixed_size.fixed_size_sampled_gaussian(z, q, orders, neighboring_relation=REPLACED, **keywords)
 
 
 @pytest.mark.parametrize(("z", "q", "order"), SETTINGS)
@@ -88,7 +87,7 @@ def test_adding_a_record_costs_what_enumeration_says(sigma, order):
 
     exact = mp.log(reference.mixture_moment(*with_record, *without, sigma, order)) / (order - 1)
     back = mp.log(reference.mixture_moment(*without, *with_record, sigma, order)) / (order - 1)
-    bound = float(rdp_sampling.fixed_size_sampled_gaussian(sigma, 2 / 3, order))
+    bound = float(fixed_size.fixed_size_sampled_gaussian(sigma, 2 / 3, order))
 
     assert back <= exact
     assert float(exact) == pytest.approx(bound, rel=1e-12)  # the Poisson curve's 1e-13 and the quadrature's 1e-15
@@ -100,7 +99,7 @@ def test_given_values(vector):
     if vector["quantity"] == "rdp_wor_gaussian_replace_one":
         found = replaced(inputs["sigma"], inputs["q"], inputs["alpha"], method="ternary_divergence")
     else:
-        found = rdp_sampling.fixed_size_sampled_gaussian(inputs["sigma"], inputs["q"], inputs["alpha"])
+        found = fixed_size.fixed_size_sampled_gaussian(inputs["sigma"], inputs["q"], inputs["alpha"])
     assert float(found) == pytest.approx(vector["expected"], **vector["tolerance"])
 
 
@@ -164,7 +163,7 @@ def test_edges_are_total():
 )
 def test_bad_parameters_are_refused(arguments, keywords, error):
     with pytest.raises(error):
-        rdp_sampling.fixed_size_sampled_gaussian(*arguments, **keywords)
+        fixed_size.fixed_size_sampled_gaussian(*arguments, **keywords)
 
 
 @pytest.mark.parametrize("z", [0.4, 1.0, 30.0])
@@ -188,7 +187,7 @@ def test_central_moments_are_means_of_powers(z):
 
 
 def test_theorem_9_with_the_gaussian_curve_is_what_theorem_27_improves():
-    generic = rdp_sampling.fixed_size_sampled(lambda order: order / 18, 0.05, [2.0, 5.5, 32.0])
+    generic = fixed_size.fixed_size_sampled(lambda order: order / 18, 0.05, [2.0, 5.5, 32.0])
 
     assert (generic >= replaced(3.0, 0.05, [2.0, 5.5, 32.0], method="ternary_divergence") * (1 - 1e-14)).all()
 
@@ -204,6 +203,6 @@ def test_pure_privacy_by_randomized_response(epsilon, q, order):
         u = 1 + mp.mpf(q) * mp.expm1(mp.mpf(epsilon))
         claimed = mp.log1p((u**order - 1) * (1 - u ** (1 - mp.mpf(order))) * change) / (order - 1)
 
-        bound = float(rdp_sampling.fixed_size_sampled_pure(epsilon, q, order))
+        bound = float(fixed_size.fixed_size_sampled_pure(epsilon, q, order))
 
         assert exact <= claimed <= bound <= claimed * (1 + 1e-11)  # 1e-14·(1 + αl + ε) of the moment

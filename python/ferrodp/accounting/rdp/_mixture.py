@@ -27,7 +27,7 @@ from fractions import Fraction
 import numpy as np
 
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting.rdp._log_moments import MomentCurve
+from ferrodp.accounting.rdp._moment_curve import MomentCurve
 from ferrodp.events import MixtureOfGaussiansEvent
 
 _STEP = 0.5

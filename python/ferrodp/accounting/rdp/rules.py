@@ -19,8 +19,8 @@ from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
 from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
-from ferrodp.accounting.rdp._poisson import poisson_sampled_curve
-from ferrodp.accounting.rdp._sampling import fixed_size_sampled_gaussian, fixed_size_sampled_pure
+from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
+from ferrodp.accounting.rdp.poisson import poisson_sampled_curve
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import (
     ComposedEvent,

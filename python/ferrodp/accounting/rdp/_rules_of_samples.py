@@ -13,9 +13,9 @@ from ferrodp._native import RdpCurve
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._solve.truncated_poisson import truncated_poisson_gaussian
-from ferrodp.accounting.rdp._fixed_size import fixed_size_sampled_curve
-from ferrodp.accounting.rdp._sampling import fixed_size_sampled_gaussian, fixed_size_sampled_pure
+from ferrodp.accounting.rdp._fixed_size_moments import fixed_size_sampled_curve
 from ferrodp.accounting.rdp.allocation import random_allocation_gaussian
+from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.accounting.rdp.rules import Curve, above_one, by_public_coin, curve_of, failure_of, register
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import (

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting.rdp._log_moments import MomentCurve, log_factorials, log_one_plus, log_sum
+from ferrodp.accounting.rdp._moment_curve import MomentCurve, log_factorials, log_one_plus, log_sum
 from ferrodp.accounting.rdp.rules import by_public_coin
 
 _UNIT = 2.0**-48

@@ -41,7 +41,7 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
-from ferrodp.accounting.rdp._log_moments import MomentCurve, log_factorials, log_one_plus, log_sum
+from ferrodp.accounting.rdp._moment_curve import MomentCurve, log_factorials, log_one_plus, log_sum
 from ferrodp.errors import InvalidParameter
 
 _UNIT = 2.0**-48
