@@ -5,7 +5,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
+from sphinx.domains.python import PyObject
+
 import ferrodp
+import ferrodp.accounting
 import ferrodp.events
 
 project = "FerroDP"
@@ -30,16 +33,35 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 
 # A name that several modules export is documented where it is at home; elsewhere it would be a second target of links.
-_ELSEWHERE = {"api/accounting": set(ferrodp.events.__all__)}
+_EVENTS = set(ferrodp.events.__all__)
+_ELSEWHERE = {"api/accounting": _EVENTS, "api/rooms": _EVENTS | set(ferrodp.accounting.__all__)}
 
 
 def _skip(app, what, name, member, skip, options):
-    return True if what == "module" and name in _ELSEWHERE.get(app.env.docname, ()) else None
+    elsewhere = what == "module" and name in _ELSEWHERE.get(app.env.docname, ())
+    field_of_a_tuple = str(getattr(member, "__doc__", "")).startswith("Alias for field number")
+    return True if elsewhere or field_of_a_tuple else None
+
+
+def _split_attributes(app, what, name, member, options, lines):
+    """Turn an attribute `a, b : type` into two with the same description, as napoleon knows one name a line."""
+    found = next((i for i, line in enumerate(lines) if line == "Attributes"), None)
+    while found is not None and found < len(lines):
+        names, colon, kind = lines[found].partition(" : ")
+        if colon and ", " in names and not names.startswith(" "):
+            end = next((i for i in range(found + 1, len(lines)) if not lines[i].startswith(" ")), len(lines))
+            described = lines[found + 1 : end]
+            lines[found:end] = [line for each in names.split(", ") for line in (f"{each} : {kind}", *described)]
+        found += 1
 
 
 def setup(app):
     """Connect to Sphinx."""
     app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-docstring", _split_attributes, priority=400)  # before napoleon
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"
 
 
 html_theme = "furo"

@@ -13,6 +13,8 @@ from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
 KEY = re.compile(r"\[([A-Z][A-Za-z]*[0-9]{2})\]")
+# Functions with the names of events: `laplace` is more often a word than a curve.
+_CURVES = "ferrodp.accounting.rdp."
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(\))?")
 
 
@@ -86,7 +88,11 @@ class Links(SphinxPostTransform):
             return None  # a parameter or a word
         # Some names are exported at the top as well, and documented where they are at home.
         name = name.rpartition(".")[2] if name.startswith("ferrodp.") else name
-        matches = {(o.docname, o.node_id): o for full, o in objects.items() if full.endswith("." + name)}
+        matches = {
+            (found.docname, found.node_id): found
+            for full, found in objects.items()
+            if full.endswith("." + name) and not full.startswith(_CURVES)
+        }
         return next(iter(matches.values())) if len(matches) == 1 else None
 
 
