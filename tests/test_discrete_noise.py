@@ -12,8 +12,8 @@ from mpmath import mp
 from scipy import stats
 
 import ferrodp as fd
-from ferrodp import _native
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
+from native_testing import testing
 from reference import discrete_noise, keystream
 
 LAWS = ("gaussian", "laplace")
@@ -24,7 +24,7 @@ SEED = bytes(range(32))
 
 def envelope(law, scale):
     ratio = Fraction(scale)
-    return discrete_noise.Envelope(*_native.discrete_envelope(law, ratio.numerator, ratio.denominator))
+    return discrete_noise.Envelope(*testing.discrete_envelope(law, ratio.numerator, ratio.denominator))
 
 
 def drawn(law, scale, count, seed=SEED):

@@ -1,7 +1,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ __all__ = [
     "allocation_rdp_add",
     "allocation_two_bins",
     "available_isas",
-    "centered_exponential",
     "check_clip_norm",
     "choose_candidate",
     "clip_leaves",
@@ -34,19 +33,12 @@ __all__ = [
     "contour_bounds",
     "contour_sweep",
     "derive_key",
-    "discrete_envelope",
-    "elementary",
     "file_system",
     "fixed_size_members",
     "fork_generation",
     "isa",
-    "normal_mass",
-    "pair_cell",
     "pair_delta",
     "pair_epsilon",
-    "pair_facts",
-    "pair_mass",
-    "pair_range",
     "pld_bounds",
     "pld_composed_laws",
     "pld_laws",
@@ -59,9 +51,7 @@ __all__ = [
     "rdp_exp_upper",
     "rdp_fixed_size_gaussian_replace_one",
     "rdp_poisson_gaussian",
-    "rdp_poisson_gaussian_by_rule",
     "rdp_poisson_gaussian_epsilon",
-    "rdp_poisson_replaced_by_rule",
     "rdp_total",
     "release_scalar",
     "sqlite_version",
@@ -69,7 +59,11 @@ __all__ = [
     "toss_each_coin",
 ]
 
-_Laws: TypeAlias = tuple[float, npt.NDArray[np.float64], npt.NDArray[np.float64]]
+_Direction: TypeAlias = Literal["remove", "add"]
+_Spec: TypeAlias = tuple[Any, ...]
+_Key: TypeAlias = bytes | Permit | None
+_Floats: TypeAlias = npt.NDArray[np.float64]
+_Laws: TypeAlias = tuple[float, _Floats, _Floats]
 
 __version__: str
 isa: str
@@ -80,70 +74,68 @@ def add_noise(
     law: str,
     scale: float,
     exponent: int | None,
-    key: bytes | Permit | None,
+    key: _Key,
     threads: int | None,
     overwrite: bool,
     /,
 ) -> None: ...
 def add_noise_to_integers(
-    array: npt.NDArray[np.float64],
+    array: _Floats,
     integers: list[tuple[int, bool, bytes]],
     law: str,
     scale: float,
     exponent: int,
-    key: bytes | Permit | None,
+    key: _Key,
     threads: int | None,
     /,
 ) -> list[int]: ...
-def release_scalar(
-    value: float, law: str, scale: float, exponent: int | None, key: bytes | Permit | None, /
-) -> float: ...
-def random_bytes(length: int, key: bytes | Permit | None, /) -> bytes: ...
+def release_scalar(value: float, law: str, scale: float, exponent: int | None, key: _Key, /) -> float: ...
+def random_bytes(length: int, key: _Key, /) -> bytes: ...
 def add_discrete_noise_in_fixed_time(
     array: npt.NDArray[Any],
     law: str,
     numerator: int,
     denominator: int,
-    key: bytes | Permit | None,
+    key: _Key,
     threads: int | None,
     /,
 ) -> None: ...
 def toss_coins(
-    coins: npt.NDArray[np.uint8], numerator: int, denominator: int, key: bytes | Permit | None, threads: int | None, /
+    coins: npt.NDArray[np.uint8], numerator: int, denominator: int, key: _Key, threads: int | None, /
 ) -> None: ...
-def toss_each_coin(gammas: npt.NDArray[np.float64], key: bytes | Permit | None, threads: int | None, /) -> None: ...
-def poisson_members(population: int, probability: float, key: bytes | Permit | None, /) -> npt.NDArray[np.int64]: ...
-def fixed_size_members(population: int, size: int, key: bytes | Permit | None, /) -> npt.NDArray[np.int64]: ...
+def toss_each_coin(gammas: _Floats, key: _Key, threads: int | None, /) -> None: ...
+def poisson_members(population: int, probability: float, key: _Key, /) -> npt.NDArray[np.int64]: ...
+def fixed_size_members(population: int, size: int, key: _Key, /) -> npt.NDArray[np.int64]: ...
 def allocated_members(
-    population: int, steps: int, selected: int, key: bytes | Permit | None, /
+    population: int, steps: int, selected: int, key: _Key, /
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
 def derive_key(seed: bytes, call: int, /) -> bytes: ...
 def contour_bounds(
     quantity: str,
     direction: str,
-    noise_multipliers: npt.NDArray[np.float64],
-    sampling_probabilities: npt.NDArray[np.float64],
+    noise_multipliers: _Floats,
+    sampling_probabilities: _Floats,
     counts: npt.NDArray[np.uint64],
-    points: npt.NDArray[np.float64],
+    points: _Floats,
     /,
-) -> npt.NDArray[np.float64]: ...
+) -> _Floats: ...
 def contour_sweep(
     quantity: str,
-    noise_multipliers: npt.NDArray[np.float64],
-    sampling_probabilities: npt.NDArray[np.float64],
+    noise_multipliers: _Floats,
+    sampling_probabilities: _Floats,
     counts: npt.NDArray[np.uint64],
-    points: npt.NDArray[np.float64],
+    points: _Floats,
     threads: int | None,
     /,
-) -> npt.NDArray[np.float64]: ...
+) -> _Floats: ...
 def rdp_fixed_size_gaussian_replace_one(
-    noise_multipliers: npt.NDArray[np.float64],
-    sampling_probabilities: npt.NDArray[np.float64],
-    orders: npt.NDArray[np.float64],
+    noise_multipliers: _Floats,
+    sampling_probabilities: _Floats,
+    orders: _Floats,
     threads: int | None,
     /,
-) -> npt.NDArray[np.float64]: ...
-def allocation_two_bins(s: float, epsilon: float, is_add: bool, /) -> tuple[float, float]: ...
+) -> _Floats: ...
+def allocation_two_bins(s: float, epsilon: float, direction: _Direction, /) -> tuple[float, float]: ...
 def allocation_rdp_add(s: float, steps: int, orders: list[float], /) -> list[float]: ...
 
 @disjoint_base
@@ -159,8 +151,8 @@ class AllocationLaw:
     def __new__(cls, s: float, steps: int, spacing: float, is_upper: bool, most: int, /) -> Self: ...
     def joined(self, other: AllocationLaw, most: int, /) -> AllocationLaw: ...
     def repeated(self, count: int, most: int, /) -> AllocationLaw: ...
-    def delta(self, epsilon: float, is_add: bool, /) -> float: ...
-    def masses(self, /) -> tuple[int, npt.NDArray[np.float64], float, float]: ...
+    def delta(self, epsilon: float, direction: _Direction, /) -> float: ...
+    def masses(self, /) -> tuple[int, _Floats, float, float]: ...
 
 @final
 class Permit:
@@ -168,14 +160,10 @@ class Permit:
 
 @final
 class NoisyThreshold:
-    def __new__(
-        cls, threshold: float, threshold_scale: float, query_scale: float, key: bytes | Permit | None, /
-    ) -> Self: ...
+    def __new__(cls, threshold: float, threshold_scale: float, query_scale: float, key: _Key, /) -> Self: ...
     @property
     def is_own(self) -> bool: ...
-    def is_reached(
-        self, value: float, key: bytes | Permit | None, integer: tuple[bool, bytes] | None = None, /
-    ) -> bool: ...
+    def is_reached(self, value: float, key: _Key, integer: tuple[bool, bytes] | None = None, /) -> bool: ...
 
 @final
 class GridSum:
@@ -196,7 +184,7 @@ class GridSum:
         out: npt.NDArray[Any],
         noise_multiplier: float,
         denominator: float | None,
-        key: bytes | Permit | None,
+        key: _Key,
         threads: int | None,
         /,
     ) -> None: ...
@@ -211,24 +199,23 @@ def clip_rows(
     out: npt.NDArray[Any],
     threads: int | None,
     /,
-) -> npt.NDArray[np.float64]: ...
+) -> _Floats: ...
 def add_discrete_noise(
     array: npt.NDArray[Any],
     law: str,
     numerator: int,
     denominator: int,
-    key: bytes | Permit | None,
+    key: _Key,
     threads: int | None,
     /,
 ) -> None: ...
-def discrete_envelope(law: str, numerator: int, denominator: int, /) -> tuple[int, int, list[int], int, int, int]: ...
 def choose_candidate(
-    utilities: npt.NDArray[np.float64],
+    utilities: _Floats,
     noise: str,
     epsilon: float,
     sensitivity: float,
     factor: int,
-    key: bytes | Permit | None,
+    key: _Key,
     integers: list[tuple[int, bool, bytes]] = ...,
     /,
 ) -> int: ...
@@ -236,36 +223,30 @@ def randomize_responses(
     array: npt.NDArray[Any],
     noise_parameter: float,
     categories: int,
-    key: bytes | Permit | None,
+    key: _Key,
     threads: int | None,
     /,
 ) -> None: ...
-def pair_delta(specs: list[tuple[Any, ...]], epsilon: float, /) -> tuple[float, float]: ...
-def pair_epsilon(specs: list[tuple[Any, ...]], delta: float, /) -> tuple[float, float]: ...
-def pair_facts(
-    spec: tuple[Any, ...], /
-) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float] | None]: ...
-def pair_mass(spec: tuple[Any, ...], lower: float, upper: float, /) -> tuple[float, float]: ...
-def pair_cell(spec: tuple[Any, ...], lower: float, upper: float, /) -> tuple[float, float]: ...
-def pair_range(spec: tuple[Any, ...], x: float, /) -> tuple[tuple[float, float], tuple[float, float]]: ...
+def pair_delta(specs: list[_Spec], epsilon: float, /) -> tuple[float, float]: ...
+def pair_epsilon(specs: list[_Spec], delta: float, /) -> tuple[float, float]: ...
 
 @final
 class RdpCurve:
-    def __new__(cls, spec: tuple[Any, ...], /) -> Self: ...
-    def bounds(self, orders: npt.NDArray[np.float64], /) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
-    def __call__(self, orders: npt.NDArray[np.float64], /) -> npt.NDArray[np.float64]: ...
+    def __new__(cls, spec: _Spec, /) -> Self: ...
+    def bounds(self, orders: _Floats, /) -> tuple[_Floats, _Floats]: ...
+    def __call__(self, orders: _Floats, /) -> _Floats: ...
 
 def rdp_convert(
     parts: list[tuple[Any, float]],
     value: float,
     is_delta: bool,
-    orders: npt.NDArray[np.float64] | None,
+    orders: _Floats | None,
     is_classical: bool,
     /,
 ) -> tuple[float, float, float]: ...
 def rdp_convert_values(
-    orders: npt.NDArray[np.float64],
-    rho: npt.NDArray[np.float64],
+    orders: _Floats,
+    rho: _Floats,
     value: float,
     is_delta: bool,
     is_classical: bool,
@@ -273,24 +254,15 @@ def rdp_convert_values(
 ) -> tuple[float, float, float]: ...
 def rdp_exp_upper(x: float, /) -> float: ...
 def rdp_poisson_gaussian(
-    noise_multipliers: npt.NDArray[np.float64],
-    sampling_probabilities: npt.NDArray[np.float64],
-    orders: npt.NDArray[np.float64],
+    noise_multipliers: _Floats,
+    sampling_probabilities: _Floats,
+    orders: _Floats,
     threads: int | None,
     /,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
-def rdp_total(parts: list[tuple[Any, float]], orders: npt.NDArray[np.float64], /) -> npt.NDArray[np.float64]: ...
-def rdp_poisson_gaussian_by_rule(
-    noise_multiplier: float,
-    sampling_probability: float,
-    orders: npt.NDArray[np.float64],
-    depth: float,
-    reach: float,
-    /,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
-def centered_exponential(x: npt.NDArray[np.float64], /) -> npt.NDArray[np.float64]: ...
+) -> tuple[_Floats, _Floats]: ...
+def rdp_total(parts: list[tuple[Any, float]], orders: _Floats, /) -> _Floats: ...
 def pld_bounds(
-    directions: list[list[tuple[tuple[Any, ...], int]]],
+    directions: list[list[tuple[_Spec, int]]],
     quantity: str,
     at: float,
     tolerance: float,
@@ -299,31 +271,21 @@ def pld_bounds(
     /,
 ) -> tuple[float, float, int, float, int, float]: ...
 def pld_composed_laws(
-    parts: list[tuple[tuple[Any, ...], int]], step: float, tail: float, log2_max_nodes: int, /
+    parts: list[tuple[_Spec, int]], step: float, tail: float, log2_max_nodes: int, /
 ) -> tuple[_Laws, tuple[float, float], float]: ...
 def pld_laws(
-    spec: tuple[Any, ...], step: float, tail: float, range: tuple[float, float] | None, /
+    spec: _Spec, step: float, tail: float, range: tuple[float, float] | None, /
 ) -> tuple[_Laws, tuple[float, float]]: ...
-def pld_pure_epsilon(directions: list[list[tuple[tuple[Any, ...], int]]], /) -> tuple[float, float]: ...
+def pld_pure_epsilon(directions: list[list[tuple[_Spec, int]]], /) -> tuple[float, float]: ...
 def fork_generation() -> int: ...
-def elementary(name: str, points: list[float], /) -> list[float]: ...
-def normal_mass(a: float, b: float, c: float, /) -> float: ...
 def rdp_poisson_gaussian_epsilon(
-    noise_multipliers: npt.NDArray[np.float64],
-    sampling_probabilities: npt.NDArray[np.float64],
-    counts: npt.NDArray[np.float64],
-    deltas: npt.NDArray[np.float64],
+    noise_multipliers: _Floats,
+    sampling_probabilities: _Floats,
+    counts: _Floats,
+    deltas: _Floats,
     threads: int | None,
     /,
-) -> npt.NDArray[np.float64]: ...
-def rdp_poisson_replaced_by_rule(
-    noise_multiplier: float,
-    sampling_probability: float,
-    orders: npt.NDArray[np.float64],
-    depth: float,
-    reach: float,
-    /,
-) -> npt.NDArray[np.float64]: ...
+) -> _Floats: ...
 
 sqlite_version: str
 

@@ -7,6 +7,7 @@ import mpmath as mp
 import pytest
 
 from ferrodp import _native
+from native_testing import testing
 from reference import hockey_stick
 
 INFINITE = math.inf
@@ -58,7 +59,7 @@ def wide(seed, count):
             yield ("antipodal_gaussian", probability(), log(0.05, 1e3))
         else:
             yield (
-                "fixed_size",
+                "fixed_size_sampled",
                 probability(),
                 draw.choice([("gaussian", log(0.1, 100.0)), ("laplace", log(0.1, 10.0))]),
             )
@@ -67,7 +68,7 @@ def wide(seed, count):
 def cells(pair, seed):
     """Tails and cells of many widths over the range of the losses, none of them at an atom."""
     draw = random.Random(seed)
-    (low, high), _ = _native.pair_range(pair, 1e-290)
+    (low, high), _ = testing.pair_range(pair, 1e-290)
     ends = sorted(draw.uniform(low, high) for _ in range(3)) + [draw.gauss(0.0, 0.01) * (high - low) for _ in range(2)]
     for lower in ends:
         yield lower, INFINITE
@@ -77,9 +78,9 @@ def cells(pair, seed):
 
 
 def check(pair, lower, upper, digits=60):
-    _, (mass_error, loss_error), _, _ = _native.pair_facts(pair)
-    p, q = _native.pair_mass(pair, lower, upper)
-    again, scaled = _native.pair_cell(pair, lower, upper) if math.isfinite(lower) else (p, 0.0)
+    _, (mass_error, loss_error), _, _ = testing.pair_facts(pair)
+    p, q = testing.pair_mass(pair, lower, upper)
+    again, scaled = testing.pair_cell(pair, lower, upper) if math.isfinite(lower) else (p, 0.0)
     assert p * (1 - 2 * mass_error) <= again <= p * (1 + 2 * mass_error)
 
     def moved(end, sign):
@@ -90,7 +91,7 @@ def check(pair, lower, upper, digits=60):
         most = hockey_stick.masses(pair, moved(lower, -1), moved(upper, 1), digits)
         slack = mp.mpf(mass_error)
         shift = mp.exp(mp.mpf(lower)) if math.isfinite(lower) else mp.mpf(0)
-        if pair[0] == "fixed_size" and lower < 0 <= upper:  # what is at 0 is rounded up by 2η + 8u, η itself
+        if pair[0] == "fixed_size_sampled" and lower < 0 <= upper:  # what is at 0 is rounded up by 2η + 8u, η itself
             most = tuple(each + 6 * slack for each in most)
         for computed, low, high in ((p, *_ends(least, most, 0)), (q, *_ends(least, most, 1))):
             assert low * (1 - slack) - SMALLEST_NORMAL <= mp.mpf(computed), (pair, lower, upper)
@@ -143,20 +144,20 @@ def test_tails_of_the_discrete_gaussian_keep_their_relative_error(scale):
 @pytest.mark.parametrize(("scale", "shift"), [(0.5, 1), (3.0, 2), (40.0, 7)])
 def test_cut_laws_have_infinite_losses_where_only_one_reaches(cut, scale, shift):
     pair = ("discrete_gaussian", scale, shift, cut)
-    infinite, (mass_error, _), _, _ = _native.pair_facts(pair)
+    infinite, (mass_error, _), _, _ = testing.pair_facts(pair)
 
     for computed, exact in zip(infinite, hockey_stick.infinite(pair), strict=True):
         assert abs(computed - exact) <= mass_error * exact + SMALLEST_NORMAL
     for boundary in (-1.01, -0.01, 0.013, 0.51):
         check(pair, boundary, INFINITE)
         check(pair, -INFINITE, boundary)
-    assert sum(_native.pair_mass(pair, -INFINITE, INFINITE)[:1]) + infinite[0] == pytest.approx(1.0, rel=4 * mass_error)
+    assert sum(testing.pair_mass(pair, -INFINITE, INFINITE)[:1]) + infinite[0] == pytest.approx(1.0, rel=4 * mass_error)
 
 
 @pytest.mark.parametrize("lower", [-1e3, -1e6, -1e300])
 def test_a_factor_that_underflows_takes_nothing_from_the_other_mass(lower):
     for pair in wide(79, 60):
-        mass, cell = _native.pair_mass(pair, lower, INFINITE), _native.pair_cell(pair, lower, INFINITE)
+        mass, cell = testing.pair_mass(pair, lower, INFINITE), testing.pair_cell(pair, lower, INFINITE)
 
         assert cell[0] == pytest.approx(mass[0], rel=1e-12)
         assert cell[1] == 0.0
@@ -165,22 +166,22 @@ def test_a_factor_that_underflows_takes_nothing_from_the_other_mass(lower):
 def test_ranges_leave_no_more_than_they_promise():
     for pair in wide(77, 60):
         for x in (0.3, 1e-5, 1e-40, 1e-280):
-            ranges = _native.pair_range(pair, x)
+            ranges = testing.pair_range(pair, x)
             for under_q, (low, high) in enumerate(ranges):
                 assert math.isfinite(high)
-                above = _native.pair_mass(pair, high, INFINITE)[under_q]
-                below = _native.pair_mass(pair, -INFINITE, low)[under_q] if math.isfinite(low) else 0.0
+                above = testing.pair_mass(pair, high, INFINITE)[under_q]
+                below = testing.pair_mass(pair, -INFINITE, low)[under_q] if math.isfinite(low) else 0.0
 
                 assert max(above, below) <= x, (pair, x, under_q)
 
 
 def test_nothing_lies_beyond_the_support():
     for pair in wide(78, 60):
-        _, _, (low, high), _ = _native.pair_facts(pair)
+        _, _, (low, high), _ = testing.pair_facts(pair)
         if math.isfinite(high):
-            assert _native.pair_mass(pair, high, INFINITE)[:2] == (0.0, 0.0)
+            assert testing.pair_mass(pair, high, INFINITE)[:2] == (0.0, 0.0)
         if math.isfinite(low):
-            assert _native.pair_mass(pair, -INFINITE, low)[:2] == (0.0, 0.0)
+            assert testing.pair_mass(pair, -INFINITE, low)[:2] == (0.0, 0.0)
 
 
 def test_losses_lie_on_the_lattice_that_a_pair_says():
@@ -193,10 +194,10 @@ def test_losses_lie_on_the_lattice_that_a_pair_says():
         ("epsilon_delta", 1.5, 0.01),
     ]
     for pair in [*pairs, *(("reversed", pair) for pair in pairs)]:
-        _, _, _, (offset, spacing) = _native.pair_facts(pair)
-        whole = _native.pair_mass(pair, -INFINITE, INFINITE)
+        _, _, _, (offset, spacing) = testing.pair_facts(pair)
+        whole = testing.pair_mass(pair, -INFINITE, INFINITE)
         atoms = [
-            _native.pair_mass(pair, offset + (k - 1e-6) * spacing, offset + (k + 1e-6) * spacing)
+            testing.pair_mass(pair, offset + (k - 1e-6) * spacing, offset + (k + 1e-6) * spacing)
             for k in range(-60, 61)
         ]
 
@@ -205,7 +206,7 @@ def test_losses_lie_on_the_lattice_that_a_pair_says():
         for k, atom in zip(range(-60, 61), atoms, strict=True):
             if min(atom[:2]) > 1e-290:
                 assert math.log(atom[0] / atom[1]) == pytest.approx(offset + k * spacing, rel=1e-12, abs=1e-12)
-    assert _native.pair_facts(("gaussian", 1.0))[3] is None
+    assert testing.pair_facts(("gaussian", 1.0))[3] is None
 
 
 @pytest.mark.parametrize(
@@ -226,22 +227,22 @@ def test_losses_lie_on_the_lattice_that_a_pair_says():
 )
 def test_bad_pairs_are_refused(pair, message):
     with pytest.raises(ValueError, match=message):
-        _native.pair_mass(pair, 0.0, 1.0)
+        testing.pair_mass(pair, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_curves_are_enclosed_down_to_the_smallest_delta(seed):
     draw = random.Random(seed)
     for pair in wide(500 + seed, 12):
-        _, (mass_error, loss_error), _, _ = _native.pair_facts(pair)
-        (low, high), _ = _native.pair_range(pair, 1e-250)
+        _, (mass_error, loss_error), _, _ = testing.pair_facts(pair)
+        (low, high), _ = testing.pair_range(pair, 1e-250)
         for epsilon in [draw.uniform(low, high) for _ in range(4)] + [draw.uniform(0, high / 10)]:
             lower, upper = _native.pair_delta([pair], epsilon)
 
             truth = hockey_stick.delta(pair, epsilon, digits=90)
             above = hockey_stick.masses(pair, epsilon - 4 * loss_error * max(1.0, abs(epsilon)), INFINITE, digits=90)[0]
             # the mass at 0 of a sample of fixed size is rounded up
-            extra = 6 * mass_error if pair[0] == "fixed_size" else 0
+            extra = 6 * mass_error if pair[0] == "fixed_size_sampled" else 0
             width = (6 * mass_error + 16 * loss_error * max(1.0, abs(epsilon))) * (
                 above + hockey_stick.infinite(pair)[0]
             )

@@ -75,7 +75,7 @@ LAWS = [
     (("randomized_response", 0.5, 2.0), [-mp.log(3), mp.log(3)]),
     (("randomized_response", 0.5, 4.0), [-mp.log(5), mp.mpf(0), mp.log(5)]),
     (("randomized_response_or_uniform", 0.25, 4.0), [mp.log(mp.mpf(1) / 4), mp.log(mp.mpf("3.25"))]),
-    (("discrete_laplace", 2.0, 3.0), [mp.mpf(j) / 2 for j in (-3, -1, 1, 3)]),
+    (("discrete_laplace", 2.0, 3), [mp.mpf(j) / 2 for j in (-3, -1, 1, 3)]),
 ]
 
 

@@ -237,7 +237,7 @@ _MASSES = {
     "mixture_of_gaussians": _mixture_of_gaussians,
     "antipodal_gaussian": _antipodal_gaussian,
     "poisson_sampled": _poisson_sampled,
-    "fixed_size": _fixed_size,
+    "fixed_size_sampled": _fixed_size,
     "reversed": _reversed,
 }
 

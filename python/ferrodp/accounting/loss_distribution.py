@@ -121,7 +121,7 @@ class PrivacyLossDistribution:
         if len(laws[0]) != len(laws[1]):
             raise InvalidParameter(f"q must have as many outcomes as p = {len(laws[0])}, got {len(laws[1])}")
         spec = ("masses", laws[0], laws[1])
-        _native.pair_facts(spec)  # refuses masses outside of the domain
+        _native.pair_delta([spec], 0.0)  # refuses masses outside of the domain
         return cls._of([(EventPairs(spec, ("reversed", spec), True), 1)])
 
     @classmethod

@@ -22,6 +22,6 @@ mod grid;
 mod moment;
 mod two;
 
-pub use grid::{Allocation, Side};
+pub use grid::Allocation;
 pub use moment::rdp_add;
-pub use two::{Direction, two_bins};
+pub use two::two_bins;

@@ -50,7 +50,7 @@ mod support;
 mod worst;
 
 pub use answer::{Certified, delta_bounds, epsilon_bounds, log_delta_bounds};
-pub use composition::{Composition, Direction, LEAST_SAMPLING_PROBABILITY, NOISE_MULTIPLIERS, Release};
+pub use composition::{Composition, LEAST_SAMPLING_PROBABILITY, NOISE_MULTIPLIERS, Release};
 pub use worst::{Quantity, Worst, bounds, sweep, worst};
 
 #[cfg(test)]

@@ -10,5 +10,7 @@ pub mod fixed_size;
 pub mod functions;
 mod gauss_legendre;
 pub mod lanes;
+pub mod mechanism;
 pub mod pld;
 pub mod rdp;
+pub mod types;

@@ -27,7 +27,6 @@ pub mod read;
 pub mod single;
 mod sketch;
 mod spacing;
-pub mod spec;
 mod task;
 pub mod types;
 mod walk;

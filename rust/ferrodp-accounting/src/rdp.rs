@@ -23,11 +23,10 @@ mod sum;
 mod table;
 
 pub use batch::{poisson_gaussian, poisson_gaussian_epsilon};
-pub use bounds::Bounds;
 pub use conversion::{Conversion, epsilon, exp_upper, log_delta, total_variation};
 pub use curve::{Curve, add, rounded_up};
 pub use discrete::Discrete;
 pub use nodes::Rule;
-pub use optimize::{Answer, Question, best, best_of};
+pub use optimize::{Answer, best, best_of};
 pub use poisson_gaussian::PoissonGaussian;
 pub use replaced::PoissonReplaced;

@@ -2,7 +2,8 @@
 
 use core::num::NonZeroUsize;
 
-use ferrodp_accounting::rdp::{Bounds, PoissonGaussian, PoissonReplaced, poisson_gaussian};
+use ferrodp_accounting::rdp::{PoissonGaussian, PoissonReplaced, poisson_gaussian};
+use ferrodp_accounting::types::Bounds;
 use ferrodp_core::Isa;
 
 const SETTINGS: [(f64, f64); 6] = [(1.0, 0.01), (0.3, 0.2), (30.0, 1e-6), (2.0, 0.999), (0.05, 0.5), (1e4, 1e-3)];

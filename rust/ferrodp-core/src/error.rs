@@ -41,6 +41,11 @@ pub enum Error {
         /// What is wrong with them.
         what: &'static str,
     },
+    /// There is no answer for what was described.
+    Unsupported {
+        /// What there is not.
+        what: &'static str,
+    },
     /// The array changed while it was being read, so what was checked is not what was summed.
     Mutated,
     /// The operating system gave no random bytes.
@@ -64,6 +69,7 @@ impl fmt::Display for Error {
             }
             Self::Incompatible { what } => write!(f, "accumulators differ in {what}"),
             Self::Malformed { what } => write!(f, "not an accumulator state: {what}"),
+            Self::Unsupported { what } => write!(f, "there is no {what}"),
             Self::Mutated => write!(f, "the array was changed by another thread while it was being read"),
             Self::Entropy(cause) => write!(f, "the operating system gave no random bytes: {cause}"),
         }

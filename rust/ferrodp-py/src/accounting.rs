@@ -3,16 +3,15 @@
 use pyo3::prelude::*;
 
 mod contour;
-mod functions;
-pub(crate) mod pairs;
+mod pairs;
 mod pld;
-mod rdp;
+pub(crate) mod rdp;
 mod sampling;
+pub(crate) mod spec;
 
 /// Adds what the accountants need to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     contour::register(module)?;
-    functions::register(module)?;
     pairs::register(module)?;
     pld::register(module)?;
     rdp::register(module)?;

@@ -7,7 +7,10 @@
 
 use ferrodp_core::clip::Rows;
 use ferrodp_core::math::integer::Integer;
-use numpy::{BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    BorrowError, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
+    PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -130,6 +133,32 @@ pub(crate) type Integers<'py> = Vec<(usize, bool, Bound<'py, PyBytes>)>;
 /// Returns the integers.
 pub(crate) fn integers(given: &Integers<'_>) -> Vec<(usize, Integer)> {
     given.iter().map(|(place, negative, bytes)| (*place, Integer::from_le_bytes(*negative, bytes.as_bytes()))).collect()
+}
+
+/// A one-dimensional array, borrowed for reading: a slice as long as it is held.
+pub(crate) struct Vector<'py, T: numpy::Element>(PyReadonlyArray1<'py, T>);
+
+/// A vector of floats.
+pub(crate) type Numbers<'py> = Vector<'py, f64>;
+
+impl<'py, T: numpy::Element> FromPyObject<'_, 'py> for Vector<'py, T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let array = object.cast::<PyArray1<T>>()?;
+        if !array.is_c_contiguous() {
+            return Err(PyValueError::new_err("array must be C-contiguous"));
+        }
+        array.try_readonly().map(Self).map_err(|_| Error::in_use().into())
+    }
+}
+
+impl<T: numpy::Element> core::ops::Deref for Vector<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.0.as_slice().expect("only contiguous arrays become vectors")
+    }
 }
 
 /// Borrows `array` for reading.

@@ -24,7 +24,7 @@ fn toss_coins(
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let mut coins = borrow(coins)?;
-    let coins = coins.as_slice_mut().map_err(PyErr::from)?;
+    let coins = coins.as_slice_mut()?;
     let (isa, key) = (isa::active()?, key.draw(py)?);
     let threads = threads.unwrap_or_else(|| default_threads(coins.len()));
     Ok(py.detach(|| toss(isa, &key, (numerator, denominator), coins, threads))?)
@@ -40,7 +40,7 @@ fn toss_each_coin(
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let mut gammas = borrow(gammas)?;
-    let gammas = gammas.as_slice_mut().map_err(PyErr::from)?;
+    let gammas = gammas.as_slice_mut()?;
     let (isa, key) = (isa::active()?, key.draw(py)?);
     let threads = threads.unwrap_or_else(|| default_threads(gammas.len()));
     Ok(py.detach(|| toss_each(isa, &key, gammas, threads))?)

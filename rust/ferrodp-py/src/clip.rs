@@ -15,6 +15,7 @@ use crate::array::{Floats, FloatsMut, FloatsMutAll, rows, slices, slices_mut};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
+use crate::words::OrderArg;
 
 /// Returns the clip norm for rows of that dtype.
 fn clip_norm(value: f64, dtype: &str) -> Result<ClipNorm> {
@@ -22,16 +23,6 @@ fn clip_norm(value: f64, dtype: &str) -> Result<ClipNorm> {
         "float32" => Ok(ClipNorm::new::<f32>(value)?),
         "float64" => Ok(ClipNorm::new::<f64>(value)?),
         _ => Err(PyValueError::new_err("dtype must be 'float32' or 'float64'").into()),
-    }
-}
-
-/// Returns the norm of that order.
-fn order(name: &str) -> PyResult<Order> {
-    match name {
-        "1" => Ok(Order::One),
-        "2" => Ok(Order::Two),
-        "inf" => Ok(Order::Infinity),
-        _ => Err(PyValueError::new_err("order must be '1', '2' or 'inf'")),
     }
 }
 
@@ -156,7 +147,7 @@ impl PyGridSum {
     #[staticmethod]
     #[pyo3(signature = (integers, value, dtype, count, /))]
     fn from_integers(integers: PyReadonlyArray1<'_, i64>, value: f64, dtype: &str, count: u64) -> Result<Self> {
-        let integers = integers.as_slice().map_err(PyErr::from)?;
+        let integers = integers.as_slice()?;
         let mut owned = Vec::new();
         owned.try_reserve_exact(integers.len())?;
         owned.extend_from_slice(integers);
@@ -246,11 +237,11 @@ impl PyGridSum {
     ) -> Result<()> {
         match FloatsMut::new(out)? {
             FloatsMut::Single(mut out) => {
-                let out = out.as_slice_mut().map_err(PyErr::from)?;
+                let out = out.as_slice_mut()?;
                 self.release_to(py, out, noise_multiplier, denominator, key, threads)
             }
             FloatsMut::Double(mut out) => {
-                let out = out.as_slice_mut().map_err(PyErr::from)?;
+                let out = out.as_slice_mut()?;
                 self.release_to(py, out, noise_multiplier, denominator, key, threads)
             }
         }
@@ -265,18 +256,17 @@ fn clip_matrix<'py>(
     matrix: Bound<'py, PyAny>,
     count: usize,
     value: f64,
-    order_name: &str,
+    order_name: OrderArg,
     out: Bound<'py, PyAny>,
     threads: Option<NonZeroUsize>,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
-    let order = order(order_name)?;
     let norms = match (Floats::new(&[matrix])?, FloatsMutAll::new(&[out])?) {
         (Floats::Single(matrix), FloatsMutAll::Single(mut out)) => clip_slices(
             py,
             slices(&matrix)?[0],
             count,
             ClipNorm::new::<f32>(value)?,
-            order,
+            order_name.0,
             &mut slices_mut(&mut out)?,
             threads,
         ),
@@ -285,7 +275,7 @@ fn clip_matrix<'py>(
             slices(&matrix)?[0],
             count,
             ClipNorm::new::<f64>(value)?,
-            order,
+            order_name.0,
             &mut slices_mut(&mut out)?,
             threads,
         ),

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::discrete::fixed::FixedTime;
 use ferrodp_core::discrete::{Discrete, Law, Scale, Whole};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::array::WholesMut;
 use crate::error::Result;
 use crate::isa;
 use crate::permit::KeyArg;
+use crate::words::DiscreteLawArg;
 
 /// Laws that were used lately, the last one in front. Setting one up costs as much as some thousand samples.
 static RECENT: Mutex<VecDeque<Kept>> = Mutex::new(VecDeque::new());
@@ -60,16 +60,16 @@ fn fixed_time(law: Law, scale: Scale) -> core::result::Result<Arc<FixedTime>, fe
 fn add_discrete_noise_in_fixed_time(
     py: Python<'_>,
     array: &Bound<'_, PyAny>,
-    law: &str,
+    law: DiscreteLawArg,
     numerator: u64,
     denominator: u64,
     key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
-    let law = fixed_time(law_of(law)?, Scale::from_ratio(numerator, denominator)?)?;
+    let law = fixed_time(law.0, Scale::from_ratio(numerator, denominator)?)?;
     match WholesMut::new(array)? {
-        WholesMut::Short(mut array) => steady(py, &law, key, threads, array.as_slice_mut().map_err(PyErr::from)?),
-        WholesMut::Long(mut array) => steady(py, &law, key, threads, array.as_slice_mut().map_err(PyErr::from)?),
+        WholesMut::Short(mut array) => steady(py, &law, key, threads, array.as_slice_mut()?),
+        WholesMut::Long(mut array) => steady(py, &law, key, threads, array.as_slice_mut()?),
     }
 }
 
@@ -87,30 +87,22 @@ fn steady<T: Whole>(
     Ok(())
 }
 
-fn law_of(name: &str) -> PyResult<Law> {
-    match name {
-        "gaussian" => Ok(Law::Gaussian),
-        "laplace" => Ok(Law::Laplace),
-        _ => Err(PyValueError::new_err("law must be 'gaussian' or 'laplace'")),
-    }
-}
-
 /// Adds discrete noise of scale `numerator / denominator` to a C-contiguous array of integers, in place.
 #[pyfunction]
 #[pyo3(signature = (array, law, numerator, denominator, key, threads, /))]
 fn add_discrete_noise(
     py: Python<'_>,
     array: &Bound<'_, PyAny>,
-    law: &str,
+    law: DiscreteLawArg,
     numerator: u64,
     denominator: u64,
     key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
-    let (law, scale) = (law_of(law)?, Scale::from_ratio(numerator, denominator)?);
+    let (law, scale) = (law.0, Scale::from_ratio(numerator, denominator)?);
     match WholesMut::new(array)? {
-        WholesMut::Short(mut array) => draw(py, law, scale, key, threads, array.as_slice_mut().map_err(PyErr::from)?),
-        WholesMut::Long(mut array) => draw(py, law, scale, key, threads, array.as_slice_mut().map_err(PyErr::from)?),
+        WholesMut::Short(mut array) => draw(py, law, scale, key, threads, array.as_slice_mut()?),
+        WholesMut::Long(mut array) => draw(py, law, scale, key, threads, array.as_slice_mut()?),
     }
 }
 
@@ -130,17 +122,8 @@ fn draw<T: Whole>(
     Ok(())
 }
 
-/// Returns what the envelope of a law is made of, for the tests of its proof: offset bits, height, counts of the body's
-/// blocks, and count, start and block bits of the tail.
-#[pyfunction]
-#[pyo3(signature = (law, numerator, denominator, /))]
-fn discrete_envelope(law: &str, numerator: u64, denominator: u64) -> Result<(u32, u32, Vec<u32>, u32, u64, u32)> {
-    Ok(discrete(law_of(law)?, Scale::from_ratio(numerator, denominator)?).envelope())
-}
-
 /// Adds this file's functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(add_discrete_noise, module)?)?;
-    module.add_function(wrap_pyfunction!(add_discrete_noise_in_fixed_time, module)?)?;
-    module.add_function(wrap_pyfunction!(discrete_envelope, module)?)
+    module.add_function(wrap_pyfunction!(add_discrete_noise_in_fixed_time, module)?)
 }

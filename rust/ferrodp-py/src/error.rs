@@ -13,6 +13,12 @@ impl From<PyErr> for Error {
     }
 }
 
+impl From<numpy::AsSliceError> for Error {
+    fn from(error: numpy::AsSliceError) -> Self {
+        Self(error.into())
+    }
+}
+
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         error.0

@@ -17,6 +17,9 @@ mod respond;
 mod select;
 mod sqlite;
 mod subset;
+#[cfg(feature = "testing")]
+mod testing;
+mod words;
 
 /// The native half of `ferrodp`.
 #[pymodule]
@@ -40,6 +43,8 @@ mod _native {
         respond::register(module)?;
         select::register(module)?;
         sqlite::register(module)?;
+        #[cfg(feature = "testing")]
+        testing::register(module)?;
         subset::register(module)
     }
 }

@@ -7,7 +7,6 @@ use ferrodp_core::params::Granularity;
 use ferrodp_core::random::Key;
 use ferrodp_core::sample::{Element, Law, Noise};
 use numpy::PyArrayDyn;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -15,15 +14,7 @@ use crate::array::{self, FloatsMut, Integers, borrow};
 use crate::error::Result;
 use crate::isa;
 use crate::permit::KeyArg;
-
-/// Returns the law of that name.
-fn law(name: &str) -> PyResult<Law> {
-    match name {
-        "gaussian" => Ok(Law::Gaussian),
-        "laplace" => Ok(Law::Laplace),
-        _ => Err(PyValueError::new_err("law must be 'gaussian' or 'laplace'")),
-    }
-}
+use crate::words::LawArg;
 
 /// Returns noise for values of type `T`.
 fn noise<T: Element>(law: Law, scale: f64, exponent: Option<i32>) -> core::result::Result<Noise, ferrodp_core::Error> {
@@ -41,7 +32,7 @@ fn noise<T: Element>(law: Law, scale: f64, exponent: Option<i32>) -> core::resul
 fn add_noise(
     py: Python<'_>,
     array: &Bound<'_, PyAny>,
-    #[pyo3(from_py_with = law_of)] law: Law,
+    law: LawArg,
     scale: f64,
     exponent: Option<i32>,
     key: KeyArg<'_>,
@@ -50,18 +41,14 @@ fn add_noise(
 ) -> Result<()> {
     match FloatsMut::new(array)? {
         FloatsMut::Single(mut array) => {
-            let noise = noise::<f32>(law, scale, exponent)?;
-            draw(py, &noise, key, threads, overwrite, array.as_slice_mut().map_err(PyErr::from)?)
+            let noise = noise::<f32>(law.0, scale, exponent)?;
+            draw(py, &noise, key, threads, overwrite, array.as_slice_mut()?)
         }
         FloatsMut::Double(mut array) => {
-            let noise = noise::<f64>(law, scale, exponent)?;
-            draw(py, &noise, key, threads, overwrite, array.as_slice_mut().map_err(PyErr::from)?)
+            let noise = noise::<f64>(law.0, scale, exponent)?;
+            draw(py, &noise, key, threads, overwrite, array.as_slice_mut()?)
         }
     }
-}
-
-fn law_of(name: &Bound<'_, PyAny>) -> PyResult<Law> {
-    law(&name.extract::<String>()?)
 }
 
 /// Draws with the interpreter's lock released.
@@ -91,17 +78,17 @@ fn add_noise_to_integers(
     py: Python<'_>,
     array: &Bound<'_, PyArrayDyn<f64>>,
     integers: Integers<'_>,
-    law: &str,
+    law: LawArg,
     scale: f64,
     exponent: i32,
     key: KeyArg<'_>,
     threads: Option<NonZeroUsize>,
 ) -> Result<Vec<i128>> {
-    let noise = noise::<f64>(self::law(law)?, scale, Some(exponent))?;
+    let noise = noise::<f64>(law.0, scale, Some(exponent))?;
     let integers: Vec<_> =
         array::integers(&integers).into_iter().map(|(place, integer)| (place as u64, integer)).collect();
     let mut array = borrow(array)?;
-    let values = array.as_slice_mut().map_err(PyErr::from)?;
+    let values = array.as_slice_mut()?;
     let isa = isa::active()?;
     let threads = threads.unwrap_or_else(|| default_threads(values.len()));
     let key = key.draw(py)?;
@@ -117,12 +104,12 @@ fn add_noise_to_integers(
 fn release_scalar(
     py: Python<'_>,
     value: f64,
-    law: &str,
+    law: LawArg,
     scale: f64,
     exponent: Option<i32>,
     key: KeyArg<'_>,
 ) -> Result<f64> {
-    let noise = noise::<f64>(self::law(law)?, scale, exponent)?;
+    let noise = noise::<f64>(law.0, scale, exponent)?;
     let isa = isa::active()?;
     let key = key.draw(py)?;
     let mut values = [value];

@@ -45,7 +45,7 @@ fn apply<T: Category + numpy::Element>(
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
     let mut array = borrow(array)?;
-    let answers = array.as_slice_mut().map_err(PyErr::from)?;
+    let answers = array.as_slice_mut()?;
     let isa = isa::active()?;
     let key = key.draw(py)?;
     let threads = threads.unwrap_or_else(|| default_threads(answers.len()));

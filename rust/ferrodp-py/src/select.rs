@@ -2,7 +2,7 @@
 
 use ferrodp_core::fork;
 use ferrodp_core::math::integer::Integer;
-use ferrodp_core::select::{Noise, NoisyThreshold, Rate, choose};
+use ferrodp_core::select::{NoisyThreshold, Rate, choose};
 use numpy::PyArrayDyn;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,6 +12,7 @@ use crate::array::{self, Integers, read};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
+use crate::words::ChoiceArg;
 
 /// Returns the index of the chosen candidate; `integers` hold the utilities that no float denotes, in order.
 #[pyfunction]
@@ -20,23 +21,17 @@ use crate::permit::KeyArg;
 fn choose_candidate(
     py: Python<'_>,
     utilities: &Bound<'_, PyArrayDyn<f64>>,
-    noise: &str,
+    noise: ChoiceArg,
     epsilon: f64,
     sensitivity: f64,
     factor: u8,
     key: KeyArg<'_>,
     integers: Integers<'_>,
 ) -> Result<usize> {
-    let noise = match noise {
-        "gumbel" => Noise::Gumbel,
-        "exponential" => Noise::Exponential,
-        "laplace" => Noise::Laplace,
-        _ => return Err(PyValueError::new_err("noise must be 'gumbel', 'exponential' or 'laplace'").into()),
-    };
     let rate = Rate::new(epsilon, sensitivity, factor)?;
     let isa = isa::active()?;
     let utilities = read(utilities)?;
-    let slice = utilities.as_slice().map_err(PyErr::from)?;
+    let slice = utilities.as_slice()?;
     if slice.is_empty() {
         return Err(PyValueError::new_err("utilities must not be empty").into());
     }
@@ -45,7 +40,7 @@ fn choose_candidate(
         return Err(PyValueError::new_err("integers must be at places of utilities, in order").into());
     }
     let key = key.draw(py)?;
-    Ok(py.detach(|| choose(noise, rate, isa, &key, slice, &integers))?)
+    Ok(py.detach(|| choose(noise.0, rate, isa, &key, slice, &integers))?)
 }
 
 /// A threshold plus Laplace noise that is drawn once, for one process; there is no way to see, copy or save it.

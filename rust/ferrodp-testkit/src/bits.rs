@@ -11,10 +11,11 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use ferrodp_accounting::contour::{Quantity, Release, sweep};
+use ferrodp_accounting::mechanism::Mechanism;
 use ferrodp_accounting::pld::query::worst;
-use ferrodp_accounting::pld::spec::PairSpec;
-use ferrodp_accounting::pld::types::{Question, Settings, Step};
+use ferrodp_accounting::pld::types::{Settings, Step};
 use ferrodp_accounting::rdp::poisson_gaussian;
+use ferrodp_accounting::types::Question;
 use ferrodp_core::bernoulli;
 use ferrodp_core::clip::{self, ClipNorm, GridSum, Order, Rows, clip_rows};
 use ferrodp_core::discrete::fixed::FixedTime;
@@ -264,12 +265,12 @@ pub fn of_accounting(isa: Isa) -> Vec<Case> {
     }));
     cases.push(Digest::of("privacy loss distributions".to_owned(), |digest| {
         let specs = [
-            (PairSpec::PoissonSampled(0.02, Box::new(PairSpec::Laplace(1.5))), 200),
-            (PairSpec::DiscreteGaussian(3.0, 1.0, f64::INFINITY), 30),
-            (PairSpec::FixedSize(0.1, Box::new(PairSpec::Gaussian(2.0))), 50),
+            (Mechanism::PoissonSampled(0.02, Box::new(Mechanism::Laplace(1.5))), 200),
+            (Mechanism::DiscreteGaussian(3.0, 1.0, f64::INFINITY), 30),
+            (Mechanism::FixedSizeSampled(0.1, Box::new(Mechanism::Gaussian(2.0))), 50),
         ];
         for (spec, count) in specs {
-            let pair = spec.build().expect("in range");
+            let pair = spec.pair().expect("in range");
             let steps = [vec![Step { pair: &*pair, count }]];
             for question in [Question::Epsilon { delta: 1e-5 }, Question::Delta { epsilon: 1.0 }] {
                 let (answer, _) = worst(&steps, question, Settings::default());

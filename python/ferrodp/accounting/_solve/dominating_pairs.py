@@ -101,8 +101,8 @@ def noise(event: PrivacyEvent, distance: int = 1) -> Spec | str:
         shift = distance * event.l2_sensitivity
         return ("discrete_gaussian", event.scale, shift, float("inf")) if shift <= _WHOLE else _too_far(shift)
     if isinstance(event, DiscreteLaplaceEvent):
-        shift = float(distance * event.l1_sensitivity)
-        return ("discrete_laplace", event.scale, shift) if shift <= _WHOLE else _too_far(shift)
+        moved = distance * event.l1_sensitivity
+        return ("discrete_laplace", event.scale, moved) if moved <= _WHOLE else _too_far(float(moved))
     return f"there is no pair of laws for {type(event).__name__} here"
 
 
@@ -129,7 +129,7 @@ def _epsilon_delta(event: EpsilonDeltaEvent, relation: NeighboringRelation) -> E
 
 
 def _exponential(event: ExponentialMechanismEvent, relation: NeighboringRelation) -> EventPairs:
-    return _symmetric(("epsilon_delta", event.epsilon, 0.0), is_exact=False)
+    return _symmetric(("exponential_mechanism", event.epsilon), is_exact=False)
 
 
 def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> EventPairs | str:
@@ -188,7 +188,7 @@ def _poisson_replaced(event: PoissonSampledEvent) -> EventPairs | str:
     if isinstance(found, str):
         return found
     if additive and event.null_distance <= 1.0:
-        return _symmetric(("fixed_size", q, found.remove), is_exact=False)
+        return _symmetric(("fixed_size_sampled", q, found.remove), is_exact=False)
     return _replaced_at_best(q, found)
 
 
@@ -233,9 +233,9 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
         if relation is not NeighboringRelation.REPLACE_ONE:
             return "a sample of fixed size amplifies a guarantee for replacing a record"
         found = pairs_of(inner, relation)
-        return found if isinstance(found, str) else _symmetric(("fixed_size", q, found.remove), is_exact=False)
+        return found if isinstance(found, str) else _symmetric(("fixed_size_sampled", q, found.remove), is_exact=False)
     base = noise(inner, 1 if relation is NeighboringRelation.REPLACE_ONE else 2)
-    return base if isinstance(base, str) else _symmetric(("fixed_size", q, base), is_exact=False)
+    return base if isinstance(base, str) else _symmetric(("fixed_size_sampled", q, base), is_exact=False)
 
 
 def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | str:
@@ -267,7 +267,7 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     q, full = sample.sampling_probability, sample.full_probability
     free = ("poisson_sampled", q, joined)
     if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-        taken = ("fixed_size", sample.replaced_probability, replaced)
+        taken = ("fixed_size_sampled", sample.replaced_probability, replaced)
         return _coin((1.0 - full.lower, free), (full.upper, taken if sample.replaced_probability else _NOTHING))
     # a record may be added, too: n + 1 records, p larger, q′ smaller; both pairs are at most this one
     more = sample_of(event.population_size + 1)

@@ -152,5 +152,5 @@ def discrete_laplace_epsilon() -> None:
 
 
 def _pair(scale: Real, sensitivity: int) -> Spec:
-    shift = float(_validate.count("l1_sensitivity", sensitivity, maximum=2**53))
+    shift = _validate.count("l1_sensitivity", sensitivity, maximum=2**53)
     return "discrete_laplace", _validate.positive("scale", scale, toward="down"), shift

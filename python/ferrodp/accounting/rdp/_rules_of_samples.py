@@ -73,7 +73,9 @@ def _replaced(event: FixedSizeSampledEvent, q: float) -> Curve:
         return fixed_size_sampled_curve(curve_of(inner, relation), q)
     if cost.delta:  # the sample is (ε′, q·δ)-private: it fails with that probability and is ε′-private otherwise
         whole = _costs.pure(event, relation)
-        return RdpCurve(("pure", math.inf if isinstance(whole, str) else _validate.rounded(whole.amount, "up")))
+        return RdpCurve(
+            ("epsilon_delta", math.inf if isinstance(whole, str) else _validate.rounded(whole.amount, "up"), 0.0)
+        )
     epsilon = _validate.rounded(cost.amount, "up")
     if epsilon == math.inf:
         return lambda orders: np.full(orders.shape, math.inf)

@@ -16,7 +16,7 @@ from ferrodp.accounting._types import Direction
 from ferrodp.accounting.rdp import allocation_moments as _allocation_moments
 
 _INVERSE_NOISE_RANGE = (1e-3, 20.0)  # of the inverse noise multiplier: beyond, the answer is the one without sampling
-_ADDITIONS = {"both": (False, True), "remove": (False,), "add": (True,)}
+_DIRECTIONS: dict[str, tuple[Direction, ...]] = {"both": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
 _LARGEST_STEPS = 2**53
 
 
@@ -63,8 +63,8 @@ def random_allocation_gaussian(
     asked = _arrays.orders(orders)
     if (asked <= 1.0).any():
         raise _validate.out_of_domain("orders", "> 1", 1.0)
-    additions = additions_of(direction)
-    found = [rate(z, steps, selected, order, additions) for order in asked.reshape(-1).tolist()]
+    directions = directions_of(direction)
+    found = [rate(z, steps, selected, order, directions) for order in asked.reshape(-1).tolist()]
     return _arrays.shaped(np.array(found, dtype=np.float64), asked.shape)
 
 
@@ -73,7 +73,7 @@ def is_sampled(z: float) -> bool:
     return _INVERSE_NOISE_RANGE[0] <= 1.0 / z <= _INVERSE_NOISE_RANGE[1]
 
 
-def rate(z: float, steps: int, selected: int, order: float, additions: tuple[bool, ...]) -> float:
+def rate(z: float, steps: int, selected: int, order: float, directions: tuple[Direction, ...]) -> float:
     """Return an upper bound on ρ(α) of one round, for parameters that were checked."""
     unsampled = order / (2.0 * z) / z * (1.0 + 2.0**-50)  # four roundings
     total = 0.0
@@ -81,8 +81,8 @@ def rate(z: float, steps: int, selected: int, order: float, additions: tuple[boo
         each = unsampled
         if length > 1 and order < math.inf and is_sampled(z):
             removed = min(_allocation_moments.rate(z, length, order), unsampled)
-            each = removed if False in additions else 0.0
-            if True in additions:
+            each = removed if "remove" in directions else 0.0
+            if "add" in directions:
                 means = (order / length + 1.0 - 1.0 / length) / (2.0 * z) / z * (1.0 + 2.0**-49)
                 if means > each:
                     each = max(each, min(means, _added(z, length, order), unsampled))
@@ -114,8 +114,8 @@ def steps_of(num_steps: int, num_selected: int) -> tuple[int, int]:
     return steps, _validate.count("num_selected", num_selected, minimum=0, maximum=steps)
 
 
-def additions_of(direction: Direction | Literal["both"]) -> tuple[bool, ...]:
+def directions_of(direction: Direction | Literal["both"]) -> tuple[Direction, ...]:
     """Return whether the record is added, for each direction that is asked for."""
-    if direction not in _ADDITIONS:
+    if direction not in _DIRECTIONS:
         raise _validate.out_of_domain("direction", "'both', 'remove' or 'add'", direction)
-    return _ADDITIONS[direction]
+    return _DIRECTIONS[direction]

@@ -149,7 +149,7 @@ def _replaced(
     sigmas: Array, chances: Array, orders: Reals, null_distance: float, threads: int | None
 ) -> tuple[tuple[int, ...], Array]:
     if null_distance == 0.5:
-        return _upper("poisson_replaced", orders, sigmas, chances)
+        return _upper("antipodal_gaussian", orders, chances, sigmas)
     shape, (sigma, q, places) = _arrays.broadcast(sigmas, chances, _arrays.orders(orders))
     if null_distance <= 1.0:
         return shape, _native.rdp_fixed_size_gaussian_replace_one(sigma, q, above_one(places), threads)
@@ -230,9 +230,10 @@ def randomized_response(
         found = type(neighboring_relation).__name__
         raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
     buckets = float(_validate.count("num_buckets", num_buckets, minimum=2))
-    special = neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
+    is_special = neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
+    tag = "randomized_response_or_uniform" if is_special else "randomized_response"
     parameter = _arrays.probability("noise_parameter", noise_parameter, toward="down")
-    return _sweep("randomized_response", orders, parameter, rest=(buckets, special))
+    return _sweep(tag, orders, parameter, rest=(buckets,))
 
 
 def discrete_gaussian(scale: Reals, orders: Reals, *, l2_sensitivity: Reals = 1.0, dimension: int = 1) -> Any:
@@ -267,7 +268,7 @@ def discrete_gaussian(scale: Reals, orders: Reals, *, l2_sensitivity: Reals = 1.
         return _sweep("gaussian", orders, np.nextafter(sigma / sensitivity, 0.0))
     if not (sensitivity == np.floor(sensitivity)).all():
         raise InvalidParameter("l2_sensitivity must be a whole number in one dimension")
-    return _sweep("discrete_gaussian", orders, sigma, sensitivity)
+    return _sweep("discrete_gaussian", orders, sigma, sensitivity, rest=(math.inf,))
 
 
 def discrete_laplace(scale: Reals, orders: Reals, *, l1_sensitivity: int = 1) -> Any:
@@ -310,7 +311,7 @@ def exponential_mechanism(epsilon: Reals, orders: Reals) -> Any:
     >>> round(exponential_mechanism(1.0, 1), 8)
     0.12330156
     """
-    return _sweep("bounded_range", orders, _arrays.non_negative("epsilon", epsilon))
+    return _sweep("exponential_mechanism", orders, _arrays.non_negative("epsilon", epsilon))
 
 
 def pure(epsilon: Reals, orders: Reals) -> Any:
@@ -331,7 +332,7 @@ def pure(epsilon: Reals, orders: Reals) -> Any:
     >>> pure(1.0, [1, 2, float("inf")]).round(6).tolist()
     [0.462117, 0.735326, 1.0]
     """
-    return _sweep("pure", orders, _arrays.non_negative("epsilon", epsilon))
+    return _sweep("epsilon_delta", orders, _arrays.non_negative("epsilon", epsilon), rest=(0.0,))
 
 
 def zcdp(rho: Reals, orders: Reals) -> Any:
@@ -352,12 +353,12 @@ def zcdp(rho: Reals, orders: Reals) -> Any:
     return _sweep("zcdp", orders, _arrays.non_negative("rho", rho))
 
 
-def _sweep(kind: str, orders: Reals, *parameters: Array, rest: tuple[Any, ...] = ()) -> Any:
-    shape, upper = _upper(kind, orders, *parameters, rest=rest)
+def _sweep(tag: str, orders: Reals, *parameters: Array, rest: tuple[Any, ...] = ()) -> Any:
+    shape, upper = _upper(tag, orders, *parameters, rest=rest)
     return _shaped(shape, (upper, upper), index=1)
 
 
-def _upper(kind: str, orders: Reals, *parameters: Array, rest: tuple[Any, ...] = ()) -> tuple[tuple[int, ...], Array]:
+def _upper(tag: str, orders: Reals, *parameters: Array, rest: tuple[Any, ...] = ()) -> tuple[tuple[int, ...], Array]:
     """Return the upper bounds of one native curve per combination of parameters."""
     shape, (*columns, places) = _arrays.broadcast(*parameters, _arrays.orders(orders))
     upper = np.empty(places.size)
@@ -367,7 +368,7 @@ def _upper(kind: str, orders: Reals, *parameters: Array, rest: tuple[Any, ...] =
         which = which.reshape(-1)
         for index, row in enumerate(different):
             chosen = which == index
-            curve = _native.RdpCurve((kind, *row.tolist(), *rest))
+            curve = _native.RdpCurve((tag, *row.tolist(), *rest))
             upper[chosen] = curve.bounds(np.ascontiguousarray(places[chosen]))[1]
     return shape, upper
 

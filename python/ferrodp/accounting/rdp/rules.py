@@ -47,9 +47,6 @@ Curve: TypeAlias = Callable[[Array], Array]
 Rule: TypeAlias = "Callable[[Any, NeighboringRelation], Curve]"
 _Event = TypeVar("_Event", bound=PrivacyEvent)
 
-LAPLACE_PARTS = 2048
-"""Into how many losses that of a Poisson-sampled Laplace release is divided; the excess is about its inverse square."""
-
 LEAST_ORDER = 1.0 + 2.0**-20
 """Lower orders are answered by it where a curve is known above 1 alone: divergences do not fall as the order rises."""
 _REPLACED = NeighboringRelation.REPLACE_ONE
@@ -131,20 +128,21 @@ def _zcdp(event: ZcdpEvent, _: NeighboringRelation) -> Curve:
 
 @register(EpsilonDeltaEvent)
 def _stated(event: EpsilonDeltaEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("pure", _validate.rounded(event.epsilon, "up")))
+    return RdpCurve(("epsilon_delta", _validate.rounded(event.epsilon, "up"), 0.0))
 
 
 @register(ExponentialMechanismEvent)
 def _exponential(event: ExponentialMechanismEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("bounded_range", event.epsilon))
+    return RdpCurve(("exponential_mechanism", event.epsilon))
 
 
 @register(RandomizedResponseEvent)
 def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> Curve:
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         raise UnsupportedEventError(NO_ANSWER)
-    special = relation is NeighboringRelation.REPLACE_SPECIAL
-    return RdpCurve(("randomized_response", event.noise_parameter, float(event.num_buckets), special))
+    is_special = relation is NeighboringRelation.REPLACE_SPECIAL
+    tag = "randomized_response_or_uniform" if is_special else "randomized_response"
+    return RdpCurve((tag, event.noise_parameter, float(event.num_buckets)))
 
 
 @register(DiscreteLaplaceEvent)
@@ -155,7 +153,7 @@ def _discrete_laplace(event: DiscreteLaplaceEvent, _: NeighboringRelation) -> Cu
 @register(DiscreteGaussianEvent)
 def _discrete_gaussian(event: DiscreteGaussianEvent, _: NeighboringRelation) -> Curve:
     if event.dimension == 1:
-        return RdpCurve(("discrete_gaussian", event.scale, event.l2_sensitivity))
+        return RdpCurve(("discrete_gaussian", event.scale, event.l2_sensitivity, math.inf))
     rho = Fraction(event.l2_sensitivity) ** 2 / (2 * Fraction(event.scale) ** 2)
     return RdpCurve(("zcdp", _validate.rounded(rho, "up")))
 
@@ -182,17 +180,14 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
         curve = curve_of(inner, relation)  # the null record may show that it is there
         return lambda orders: by_public_coin(curve(orders), chance, orders)
     if isinstance(inner, GaussianEvent):
-        return RdpCurve(("poisson_gaussian", inner.noise_multiplier, chance))
+        return RdpCurve(("poisson_sampled", chance, ("gaussian", inner.noise_multiplier)))
     if isinstance(inner, LaplaceEvent):
-        if not 1.0 / inner.noise_multiplier < math.inf:
-            return RdpCurve(("zcdp", math.inf))
-        return RdpCurve(("sampled", chance, ("laplace_in_parts", inner.noise_multiplier, LAPLACE_PARTS)))
+        return RdpCurve(("poisson_sampled", chance, ("laplace", inner.noise_multiplier)))
     if isinstance(inner, DiscreteLaplaceEvent):
-        return RdpCurve(("sampled", chance, ("discrete_laplace", inner.scale, inner.l1_sensitivity)))
-    if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)) and inner.epsilon:
-        return RdpCurve(("sampled", chance, ("pure", _validate.rounded(inner.epsilon, "up"))))
+        return RdpCurve(("poisson_sampled", chance, ("discrete_laplace", inner.scale, inner.l1_sensitivity)))
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
-        return RdpCurve(("zcdp", 0.0))
+        epsilon = _validate.rounded(inner.epsilon, "up")
+        return RdpCurve(("poisson_sampled", chance, ("epsilon_delta", epsilon, 0.0)))
     if isinstance(inner, MixtureOfGaussiansEvent):
         return mixture_of_gaussians_curve(inner, chance)
     symmetric = isinstance(inner, DiscreteGaussianEvent)  # by reflection
@@ -211,7 +206,7 @@ def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
     """Return the curve of a sample of which one record is replaced: that of the pair of `_pairs._poisson_replaced`."""
     inner, chance, is_close = event.event, event.sampling_probability, event.null_distance <= 1.0
     if isinstance(inner, GaussianEvent) and event.null_distance == 0.5:
-        return RdpCurve(("poisson_replaced", inner.noise_multiplier, chance))
+        return RdpCurve(("antipodal_gaussian", chance, inner.noise_multiplier))
     if isinstance(inner, GaussianEvent) and is_close:
         z = inner.noise_multiplier
         return lambda orders: fixed_size_sampled_gaussian(z, chance, above_one(orders), neighboring_relation=_REPLACED)

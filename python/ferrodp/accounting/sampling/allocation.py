@@ -18,7 +18,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves.gaussian import gaussian_delta_bounds, gaussian_epsilon_bounds
 from ferrodp.accounting.rdp import allocation
-from ferrodp.accounting.rdp.allocation import additions_of, inverse
+from ferrodp.accounting.rdp.allocation import directions_of, inverse
 
 MOST_NODES = 60_000
 _NODES = 3_000  # of the law of one round, unless an interval is given
@@ -72,7 +72,7 @@ def random_allocation_delta_bounds(
     """
     epsilon = _validate.non_negative("epsilon", epsilon, toward="down")
     rounds = _rounds(noise_multiplier, num_steps, num_selected, num_rounds, value_discretization_interval)
-    return rounds.delta(epsilon, additions_of(direction))
+    return rounds.delta(epsilon, directions_of(direction))
 
 
 def random_allocation_epsilon_bounds(
@@ -109,7 +109,7 @@ def random_allocation_epsilon_bounds(
     if delta < 1e-300:
         raise _validate.out_of_domain("delta", "at least 1e-300", delta)
     rounds = _rounds(noise_multiplier, num_steps, num_selected, num_rounds, value_discretization_interval)
-    return rounds.epsilon(delta, additions_of(direction))
+    return rounds.epsilon(delta, directions_of(direction))
 
 
 class _Rounds:
@@ -121,35 +121,35 @@ class _Rounds:
         self.is_plain = selected in (0, steps) or rounds == 0 or not allocation.is_sampled(z)
         self.laws = None if self.is_plain else _laws(z, steps, selected, rounds, spacing)
 
-    def delta(self, epsilon: float, additions: tuple[bool, ...]) -> Bounds:
+    def delta(self, epsilon: float, directions: tuple[Direction, ...]) -> Bounds:
         plain = self._plain(lambda z: gaussian_delta_bounds(epsilon=epsilon, noise_multiplier=z))
         if self.laws is None:
             return plain if self.selected in (0, self.steps) or not self.rounds else Bounds(0.0, plain.upper)
-        bounds = [self._one(epsilon, is_added) for is_added in additions]
+        bounds = [self._one(epsilon, direction) for direction in directions]
         lower = max(bound.lower for bound in bounds) if self.is_exact else 0.0
         return Bounds(lower, min(plain.upper, max(bound.upper for bound in bounds)))
 
-    def _one(self, epsilon: float, is_added: bool) -> Bounds:
+    def _one(self, epsilon: float, direction: Direction) -> Bounds:
         assert self.laws is not None, "asked only where there are laws"
-        lower, upper = (law.delta(epsilon, is_added) for law in self.laws)
+        lower, upper = (law.delta(epsilon, direction) for law in self.laws)
         if self.steps == 2 and self.rounds == 1 and self.z <= 100.0:
-            lower = max(lower, _native.allocation_two_bins(inverse(self.z, is_upper=False), epsilon, is_added)[0])
-            upper = min(upper, _native.allocation_two_bins(inverse(self.z), epsilon, is_added)[1])
+            lower = max(lower, _native.allocation_two_bins(inverse(self.z, is_upper=False), epsilon, direction)[0])
+            upper = min(upper, _native.allocation_two_bins(inverse(self.z), epsilon, direction)[1])
         return Bounds(lower, upper)
 
-    def epsilon(self, delta: float, additions: tuple[bool, ...]) -> Bounds:
+    def epsilon(self, delta: float, directions: tuple[Direction, ...]) -> Bounds:
         plain = self._plain(lambda z: gaussian_epsilon_bounds(delta=delta, noise_multiplier=z))
         if self.laws is None:
             return plain if self.selected in (0, self.steps) or not self.rounds else Bounds(0.0, plain.upper)
-        highest = min(plain.upper, self._by_moments(delta, additions))
-        upper = _bracket(lambda e: self._delta(e, additions).upper <= delta, highest)[1]
+        highest = min(plain.upper, self._by_moments(delta, directions))
+        upper = _bracket(lambda e: self._delta(e, directions).upper <= delta, highest)[1]
         lower = 0.0
         if self.is_exact:
-            lower = _bracket(lambda e: self._delta(e, additions).lower <= delta, highest)[0]
+            lower = _bracket(lambda e: self._delta(e, directions).lower <= delta, highest)[0]
         return Bounds(min(lower, upper), upper)
 
-    def _delta(self, epsilon: float, additions: tuple[bool, ...]) -> Bounds:
-        bounds = [self._one(epsilon, is_added) for is_added in additions]
+    def _delta(self, epsilon: float, directions: tuple[Direction, ...]) -> Bounds:
+        bounds = [self._one(epsilon, direction) for direction in directions]
         return Bounds(max(b.lower for b in bounds), max(b.upper for b in bounds))
 
     def _plain(self, bounds: Callable[[float], Bounds]) -> Bounds:
@@ -164,11 +164,11 @@ class _Rounds:
             low.lower if exact else bounds(self.z / root * (1.0 + 2.0**-51)).lower, max(low.upper, high.upper)
         )
 
-    def _by_moments(self, delta: float, additions: tuple[bool, ...]) -> float:
+    def _by_moments(self, delta: float, directions: tuple[Direction, ...]) -> float:
         """Canonne, Kamath, Steinke 2020, Proposition 12; the slack is for a dozen roundings of sums below 10³."""
         best = math.inf
         for order in (1.5, *range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96, 128, 192, 256):
-            rho = self.rounds * allocation.rate(self.z, self.steps, self.selected, float(order), additions)
+            rho = self.rounds * allocation.rate(self.z, self.steps, self.selected, float(order), directions)
             parts = (rho, math.log1p(-1.0 / order), -math.log(delta) / (order - 1), -math.log(order) / (order - 1))
             found = sum(parts) + 2.0**-48 * sum(map(abs, parts))
             if found > 1.1 * best:

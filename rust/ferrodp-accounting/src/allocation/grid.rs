@@ -24,16 +24,7 @@ use crate::functions::normal;
 use crate::functions::twofold::Twofold;
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
 
-use super::two::Direction;
-
-/// On which side of the truth a law is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Larger in convex order.
-    Upper,
-    /// Smaller.
-    Lower,
-}
+use crate::types::{Direction, Rounding};
 
 /// Mass or mean that is cut off at an end of a law, at most, and standard deviations that the law of one step reaches.
 const CUT: f64 = 1e-26;
@@ -67,7 +58,7 @@ pub struct Allocation {
 struct Grid {
     h: f64,
     offset: f64,
-    side: Side,
+    side: Rounding,
     cut: f64,
     reach: f64,
 }
@@ -76,12 +67,12 @@ impl Allocation {
     /// Returns the law of one round with noise of standard deviation `1/s`, `steps ≥ 1` steps and loss spacing `h`, or `None` if
     /// it would need more than `most` nodes.
     #[must_use]
-    pub fn new(s: f64, steps: u64, h: f64, side: Side, most: usize) -> Option<Self> {
+    pub fn new(s: f64, steps: u64, h: f64, side: Rounding, most: usize) -> Option<Self> {
         Self::cut_at(CUT, REACH, s, steps, h, side, most)
     }
 
     /// Returns the same with so much cut off, and a law of one step that reaches so far.
-    fn cut_at(cut: f64, reach: f64, s: f64, steps: u64, h: f64, side: Side, most: usize) -> Option<Self> {
+    fn cut_at(cut: f64, reach: f64, s: f64, steps: u64, h: f64, side: Rounding, most: usize) -> Option<Self> {
         let log_steps = ln(steps as f64);
         let shift = (log_steps / h).round();
         let grid = Grid { h, offset: log_steps - h * shift, side, cut, reach };
@@ -136,8 +127,8 @@ impl Allocation {
         let reach = 24.0 + 2.0 * ends.map(|k| (k as f64 * self.grid.h).abs()).into_iter().fold(0.0, f64::max);
         let slack = (law.mean_error + reach) * UNIT * scale;
         match self.grid.side {
-            Side::Upper => ((total + rest) * (1.0 + relative) + slack).min(1.0),
-            Side::Lower => (total * (1.0 - relative) - slack).max(0.0),
+            Rounding::Up => ((total + rest) * (1.0 + relative) + slack).min(1.0),
+            Rounding::Down => (total * (1.0 - relative) - slack).max(0.0),
         }
     }
 
@@ -192,7 +183,7 @@ impl Grid {
             cells.add(c as usize, q, if q > 0.0 { share } else { 0.0 });
         }
         let mut law = self.place(cells, 1.0, 160.0, 640.0);
-        if self.side == Side::Upper {
+        if self.side == Rounding::Up {
             // Below the first node: split among it and 0. Above the last: its mean, all of it.
             law.zero += normal::tail(at(first, 1.0).negated(), 0.0);
             law.excess += normal::tail(at(first + count, -1.0), 0.0) * 1.001;
@@ -220,7 +211,7 @@ impl Grid {
                 cells.shifted((at_b, &b.masses), (at_a, &a.masses), k, cell as usize, share);
             }
         }
-        if self.side == Side::Upper {
+        if self.side == Rounding::Up {
             // One of them is 0.
             for (i, &mass) in a.masses.iter().enumerate() {
                 cells.add(at_a + i, mass * b.zero, 0.0);
@@ -267,8 +258,8 @@ impl Grid {
     /// Puts cells onto nodes, as the side asks, and cuts the ends off.
     fn place(&self, cells: Cells, steps: f64, mass_error: f64, mean_error: f64) -> Law {
         let masses = match self.side {
-            Side::Upper => cells.split(),
-            Side::Lower => self.merge(&cells),
+            Rounding::Up => cells.split(),
+            Rounding::Down => self.merge(&cells),
         };
         let mut law = Law { first: cells.first, masses, zero: 0.0, excess: 0.0, steps, mass_error, mean_error };
         self.cut(&mut law);
@@ -330,7 +321,7 @@ impl Grid {
         }
         law.masses.drain(..start);
         law.first += start as i64;
-        if self.side == Side::Upper {
+        if self.side == Rounding::Up {
             law.excess += mean * (1.0 + 1e-12);
             let top = law.masses.len() - 1;
             law.masses[top] += removed;

@@ -19,24 +19,16 @@
 use core::f64::consts::{FRAC_1_SQRT_2, LN_2, PI};
 
 use crate::functions::{UNIT, erfc, exp, expm1, ln_1p, sqrt};
-
-/// Which dataset has the record whose presence is the question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// The first of the two.
-    Remove,
-    /// The second.
-    Add,
-}
+use crate::types::{Bounds, Direction};
 
 /// Returns a lower and an upper bound on `δ(ε)` for noise of standard deviation `1/s`, `0.01 ≤ s ≤ 100`.
 #[must_use]
-pub fn two_bins(s: f64, epsilon: f64, direction: Direction) -> (f64, f64) {
+pub fn two_bins(s: f64, epsilon: f64, direction: Direction) -> Bounds {
     let found = integral(s, epsilon, direction, &Budget::PROVEN);
     let slack = found.slack();
     let upper = (found.value + slack) * found.scale * (1.0 + 16.0 * UNIT);
     let lower = (found.value - slack) * found.scale * (1.0 - 16.0 * UNIT);
-    (lower.max(0.0), upper.min(1.0))
+    Bounds { lower: lower.max(0.0), upper: upper.min(1.0) }
 }
 
 /// How much may be left out. Tests leave out more, so that what stands for it can be seen.

@@ -1,6 +1,6 @@
 //! From a composition to certified δ(ε) and ε(δ), one direction at a time.
 
-use super::composition::{Composition, Direction};
+use super::composition::Composition;
 use super::cut::{self, Cut, Floors};
 use super::invert::invert;
 use super::line::{Line, LogDelta, Plan, log_chernoff, log_mgf_upper, rounded_contour};
@@ -8,6 +8,7 @@ use super::path::round_to_bits;
 use super::saddle::Curve;
 use super::single;
 use crate::functions::{RELATIVE_ERROR, UNIT, exp, ln};
+use crate::types::Direction;
 use core::f64::consts::PI;
 
 /// A certified pair and how it was found.

@@ -2,6 +2,7 @@
 
 use super::ratio::Sampled;
 use crate::functions::{UNIT, ln, ln_1p};
+use crate::types::Direction;
 use ferrodp_core::Error;
 
 /// The least sampling probability that is used as given. A smaller one is replaced by it: the pair of the larger probability
@@ -21,15 +22,6 @@ pub struct Release {
     pub sampling_probability: f64,
     /// How often.
     pub count: u64,
-}
-
-/// Which of the two neighboring datasets is the first argument of the divergence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// P is the mixture `(1−q)·N(0, σ²) + q·N(1, σ²)`, Q is `N(0, σ²)`.
-    Remove,
-    /// The other way round.
-    Add,
 }
 
 /// A list of releases, merged.

@@ -22,12 +22,13 @@
 //!
 //! So B need not lie where outcomes end, but only where one of them is enough for a loss of ε, whatever the others are.
 
-use super::composition::{Composition, Direction};
+use super::composition::Composition;
 use super::line::log_mgf_upper;
 use super::quadrature::beyond_end;
 use super::ratio::Sampled;
 use super::saddle;
 use crate::functions::{RELATIVE_ERROR, UNIT, erfc, exp, expm1, ln, ln_1p};
+use crate::types::Direction;
 use core::f64::consts::{LN_2, SQRT_2};
 
 /// A composition whose removals are cut, and what the cut leaves to add.

@@ -1,8 +1,9 @@
 //! How small the integrand is beyond a node: what the nodes that are left out can add.
 
-use super::composition::{Composition, Direction, digits, rough_digits};
+use super::composition::{Composition, digits, rough_digits};
 use super::quadrature::{Tilted, log_envelope};
 use super::ratio::Sampled;
+use crate::types::Direction;
 
 /// Returns a bound on `ln |e^{K(c + iτ') − K(c)}|` for all `τ' ≥ τ`; one below `enough` is as good as the best.
 pub(super) fn envelope(

@@ -2,12 +2,13 @@
 
 use super::advance::{Sweep, exponential_error};
 use super::complex::{Complex, ln_1p_complex, modulus};
-use super::composition::{Composition, Direction, digits, rough_digits};
+use super::composition::{Composition, digits, rough_digits};
 use super::envelope::envelope;
 use super::path::round_to_bits;
 use super::quadrature::{Tilted, tilted};
 use super::smoothing::{Smoothing, Transform};
 use crate::functions::{UNIT, atan2, exp, expm1, ln, ln_1p};
+use crate::types::Direction;
 use core::f64::consts::PI;
 use ferrodp_core::Isa;
 

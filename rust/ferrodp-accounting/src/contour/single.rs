@@ -10,10 +10,11 @@
 //!
 //! m is Mills' ratio `Φ̄/φ`. Where the difference cancels, by a factor of about σ, so many units are lost, and counted.
 
-use super::composition::{Composition, Direction};
+use super::composition::Composition;
 use super::line::LogDelta;
 use super::ratio::Sampled;
 use crate::functions::{RELATIVE_ERROR, UNIT, erfc, exp, expm1, ln, ln_1p};
+use crate::types::Direction;
 use core::f64::consts::{FRAC_PI_2, PI, SQRT_2};
 
 /// Returns the one step of a composition that has only that.

@@ -3,11 +3,12 @@
 use super::advance::{Sweep, exponential_error};
 use super::answer::{delta_bounds, epsilon_bounds, log_delta_bounds, log_delta_by_contour};
 use super::complex::{Complex, exp_m1, modulus};
-use super::composition::{Composition, Direction, Release};
+use super::composition::{Composition, Release};
 use super::line::{Line, LogDelta, Plan, log_mgf_upper};
 use super::quadrature::{Tilted, log_envelope, tilted};
 use super::ratio::Sampled;
 use crate::functions::{exp, lgamma, ln, ln_1p};
+use crate::types::Direction;
 use ferrodp_core::Isa;
 
 const SIGMAS: [f64; 6] = [0.2, 0.5, 1.0, 3.0, 30.0, 500.0];

@@ -1,10 +1,11 @@
 //! Both directions at once, and many questions at once.
 
 use super::answer::{Certified, delta_bounds, epsilon_bounds, log_delta_bounds};
-use super::composition::{Composition, Direction, Release};
+use super::composition::{Composition, Release};
 use super::line::{log_chernoff, log_mgf_upper, rounded_contour};
 use super::saddle::Curve;
 use crate::functions::{UNIT, ln};
+use crate::types::Direction;
 use ferrodp_core::Error;
 use ferrodp_core::blocks::for_each_block;
 use std::num::NonZeroUsize;

@@ -9,8 +9,9 @@ use super::pairs::{FiniteLosses, Gaussian, PoissonSampled};
 use super::query::bounds;
 use super::read::Curve;
 use super::single;
-use super::types::{Question, Settings, Step};
 use crate::functions::{expm1, ln_1p, sqrt};
+use crate::pld::types::{Settings, Step};
+use crate::types::Question;
 
 /// Bounds on δ(ε) of one pair, from its own masses; of n Gaussians, that of noise z/√n.
 fn truth(pair: impl LossPair + 'static, epsilon: f64) -> (f64, f64) {

@@ -12,6 +12,7 @@ use crate::pld::cells::{Cells, empty, raise, sink};
 use crate::pld::grid::{GridLoss, Nodes};
 use crate::pld::pair::LossPair;
 use crate::pld::walk;
+use crate::types::Rounding;
 
 /// Two laws on the same nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,24 +49,17 @@ pub fn bracket(pair: &dyn LossPair, nodes: Nodes, kind: Lower) -> Bracket {
         return exact(pair, nodes, atom, stride);
     }
     let cells = Cells::new(pair, nodes);
-    let upper = connect_the_dots(pair, nodes, &cells, Toward::Up);
+    let upper = connect_the_dots(pair, nodes, &cells, Rounding::Up);
     match kind {
         Lower::Merged => {
             let (lower, rounded) = walk::lower(pair, nodes, &cells);
             Bracket { upper, lower, spread: 0.0, rounded }
         }
         Lower::Spread => {
-            let lower = connect_the_dots(pair, nodes, &cells, Toward::Down);
+            let lower = connect_the_dots(pair, nodes, &cells, Rounding::Down);
             Bracket { upper, lower, spread: 0.25 * nodes.step * nodes.step, rounded: 0.0 }
         }
     }
-}
-
-/// Which way errors are rounded.
-#[derive(Clone, Copy, PartialEq)]
-enum Toward {
-    Up,
-    Down,
 }
 
 /// Each cell [ℓ, ℓ + h] is replaced by masses at its ends that keep its P- and its Q-mass (Doroshenko, Ghazi, Kamath, Kumar,
@@ -76,11 +70,11 @@ enum Toward {
 /// the former moves down to the last node, and the latter is dropped. With e the error of P and Q, both differences are known
 /// to (P + Q·e^ℓ)e, times e^h for a; of the two masses of a cell, the one that must not be wrong in its direction is taken from
 /// its own formula, the other is the rest.
-fn connect_the_dots(pair: &dyn LossPair, nodes: Nodes, cells: &Cells, toward: Toward) -> GridLoss {
+fn connect_the_dots(pair: &dyn LossPair, nodes: Nodes, cells: &Cells, toward: Rounding) -> GridLoss {
     let mut law = empty(nodes);
     let (half_down, up, down) = (crate::functions::exp(-0.5 * nodes.step), expm1(nodes.step), -expm1(-nodes.step));
     let (center, error) = (law.center(), cells.error);
-    let sign = if toward == Toward::Up { error } else { -error };
+    let sign = if toward == Rounding::Up { error } else { -error };
     for (i, halves) in cells.halves.chunks_exact(2).enumerate() {
         let p = halves[0].p + halves[1].p;
         let q = halves[0].q + halves[1].q * half_down;
@@ -97,7 +91,7 @@ fn connect_the_dots(pair: &dyn LossPair, nodes: Nodes, cells: &Cells, toward: To
         law.p[i + 1] += at_upper;
     }
     let last = law.p.len() - 1;
-    if toward == Toward::Down {
+    if toward == Rounding::Down {
         let dropped = if cells.is_bounded_below { 0.0 } else { cells.bottom * (1.0 + error) };
         if cells.is_bounded_below {
             law.p[0] += cells.bottom * (1.0 + error);

@@ -2,7 +2,8 @@
 
 use crate::functions::UNIT;
 use crate::pld::task::Task;
-use crate::pld::types::{Answer, Question, Settings, Step, infinite};
+use crate::pld::types::{Answer, Settings, Step, infinite};
+use crate::types::Question;
 
 /// So many different steps share the work of a question.
 const MANY: usize = 32;

@@ -2,15 +2,7 @@
 
 use super::pair::LossPair;
 use crate::functions::{UNIT, expm1};
-
-/// A lower and an upper bound.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Between {
-    /// Not above the exact value.
-    pub lower: f64,
-    /// Not below the exact value.
-    pub upper: f64,
-}
+use crate::types::Bounds;
 
 /// Below it masses are no longer normal numbers, and their errors no longer relative.
 const SMALLEST: f64 = 4.0 * f64::MIN_POSITIVE;
@@ -23,20 +15,20 @@ const SMALLEST: f64 = 4.0 * f64::MIN_POSITIVE;
 /// gives the lower bound. For the upper one the boundary is put 2τ lower, so that the computed set holds all L > ε; what
 /// it holds beyond, at most 3τ below ε, takes away no more than (e^{3τ} − 1)·P(S).
 #[must_use]
-pub fn delta(pair: &dyn LossPair, epsilon: f64) -> Between {
+pub fn delta(pair: &dyn LossPair, epsilon: f64) -> Bounds {
     let error = inverse_error(pair);
     let shift = pair.loss_error() * epsilon.abs().max(1.0);
     let (lost, more) = (1.0 - error, 1.0 + error);
     let infinite = pair.infinite();
     if epsilon >= pair.support().1 {
-        return Between { lower: (infinite * lost).min(1.0), upper: (infinite * more).min(1.0) };
+        return Bounds { lower: (infinite * lost).min(1.0), upper: (infinite * more).min(1.0) };
     }
     let at = pair.cell(epsilon, f64::INFINITY);
     let lower = at.p * lost - at.q * more + infinite * lost - SMALLEST;
     let below = if shift > 0.0 { pair.cell((epsilon - 2.0 * shift).next_down(), f64::INFINITY) } else { at };
     let slack = expm1(3.5 * shift).min(1e300);
     let upper = below.p * more - below.q * lost + slack * below.p * more + infinite * more + SMALLEST;
-    Between { lower: lower.clamp(0.0, 1.0), upper: upper.clamp(0.0, 1.0) }
+    Bounds { lower: lower.clamp(0.0, 1.0), upper: upper.clamp(0.0, 1.0) }
 }
 
 /// Returns how far exact masses may be from computed ones, relatively to the latter; with four operations on them.
@@ -47,10 +39,10 @@ fn inverse_error(pair: &dyn LossPair) -> f64 {
 
 /// Returns bounds on the largest δ(ε) of several pairs: the directions of a neighboring relation.
 #[must_use]
-pub fn largest_delta(pairs: &[Box<dyn LossPair>], epsilon: f64) -> Between {
-    pairs.iter().fold(Between { lower: 0.0, upper: 0.0 }, |worst, pair| {
+pub fn largest_delta(pairs: &[Box<dyn LossPair>], epsilon: f64) -> Bounds {
+    pairs.iter().fold(Bounds { lower: 0.0, upper: 0.0 }, |worst, pair| {
         let here = delta(pair.as_ref(), epsilon);
-        Between { lower: worst.lower.max(here.lower), upper: worst.upper.max(here.upper) }
+        Bounds { lower: worst.lower.max(here.lower), upper: worst.upper.max(here.upper) }
     })
 }
 
@@ -59,14 +51,14 @@ pub fn largest_delta(pairs: &[Box<dyn LossPair>], epsilon: f64) -> Between {
 /// `upper` is a float for which δ(upper) ≤ `target` was proven, and `lower` one for which δ(lower) > `target` was, or 0. The
 /// bounds on δ need not be monotone to their last bits; certificates do not ask for it.
 #[must_use]
-pub fn epsilon(pairs: &[Box<dyn LossPair>], target: f64) -> Between {
+pub fn epsilon(pairs: &[Box<dyn LossPair>], target: f64) -> Bounds {
     if pairs.iter().any(|pair| pair.infinite() * (1.0 - inverse_error(pair.as_ref())) > target) {
-        return Between { lower: f64::INFINITY, upper: f64::INFINITY };
+        return Bounds { lower: f64::INFINITY, upper: f64::INFINITY };
     }
     let upper = first(|epsilon| largest_delta(pairs, epsilon).upper <= target);
     let above = first(|epsilon| largest_delta(pairs, epsilon).lower <= target);
     let lower = if above == 0.0 { 0.0 } else { above.next_down() };
-    Between { lower: lower.min(upper), upper }
+    Bounds { lower: lower.min(upper), upper }
 }
 
 /// Returns a float ≥ 0 where `holds` is true and, unless it is 0, false at the one before; infinite if false everywhere.
@@ -139,7 +131,7 @@ mod tests {
 
     const EPSILONS: [f64; 6] = [-1.0, 0.0, 0.2, 1.0, 2.0, 3.5];
 
-    fn truth(epsilon: f64) -> Between {
+    fn truth(epsilon: f64) -> Bounds {
         delta(&Gaussian::new(Z), epsilon)
     }
 
@@ -176,7 +168,7 @@ mod tests {
     fn epsilon_is_infinite_where_an_infinite_loss_is_too_likely() {
         let pairs: Vec<Box<dyn LossPair>> = vec![Box::new(crate::pld::pairs::FiniteLosses::epsilon_delta(1.0, 0.01))];
 
-        assert_eq!(Between { lower: f64::INFINITY, upper: f64::INFINITY }, epsilon(&pairs, 0.009));
+        assert_eq!(Bounds { lower: f64::INFINITY, upper: f64::INFINITY }, epsilon(&pairs, 0.009));
         assert!(epsilon(&pairs, 0.011).upper < 1.0);
     }
 }

@@ -9,7 +9,8 @@ use crate::pld::grid::{MOST_ERROR, Nodes};
 use crate::pld::read::Curve;
 use crate::pld::sketch::Plan;
 use crate::pld::spacing::{common, fitting, log2_ceil, short};
-use crate::pld::types::{Answer, Question, Settings, Step};
+use crate::pld::types::{Answer, Settings, Step};
+use crate::types::Question;
 
 /// Limit on the cells of a step: each asks a pair for its masses twice.
 const MOST_CELLS: f64 = 524_288.0;

@@ -49,21 +49,6 @@ pub struct Answer {
     pub tilt: f64,
 }
 
-/// What is asked.
-#[derive(Clone, Copy, Debug)]
-pub enum Question {
-    /// Which ε belongs to this δ in (0, 1).
-    Epsilon {
-        /// δ
-        delta: f64,
-    },
-    /// Which δ belongs to this ε ≥ 0.
-    Delta {
-        /// ε
-        epsilon: f64,
-    },
-}
-
 /// Returns an upper bound on the mass of +∞ of a composition, of masses with relative errors, and how often each happens.
 ///
 /// A composition has a finite loss if all of its steps do: 1 − ∏(1 − δᵢ)^Tᵢ, never more than ΣTᵢδᵢ. Terms have one sign, so

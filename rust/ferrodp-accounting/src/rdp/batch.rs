@@ -6,10 +6,11 @@ use core::num::NonZeroUsize;
 use ferrodp_core::Isa;
 use ferrodp_core::blocks::for_each_block;
 
-use super::bounds::Bounds;
 use super::curve::{add, rounded_up};
-use super::optimize::{PLACES, Question, best};
+use super::optimize::{PLACES, best};
 use super::poisson_gaussian::PoissonGaussian;
+use crate::types::Bounds;
+use crate::types::Question;
 
 /// Orders of a block: what shares nodes, and what a thread takes at a time.
 const ORDERS: usize = 1024;
@@ -68,7 +69,7 @@ fn epsilon(isa: Isa, curve: &mut PoissonGaussian, count: f64, delta: f64) -> f64
         return 0.0;
     }
     let mut bounds = [Bounds::ZERO; PLACES];
-    let answer = best(Question::Epsilon(delta), |orders, rho| -> Result<(), Infallible> {
+    let answer = best(Question::Epsilon { delta }, |orders, rho| -> Result<(), Infallible> {
         let bounds = &mut bounds[..orders.len()];
         curve.bounds(isa, orders, bounds);
         rho.fill(0.0);

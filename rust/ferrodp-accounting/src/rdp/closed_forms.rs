@@ -2,9 +2,9 @@
 //!
 //! `φ(x) = eˣ − 1 − x` throughout, within 128 units of 2⁻⁵³ (`lanes`); `x·φ′/φ ≤ 2 + max(x, 0)` carries errors of `x`.
 
-use super::bounds::Bounds;
 use crate::functions::{UNIT, exp, ln, ln_1p, sin};
 use crate::lanes::centered_exponential as phi;
+use crate::types::Bounds;
 
 /// Returns `αρ`, `ρ` itself within so many units: zero-concentrated differential privacy, and `ρ = 1/2z²` for Gaussian noise
 /// (Bun, Steinke, "Concentrated differential privacy", TCC 2016, Definition 1.1 and Proposition 1.6).

@@ -17,8 +17,8 @@
 //! most `K = α·(c/q)·e^{−(α/2 − 1)s²}`; the sum is used if `K ≤ ½`. Beyond `α/2`, `Σ T_i ≤ e^{max(0, j(j−1)s²/2)}` at `j = α/2`,
 //! as `Σ C(α, i)·c^i·q^j ≤ (c + q)^α = 1`.
 
-use super::bounds::Bounds;
 use crate::functions::{UNIT, exp, ln_1p};
+use crate::types::Bounds;
 
 /// Bounds on `ln A(α)` must be above this for the absolute error of 1 in `A` not to matter: e⁻⁴⁵ < 3·10⁻²⁰.
 const LEAST_LOG: f64 = 45.0;

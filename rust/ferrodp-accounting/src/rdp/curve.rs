@@ -2,12 +2,12 @@
 
 use ferrodp_core::Isa;
 
-use super::bounds::Bounds;
 use super::closed_forms;
 use super::discrete::Discrete;
 use super::poisson_gaussian::PoissonGaussian;
 use super::replaced::PoissonReplaced;
 use crate::functions::UNIT;
+use crate::types::Bounds;
 
 /// A release's Rényi divergence as a function of the order.
 #[derive(Clone, Debug)]

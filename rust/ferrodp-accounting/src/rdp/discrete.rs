@@ -3,11 +3,11 @@
 
 use ferrodp_core::Isa;
 
-use super::bounds::Bounds;
 use super::mixture;
 use super::sum::{LANES, LARGE_EXCESS, Request, centered_on};
 use super::table::{self, Entry, Table};
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
+use crate::types::Bounds;
 
 /// Atoms beyond which a coarser bound is used.
 const MOST: u64 = 1 << 16;

@@ -5,6 +5,7 @@
 //! the curves answer in one sweep, and the best is closed in upon.
 
 use super::conversion::{self, Conversion};
+use crate::types::Question;
 
 /// Places tried at once.
 pub(super) const PLACES: usize = 16;
@@ -21,19 +22,10 @@ const FLAT: f64 = 1e-8;
 /// Or when places come so close.
 const LAST_STEP: f64 = 1e-9;
 
-/// What is asked about a composition.
-#[derive(Clone, Copy, Debug)]
-pub enum Question {
-    /// ε at this δ, `0 < δ < 1`.
-    Epsilon(f64),
-    /// `ln δ` at this ε ≥ 0.
-    LogDelta(f64),
-}
-
 /// The answer, and where it was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
-    /// An upper bound on what was asked.
+    /// An upper bound on ε, or on ln δ.
     pub value: f64,
     /// The order that proves it; 1 if it is the bound on the total variation.
     pub order: f64,
@@ -41,23 +33,22 @@ pub struct Answer {
     pub rho: f64,
 }
 
-impl Question {
-    fn cost(self, conversion: Conversion, order: f64, rho: f64) -> f64 {
-        match self {
-            Self::Epsilon(delta) => conversion::epsilon(conversion, order, rho, delta),
-            Self::LogDelta(epsilon) => conversion::log_delta(conversion, order, rho, epsilon),
-        }
+/// Returns what one order bounds: ε, or ln δ.
+fn bound_at(question: Question, conversion: Conversion, order: f64, rho: f64) -> f64 {
+    match question {
+        Question::Epsilon { delta } => conversion::epsilon(conversion, order, rho, delta),
+        Question::Delta { epsilon } => conversion::log_delta(conversion, order, rho, epsilon),
     }
+}
 
-    /// Returns what the divergence of order 1 implies.
-    fn at_one(self, divergence: f64) -> f64 {
-        let distance = conversion::total_variation(divergence);
-        match self {
-            Self::Epsilon(delta) if distance <= delta => 0.0,
-            Self::Epsilon(_) => f64::INFINITY,
-            Self::LogDelta(_) if distance == 0.0 => f64::NEG_INFINITY,
-            Self::LogDelta(_) => (crate::functions::ln(distance) * (1.0 - 1e-15)).min(0.0),
-        }
+/// Returns what the divergence of order 1 implies.
+fn at_one(question: Question, divergence: f64) -> f64 {
+    let distance = conversion::total_variation(divergence);
+    match question {
+        Question::Epsilon { delta } if distance <= delta => 0.0,
+        Question::Epsilon { .. } => f64::INFINITY,
+        Question::Delta { .. } if distance == 0.0 => f64::NEG_INFINITY,
+        Question::Delta { .. } => (crate::functions::ln(distance) * (1.0 - 1e-15)).min(0.0),
     }
 }
 
@@ -65,11 +56,11 @@ impl Question {
 #[must_use]
 pub fn best_of(question: Question, conversion: Conversion, orders: &[f64], rho: &[f64]) -> Answer {
     let mut best = Answer { value: f64::INFINITY, order: f64::INFINITY, rho: f64::INFINITY };
-    if let Question::LogDelta(_) = question {
+    if let Question::Delta { .. } = question {
         best.value = 0.0;
     }
     for (&order, &rho) in orders.iter().zip(rho) {
-        let value = if order == 1.0 { question.at_one(rho) } else { question.cost(conversion, order, rho) };
+        let value = if order == 1.0 { at_one(question, rho) } else { bound_at(question, conversion, order, rho) };
         if value < best.value {
             best = Answer { value, order, rho };
         }
@@ -85,7 +76,7 @@ pub fn best<E>(
     let mut ends = [0.0; 3];
     divergence(&[1.0, 2.0, f64::INFINITY], &mut ends)?;
     let mut best = best_of(question, Conversion::Improved, &[1.0, f64::INFINITY], &[ends[0], ends[2]]);
-    if best.value == 0.0 && matches!(question, Question::Epsilon(_)) || best.value == f64::NEG_INFINITY {
+    if best.value == 0.0 && matches!(question, Question::Epsilon { .. }) || best.value == f64::NEG_INFINITY {
         return Ok(best);
     }
     let mut search = Search { question, best: &mut best, divergence: &mut divergence };
@@ -96,8 +87,8 @@ pub fn best<E>(
 /// Returns about the largest `ln(α − 1)` that the minimum can be at: `ρ(α)` grows at least like `α·ρ(2)/2`.
 fn guess(question: Question, rho: f64) -> f64 {
     let beta = match question {
-        Question::Epsilon(delta) => crate::functions::sqrt(-2.0 * crate::functions::ln(delta) / rho),
-        Question::LogDelta(epsilon) => (epsilon + 1.0) / rho,
+        Question::Epsilon { delta } => crate::functions::sqrt(-2.0 * crate::functions::ln(delta) / rho),
+        Question::Delta { epsilon } => (epsilon + 1.0) / rho,
     };
     let x = crate::functions::ln(beta) + 1.0;
     // Not a number, or infinite, for ρ(2) of zero or infinity.
@@ -151,7 +142,7 @@ impl<F> Search<'_, F> {
         let mut cost = [0.0; PLACES];
         let mut index = 0;
         for i in 0..PLACES {
-            cost[i] = self.question.cost(Conversion::Improved, orders[i], rho[i]);
+            cost[i] = bound_at(self.question, Conversion::Improved, orders[i], rho[i]);
             if cost[i] < cost[index] {
                 index = i;
             }

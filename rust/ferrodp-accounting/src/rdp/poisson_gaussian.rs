@@ -13,11 +13,11 @@
 
 use ferrodp_core::Isa;
 
-use super::bounds::Bounds;
 use super::closed_sum;
 use super::nodes::{Nodes, Rule};
 use super::quadrature::{LARGEST_LOG, LEAST_PROBABILITY, LEAST_PRODUCT, Quadrature, Waiting, largest, shifted};
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
+use crate::types::Bounds;
 
 /// The curve of one mechanism. Nodes are made once, and more of them when a larger order asks.
 #[derive(Clone, Debug)]

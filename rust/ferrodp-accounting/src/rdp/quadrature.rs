@@ -2,10 +2,10 @@
 
 use ferrodp_core::Isa;
 
-use super::bounds::Bounds;
 use super::sum::{LANES, LARGE_EXCESS, Request, Sums, centered_on};
 use super::table::{self, CHUNK, Table};
 use crate::functions::{UNIT, exp, ln, ln_1p};
+use crate::types::Bounds;
 
 /// Largest bound on `ln A` for which all terms are floats.
 pub(super) const LARGEST_LOG: f64 = 600.0;

@@ -32,7 +32,6 @@ use std::collections::BTreeMap;
 
 use ferrodp_core::Isa;
 
-use super::bounds::Bounds;
 use super::mixture;
 use super::nodes::{INVERSE_ROOT_TWO_PI, LN_ROOT_TWO_PI, MOST, Rule, shortened};
 use super::quadrature::{
@@ -40,6 +39,7 @@ use super::quadrature::{
 };
 use super::table::{Entry, Table};
 use crate::functions::{cos, exp, expm1, ln, ln_1p};
+use crate::types::Bounds;
 
 /// The curve of one mechanism.
 #[derive(Clone, Debug)]

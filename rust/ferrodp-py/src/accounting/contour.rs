@@ -1,8 +1,11 @@
 //! Binding of `ferrodp_accounting::contour`. See `ferrodp.accounting._solve.contour`.
 
+use crate::array::{Numbers, Vector};
 use crate::error::Result;
-use ferrodp_accounting::contour::{Composition, Direction, Quantity, Release, Worst, bounds, sweep, worst};
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, ndarray::Array2};
+use crate::words::{DirectionsArg, QuantityArg};
+use ferrodp_accounting::contour::{Composition, Release, Worst, bounds, sweep, worst};
+use ferrodp_accounting::types::Direction;
+use numpy::{IntoPyArray, PyArray2, ndarray::Array2};
 use pyo3::prelude::*;
 use std::num::NonZeroUsize;
 
@@ -14,18 +17,14 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(contour_sweep, module)?)
 }
 
-fn releases(
-    noise_multipliers: &PyReadonlyArray1<'_, f64>,
-    sampling_probabilities: &PyReadonlyArray1<'_, f64>,
-    counts: &PyReadonlyArray1<'_, u64>,
-) -> Result<Vec<Release>> {
-    let (sigmas, qs, counts) = (noise_multipliers.as_array(), sampling_probabilities.as_array(), counts.as_array());
-    for (name, given) in [("sampling_probabilities", qs.len()), ("counts", counts.len())] {
-        if given != sigmas.len() {
-            return Err(ferrodp_core::Error::Length { name, given, needed: sigmas.len() }.into());
+fn releases(noise_multipliers: &[f64], sampling_probabilities: &[f64], counts: &[u64]) -> Result<Vec<Release>> {
+    let needed = noise_multipliers.len();
+    for (name, given) in [("sampling_probabilities", sampling_probabilities.len()), ("counts", counts.len())] {
+        if given != needed {
+            return Err(ferrodp_core::Error::Length { name, given, needed }.into());
         }
     }
-    let rows = sigmas.iter().zip(qs).zip(counts);
+    let rows = noise_multipliers.iter().zip(sampling_probabilities).zip(counts);
     Ok(rows
         .map(|((&noise_multiplier, &sampling_probability), &count)| Release {
             noise_multiplier,
@@ -47,39 +46,24 @@ fn table<'py>(py: Python<'py>, rows: &[Worst]) -> Result<Bound<'py, PyArray2<f64
     Ok(array.into_pyarray(py))
 }
 
-fn quantity_of(name: &str) -> Result<Quantity> {
-    match name {
-        "log_delta" => Ok(Quantity::LogDelta),
-        "delta" => Ok(Quantity::Delta),
-        "epsilon" => Ok(Quantity::Epsilon),
-        _ => Err(ferrodp_core::Error::Malformed { what: "no such quantity" }.into()),
-    }
-}
-
 /// Bounds on one quantity of one composition at many points: "log_delta" or "delta" at ε, or "epsilon" at ln δ; for one
 /// direction, "remove" or "add", or for the "worst" of both.
 #[pyfunction]
 #[pyo3(signature = (quantity, direction, noise_multipliers, sampling_probabilities, counts, points, /))]
 fn contour_bounds<'py>(
     py: Python<'py>,
-    quantity: &str,
-    direction: &str,
-    noise_multipliers: PyReadonlyArray1<'py, f64>,
-    sampling_probabilities: PyReadonlyArray1<'py, f64>,
-    counts: PyReadonlyArray1<'py, u64>,
-    points: PyReadonlyArray1<'py, f64>,
+    quantity: QuantityArg,
+    direction: DirectionsArg,
+    noise_multipliers: Numbers<'py>,
+    sampling_probabilities: Numbers<'py>,
+    counts: Vector<'py, u64>,
+    points: Numbers<'py>,
 ) -> Result<Bound<'py, PyArray2<f64>>> {
     let composition = Composition::new(&releases(&noise_multipliers, &sampling_probabilities, &counts)?)?;
-    let quantity = quantity_of(quantity)?;
-    let direction = match direction {
-        "remove" => Some(Direction::Remove),
-        "add" => Some(Direction::Add),
-        _ => None,
-    };
-    let points = points.as_array().to_vec();
-    let answer = |&point: &f64| match direction {
-        Some(direction) => Worst { bounds: bounds(quantity, &composition, direction, point), direction },
-        None => worst(quantity, &composition, point),
+    let points = &*points;
+    let answer = |&point: &f64| match direction.0 {
+        Some(direction) => Worst { bounds: bounds(quantity.0, &composition, direction, point), direction },
+        None => worst(quantity.0, &composition, point),
     };
     let rows: Vec<_> = py.detach(|| points.iter().map(answer).collect());
     table(py, &rows)
@@ -90,22 +74,20 @@ fn contour_bounds<'py>(
 #[pyo3(signature = (quantity, noise_multipliers, sampling_probabilities, counts, points, threads, /))]
 fn contour_sweep<'py>(
     py: Python<'py>,
-    quantity: &str,
-    noise_multipliers: PyReadonlyArray1<'py, f64>,
-    sampling_probabilities: PyReadonlyArray1<'py, f64>,
-    counts: PyReadonlyArray1<'py, u64>,
-    points: PyReadonlyArray1<'py, f64>,
+    quantity: QuantityArg,
+    noise_multipliers: Numbers<'py>,
+    sampling_probabilities: Numbers<'py>,
+    counts: Vector<'py, u64>,
+    points: Numbers<'py>,
     threads: Option<NonZeroUsize>,
 ) -> Result<Bound<'py, PyArray2<f64>>> {
     let releases = releases(&noise_multipliers, &sampling_probabilities, &counts)?;
-    let quantity = quantity_of(quantity)?;
-    let points = points.as_array().to_vec();
     if points.len() != releases.len() {
         let (given, needed) = (points.len(), releases.len());
         return Err(ferrodp_core::Error::Length { name: "points", given, needed }.into());
     }
-    let questions: Vec<_> = releases.into_iter().zip(points).collect();
+    let questions: Vec<_> = releases.into_iter().zip(points.iter().copied()).collect();
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
-    let rows = py.detach(|| sweep(quantity, &questions, threads))?;
+    let rows = py.detach(|| sweep(quantity.0, &questions, threads))?;
     table(py, &rows)
 }

@@ -1,17 +1,20 @@
 //! Compositions on a grid: `ferrodp_accounting::pld::{query, discretize}`.
 
+use ferrodp_accounting::contour::Quantity;
 use ferrodp_accounting::pld::discretize::{Lower, bracket};
 use ferrodp_accounting::pld::grid::Nodes;
 use ferrodp_accounting::pld::law::composed;
 use ferrodp_accounting::pld::pair::LossPair;
 use ferrodp_accounting::pld::query::{pure_epsilon, worst};
-use ferrodp_accounting::pld::types::{Answer, Question, Settings, Step};
+use ferrodp_accounting::pld::types::{Answer, Settings, Step};
+use ferrodp_accounting::types::Question;
 use ferrodp_core::Error;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::accounting::pairs::Spec;
+use super::spec::Spec;
 use crate::error::Result;
+use crate::words::QuantityArg;
 
 type Pairs = Vec<(Box<dyn LossPair>, u64)>;
 
@@ -20,7 +23,7 @@ fn build(directions: &[Vec<(Spec, u64)>]) -> Result<Vec<Pairs>> {
     let built = directions.iter().map(|parts| {
         parts
             .iter()
-            .map(|(spec, count)| Ok::<_, Error>((spec.0.build()?, *count)))
+            .map(|(spec, count)| Ok::<_, Error>((spec.0.pair()?, *count)))
             .collect::<core::result::Result<_, _>>()
     });
     Ok(built.collect::<core::result::Result<_, _>>()?)
@@ -36,15 +39,17 @@ fn steps(pairs: &Pairs) -> Vec<Step<'_>> {
 fn pld_bounds(
     py: Python<'_>,
     directions: Vec<Vec<(Spec, u64)>>,
-    quantity: &str,
+    quantity: QuantityArg,
     at: f64,
     tolerance: f64,
     step: Option<f64>,
     limits: (u32, f64),
 ) -> Result<(f64, f64, usize, f64, usize, f64)> {
     let built = build(&directions)?;
-    let question =
-        if quantity == "epsilon" { Question::Epsilon { delta: at } } else { Question::Delta { epsilon: at } };
+    let question = match quantity.0 {
+        Quantity::Epsilon => Question::Epsilon { delta: at },
+        Quantity::Delta | Quantity::LogDelta => Question::Delta { epsilon: at },
+    };
     let (log2_max_nodes, work) = limits;
     let settings = Settings { tolerance, step, log2_max_nodes, work };
     let (answer, direction) = py.detach(|| {
@@ -78,7 +83,7 @@ fn pld_laws(
     tail: f64,
     range: Option<(f64, f64)>,
 ) -> Result<(Laws<'_>, (f64, f64))> {
-    let pair = spec.0.build()?;
+    let pair = spec.0.pair()?;
     let nodes = match range {
         Some((low, high)) => Nodes::at_multiples(step, low, high),
         None => Nodes::over(&*pair, step, tail, tail),

@@ -3,38 +3,37 @@
 use core::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use ferrodp_accounting::rdp::{
-    self, Answer, Bounds, Conversion, Curve, Discrete, PoissonGaussian, PoissonReplaced, Question, Rule,
-};
+use ferrodp_accounting::rdp::{self, Answer, Conversion, Curve};
+use ferrodp_accounting::types::{Bounds, Question};
 use ferrodp_core::Isa;
 use ferrodp_core::blocks::default_threads;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
+use super::spec::Spec;
+use crate::array::Numbers;
 use crate::error::Result;
 use crate::isa;
 
 /// An order costs some hundred times what an element of an array does.
 const WEIGHT: usize = 256;
 
-type Arrays<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
+/// Lower and upper bounds.
+pub(crate) type Arrays<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
 
 /// Returns lower and upper bounds on ρ for triples of noise multiplier, sampling probability and order, checked in Python.
 #[pyfunction]
 #[pyo3(signature = (noise_multipliers, sampling_probabilities, orders, threads, /))]
 fn rdp_poisson_gaussian<'py>(
     py: Python<'py>,
-    noise_multipliers: PyReadonlyArray1<'py, f64>,
-    sampling_probabilities: PyReadonlyArray1<'py, f64>,
-    orders: PyReadonlyArray1<'py, f64>,
+    noise_multipliers: Numbers<'py>,
+    sampling_probabilities: Numbers<'py>,
+    orders: Numbers<'py>,
     threads: Option<NonZeroUsize>,
 ) -> Result<Arrays<'py>> {
     let isa = isa::active()?;
-    let sigma = noise_multipliers.as_slice().map_err(PyErr::from)?;
-    let q = sampling_probabilities.as_slice().map_err(PyErr::from)?;
-    let orders = orders.as_slice().map_err(PyErr::from)?;
+    let (sigma, q, orders) = (&*noise_multipliers, &*sampling_probabilities, &*orders);
     let threads = threads.unwrap_or_else(|| default_threads(orders.len().saturating_mul(WEIGHT)));
     let bounds = py.detach(|| rdp::poisson_gaussian(isa, sigma, q, orders, threads));
     Ok(split(py, &bounds))
@@ -45,17 +44,14 @@ fn rdp_poisson_gaussian<'py>(
 #[pyo3(signature = (noise_multipliers, sampling_probabilities, counts, deltas, threads, /))]
 fn rdp_poisson_gaussian_epsilon<'py>(
     py: Python<'py>,
-    noise_multipliers: PyReadonlyArray1<'py, f64>,
-    sampling_probabilities: PyReadonlyArray1<'py, f64>,
-    counts: PyReadonlyArray1<'py, f64>,
-    deltas: PyReadonlyArray1<'py, f64>,
+    noise_multipliers: Numbers<'py>,
+    sampling_probabilities: Numbers<'py>,
+    counts: Numbers<'py>,
+    deltas: Numbers<'py>,
     threads: Option<NonZeroUsize>,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
     let isa = isa::active()?;
-    let sigma = noise_multipliers.as_slice().map_err(PyErr::from)?;
-    let q = sampling_probabilities.as_slice().map_err(PyErr::from)?;
-    let counts = counts.as_slice().map_err(PyErr::from)?;
-    let deltas = deltas.as_slice().map_err(PyErr::from)?;
+    let (sigma, q, counts, deltas) = (&*noise_multipliers, &*sampling_probabilities, &*counts, &*deltas);
     let threads = threads.unwrap_or_else(|| default_threads(counts.len().saturating_mul(64 * WEIGHT)));
     Ok(py.detach(|| rdp::poisson_gaussian_epsilon(isa, sigma, q, counts, deltas, threads)).into_pyarray(py))
 }
@@ -68,23 +64,22 @@ struct PyCurve(Mutex<Curve>);
 impl PyCurve {
     #[new]
     #[pyo3(signature = (spec, /))]
-    fn new(spec: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        Ok(Self(Mutex::new(curve(spec)?)))
+    fn new(spec: Spec) -> Result<Self> {
+        Ok(Self(Mutex::new(spec.0.curve()?)))
     }
 
     /// Returns lower and upper bounds on ρ at every order.
     #[pyo3(signature = (orders, /))]
-    fn bounds<'py>(&self, py: Python<'py>, orders: PyReadonlyArray1<'py, f64>) -> Result<Arrays<'py>> {
+    fn bounds<'py>(&self, py: Python<'py>, orders: Numbers<'py>) -> Result<Arrays<'py>> {
         let isa = isa::active()?;
-        let orders = orders.as_slice().map_err(PyErr::from)?;
-        let mut bounds = vec![Bounds::ZERO; orders.len()];
+        let (orders, mut bounds) = (&*orders, vec![Bounds::ZERO; orders.len()]);
         py.detach(|| self.write(isa, orders, &mut bounds));
         Ok(split(py, &bounds))
     }
 
     /// Returns upper bounds on ρ at every order.
     #[pyo3(signature = (orders, /))]
-    fn __call__<'py>(&self, py: Python<'py>, orders: PyReadonlyArray1<'py, f64>) -> Result<Bound<'py, PyArray1<f64>>> {
+    fn __call__<'py>(&self, py: Python<'py>, orders: Numbers<'py>) -> Result<Bound<'py, PyArray1<f64>>> {
         Ok(self.bounds(py, orders)?.1)
     }
 }
@@ -94,32 +89,6 @@ impl PyCurve {
     fn write(&self, isa: Isa, orders: &[f64], bounds: &mut [Bounds]) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).bounds(isa, orders, bounds);
     }
-}
-
-/// Returns the curve that a tuple names.
-fn curve(spec: &Bound<'_, PyTuple>) -> PyResult<Curve> {
-    let kind: String = spec.get_item(0)?.extract()?;
-    let number = |index: usize| spec.get_item(index)?.extract::<f64>();
-    Ok(match kind.as_str() {
-        "zcdp" => Curve::Linear { rho: number(1)?, units: 0.0 },
-        "gaussian" => Curve::gaussian(number(1)?),
-        "laplace" => Curve::laplace(number(1)?),
-        "pure" => Curve::pure(number(1)?),
-        "bounded_range" => Curve::BoundedRange(number(1)?),
-        "discrete_gaussian" => Curve::DiscreteGaussian { sigma: number(1)?, sensitivity: number(2)? },
-        "discrete_laplace" => Curve::discrete_laplace(number(1)?, spec.get_item(2)?.extract()?),
-        "randomized_response" => {
-            Curve::Discrete(Discrete::randomized_response(number(1)?, number(2)?, spec.get_item(3)?.extract()?))
-        }
-        "poisson_gaussian" => Curve::PoissonGaussian(Box::new(PoissonGaussian::new(number(1)?, number(2)?))),
-        "poisson_replaced" => Curve::PoissonReplaced(Box::new(PoissonReplaced::new(number(1)?, number(2)?))),
-        "laplace_in_parts" => Curve::laplace_in_parts(number(1)?, spec.get_item(2)?.extract()?),
-        "sampled" => {
-            let inner = curve(spec.get_item(2)?.cast::<PyTuple>()?)?;
-            inner.sampled(number(1)?).ok_or_else(|| PyValueError::new_err("Poisson samples of it are not known"))?
-        }
-        _ => return Err(PyValueError::new_err(format!("no curve is called {kind:?}"))),
-    })
 }
 
 /// A curve, its multiplicity, and whether it is one of Python's.
@@ -150,16 +119,15 @@ fn rdp_convert<'py>(
     parts: Vec<(Bound<'py, PyAny>, f64)>,
     value: f64,
     is_delta: bool,
-    orders: Option<PyReadonlyArray1<'py, f64>>,
+    orders: Option<Numbers<'py>>,
     is_classical: bool,
 ) -> Result<(f64, f64, f64)> {
     let isa = isa::active()?;
     let parts = sorted_out(parts);
-    let question = if is_delta { Question::LogDelta(value) } else { Question::Epsilon(value) };
+    let question = question(value, is_delta);
     let conversion = if is_classical { Conversion::Classical } else { Conversion::Improved };
     let answer = match &orders {
         Some(orders) => {
-            let orders = orders.as_slice().map_err(PyErr::from)?;
             let mut rho = vec![0.0; orders.len()];
             total(py, isa, &parts, orders, &mut rho)?;
             rdp::best_of(question, conversion, orders, &rho)
@@ -167,6 +135,10 @@ fn rdp_convert<'py>(
         None => search(py, isa, &parts, question)?,
     };
     Ok((answer.value, answer.order, answer.rho))
+}
+
+fn question(value: f64, is_delta: bool) -> Question {
+    if is_delta { Question::Delta { epsilon: value } } else { Question::Epsilon { delta: value } }
 }
 
 /// Returns the best answer over all orders, without the interpreter's lock if no part needs it.
@@ -230,13 +202,12 @@ fn total(py: Python<'_>, isa: Isa, parts: &[Part<'_>], orders: &[f64], rho: &mut
 fn rdp_total<'py>(
     py: Python<'py>,
     parts: Vec<(Bound<'py, PyAny>, f64)>,
-    orders: PyReadonlyArray1<'py, f64>,
+    orders: Numbers<'py>,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
     let isa = isa::active()?;
     let parts = sorted_out(parts);
-    let orders = orders.as_slice().map_err(PyErr::from)?;
     let mut rho = vec![0.0; orders.len()];
-    total(py, isa, &parts, orders, &mut rho)?;
+    total(py, isa, &parts, &orders, &mut rho)?;
     Ok(rho.into_pyarray(py))
 }
 
@@ -245,16 +216,15 @@ fn rdp_total<'py>(
 #[pyo3(signature = (orders, rho, value, is_delta, is_classical, /))]
 fn rdp_convert_values<'py>(
     py: Python<'py>,
-    orders: PyReadonlyArray1<'py, f64>,
-    rho: PyReadonlyArray1<'py, f64>,
+    orders: Numbers<'py>,
+    rho: Numbers<'py>,
     value: f64,
     is_delta: bool,
     is_classical: bool,
 ) -> Result<(f64, f64, f64)> {
-    let orders = orders.as_slice().map_err(PyErr::from)?;
-    let rho = rho.as_slice().map_err(PyErr::from)?;
-    let question = if is_delta { Question::LogDelta(value) } else { Question::Epsilon(value) };
+    let question = question(value, is_delta);
     let conversion = if is_classical { Conversion::Classical } else { Conversion::Improved };
+    let (orders, rho) = (&*orders, &*rho);
     let answer = py.detach(|| rdp::best_of(question, conversion, orders, rho));
     Ok((answer.value, answer.order, answer.rho))
 }
@@ -266,54 +236,8 @@ fn rdp_exp_upper(x: f64) -> f64 {
     rdp::exp_upper(x)
 }
 
-/// Returns bounds on ρ of a Poisson-sampled Gaussian from a rule with other nodes; for tests of the error bounds.
-#[pyfunction]
-#[pyo3(signature = (noise_multiplier, sampling_probability, orders, depth, reach, /))]
-fn rdp_poisson_gaussian_by_rule<'py>(
-    py: Python<'py>,
-    noise_multiplier: f64,
-    sampling_probability: f64,
-    orders: PyReadonlyArray1<'py, f64>,
-    depth: f64,
-    reach: f64,
-) -> Result<Arrays<'py>> {
-    let isa = isa::active()?;
-    let orders = orders.as_slice().map_err(PyErr::from)?;
-    let mut bounds = vec![Bounds::ZERO; orders.len()];
-    let mut curve = PoissonGaussian::with_rule(noise_multiplier, sampling_probability, Rule { depth, reach });
-    py.detach(|| curve.bounds(isa, orders, &mut bounds));
-    Ok(split(py, &bounds))
-}
-
-/// Returns upper bounds on ρ under replacement from a rule with other nodes; for tests of the error bounds.
-#[pyfunction]
-#[pyo3(signature = (noise_multiplier, sampling_probability, orders, depth, reach, /))]
-fn rdp_poisson_replaced_by_rule<'py>(
-    py: Python<'py>,
-    noise_multiplier: f64,
-    sampling_probability: f64,
-    orders: PyReadonlyArray1<'py, f64>,
-    depth: f64,
-    reach: f64,
-) -> Result<Bound<'py, PyArray1<f64>>> {
-    let isa = isa::active()?;
-    let orders = orders.as_slice().map_err(PyErr::from)?;
-    let mut bounds = vec![Bounds::ZERO; orders.len()];
-    let mut curve = PoissonReplaced::with_rule(noise_multiplier, sampling_probability, Rule { depth, reach });
-    py.detach(|| curve.bounds(isa, orders, &mut bounds));
-    Ok(split(py, &bounds).1)
-}
-
-/// Returns eˣ − 1 − x of every element; for tests.
-#[pyfunction]
-#[pyo3(signature = (x, /))]
-fn centered_exponential<'py>(py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> Result<Bound<'py, PyArray1<f64>>> {
-    let x = x.as_slice().map_err(PyErr::from)?;
-    Ok(x.iter().map(|&x| ferrodp_accounting::lanes::centered_exponential(x)).collect::<Vec<_>>().into_pyarray(py))
-}
-
 /// Returns lower and upper bounds as two arrays.
-fn split<'py>(py: Python<'py>, bounds: &[Bounds]) -> Arrays<'py> {
+pub(crate) fn split<'py>(py: Python<'py>, bounds: &[Bounds]) -> Arrays<'py> {
     let lower: Vec<f64> = bounds.iter().map(|bounds| bounds.lower).collect();
     let upper: Vec<f64> = bounds.iter().map(|bounds| bounds.upper).collect();
     (lower.into_pyarray(py), upper.into_pyarray(py))
@@ -323,10 +247,7 @@ fn split<'py>(py: Python<'py>, bounds: &[Bounds]) -> Arrays<'py> {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyCurve>()?;
     module.add_function(wrap_pyfunction!(rdp_poisson_gaussian, module)?)?;
-    module.add_function(wrap_pyfunction!(rdp_poisson_gaussian_by_rule, module)?)?;
-    module.add_function(wrap_pyfunction!(rdp_poisson_replaced_by_rule, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_poisson_gaussian_epsilon, module)?)?;
-    module.add_function(wrap_pyfunction!(centered_exponential, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_convert, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_convert_values, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_total, module)?)?;

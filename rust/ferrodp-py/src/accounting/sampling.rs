@@ -2,14 +2,17 @@
 
 use core::num::NonZeroUsize;
 
-use ferrodp_accounting::allocation::{self, Allocation, Direction, Side};
+use ferrodp_accounting::allocation::{self, Allocation};
 use ferrodp_accounting::fixed_size;
+use ferrodp_accounting::types::{Bounds, Rounding};
 use ferrodp_core::blocks::for_each_block;
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::array::Numbers;
 use crate::error::Result;
+use crate::words::DirectionArg;
 
 /// Orders that a thread takes at a time.
 const BLOCK: usize = 16;
@@ -19,15 +22,12 @@ const BLOCK: usize = 16;
 #[pyo3(signature = (noise_multipliers, sampling_probabilities, orders, threads, /))]
 fn rdp_fixed_size_gaussian_replace_one<'py>(
     py: Python<'py>,
-    noise_multipliers: PyReadonlyArray1<'py, f64>,
-    sampling_probabilities: PyReadonlyArray1<'py, f64>,
-    orders: PyReadonlyArray1<'py, f64>,
+    noise_multipliers: Numbers<'py>,
+    sampling_probabilities: Numbers<'py>,
+    orders: Numbers<'py>,
     threads: Option<NonZeroUsize>,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
-    let (z, q, orders) = (noise_multipliers.as_slice(), sampling_probabilities.as_slice(), orders.as_slice());
-    let (Ok(z), Ok(q), Ok(orders)) = (z, q, orders) else {
-        return Err(PyValueError::new_err("arrays must be C-contiguous").into());
-    };
+    let (z, q, orders) = (&*noise_multipliers, &*sampling_probabilities, &*orders);
     if z.len() != orders.len() || q.len() != orders.len() {
         return Err(PyValueError::new_err("arrays must have the same length").into());
     }
@@ -46,9 +46,10 @@ fn rdp_fixed_size_gaussian_replace_one<'py>(
 
 /// Returns bounds on δ(ε) of one round of two steps, for noise of standard deviation 1/s.
 #[pyfunction]
-#[pyo3(signature = (s, epsilon, is_add, /))]
-fn allocation_two_bins(s: f64, epsilon: f64, is_add: bool) -> (f64, f64) {
-    allocation::two_bins(s, epsilon, direction(is_add))
+#[pyo3(signature = (s, epsilon, direction, /))]
+fn allocation_two_bins(s: f64, epsilon: f64, direction: DirectionArg) -> (f64, f64) {
+    let Bounds { lower, upper } = allocation::two_bins(s, epsilon, direction.0);
+    (lower, upper)
 }
 
 /// Returns upper bounds on ρ of one round when a record is added, for every order.
@@ -67,8 +68,8 @@ impl AllocationLaw {
     #[new]
     #[pyo3(signature = (s, steps, spacing, is_upper, most, /))]
     fn new(py: Python<'_>, s: f64, steps: u64, spacing: f64, is_upper: bool, most: usize) -> PyResult<Self> {
-        let side = if is_upper { Side::Upper } else { Side::Lower };
-        found(py.detach(|| Allocation::new(s, steps, spacing, side, most)))
+        let rounding = if is_upper { Rounding::Up } else { Rounding::Down };
+        found(py.detach(|| Allocation::new(s, steps, spacing, rounding, most)))
     }
 
     #[pyo3(signature = (other, most, /))]
@@ -81,9 +82,9 @@ impl AllocationLaw {
         found(py.detach(|| self.0.repeated(count, most)))
     }
 
-    #[pyo3(signature = (epsilon, is_add, /))]
-    fn delta(&self, py: Python<'_>, epsilon: f64, is_add: bool) -> f64 {
-        py.detach(|| self.0.delta(epsilon, direction(is_add)))
+    #[pyo3(signature = (epsilon, direction, /))]
+    fn delta(&self, py: Python<'_>, epsilon: f64, direction: DirectionArg) -> f64 {
+        py.detach(|| self.0.delta(epsilon, direction.0))
     }
 
     #[pyo3(signature = ())]
@@ -95,10 +96,6 @@ impl AllocationLaw {
 
 fn found(law: Option<Allocation>) -> PyResult<AllocationLaw> {
     law.map(AllocationLaw).ok_or_else(|| PyMemoryError::new_err("the law would need too many nodes"))
-}
-
-fn direction(is_add: bool) -> Direction {
-    if is_add { Direction::Add } else { Direction::Remove }
 }
 
 /// Adds the functions to the module.

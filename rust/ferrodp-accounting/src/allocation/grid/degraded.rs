@@ -1,8 +1,9 @@
 //! Each term of the error budget, left out: then a bound is wrong that holds with it.
 
-use super::{Allocation, Law, Side};
-use crate::allocation::{Direction, two_bins};
+use super::{Allocation, Law};
+use crate::allocation::two_bins;
 use crate::functions::UNIT;
+use crate::types::{Bounds, Direction, Rounding};
 
 const MOST: usize = 1 << 14;
 
@@ -10,7 +11,7 @@ const MOST: usize = 1 << 14;
 const SETTINGS: [(f64, u64, f64, u64); 6] =
     [(1.0, 2, 0.5, 1), (1.0, 5, 0.25, 1), (0.5, 3, 0.125, 4), (2.0, 7, 1.5, 1), (1.5, 1, 1.0, 1), (0.8, 16, 0.3, 3)];
 
-fn law(cut: f64, reach: f64, setting: (f64, u64, f64, u64), h: f64, side: Side) -> Allocation {
+fn law(cut: f64, reach: f64, setting: (f64, u64, f64, u64), h: f64, side: Rounding) -> Allocation {
     let (s, steps, _, rounds) = setting;
     let one = Allocation::cut_at(cut, reach, s, steps, h, side, MOST).expect("few nodes");
     one.repeated(rounds, MOST).expect("few nodes")
@@ -21,9 +22,9 @@ fn wrong_without(cuts: &[(f64, f64)], direction: Direction, without: impl Fn(&mu
     let mut wrong = 0;
     for setting in SETTINGS {
         let epsilon = setting.2;
-        let truth = law(1e-26, 11.5, setting, 0.01, Side::Lower).delta(epsilon, direction);
+        let truth = law(1e-26, 11.5, setting, 0.01, Rounding::Down).delta(epsilon, direction);
         for &(cut, reach) in cuts {
-            let mut found = law(cut, reach, setting, 0.01, Side::Upper);
+            let mut found = law(cut, reach, setting, 0.01, Rounding::Up);
             assert!(found.delta(epsilon, direction) >= truth, "{setting:?} {cut} {reach}");
             without(&mut found.law);
             wrong += usize::from(found.delta(epsilon, direction) < truth);
@@ -50,9 +51,9 @@ fn what_is_cut_off_below_is_dropped_from_lower_laws_only() {
     // Lower laws lose it, which is the safe side of them: δ falls, and never below 0.
     for setting in SETTINGS {
         for direction in [Direction::Remove, Direction::Add] {
-            let truth = law(1e-26, 11.5, setting, 0.01, Side::Upper).delta(setting.2, direction);
+            let truth = law(1e-26, 11.5, setting, 0.01, Rounding::Up).delta(setting.2, direction);
             for (cut, reach) in [(1e-4, 11.5), (1e-2, 11.5), (1e-26, 2.0)] {
-                let found = law(cut, reach, setting, 0.01, Side::Lower).delta(setting.2, direction);
+                let found = law(cut, reach, setting, 0.01, Rounding::Down).delta(setting.2, direction);
                 assert!((0.0..=truth).contains(&found), "{setting:?} {cut} {reach}");
             }
         }
@@ -63,10 +64,10 @@ fn what_is_cut_off_below_is_dropped_from_lower_laws_only() {
 fn places_on_the_grid() {
     // Splitting keeps means: with all of a cell at its left end the law is none that bounds from above.
     for (s, epsilon) in [(1.0, 0.5), (0.5, 0.125), (2.0, 1.5)] {
-        let (low, high) = two_bins(s, epsilon, Direction::Remove);
+        let Bounds { lower: low, upper: high } = two_bins(s, epsilon, Direction::Remove);
         for h in [0.2, 0.05, 0.01] {
             let [upper, lower] =
-                [Side::Upper, Side::Lower].map(|side| Allocation::new(s, 2, h, side, MOST).expect("few nodes"));
+                [Rounding::Up, Rounding::Down].map(|side| Allocation::new(s, 2, h, side, MOST).expect("few nodes"));
             let mut careless = upper.clone();
             careless.law.first -= 1;
 
@@ -88,7 +89,7 @@ fn rounding_of_masses_and_means() {
     for (s, steps, h, rounds) in
         [(1.0, 1000, 0.02, 1), (0.5, 1 << 20, 0.01, 1), (2.0, 7, 0.05, 60), (0.3, 77, 0.004, 5)]
     {
-        let found = Allocation::new(s, steps, h, Side::Upper, MOST).expect("few nodes");
+        let found = Allocation::new(s, steps, h, Rounding::Up, MOST).expect("few nodes");
         let found = found.repeated(rounds, MOST).expect("few nodes");
         let law = &found.law;
         let mass: f64 = law.masses.iter().sum::<f64>() + law.zero;
@@ -110,7 +111,7 @@ fn rounding_in_the_bounds() {
     // Masses and places as far off as their errors allow: the bound holds for what they should have been, if errors are counted.
     for setting in SETTINGS {
         for direction in [Direction::Remove, Direction::Add] {
-            let honest = law(1e-26, 11.5, setting, 0.01, Side::Upper);
+            let honest = law(1e-26, 11.5, setting, 0.01, Rounding::Up);
             let exact = {
                 let mut exact = honest.clone();
                 (exact.law.mass_error, exact.law.mean_error) = (0.0, 0.0);

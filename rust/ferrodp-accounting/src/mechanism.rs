@@ -1,20 +1,25 @@
-//! Which pair is meant, as plain data: what Python says and what equal steps are told by.
+//! What was released, as plain data: from it come the pair of laws of its privacy loss and its Rényi curve.
 
 use ferrodp_core::Error;
 
-use super::pair::LossPair;
-use super::pairs::{
+use crate::pld::pair::LossPair;
+use crate::pld::pairs::{
     AntipodalGaussian, DiscreteGaussian, DiscreteLaplace, FiniteLosses, FixedSize, Gaussian, Laplace,
     MixtureOfGaussians, PoissonSampled, PublicCoin, Reversed,
 };
+use crate::rdp::{Curve, Discrete, PoissonGaussian, PoissonReplaced};
 
 /// Integers of a discrete Gaussian law, up to 40 scales away, are told apart by floats.
 const LARGEST_SCALE: f64 = (1_u64 << 46) as f64;
 
-/// A pair (P, Q) by its mechanism and parameters. Sensitivities are those of the neighboring relation in use.
+/// Into how many losses that of a Poisson-sampled Laplace release is divided for its Rényi curve; the excess is about the inverse
+/// square of it.
+const LAPLACE_PARTS: u64 = 2048;
+
+/// A mechanism and its parameters. Sensitivities are those of the neighboring relation in use.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum PairSpec {
+pub enum Mechanism {
     /// Gaussian noise of that multiplier.
     Gaussian(f64),
     /// Laplace noise of that multiplier.
@@ -22,13 +27,17 @@ pub enum PairSpec {
     /// Discrete Gaussian noise: scale, shift, largest noise (infinite if it is not cut).
     DiscreteGaussian(f64, f64, f64),
     /// Discrete Laplace noise: scale, shift.
-    DiscreteLaplace(f64, f64),
+    DiscreteLaplace(f64, u64),
     /// Randomized response between two truths: noise parameter, number of answers.
     RandomizedResponse(f64, f64),
     /// Randomized response of a truth against a uniform answer: noise parameter, number of answers.
     RandomizedResponseOrUniform(f64, f64),
     /// Whatever is (ε, δ)-differentially private.
     EpsilonDelta(f64, f64),
+    /// The exponential mechanism, whose losses have a range of ε.
+    ExponentialMechanism(f64),
+    /// Whatever is ρ-zero-concentrated differentially private.
+    Zcdp(f64),
     /// Gaussian noise with a random shift: noise multiplier, shifts, probabilities.
     MixtureOfGaussians(f64, Vec<f64>, Vec<f64>),
     /// Two laws on the same outcomes, by their masses up to a factor.
@@ -36,22 +45,22 @@ pub enum PairSpec {
     /// Poisson sampled Gaussian under replacement: sampling probability, noise multiplier.
     AntipodalGaussian(f64, f64),
     /// Poisson sample with that probability, the record being removed.
-    PoissonSampled(f64, Box<PairSpec>),
+    PoissonSampled(f64, Box<Mechanism>),
     /// Fixed-size sample of that share of the records, one of which is replaced; of a symmetric pair.
-    FixedSize(f64, Box<PairSpec>),
+    FixedSizeSampled(f64, Box<Mechanism>),
     /// One of several, by a coin that everybody sees: chances, pairs.
-    PublicCoin(Vec<f64>, Vec<PairSpec>),
+    PublicCoin(Vec<f64>, Vec<Mechanism>),
     /// P and Q changed.
-    Reversed(Box<PairSpec>),
+    Reversed(Box<Mechanism>),
 }
 
-impl PairSpec {
-    /// Returns the pair.
+impl Mechanism {
+    /// Returns the pair (P, Q) that dominates it.
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] for a parameter outside its domain.
-    pub fn build(&self) -> Result<Box<dyn LossPair>, Error> {
+    /// [`Error::Parameter`] for a parameter outside its domain, [`Error::Unsupported`] for a mechanism that has no pair.
+    pub fn pair(&self) -> Result<Box<dyn LossPair>, Error> {
         Ok(match self {
             Self::Gaussian(z) => Box::new(Gaussian::new(positive("noise_multiplier", *z)?)),
             Self::Laplace(b) => Box::new(Laplace::new(positive("noise_multiplier", *b)?)),
@@ -64,7 +73,7 @@ impl PairSpec {
                 Box::new(DiscreteGaussian::new(positive("scale", *scale)?, shift, cut))
             }
             Self::DiscreteLaplace(scale, shift) => {
-                let shift = whole("l1_sensitivity", *shift, 1.0)?;
+                let shift = whole("l1_sensitivity", *shift as f64, 1.0)?;
                 Box::new(DiscreteLaplace::new(positive("scale", *scale)?, shift))
             }
             Self::RandomizedResponse(p, k) => {
@@ -74,11 +83,12 @@ impl PairSpec {
                 Box::new(FiniteLosses::randomized_response_or_uniform(share("noise_parameter", *p)?, answers(*k)?))
             }
             Self::EpsilonDelta(epsilon, delta) => {
-                if !(0.0..f64::INFINITY).contains(epsilon) {
-                    return Err(Error::parameter("epsilon", *epsilon, "finite and >= 0"));
-                }
-                Box::new(FiniteLosses::epsilon_delta(*epsilon, share("delta", *delta)?))
+                Box::new(FiniteLosses::epsilon_delta(non_negative("epsilon", *epsilon)?, share("delta", *delta)?))
             }
+            Self::ExponentialMechanism(epsilon) => {
+                Box::new(FiniteLosses::epsilon_delta(non_negative("epsilon", *epsilon)?, 0.0))
+            }
+            Self::Zcdp(_) => return Err(Error::Unsupported { what: "pair of laws for this mechanism" }),
             Self::MixtureOfGaussians(z, shifts, weights) => {
                 let z = positive("noise_multiplier", *z)?;
                 check_mixture(shifts, weights)?;
@@ -91,18 +101,64 @@ impl PairSpec {
             Self::AntipodalGaussian(q, z) => {
                 Box::new(AntipodalGaussian::new(sampling(*q)?, positive("noise_multiplier", *z)?))
             }
-            Self::PoissonSampled(q, inner) => Box::new(PoissonSampled::new(sampling(*q)?, inner.build()?)),
-            Self::FixedSize(q, inner) => Box::new(FixedSize::new(sampling(*q)?, inner.build()?)),
+            Self::PoissonSampled(q, inner) => Box::new(PoissonSampled::new(sampling(*q)?, inner.pair()?)),
+            Self::FixedSizeSampled(q, inner) => Box::new(FixedSize::new(sampling(*q)?, inner.pair()?)),
             Self::PublicCoin(weights, parts) => {
                 if weights.is_empty() || weights.len() != parts.len() {
                     return Err(Error::Length { name: "weights", given: weights.len(), needed: parts.len().max(1) });
                 }
                 let built =
-                    weights.iter().zip(parts).map(|(weight, part)| Ok((share("weight", *weight)?, part.build()?)));
+                    weights.iter().zip(parts).map(|(weight, part)| Ok((share("weight", *weight)?, part.pair()?)));
                 Box::new(PublicCoin::new(built.collect::<Result<_, Error>>()?))
             }
-            Self::Reversed(inner) => Box::new(Reversed(inner.build()?)),
+            Self::Reversed(inner) => Box::new(Reversed(inner.pair()?)),
         })
+    }
+
+    /// Returns its Rényi curve. Parameters were checked before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] for a mechanism whose curve is not known here.
+    pub fn curve(&self) -> Result<Curve, Error> {
+        Ok(match self {
+            Self::Gaussian(z) => Curve::gaussian(*z),
+            Self::Laplace(b) => Curve::laplace(*b),
+            Self::DiscreteGaussian(scale, shift, f64::INFINITY) => {
+                Curve::DiscreteGaussian { sigma: *scale, sensitivity: *shift }
+            }
+            Self::DiscreteLaplace(scale, shift) => Curve::discrete_laplace(*scale, *shift),
+            Self::RandomizedResponse(p, k) => Curve::Discrete(Discrete::randomized_response(*p, *k, false)),
+            Self::RandomizedResponseOrUniform(p, k) => Curve::Discrete(Discrete::randomized_response(*p, *k, true)),
+            Self::EpsilonDelta(epsilon, 0.0) => Curve::pure(*epsilon),
+            Self::ExponentialMechanism(epsilon) => Curve::BoundedRange(*epsilon),
+            Self::Zcdp(rho) => Curve::Linear { rho: *rho, units: 0.0 },
+            Self::AntipodalGaussian(q, z) => Curve::PoissonReplaced(Box::new(PoissonReplaced::new(*z, *q))),
+            Self::PoissonSampled(q, inner) => inner.sampled_curve(*q)?,
+            _ => return Err(Error::Unsupported { what: "Rényi curve for this mechanism" }),
+        })
+    }
+
+    /// Returns the Rényi curve of a Poisson sample of it.
+    fn sampled_curve(&self, q: f64) -> Result<Curve, Error> {
+        let curve = match self {
+            Self::Gaussian(z) => return Ok(Curve::PoissonGaussian(Box::new(PoissonGaussian::new(*z, q)))),
+            Self::Laplace(b) if 1.0 / b == f64::INFINITY => Curve::Linear { rho: f64::INFINITY, units: 0.0 },
+            Self::Laplace(b) => Curve::laplace_in_parts(*b, LAPLACE_PARTS),
+            Self::ExponentialMechanism(epsilon) => Curve::pure(*epsilon),
+            _ => self.curve()?,
+        };
+        let is_the_same = matches!(curve, Curve::Linear { rho: 0.0 | f64::INFINITY, .. });
+        let sampled = if is_the_same { Some(curve) } else { curve.sampled(q) };
+        sampled.ok_or(Error::Unsupported { what: "Rényi curve for a Poisson sample of this mechanism" })
+    }
+}
+
+fn non_negative(name: &'static str, value: f64) -> Result<f64, Error> {
+    if (0.0..f64::INFINITY).contains(&value) {
+        Ok(value)
+    } else {
+        Err(Error::parameter(name, value, "finite and >= 0"))
     }
 }
 

@@ -1,0 +1,54 @@
+//! Mechanisms as Python names them: a tuple, its tag first, such as `("poisson_sampled", 0.01, ("gaussian", 1.1))`.
+//!
+//! Tags are those of the events' JSON where an event describes the same mechanism.
+
+use ferrodp_accounting::mechanism::Mechanism;
+use ferrodp_accounting::pld::pair::LossPair;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyTuple;
+
+use crate::error::Result;
+
+/// A [`Mechanism`] out of a tuple.
+pub(crate) struct Spec(pub(crate) Mechanism);
+
+impl<'py> FromPyObject<'_, 'py> for Spec {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let tuple = object.cast::<PyTuple>()?;
+        let tag: PyBackedStr = tuple.get_item(0)?.extract()?;
+        let number = |index| -> PyResult<f64> { tuple.get_item(index)?.extract() };
+        let list = |index| -> PyResult<Vec<f64>> { tuple.get_item(index)?.extract() };
+        let inner = |index| -> PyResult<Box<Mechanism>> { Ok(Box::new(tuple.get_item(index)?.extract::<Self>()?.0)) };
+        Ok(Self(match &*tag {
+            "gaussian" => Mechanism::Gaussian(number(1)?),
+            "laplace" => Mechanism::Laplace(number(1)?),
+            "discrete_gaussian" => Mechanism::DiscreteGaussian(number(1)?, number(2)?, number(3)?),
+            "discrete_laplace" => Mechanism::DiscreteLaplace(number(1)?, tuple.get_item(2)?.extract()?),
+            "randomized_response" => Mechanism::RandomizedResponse(number(1)?, number(2)?),
+            "randomized_response_or_uniform" => Mechanism::RandomizedResponseOrUniform(number(1)?, number(2)?),
+            "epsilon_delta" => Mechanism::EpsilonDelta(number(1)?, number(2)?),
+            "exponential_mechanism" => Mechanism::ExponentialMechanism(number(1)?),
+            "zcdp" => Mechanism::Zcdp(number(1)?),
+            "mixture_of_gaussians" => Mechanism::MixtureOfGaussians(number(1)?, list(2)?, list(3)?),
+            "masses" => Mechanism::Masses(list(1)?, list(2)?),
+            "antipodal_gaussian" => Mechanism::AntipodalGaussian(number(1)?, number(2)?),
+            "poisson_sampled" => Mechanism::PoissonSampled(number(1)?, inner(2)?),
+            "fixed_size_sampled" => Mechanism::FixedSizeSampled(number(1)?, inner(2)?),
+            "public_coin" => {
+                let parts: Vec<Self> = tuple.get_item(2)?.extract()?;
+                Mechanism::PublicCoin(list(1)?, parts.into_iter().map(|part| part.0).collect())
+            }
+            "reversed" => Mechanism::Reversed(inner(1)?),
+            _ => return Err(PyValueError::new_err(format!("no mechanism is called {tag:?}"))),
+        }))
+    }
+}
+
+/// Returns the pairs of laws of mechanisms.
+pub(crate) fn pairs(specs: &[Spec]) -> Result<Vec<Box<dyn LossPair>>> {
+    Ok(specs.iter().map(|spec| spec.0.pair()).collect::<core::result::Result<_, _>>()?)
+}

@@ -1,0 +1,149 @@
+//! What only the tests of proofs and of stated errors call. Compiled with the feature `testing`; the module that users install
+//! has none of it.
+
+use ferrodp_accounting::functions::{self, normal, twofold::Twofold};
+use ferrodp_accounting::lanes;
+use ferrodp_accounting::rdp::{PoissonGaussian, PoissonReplaced, Rule};
+use ferrodp_accounting::types::Bounds;
+use ferrodp_core::discrete::{Discrete, Scale};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::accounting::rdp::{Arrays, split};
+use crate::accounting::spec::Spec;
+use crate::array::Numbers;
+use crate::error::Result;
+use crate::isa;
+use crate::words::DiscreteLawArg;
+
+/// Returns the function of that name at each point.
+#[pyfunction]
+#[pyo3(signature = (name, points, /))]
+fn elementary(name: &str, points: Vec<f64>) -> PyResult<Vec<f64>> {
+    let function: fn(f64) -> f64 = match name {
+        "exp" => functions::exp,
+        "expm1" => functions::expm1,
+        "ln" => functions::ln,
+        "ln_1p" => functions::ln_1p,
+        "erf" => functions::erf,
+        "erfc" => functions::erfc,
+        "sin" => functions::sin,
+        "cos" => functions::cos,
+        "mills" => normal::mills,
+        _ => return Err(PyValueError::new_err(format!("unknown function {name:?}"))),
+    };
+    Ok(points.into_iter().map(function).collect())
+}
+
+/// Returns e^c·(Φ(b) − Φ(a)).
+#[pyfunction]
+#[pyo3(signature = (a, b, c, /))]
+fn normal_mass(a: f64, b: f64, c: f64) -> f64 {
+    normal::between(Twofold::from(a), Twofold::from(b), c)
+}
+
+/// Returns eˣ − 1 − x of every element.
+#[pyfunction]
+#[pyo3(signature = (x, /))]
+fn centered_exponential<'py>(py: Python<'py>, x: Numbers<'py>) -> Bound<'py, PyArray1<f64>> {
+    x.iter().map(|&x| lanes::centered_exponential(x)).collect::<Vec<_>>().into_pyarray(py)
+}
+
+/// Returns bounds on ρ of a Poisson-sampled Gaussian from a rule with other nodes.
+#[pyfunction]
+#[pyo3(signature = (noise_multiplier, sampling_probability, orders, depth, reach, /))]
+fn rdp_poisson_gaussian_by_rule<'py>(
+    py: Python<'py>,
+    noise_multiplier: f64,
+    sampling_probability: f64,
+    orders: Numbers<'py>,
+    depth: f64,
+    reach: f64,
+) -> Result<Arrays<'py>> {
+    let isa = isa::active()?;
+    let (orders, mut bounds) = (&*orders, vec![Bounds::ZERO; orders.len()]);
+    let mut curve = PoissonGaussian::with_rule(noise_multiplier, sampling_probability, Rule { depth, reach });
+    py.detach(|| curve.bounds(isa, orders, &mut bounds));
+    Ok(split(py, &bounds))
+}
+
+/// Returns upper bounds on ρ under replacement from a rule with other nodes.
+#[pyfunction]
+#[pyo3(signature = (noise_multiplier, sampling_probability, orders, depth, reach, /))]
+fn rdp_poisson_replaced_by_rule<'py>(
+    py: Python<'py>,
+    noise_multiplier: f64,
+    sampling_probability: f64,
+    orders: Numbers<'py>,
+    depth: f64,
+    reach: f64,
+) -> Result<Bound<'py, PyArray1<f64>>> {
+    let isa = isa::active()?;
+    let (orders, mut bounds) = (&*orders, vec![Bounds::ZERO; orders.len()]);
+    let mut curve = PoissonReplaced::with_rule(noise_multiplier, sampling_probability, Rule { depth, reach });
+    py.detach(|| curve.bounds(isa, orders, &mut bounds));
+    Ok(split(py, &bounds).1)
+}
+
+/// Returns P-mass and Q-mass of the losses in (lower, upper].
+#[pyfunction]
+#[pyo3(signature = (spec, lower, upper, /))]
+fn pair_mass(spec: Spec, lower: f64, upper: f64) -> Result<(f64, f64)> {
+    let mass = spec.0.pair()?.mass(lower, upper);
+    Ok((mass.p, mass.q))
+}
+
+/// Returns P-mass and Q-mass·e^lower of the losses in (lower, upper].
+#[pyfunction]
+#[pyo3(signature = (spec, lower, upper, /))]
+fn pair_cell(spec: Spec, lower: f64, upper: f64) -> Result<(f64, f64)> {
+    let cell = spec.0.pair()?.cell(lower, upper);
+    Ok((cell.p, cell.q))
+}
+
+/// Returns what a pair says of itself: masses of ±∞, errors of masses and losses, support and lattice.
+#[pyfunction]
+#[pyo3(signature = (spec, /))]
+#[expect(clippy::type_complexity, reason = "one tuple of floats, named in Python")]
+fn pair_facts(spec: Spec) -> Result<((f64, f64), (f64, f64), (f64, f64), Option<(f64, f64)>)> {
+    let pair = spec.0.pair()?;
+    let infinite = (pair.infinite(), pair.negative_infinite());
+    Ok((infinite, (pair.relative_error(), pair.loss_error()), pair.support(), pair.lattice()))
+}
+
+/// Returns the losses beyond which a pair has no more than `x` of P, and of Q.
+#[pyfunction]
+#[pyo3(signature = (spec, x, /))]
+fn pair_range(spec: Spec, x: f64) -> Result<((f64, f64), (f64, f64))> {
+    let pair = spec.0.pair()?;
+    Ok((pair.range(x), pair.range_under_q(x)))
+}
+
+/// Returns what the envelope of a discrete law is made of: offset bits, height, counts of the body's blocks, and count, start and
+/// block bits of the tail.
+#[pyfunction]
+#[pyo3(signature = (law, numerator, denominator, /))]
+fn discrete_envelope(
+    law: DiscreteLawArg,
+    numerator: u64,
+    denominator: u64,
+) -> Result<(u32, u32, Vec<u32>, u32, u64, u32)> {
+    Ok(Discrete::new(law.0, Scale::from_ratio(numerator, denominator)?).envelope())
+}
+
+/// Adds `_testing` to the module, which its list of public names leaves out.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let testing = PyModule::new(module.py(), "_testing")?;
+    testing.add_function(wrap_pyfunction!(elementary, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(normal_mass, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(centered_exponential, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(rdp_poisson_gaussian_by_rule, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(rdp_poisson_replaced_by_rule, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(pair_mass, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(pair_cell, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(pair_facts, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(pair_range, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(discrete_envelope, &testing)?)?;
+    module.setattr("_testing", testing)
+}
