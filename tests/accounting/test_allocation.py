@@ -115,11 +115,11 @@ def test_the_second_direction_with_one_step_is_plain_noise():
 
 
 @pytest.mark.parametrize(("z", "epsilon"), [(1.0, 0.5), (0.5, 4.0), (5.0, 0.1), (0.3, 0.0)])
-@pytest.mark.parametrize("is_added", [False, True])
-def test_two_steps_are_an_integral_over_the_plane(z, epsilon, is_added):
-    exact = reference.two_bins_delta(z, epsilon, is_added)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_two_steps_are_an_integral_over_the_plane(z, epsilon, direction):
+    exact = reference.two_bins_delta(z, epsilon, direction == "add")
 
-    lower, upper = _native.allocation_two_bins(1 / z, epsilon, is_added)
+    lower, upper = _native.allocation_two_bins(1 / z, epsilon, direction)
 
     assert lower <= exact + 1e-15  # what the reference is good for
     assert exact - 1e-15 <= upper
@@ -127,13 +127,13 @@ def test_two_steps_are_an_integral_over_the_plane(z, epsilon, is_added):
 
 
 @pytest.mark.parametrize(("z", "epsilon"), [(1.0, 0.5), (0.5, 4.0), (5.0, 0.1)])
-@pytest.mark.parametrize("is_added", [False, True])
-def test_the_grid_encloses_two_steps_ever_closer(z, epsilon, is_added):
-    exact = sum(_native.allocation_two_bins(1 / z, epsilon, is_added)) / 2
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_the_grid_encloses_two_steps_ever_closer(z, epsilon, direction):
+    exact = sum(_native.allocation_two_bins(1 / z, epsilon, direction)) / 2
     gaps = []
     for spacing in (0.04 / z, 0.02 / z, 0.01 / z):
         lower, upper = (
-            _native.AllocationLaw(1 / z, 2, spacing, side, 10**5).delta(epsilon, is_added) for side in (False, True)
+            _native.AllocationLaw(1 / z, 2, spacing, side, 10**5).delta(epsilon, direction) for side in (False, True)
         )
         assert lower <= exact * (1 + 1e-11)
         assert exact * (1 - 1e-11) <= upper
@@ -178,15 +178,15 @@ def test_three_rounds_of_one_step_are_three_gaussian_releases():
     lower, upper = (_native.AllocationLaw(0.5, 1, 0.002, side, 10**5).repeated(3, 10**5) for side in (False, True))
     exact = accounting.gaussian_delta(epsilon=0.7, noise_multiplier=2 / math.sqrt(3))
 
-    for is_added in (False, True):
-        assert lower.delta(0.7, is_added) <= exact <= upper.delta(0.7, is_added)
-        assert upper.delta(0.7, is_added) - lower.delta(0.7, is_added) < 1e-5 * exact
+    for direction in ("remove", "add"):
+        assert lower.delta(0.7, direction) <= exact <= upper.delta(0.7, direction)
+        assert upper.delta(0.7, direction) - lower.delta(0.7, direction) < 1e-5 * exact
 
 
 def test_joining_two_laws_is_repeating_one():
     law = _native.AllocationLaw(0.5, 4, 0.01, True, 10**5)
 
-    assert law.joined(law, 10**5).delta(0.3, False) == law.repeated(2, 10**5).delta(0.3, False)
+    assert law.joined(law, 10**5).delta(0.3, "remove") == law.repeated(2, 10**5).delta(0.3, "remove")
 
 
 def test_epsilon_is_the_inverse_of_delta():

@@ -14,7 +14,7 @@ from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import choose as _composition
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, pairs_of
-from ferrodp.accounting._types import Direction
+from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
 
@@ -97,7 +97,7 @@ class PrivacyLossDistribution:
         parts = []
         for part, count in decompose(event):
             pairs = pairs_of(part, neighboring_relation)
-            if isinstance(pairs, str):
+            if isinstance(pairs, Unsupported):
                 raise UnsupportedEventError(f"{type(part).__name__} has no privacy loss distribution: {pairs}")
             parts.append((pairs, count))
         return cls._of(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
 
@@ -60,4 +61,4 @@ def _filters(event: PrivacyEvent, relation: NeighboringRelation) -> list[str]:
         "PureDpFilter": _costs.pure(event, relation),
         "GdpFilter": _costs.squared_mu(event),
     }
-    return [name for name, price in prices.items() if not isinstance(price, str)]
+    return [name for name, price in prices.items() if not isinstance(price, Unsupported)]

@@ -20,6 +20,7 @@ from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._solve.other_bounds import BASIC, upper_bounds
 from ferrodp.accounting._solve.single_steps import delta_of_singles
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.curves import laplace
 from ferrodp.accounting.rdp.rules import curve_of
 from ferrodp.accounting.sampling.allocation import random_allocation_delta_bounds, random_allocation_epsilon_bounds
@@ -88,12 +89,12 @@ class Found:
 def unsupported(event: PrivacyEvent, relation: NeighboringRelation) -> str | None:
     """Return why a simple event has neither a pair of laws nor a Rényi curve, or None if it has one."""
     found = pairs_of(event, relation)
-    if not isinstance(found, str):
+    if not isinstance(found, Unsupported):
         return None
     try:
         curve_of(event, relation)
     except UnsupportedEventError as error:
-        return found if str(error) in found else f"{found}, and {error}"
+        return found.reason if str(error) in found.reason else f"{found}, and {error}"
     return None
 
 
@@ -116,7 +117,7 @@ def solve(
         return trivial if trivial.method != TOO_OFTEN else _least(quantity, at, events, relation, trivial)
     if all(isinstance(event, GaussianEvent) for event, _ in events):
         return _gaussians(quantity, at, events)
-    bare = [(event, count) for event, count in events if count and isinstance(pairs_of(event, relation), str)]
+    bare = [(event, count) for event, count in events if count and isinstance(pairs_of(event, relation), Unsupported)]
     if bare:
         return _with_bare(quantity, at, events, bare, relation, work)
     is_pure = quantity == "epsilon" and at == 0.0
@@ -247,7 +248,7 @@ def _with_bare(
     compose like others, in terms of their trade-off functions (Vadhan, Zhang, "Concurrent composition theorems for
     differential privacy", STOC 2023).
     """
-    rest = [(event, count) for event, count in events if count and not isinstance(pairs_of(event, relation), str)]
+    rest = [each for each in events if each[1] and not isinstance(pairs_of(each[0], relation), Unsupported)]
     is_epsilon = quantity == "epsilon"
     found = Found(Bounds(0.0, math.inf if is_epsilon else 1.0), NO_PAIR, "both")
     if rest:
@@ -394,7 +395,7 @@ def _paired(events: Events, relation: NeighboringRelation) -> list[tuple[EventPa
     found: list[tuple[EventPairs, int]] = []
     for event, count in events:
         pairs = pairs_of(event, relation)
-        if isinstance(pairs, str):
+        if isinstance(pairs, Unsupported):
             raise UnsupportedEventError(f"{type(event).__name__} cannot be composed: {pairs}")
         found.append((pairs, count))
     return found

@@ -2,7 +2,7 @@
 
 Each is an exact rational, or one rounded up to some 50 digits, together with a δ: an (ε, δ)-private mechanism is no
 more than one that fails with probability δ and is (ε, 0)-private otherwise (Kairouz, Oh, Viswanath, "The composition
-theorem for differential privacy", ICML 2015, Theorem 3.3's proof). A text instead of a cost says why there is none.
+theorem for differential privacy", ICML 2015, Theorem 3.3's proof). `Unsupported` says why there is no cost.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from ferrodp import _validate
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp.accounting._solve.amplification import amplified, fraction_up
+from ferrodp.accounting._types import Unsupported
 from ferrodp.events import (
     ComposedEvent,
     DiscreteGaussianEvent,
@@ -49,17 +50,17 @@ class Cost(NamedTuple):
     delta: Fraction = Fraction(0)
 
 
-CostOrReason: TypeAlias = "Cost | str"
-NO_ANSWER = (
+CostOrUnsupported: TypeAlias = "Cost | Unsupported"
+NO_ANSWER = Unsupported(
     "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
 )
-SAMPLE_OF_A_SAMPLE = "what is drawn from a sample is known for samples of one kind alone"
+SAMPLE_OF_A_SAMPLE = Unsupported("what is drawn from a sample is known for samples of one kind alone")
 _ADDITIVE = (LaplaceEvent, DiscreteLaplaceEvent)
 SAMPLES = (PoissonSampledEvent, FixedSizeSampledEvent, TruncatedPoissonSampledEvent, RandomAllocationEvent)
 
 
 @functools.lru_cache(maxsize=4096)
-def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
+def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Return the pure ε of a simple event."""
     if isinstance(event, LaplaceEvent):
         return Cost(1 / Fraction(event.noise_multiplier))
@@ -77,43 +78,43 @@ def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
         return _repeated(event, relation)
     if isinstance(event, (ComposedEvent, SelfComposedEvent)):  # about one sample
         return _together(event, relation)
-    return "it has no pure ε"
+    return Unsupported("it has no pure ε")
 
 
-def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> CostOrReason:
+def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         return NO_ANSWER
     random = Fraction(event.noise_parameter)
     if not random:
-        return "it tells the truth with certainty, so no ε bounds it"
+        return Unsupported("it tells the truth with certainty, so no ε bounds it")
     if random == 1:
         return Cost(Fraction(0))
     r = arithmetic(_DIGITS)
     return Cost(fraction_up(r.ln(r.ratio(1 + event.num_buckets * (1 - random) / random)).upper))
 
 
-def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> CostOrReason:
+def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Papernot, Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022, Corollary 3: (2 + η)·ε.
 
     A run costs the sum of its releases. Its failures are charged E[K] times, see `RepeatAndSelectCurve`.
     """
     if event.shape == math.inf:
-        return "the best of a Poisson number of runs has no pure ε, for there may be no run at all"
+        return Unsupported("the best of a Poisson number of runs has no pure ε, for there may be no run at all")
     run = _together(event.event, relation)
     return (
         run
-        if isinstance(run, str)
+        if isinstance(run, Unsupported)
         else Cost((2 + Fraction(event.shape)) * run.amount, Fraction(event.mean) * run.delta)
     )
 
 
-def _together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
+def _together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Return the sum of what an event is made of."""
     costs: list[tuple[Cost, int]] = []
     for part, times in decompose(event):
         cost = pure(part, relation)
-        if isinstance(cost, str):
-            return f"a part of it has no pure ε ({type(part).__name__}: {cost})"
+        if isinstance(cost, Unsupported):
+            return Unsupported(f"a part of it has no pure ε ({type(part).__name__}: {cost})")
         costs.append((cost, times))
     return total(costs)
 
@@ -125,7 +126,7 @@ def samples_again(event: PrivacyEvent) -> bool:
     return isinstance(event, SAMPLES) or (hasattr(event, "event") and samples_again(event.event))
 
 
-def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: NeighboringRelation) -> CostOrReason:
+def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
 
     Poisson sampling and a replaced record: `_pairs._poisson_replaced` has the argument. A null record is a record that
@@ -134,7 +135,7 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
     if samples_again(event.event):
         return SAMPLE_OF_A_SAMPLE
     inner = pure(event.event, relation)
-    if isinstance(inner, str):
+    if isinstance(inner, Unsupported):
         return inner
     if isinstance(event, PoissonSampledEvent):
         chance = Fraction(event.sampling_probability)
@@ -145,13 +146,13 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
     else:
         is_whole = event.sample_size == event.population_size and relation is NeighboringRelation.REPLACE_SPECIAL
         if relation is not NeighboringRelation.REPLACE_ONE and not is_whole:
-            return "sampling a fixed number of records amplifies an ε for replacing a record"
+            return Unsupported("sampling a fixed number of records amplifies an ε for replacing a record")
         chance = Fraction(event.sample_size, event.population_size)
     return Cost(amplified(inner.amount, chance), chance * inner.delta)
 
 
 @functools.lru_cache(maxsize=4096)
-def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
+def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Return the ρ of a simple event.
 
     Gaussian 1/2z² (Bun, Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.6); discrete Gaussian
@@ -170,18 +171,18 @@ def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrReason:
         return Cost(min(epsilon**2 / 8, epsilon))
     if isinstance(event, (LaplaceEvent, DiscreteLaplaceEvent, RandomizedResponseEvent, EpsilonDeltaEvent)):
         cost = pure(event, relation)
-        return cost if isinstance(cost, str) else Cost(min(cost.amount**2 / 2, cost.amount), cost.delta)
+        return cost if isinstance(cost, Unsupported) else Cost(min(cost.amount**2 / 2, cost.amount), cost.delta)
     if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
-        return "zCDP gains nothing from sampling"
-    return "no ρ is known that bounds it"
+        return Unsupported("zCDP gains nothing from sampling")
+    return Unsupported("no ρ is known that bounds it")
 
 
 @functools.lru_cache(maxsize=4096)
-def squared_mu(event: PrivacyEvent) -> CostOrReason:
+def squared_mu(event: PrivacyEvent) -> CostOrUnsupported:
     """Return μ² = 1/z² of a simple event that is Gaussian."""
     if isinstance(event, GaussianEvent):
         return Cost(1 / Fraction(event.noise_multiplier) ** 2)
-    return "only Gaussian noise is Gaussian differential privacy without loss"
+    return Unsupported("only Gaussian noise is Gaussian differential privacy without loss")
 
 
 def total(costs: Iterable[tuple[Cost, int]]) -> Cost:

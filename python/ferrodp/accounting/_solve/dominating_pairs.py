@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from ferrodp import _validate
 from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
 from ferrodp.accounting._solve.truncated_poisson import TruncatedSample, truncated_sample
+from ferrodp.accounting._types import Unsupported
 from ferrodp.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -56,8 +57,8 @@ class EventPairs:
         return [self.remove] if self.add == self.remove else [self.remove, self.add]
 
 
-def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs | str:
-    """Return the pairs of a simple event, or why there are none: the end of a sentence.
+def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
+    """Return the pairs of a simple event, or why there are none.
 
     ============================  =====================================================================================
     plain noise                   its own law, symmetric, whatever the relation: sensitivities are stated for it
@@ -75,7 +76,7 @@ def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs |
     """
     rule = _RULES.get(type(event))
     if rule is None:
-        return f"there is no pair of laws for {type(event).__name__}"
+        return Unsupported(f"there is no pair of laws for {type(event).__name__}")
     return rule(event, relation)
 
 
@@ -87,7 +88,7 @@ def _directed(spec: Spec, *, is_exact: bool = True) -> EventPairs:
     return EventPairs(spec, ("reversed", spec), is_exact)
 
 
-def noise(event: PrivacyEvent, distance: int = 1) -> Spec | str:
+def noise(event: PrivacyEvent, distance: int = 1) -> Spec | Unsupported:
     """Return the pair of a release with noise whose result moves by `distance` sensitivities, or why there is none."""
     if isinstance(event, GaussianEvent):
         return ("gaussian", event.noise_multiplier / distance)
@@ -95,27 +96,27 @@ def noise(event: PrivacyEvent, distance: int = 1) -> Spec | str:
         return ("laplace", event.noise_multiplier / distance)
     if isinstance(event, DiscreteGaussianEvent):
         if event.dimension > 1:
-            return "a discrete Gaussian in several dimensions has no known worst case"
+            return Unsupported("a discrete Gaussian in several dimensions has no known worst case")
         if event.scale > _LARGEST_SCALE:
-            return f"the scale of a discrete Gaussian must be at most 2^46 here, got {event.scale!r}"
+            return Unsupported(f"the scale of a discrete Gaussian must be at most 2^46 here, got {event.scale!r}")
         shift = distance * event.l2_sensitivity
         return ("discrete_gaussian", event.scale, shift, float("inf")) if shift <= _WHOLE else _too_far(shift)
     if isinstance(event, DiscreteLaplaceEvent):
         moved = distance * event.l1_sensitivity
         return ("discrete_laplace", event.scale, moved) if moved <= _WHOLE else _too_far(float(moved))
-    return f"there is no pair of laws for {type(event).__name__} here"
+    return Unsupported(f"there is no pair of laws for {type(event).__name__} here")
 
 
-def _too_far(shift: float) -> str:
-    return f"its sensitivity must be at most 2^53, got {shift!r}"
+def _too_far(shift: float) -> Unsupported:
+    return Unsupported(f"its sensitivity must be at most 2^53, got {shift!r}")
 
 
-def _noise(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs | str:
+def _noise(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
     spec = noise(event)
-    return spec if isinstance(spec, str) else _symmetric(spec)
+    return spec if isinstance(spec, Unsupported) else _symmetric(spec)
 
 
-def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> EventPairs | str:
+def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
     parameters = (event.noise_parameter, float(event.num_buckets))
     if relation is NeighboringRelation.REPLACE_ONE:
         return _symmetric(("randomized_response", *parameters))
@@ -132,9 +133,9 @@ def _exponential(event: ExponentialMechanismEvent, relation: NeighboringRelation
     return _symmetric(("exponential_mechanism", event.epsilon), is_exact=False)
 
 
-def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> EventPairs | str:
+def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
     if relation is NeighboringRelation.REPLACE_ONE:
-        return "it says what a record adds to a result without it"
+        return Unsupported("it says what a record adds to a result without it")
     return _directed(_mixture_spec(event))
 
 
@@ -142,7 +143,7 @@ def _mixture_spec(event: MixtureOfGaussiansEvent) -> Spec:
     return ("mixture_of_gaussians", event.noise_multiplier, event.shifts, event.probabilities)
 
 
-def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | str:
+def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
     inner, q = event.event, event.sampling_probability
     if isinstance(inner, SAMPLES):
         return SAMPLE_OF_A_SAMPLE
@@ -158,10 +159,10 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Event
         )
         return _directed(("poisson_sampled", q, spec.remove), is_exact=spec.is_exact)
     base = noise(inner)
-    return base if isinstance(base, str) else _directed(("poisson_sampled", q, base))
+    return base if isinstance(base, Unsupported) else _directed(("poisson_sampled", q, base))
 
 
-def _poisson_replaced(event: PoissonSampledEvent) -> EventPairs | str:
+def _poisson_replaced(event: PoissonSampledEvent) -> EventPairs | Unsupported:
     """Return the pair of a Poisson sample, of which one record is replaced.
 
     With μ₀ for a sample without the record, μ for one that has it, and μ′ for one that has the other record in its
@@ -185,16 +186,16 @@ def _poisson_replaced(event: PoissonSampledEvent) -> EventPairs | str:
     if additive and event.null_distance == 0.5 and isinstance(inner, GaussianEvent):
         return _symmetric(("antipodal_gaussian", q, inner.noise_multiplier))
     found = pairs_of(inner, NeighboringRelation.REPLACE_ONE)
-    if isinstance(found, str):
+    if isinstance(found, Unsupported):
         return found
     if additive and event.null_distance <= 1.0:
         return _symmetric(("fixed_size_sampled", q, found.remove), is_exact=False)
     return _replaced_at_best(q, found)
 
 
-def _replaced_at_best(q: float, found: EventPairs | str) -> EventPairs | str:
+def _replaced_at_best(q: float, found: EventPairs | Unsupported) -> EventPairs | Unsupported:
     """Return what holds whatever a sample without the record looks like, as if everybody saw whether it is there."""
-    if isinstance(found, str):
+    if isinstance(found, Unsupported):
         return found
     return EventPairs(_by_public_coin(q, found.remove), _by_public_coin(q, found.add), is_exact=False)
 
@@ -204,7 +205,7 @@ def _by_public_coin(q: float, spec: Spec) -> Spec:
     return spec if q == 1.0 else ("public_coin", (min((1.0 - q) * (1.0 + 2.0**-52), 1.0), q), (_NOTHING, spec))
 
 
-def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> EventPairs | str:
+def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
     """Return the pair of a sample of fixed size.
 
     To add or remove a record of which the sample has a share q: the sample without it is, with probability q, one in
@@ -224,21 +225,25 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
     inner = event.event
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         base = noise(inner, 2)
-        if isinstance(base, str):
+        if isinstance(base, Unsupported):
             return base
         return _directed(("poisson_sampled", q, base), is_exact=False)
     if event.sample_size == event.population_size:
         return SAMPLE_OF_A_SAMPLE if isinstance(inner, SAMPLES) else pairs_of(inner, relation)
     if isinstance(inner, (RandomizedResponseEvent, EpsilonDeltaEvent, ExponentialMechanismEvent)):
         if relation is not NeighboringRelation.REPLACE_ONE:
-            return "a sample of fixed size amplifies a guarantee for replacing a record"
+            return Unsupported("a sample of fixed size amplifies a guarantee for replacing a record")
         found = pairs_of(inner, relation)
-        return found if isinstance(found, str) else _symmetric(("fixed_size_sampled", q, found.remove), is_exact=False)
+        return (
+            found
+            if isinstance(found, Unsupported)
+            else _symmetric(("fixed_size_sampled", q, found.remove), is_exact=False)
+        )
     base = noise(inner, 1 if relation is NeighboringRelation.REPLACE_ONE else 2)
-    return base if isinstance(base, str) else _symmetric(("fixed_size_sampled", q, base), is_exact=False)
+    return base if isinstance(base, Unsupported) else _symmetric(("fixed_size_sampled", q, base), is_exact=False)
 
 
-def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | str:
+def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
     """Return the pair of a Poisson sample that is cut: the head of `truncated_poisson` has the proof.
 
     To remove one of n records, the curve is (1 − p)·a + p·b with a for a record that joins and b for one that replaces
@@ -253,8 +258,10 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
         found = SAMPLE_OF_A_SAMPLE if isinstance(event.event, SAMPLES) else pairs_of(event.event, relation)
         return _replaced_at_best(event.sampling_probability, found)
     joined, replaced = noise(event.event), noise(event.event, 2)
-    if isinstance(joined, str) or isinstance(replaced, str):
-        return str(joined if isinstance(joined, str) else replaced)
+    if isinstance(joined, Unsupported):
+        return joined
+    if isinstance(replaced, Unsupported):
+        return replaced
 
     def sample_of(population_size: int) -> TruncatedSample:
         return truncated_sample(
@@ -288,7 +295,7 @@ def _coin(*kinds: tuple[float, Spec]) -> EventPairs:
 _ADDITIVE = (GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent)
 _NOTHING: Spec = ("epsilon_delta", 0.0, 0.0)
 
-_RULES: dict[type[PrivacyEvent], Callable[[Any, NeighboringRelation], EventPairs | str]] = {
+_RULES: dict[type[PrivacyEvent], Callable[[Any, NeighboringRelation], EventPairs | Unsupported]] = {
     GaussianEvent: _noise,
     LaplaceEvent: _noise,
     DiscreteGaussianEvent: _noise,

@@ -27,7 +27,8 @@ from ferrodp import _validate
 from ferrodp._numerics.intervals import arithmetic, float_up
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._solve import zcdp_curve as _zcdp_curve
-from ferrodp.accounting._solve.costs import Cost, CostOrReason
+from ferrodp.accounting._solve.costs import Cost, CostOrUnsupported
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.accountants.rdp import RdpAccountant
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
@@ -61,12 +62,12 @@ def upper_bounds(
     yield bounds.upper, RENYI
 
 
-def _summed(events: Events, cost_of: Callable[[PrivacyEvent], CostOrReason]) -> Cost | None:
+def _summed(events: Events, cost_of: Callable[[PrivacyEvent], CostOrUnsupported]) -> Cost | None:
     """Return what all events cost together, the failures composed; None if one of them has no such cost."""
     costs = []
     for event, count in events:
         cost = cost_of(event)
-        if isinstance(cost, str):
+        if isinstance(cost, Unsupported):
             return None
         costs.append((cost, count))
     return Cost(_costs.total(costs).amount, _costs.failure((cost.delta, count) for cost, count in costs))

@@ -9,6 +9,7 @@ from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._solve.costs import Cost
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.composition import compose_optimal_delta
 from ferrodp.accounting.explanation import Explanation
@@ -57,7 +58,7 @@ class PureDpAccountant(PrivacyAccountant):
 
     def _supports(self, event: PrivacyEvent) -> str | None:
         cost = _costs.pure(event, self._neighboring_relation)
-        return cost if isinstance(cost, str) else None
+        return cost.reason if isinstance(cost, Unsupported) else None
 
     def _total(self) -> Cost:
         found = ((_costs.pure(event, self._neighboring_relation), times) for event, times in self.events)

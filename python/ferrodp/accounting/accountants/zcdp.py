@@ -11,6 +11,7 @@ from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
 from ferrodp.accounting._solve import zcdp_curve as curve
 from ferrodp.accounting._solve.amplification import fraction_up
 from ferrodp.accounting._solve.costs import Cost
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.events import GaussianEvent, PrivacyEvent
@@ -65,11 +66,11 @@ class ZcdpAccountant(PrivacyAccountant):
 
     def _supports(self, event: PrivacyEvent) -> str | None:
         cost = _costs.zcdp(event, self._neighboring_relation)
-        return cost if isinstance(cost, str) else None
+        return cost.reason if isinstance(cost, Unsupported) else None
 
     def _cost(self, event: PrivacyEvent) -> Cost | None:
         cost = _costs.zcdp(event, self._neighboring_relation)
-        return None if isinstance(cost, str) else cost
+        return None if isinstance(cost, Unsupported) else cost
 
     def _total(self) -> Cost:
         found = ((self._cost(event), times) for event, times in self.events)

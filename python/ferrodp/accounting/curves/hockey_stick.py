@@ -16,7 +16,7 @@ from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, first_float
 from ferrodp._validate import Real
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
-from ferrodp.accounting._types import Direction
+from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.accounting.curves import gaussian, laplace
 from ferrodp.errors import CalibrationError, InvalidType, UnsupportedEventError
 from ferrodp.events import GaussianEvent, LaplaceEvent, NeighboringRelation, PrivacyEvent, decompose
@@ -301,8 +301,8 @@ def _single(event: PrivacyEvent) -> PrivacyEvent | None:
 def _pairs(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs:
     check_relation(relation)
     found = pairs_of(event, relation)
-    if isinstance(found, str):
-        others = [each.name for each in NeighboringRelation if not isinstance(pairs_of(event, each), str)]
+    if isinstance(found, Unsupported):
+        others = [each.name for each in NeighboringRelation if not isinstance(pairs_of(event, each), Unsupported)]
         way_out = f"; it has one under {' and '.join(others)}" if others else ""
         raise UnsupportedEventError(f"no curve of {type(event).__name__} under {relation.name}: {found}{way_out}")
     return found

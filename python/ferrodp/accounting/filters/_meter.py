@@ -15,6 +15,7 @@ from typing import Any
 
 from ferrodp.accounting._solve.alternatives import advice
 from ferrodp.accounting._state import integer_of, integers_of
+from ferrodp.accounting._types import Unsupported
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, decompose
 
@@ -30,7 +31,7 @@ class Meter:
     def __init__(
         self,
         name: str,
-        price: Callable[[PrivacyEvent], Sequence[Fraction] | str],
+        price: Callable[[PrivacyEvent], Sequence[Fraction] | Unsupported],
         size: int,
         relation: NeighboringRelation,
     ) -> None:
@@ -94,7 +95,7 @@ class Meter:
                 non_private |= times > 0
                 continue
             price = self._price(part)
-            if isinstance(price, str):
+            if isinstance(price, Unsupported):
                 way_out = advice(part, self._relation, self._name)
                 raise UnsupportedEventError(f"{self._name} cannot charge {type(part).__name__}: {price}{way_out}")
             total = [each + times * cost for each, cost in zip(total, price, strict=True)]

@@ -29,6 +29,7 @@ from typing import Any, Literal, Self
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.curves.gaussian import gaussian_noise_multiplier
 from ferrodp.accounting.curves.zcdp import zcdp_rho
 from ferrodp.accounting.filters.base import PrivacyFilter, no_settings
@@ -81,9 +82,9 @@ class PureDpFilter(PrivacyFilter):
         no_settings(settings)
         return cls(epsilon=0.0, neighboring_relation=relation)
 
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
+    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
         cost = _costs.pure(event, self._relation)
-        return cost if isinstance(cost, str) else tuple(cost)
+        return cost if isinstance(cost, Unsupported) else tuple(cost)
 
 
 class ZcdpFilter(PrivacyFilter):
@@ -140,9 +141,9 @@ class ZcdpFilter(PrivacyFilter):
         no_settings(settings)
         return cls(rho=0.0, neighboring_relation=relation)
 
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
+    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
         cost = _costs.zcdp(event, self._relation)
-        return cost if isinstance(cost, str) else tuple(cost)
+        return cost if isinstance(cost, Unsupported) else tuple(cost)
 
 
 class GdpFilter(PrivacyFilter):
@@ -192,9 +193,9 @@ class GdpFilter(PrivacyFilter):
         no_settings(settings)
         return cls(mu=0.0, neighboring_relation=relation)
 
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
+    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
         cost = _costs.squared_mu(event)
-        return cost if isinstance(cost, str) else (cost.amount,)
+        return cost if isinstance(cost, Unsupported) else (cost.amount,)
 
 
 def privacy_filter(measure: Measure, *, epsilon: Real, delta: Real, **settings: Any) -> PrivacyFilter:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from ferrodp import _validate
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.filters._meter import Costs, Meter
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
@@ -33,7 +34,7 @@ class PrivacyFilter(abc.ABC):
         self._meter.set_caps(caps)
 
     @abc.abstractmethod
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
+    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
         """Return what a simple event costs, or why that is not known."""
 
     @property

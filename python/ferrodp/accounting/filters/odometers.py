@@ -12,6 +12,7 @@ from ferrodp._numerics.intervals import arithmetic, float_up, point
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.filters._meter import Meter
 from ferrodp.errors import BudgetExceeded, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
@@ -154,14 +155,14 @@ class Odometer:
         result._meter.restore(state)
         return result
 
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
+    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
         cost = _costs.zcdp(event, self._relation)
-        if isinstance(cost, str):
+        if isinstance(cost, Unsupported):
             return cost
         if cost.delta:
-            return "its δ is no bound on a privacy loss"
+            return Unsupported("its δ is no bound on a privacy loss")
         pure = _costs.pure(event, self._relation)
-        if isinstance(pure, str):
+        if isinstance(pure, Unsupported):
             return cost.amount, Fraction(0), Fraction(1)
         return cost.amount, pure.amount, Fraction(0)
 

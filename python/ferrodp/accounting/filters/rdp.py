@@ -9,6 +9,7 @@ from typing import Any, Self
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._state import list_of
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.filters._meter import Costs
 from ferrodp.accounting.filters.base import PrivacyFilter
 from ferrodp.accounting.rdp.costs import RdpPrice, order_budget
@@ -130,7 +131,7 @@ class RdpFilter(PrivacyFilter):
         with self._meter.lock:
             return _validate.rounded(Fraction(self._meter.caps[self._best()], self._meter.unit), "down")
 
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
+    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
         return self._prices(event)
 
     def _fits(self, costs: Costs, count: int) -> bool:

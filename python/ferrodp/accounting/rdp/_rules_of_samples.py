@@ -13,6 +13,7 @@ from ferrodp._native import RdpCurve
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._solve.truncated_poisson import truncated_poisson_gaussian
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp._fixed_size_moments import fixed_size_sampled_curve
 from ferrodp.accounting.rdp.allocation import random_allocation_gaussian
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
@@ -48,7 +49,7 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
     if not q:
         return _nothing
     if _costs.samples_again(inner):
-        raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE)
+        raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE.reason)
     if event.sample_size == event.population_size and relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
         return curve_of(inner, relation)
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
@@ -67,15 +68,14 @@ def _replaced(event: FixedSizeSampledEvent, q: float) -> Curve:
     """Return the curve of a fixed-size sample of which one record is replaced."""
     inner, relation = event.event, NeighboringRelation.REPLACE_ONE
     cost = _costs.pure(inner, relation)
-    if isinstance(cost, str):
+    if isinstance(cost, Unsupported):
         if failure_of(inner):
             raise UnsupportedEventError("no Rényi curve is known for a fixed-size sample of releases with a δ")
         return fixed_size_sampled_curve(curve_of(inner, relation), q)
     if cost.delta:  # the sample is (ε′, q·δ)-private: it fails with that probability and is ε′-private otherwise
         whole = _costs.pure(event, relation)
-        return RdpCurve(
-            ("epsilon_delta", math.inf if isinstance(whole, str) else _validate.rounded(whole.amount, "up"), 0.0)
-        )
+        epsilon = math.inf if isinstance(whole, Unsupported) else _validate.rounded(whole.amount, "up")
+        return RdpCurve(("epsilon_delta", epsilon, 0.0))
     epsilon = _validate.rounded(cost.amount, "up")
     if epsilon == math.inf:
         return lambda orders: np.full(orders.shape, math.inf)
@@ -106,7 +106,7 @@ def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
 def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> Curve:
     if relation is NeighboringRelation.REPLACE_ONE:  # by the argument of `_pairs._truncated`
         if _costs.samples_again(event.event):
-            raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE)
+            raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE.reason)
         inner = curve_of(event.event, relation)
         return lambda orders: by_public_coin(inner(orders), event.sampling_probability, orders)
     _only_gaussian("a truncated Poisson sample", event.event)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp.rules import curve_of, failure_of
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import GaussianEvent, NeighboringRelation, PrivacyEvent, ZcdpEvent
@@ -26,17 +27,17 @@ class RdpPrice:
         self._orders = [Fraction(order) for order in orders]
         self._relation = relation
 
-    def __call__(self, event: PrivacyEvent) -> Sequence[Fraction] | str:
+    def __call__(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
         """Return the divergences, or why they are not known."""
         zcdp = _costs.zcdp(event, self._relation)
-        if isinstance(event, (GaussianEvent, ZcdpEvent)) and not isinstance(zcdp, str):
+        if isinstance(event, (GaussianEvent, ZcdpEvent)) and not isinstance(zcdp, Unsupported):
             return [order * zcdp.amount for order in self._orders]  # exactly
         try:
             curve = curve_of(event, self._relation)
         except UnsupportedEventError as error:
-            return str(error)
+            return Unsupported(str(error))
         if failure_of(event):
-            return "its δ is no bound on a Rényi divergence"
+            return Unsupported("its δ is no bound on a Rényi divergence")
         values = curve(np.array([float(order) for order in self._orders]))
         return [Fraction(value) if value < math.inf else _INFINITE for value in values.tolist()]
 

@@ -18,6 +18,7 @@ from ferrodp import _validate
 from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.accounting.rdp.poisson import poisson_sampled_curve
@@ -139,7 +140,7 @@ def _exponential(event: ExponentialMechanismEvent, _: NeighboringRelation) -> Cu
 @register(RandomizedResponseEvent)
 def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> Curve:
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        raise UnsupportedEventError(NO_ANSWER)
+        raise UnsupportedEventError(NO_ANSWER.reason)
     is_special = relation is NeighboringRelation.REPLACE_SPECIAL
     tag = "randomized_response_or_uniform" if is_special else "randomized_response"
     return RdpCurve((tag, event.noise_parameter, float(event.num_buckets)))
@@ -173,7 +174,7 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
     """
     inner, chance = event.event, event.sampling_probability
     if samples_again(inner):
-        raise UnsupportedEventError(SAMPLE_OF_A_SAMPLE)
+        raise UnsupportedEventError(SAMPLE_OF_A_SAMPLE.reason)
     if relation is NeighboringRelation.REPLACE_ONE:
         return _poisson_replaced(event)
     if relation is NeighboringRelation.REPLACE_SPECIAL and not _is_added(inner):
@@ -213,7 +214,7 @@ def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
     curve = curve_of(inner, _REPLACED)
     if isinstance(inner, (LaplaceEvent, DiscreteLaplaceEvent)) and is_close:
         cost = pure(inner, _REPLACED)
-        epsilon = math.inf if isinstance(cost, str) else _validate.rounded(cost.amount, "up")
+        epsilon = math.inf if isinstance(cost, Unsupported) else _validate.rounded(cost.amount, "up")
         if epsilon < math.inf:
             return lambda orders: fixed_size_sampled_pure(epsilon, chance, above_one(orders))
     return lambda orders: by_public_coin(curve(orders), chance, orders)
