@@ -69,6 +69,7 @@ class Observation:
             case "L2":
                 return sum(step**2 for step in steps) <= bound**2
             case "Linf":
+                # mutant: distances-taken-for-smallest-of-steps
                 return max(steps, default=Fraction(0)) <= bound
 
 
@@ -127,6 +128,7 @@ class Replayer(Recorder):
         for name, there, here in zip(_COMPARED, _compared(then), _compared(now), strict=True):
             if there != here:
                 raise AssertionError(f"release {number} has another {name} than in the record: {here!r}, not {there!r}")
+        # mutant: replay-does-not-look-at-inputs
         if not now.is_within(then):
             raise AssertionError(
                 f"release {number}, by {now.mechanism}, has an input further from the recorded one than its declared "

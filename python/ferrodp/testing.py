@@ -42,6 +42,7 @@ class SeededNoiseSource(NoiseSource):
     def _key(self) -> bytes:
         with self._lock:
             call = self._calls
+            # mutant: every-call-of-seeded-source-uses-key
             self._calls += 1
         return _native.derive_key(self._seed, call)
 
@@ -105,6 +106,7 @@ def replay(log: Sequence[Observation]) -> Iterator[list[Observation]]:
     replayer = Replayer(log)
     with _looking_on(replayer):
         yield replayer.log
+    # mutant: replay-may-leave-releases-out
     replayer.finish()
 
 

@@ -17,15 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from mutants import KILLERS, MUTANTS, Mutant
+from mutants import KILLERS, MUTANTS, BrokenError, Mutant, file_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "target" / "mutants"
 SECONDS = 600  # a mutant that hangs is noticed too
-
-
-class BrokenError(Exception):
-    """The mutant says nothing: it did not apply, or did not build."""
 
 
 def copy_sources(to: Path) -> None:
@@ -70,12 +66,10 @@ def passes(killer: str, tree: Path) -> bool:
 
 def survives(mutant: Mutant, tree: Path) -> bool:
     """Apply the mutant, see whether its killer passes, and put the file back."""
-    file = tree / mutant.file
+    file = file_of(mutant, tree)
     original = file.read_text()
-    if original.count(mutant.old) != 1:
-        raise BrokenError(f"its text occurs {original.count(mutant.old)} times in {mutant.file}")
     try:
-        file.write_text(original.replace(mutant.old, mutant.new))
+        file.write_text(mutant.applied(original))
         return passes(mutant.killer, tree)
     finally:
         file.write_text(original)

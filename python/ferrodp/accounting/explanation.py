@@ -122,6 +122,7 @@ def _lines(explanation: Explanation) -> Iterable[str]:
 
 
 def _headline(explanation: Explanation, name: str, known: str) -> str:
+    # mutant: estimate-called-bound
     if not explanation.is_bound:
         return (
             f"{name} is about {_number(explanation.value)}{known}: an estimate, NOT a bound; the truth may be larger."
@@ -162,6 +163,7 @@ def _exp(epsilon: float) -> str:
 
 def _rounded_up(value: Decimal, digits: int) -> str:
     """Write a positive number for people: 7.39, 15,210, 4.852e+08."""
+    # mutant: factor-of-explanation-rounded-to-nearest
     shown = Context(prec=digits, rounding=ROUND_CEILING).plus(value)
     if not Decimal("1e-4") <= shown < 10**6:
         return f"{shown:.{digits - 1}e}"

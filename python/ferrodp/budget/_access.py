@@ -63,6 +63,7 @@ class Access:
         self._check_process()
         store = self.store.beside()
         try:
+            # mutant: long-reading-keeps-handle
             yield store
         finally:
             store.close()

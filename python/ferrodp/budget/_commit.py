@@ -76,6 +76,7 @@ class GroupCommit:
                     with self._using:
                         if not request.done:
                             self._lead(request)
+                    # mutant: who-interrupted-stays-in-queue-without-lead
                 elif not request.woken.acquire(timeout=_PATIENCE):
                     self._leader.clear()  # it may have been interrupted before it could resign
         finally:
@@ -86,6 +87,7 @@ class GroupCommit:
                 self._leader.clear()
             self._pass_on()
             _wake(request.following)
+        # mutant: refusal-of-ledger-swallowed
         if request.error is not None:
             raise request.error
         return cast("_Result", request.result)

@@ -64,6 +64,7 @@ class FreezeCheck:
     def _refresh(self) -> None:
         changes, began = _changes.count, time.monotonic()  # first: `look` may miss what happens while it runs
         self._look()
+        # mutant: look-counts-from-end
         self._began = began
         self._changes = changes
 

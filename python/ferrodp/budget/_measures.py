@@ -89,6 +89,7 @@ class Terms:
     @property
     def first(self) -> Terms:
         """The terms with which the scope was made."""
+        # mutant: constants-of-reading-follow-cap
         if self.original is None:
             return self
         return dataclasses.replace(self, epsilon=self.original[0], delta=self.original[1], original=None, raised=False)
@@ -133,6 +134,7 @@ class Terms:
         """Return what may be charged in all, rounded down."""
         found = _filter(self)
         unit = UNITS[self.measure]
+        # mutant: caps-rounded-up
         amounts = [math.floor(Fraction(cap, found._meter.unit) * unit) for cap in found._meter.caps]
         if isinstance(found, RdpFilter):
             by_order = dict(zip(found.orders, amounts, strict=True))
@@ -153,7 +155,9 @@ class Terms:
 
     def fits(self, spent: Amounts, caps: Amounts) -> bool:
         """Whether the sums keep the promise: all of them, or at one order."""
+        # mutant: spent-within-caps
         within = map(operator.le, spent, caps)
+        # mutant: one-sum-within-cap-enough-in-every-measure
         return any(within) if self.measure == "rdp" else all(within)
 
     def remaining(self, spent: Amounts, caps: Amounts, costs: Amounts) -> int:
@@ -229,6 +233,7 @@ def succeeding(old: Terms, new: Terms) -> Terms:
     """Return new terms of a scope that remember what was said when it was made."""
     first = old.original or (old.epsilon, old.delta)
     most = old.highest or first
+    # mutant: raised-cap-forgotten-when-it-lowered
     raised = old.raised or new.epsilon > most[0] or new.delta > most[1]
     return dataclasses.replace(new, orders=old.orders, original=first, highest=old.highest, raised=raised)
 
@@ -287,6 +292,7 @@ def scaled(costs: Amounts, count: int) -> Amounts:
 
 def added(spent: Amounts, costs: Amounts) -> Amounts:
     """Return the sums after a charge."""
+    # mutant: sums-kept-as-floats
     return tuple(map(operator.add, spent, costs))
 
 
@@ -326,6 +332,7 @@ class _Pricer:
             exact = meter.costs(event)
             if exact is None:
                 raise BudgetExceeded(f"{type(event).__name__} protects nobody: no budget allows it")
+            # mutant: costs-rounded-down
             costs = tuple(math.ceil(Fraction(cost, meter.unit) * self._unit) for cost in exact)
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()

@@ -113,6 +113,7 @@ def _refuse_lookalikes(name: str, value: object, text: str, punctuation: frozens
         category, code = unicodedata.category(letter), ord(letter)
         is_mark = category in _MARKS
         if letter not in punctuation and category != "Nd":
+            # mutant: letters-that-look-like-slashes-taken
             if code in _LIKE_A_SLASH or not (category in _LETTERS or (is_mark and before in (*_LETTERS, *_MARKS))):
                 raise InvalidParameter(
                     f"{name} must have letters, digits and {_told(punctuation)} only, got U+{code:04X} in "
@@ -149,6 +150,7 @@ def _text(name: str, value: object, longest: int, form: Literal["NFC", "NFKC"]) 
     if len(text) > longest:
         raise InvalidParameter(f"{name} must have at most {longest} characters in normal form {form}, got {len(text)}")
     for letter in text:
+        # mutant: what-leaves-no-ink-taken
         if unicodedata.category(letter) in _UNSEEN or ord(letter) in _NO_INK:
             raise InvalidParameter(
                 f"{name} must have visible characters only, got U+{ord(letter):04X} in {_validate.shown(value)}"

@@ -22,6 +22,7 @@ Sums = Mapping[str, tuple[Terms, Amounts]]
 def outermost(names: Iterable[str]) -> list[str]:
     """Return those names that lie in none of the others, in order."""
     among = set(names)
+    # mutant: scope-within-scope-counts-twice-around-them
     return sorted(name for name in among if among.isdisjoint(_names.ancestors(name)))
 
 
@@ -36,6 +37,7 @@ def carried(inside: Sums, outer: Terms, length: int) -> Amounts:
     total: Amounts = (0,) * length
     for name in outermost(inside):
         terms, amounts = inside[name]
+        # mutant: scope-made-around-others-begins-at-nothing
         if any(amounts) and is_countable(terms, outer):  # `_rules.create` refuses others; 0.1.0 did not
             total = _measures.added(total, _at_orders(amounts, terms, outer))
     return total
@@ -54,6 +56,7 @@ def later_around(charges: Iterable[str], exists: Callable[[str], bool]) -> list[
     """
     charged = set(charges)
     around = {outer for name in charged for outer in _names.ancestors(name)} - charged
+    # mutant: scope-made-later-keeps-what-given-back
     return sorted(name for name in around if exists(name))
 
 

@@ -38,6 +38,7 @@ _DIGITS = 50
 @functools.lru_cache(maxsize=1024)
 def reading(terms: Terms, spent: Amounts) -> tuple[float, float]:
     """Return ε and δ: but with probability δ, the loss of what was charged is at most the ε read, at every moment."""
+    # mutant: reading-that-of-filter
     if not any(spent):
         return 0.0, 0.0
     amounts = [Fraction(amount, UNITS[terms.measure]) for amount in spent]
@@ -60,6 +61,7 @@ def reading(terms: Terms, spent: Amounts) -> tuple[float, float]:
 
 def _of_orders(orders: tuple[float, ...], amounts: list[Fraction], delta: float) -> float:
     r = arithmetic(_DIGITS)
+    # mutant: orders-share-no-part-of-delta
     logarithm = r.ln(r.ratio(len(orders) / Fraction(delta)))
     sums = zip(orders, amounts, strict=True)
     return min(

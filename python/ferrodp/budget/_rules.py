@@ -50,6 +50,7 @@ def create(transaction: Transaction, name: str, terms: Terms, *, orders_given: b
                 f"to take over, got {terms.measure!r}; or begin with scopes under a new name, the outer one first"
             )
     spent = _nesting.carried({row.name: (row.terms, row.spent) for row in inside.values()}, terms, len(caps))
+    # mutant: scope-made-around-others-may-begin-overspent
     if any(spent) and not terms.fits(spent, caps):
         epsilon, delta = terms.epsilon_of(spent, caps), terms.delta_of(spent)
         raise InvalidParameter(
@@ -88,6 +89,7 @@ def charged_scopes(transaction: Transaction, names: tuple[str, ...]) -> list[Sco
     """Return the scopes with these names and those they lie in, by name."""
     found = {name: existing(transaction, name) for name in names}
     for name in names:
+        # mutant: scopes-around-scope-forgotten
         for outer in _names.ancestors(name):
             row = transaction.scope(outer)
             if row is not None:
@@ -125,8 +127,10 @@ def reserve(
     if place is not None:
         known = transaction.ticket_of(place)
         if known is not None:
+            # mutant: what-key-used-for-not-compared
             if known.fingerprint != fingerprint or (lease and known.state is TicketState.HELD):
                 raise TicketError(f"key {key!r} was used for another reservation; give this one a key of its own")
+            # mutant: used-key-given-again-unasked
             if known.state is not TicketState.HELD and not again_ok:
                 raise KeyUsed(
                     f"key {key!r} has paid for a release that began already: its ticket {known.id} is "
@@ -137,6 +141,7 @@ def reserve(
     charges = priced(scopes, event, plan_delta)
     changed = []
     for row in scopes:
+        # mutant: frozen-scope-takes-charges
         if row.frozen:
             raise BudgetExceeded(f"scope {row.name!r} is frozen: nothing may be charged to it")
         spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
@@ -173,7 +178,9 @@ def spend(
     A ticket that was held under the key is used up for it.
     """
     ticket, is_new = reserve(transaction, names, event, key=key, state=TicketState.SPENT, again_ok=again_ok)
+    # mutant: spend-does-not-use-up-ticket-held-under-key
     if ticket.state is not TicketState.HELD:
+        # mutant: spend-with-used-key-says-that-it-new
         return is_new
     arm(transaction, ticket.id)
     finish(transaction, ticket.id)
@@ -185,6 +192,7 @@ def arm(transaction: Transaction, identity: str) -> None:
     row = _ticket(transaction, identity)
     if row.state is not TicketState.HELD:
         raise TicketError(f"ticket {identity} is {row.state.value}; its cost is spent, whoever armed it")
+    # mutant: tickets-armed-in-frozen-scope
     refuse_frozen(transaction, row.charges)
     transaction.record("arm", ticket=identity)
     transaction.put_ticket(row._replace(state=TicketState.ARMED))
@@ -193,6 +201,7 @@ def arm(transaction: Transaction, identity: str) -> None:
 def refuse_frozen(transaction: Transaction, names: Iterable[str]) -> None:
     """Raise if one of these scopes is frozen, or one that they lie in, also if that was made later than the charge."""
     for name in names:
+        # mutant: scope-around-made-later-freezes-nothing
         for each in (*_names.ancestors(name), name):
             row = transaction.scope(each)
             if row is not None and row.frozen:
@@ -210,6 +219,7 @@ def finish(transaction: Transaction, identity: str) -> None:
 def cancel(transaction: Transaction, identity: str, reason: str | None = None) -> None:
     """Give a held ticket back, and its key; an operator who does that for somebody else says why."""
     row = _ticket(transaction, identity)
+    # mutant: armed-ticket-given-back
     if row.state is not TicketState.HELD:
         raise TicketError(f"ticket {identity} is {row.state.value}; only a held one can be cancelled")
     refunds = _refunded(transaction, row, row.times)
@@ -224,6 +234,7 @@ def give_back(transaction: Transaction, identity: str, unused: int) -> None:
     row = _ticket(transaction, identity)
     if row.state is not TicketState.ARMED or not 0 <= unused <= row.times:
         raise TicketError(f"lease {identity} has ended")
+    # mutant: lease-gives-back-one-more-than-left
     refunds = _refunded(transaction, row, unused)
     transaction.record("return", ticket=identity, count=unused)
     for scope in refunds:
@@ -244,6 +255,7 @@ def set_budget(
         neighboring_relation=old.neighboring_relation,
         orders=old.orders or None,
     )
+    # mutant: lowered-cap-loses-orders-without-budget
     terms = _measures.succeeding(old, terms)
     got = f"got {float(terms.epsilon)!r} and {float(terms.delta)!r}"
     if terms.raised and terms.highest is not None:

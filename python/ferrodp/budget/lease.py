@@ -24,6 +24,7 @@ class _Running:
         self.check = check
 
     def arm(self, ticket: Ticket) -> None:
+        # mutant: drawn-ticket-asks-nobody
         self.check()
 
     def proceed(self, ticket: Ticket) -> None:

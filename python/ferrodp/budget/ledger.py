@@ -831,6 +831,7 @@ class _Book:
 
     def arm(self, ticket: Ticket) -> None:
         _points.reached("before arming")
+        # mutant: arming-not-written-down
         self._access.run(lambda transaction: _rules.arm(transaction, ticket.id), ticket=ticket.id)
         _points.reached("after arming")
 

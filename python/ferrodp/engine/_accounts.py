@@ -169,6 +169,7 @@ def _least_enough(epsilon_of: Callable[[float], float], target: float) -> float:
         low, high = low - 1.0, low
         if low < math.log(_LEAST):
             return _LEAST if epsilon_of(_LEAST) <= target else math.exp(high)
+    # mutant: noise-multiplier-what-just-missed
     return math.exp(narrow(excess, low, high, _ACCURACY)[1])
 
 
@@ -203,6 +204,7 @@ def _accountant(step: Step) -> PrivacyAccountant:
     if method is AccountingMethod.MOMENTS:
         return MomentsAccountant(neighboring_relation=relation)
     if method is AccountingMethod.RENYI:
+        # mutant: stand-in-of-discrete-noise-asked-at-all
         return RdpAccountant(step.config.renyi_orders, neighboring_relation=relation)
     if method is AccountingMethod.PLD:
         return PldAccountant(neighboring_relation=relation)
@@ -230,6 +232,7 @@ def _accounted(step: Step) -> PrivacyEvent:
 
 
 def _are_whole(orders: tuple[float, ...]) -> bool:
+    # mutant: stand-in-used-between-whole-orders
     return all(float(order).is_integer() for order in orders)
 
 
@@ -242,14 +245,17 @@ def _by_theorem(step: Step, count: int) -> float:
 def _composed(step: Step, count: int, share: Fraction) -> float:
     """Return ε of the composition if a share of δ is divided among the rounds."""
     delta = step.config.target_delta
+    # mutant: all-of-delta-given-to-every-round
     each = _guarantee(step, _validate.rounded(share * Fraction(delta) / count, "down"))
     if each.epsilon == math.inf:
         return math.inf
     if share == 1:
         return compose_basic([each], count=count).epsilon
     if step.config.accounting is AccountingMethod.ADVANCED_COMPOSITION or count > _MANY:
+        # mutant: advanced-composition-spends-delta-twice
         left = _validate.rounded(Fraction(delta) - count * Fraction(each.delta), "down")
         return compose_advanced([each], extra_delta=left, count=count).epsilon
+    # mutant: optimal-composition-forgets-failures
     return compose_optimal([each], delta=delta, count=count).epsilon
 
 
@@ -270,5 +276,6 @@ def _guarantee(step: Step, delta: float) -> Guarantee:
     whole = zcdp_epsilon(rho=rho, delta=inner)
     if whole == math.inf:
         return Guarantee(math.inf, 0.0)
+    # mutant: discrete-noise-amplified-before-known
     amplified = amplify_by_sampling(epsilon=whole, delta=inner, sampling_probability=chance)
     return Guarantee(amplified.epsilon, min(amplified.delta, delta))

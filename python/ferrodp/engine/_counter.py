@@ -53,7 +53,9 @@ class RoundCounter:
         """
         self._check_process()
         allowed = self._allowed
+        # mutant: threads-count-rounds-without-lock
         with self._lock:
+            # mutant: one-round-too-many-allowed
             if self._taken >= allowed:
                 raise BudgetExceeded(
                     f"one more round would exceed {self._target}: that allows {allowed} rounds, and {self._taken} were "
@@ -66,6 +68,7 @@ class RoundCounter:
     def arm(self, ticket: Ticket) -> None:
         """Count a round as spent: its first random bit comes next."""
         with self._lock:
+            # mutant: round-that-drew-not-counted
             self._spent += 1
 
     def proceed(self, ticket: Ticket) -> None:
@@ -74,12 +77,14 @@ class RoundCounter:
     def cancel(self, ticket: Ticket) -> None:
         """Take a round back for which nothing was drawn."""
         with self._lock:
+            # mutant: round-that-failed-not-given-back
             self._taken -= 1
 
     def finish(self, ticket: Ticket) -> None:
         """Note that a round is done."""
 
     def _check_process(self) -> None:
+        # mutant: forked-child-counts
         if self._process != _fork.generation():
             raise TicketError(
                 "this engine counts rounds in the memory of the parent of this forked process; use a PrivacyLedger"

@@ -125,6 +125,7 @@ class SpendingMethods:
         """Return whether what was consumed is within the budget: neither ε nor δ is larger than allowed."""
         if not isinstance(budget, PrivacyBudget):
             raise InvalidType(f"budget must be a PrivacyBudget, got {type(budget).__name__}")
+        # mutant: budget-may-exceeded-in-delta
         return budget.consumed_epsilon <= budget.epsilon and budget.consumed_delta <= budget.delta
 
     def renyi_divergence(self, alpha: Real, sigma: Real) -> float:
@@ -152,4 +153,5 @@ class SpendingMethods:
 
 def _left(target: float, spent: float) -> float:
     """Return target − spent, rounded down, or 0."""
+    # mutant: budget-left-rounded-up
     return _validate.rounded(Fraction(target) - Fraction(spent), "down") if spent < target else 0.0

@@ -49,6 +49,7 @@ class Step:
     @property
     def distance(self) -> int:
         """How many clip norms apart the sums of neighbors can be: a client removed, or replaced by its opposite."""
+        # mutant: replacing-client-costs-what-removing-one
         return 1 if self.population_size is None else 2
 
     @property
@@ -85,6 +86,7 @@ class Step:
         """Return the event of such noise about a sample."""
         if self.chance == 1:
             return noise
+        # mutant: sample-of-fixed-size-accounted-as-poisson
         if self.population_size is None:
             return PoissonSampledEvent(sampling_probability=self.config.sampling_rate, event=noise)
         return FixedSizeSampledEvent(
@@ -107,4 +109,5 @@ def step_of(config: DPConfig, sampling: Sampling, population_size: int | None) -
     if population_size is None:
         raise InvalidParameter("population_size must be given for samples of fixed size")
     sample_size = max(round(Fraction(config.sampling_rate) * population_size), 1)
+    # mutant: sample-larger-than-what-accounted
     return Step(config, population_size, min(sample_size, population_size))

@@ -103,6 +103,7 @@ class _DiscreteSum:
     def __init__(self, step: Step, total: ClippedSum) -> None:
         self._total = total
         self.add, self.add_many = total.add, total.add_many
+        # mutant: discrete-noise-forgets-grid
         units = math.ceil(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
         self._mechanism = _discrete(step.config, units, total._size, step.distance)
         self.event: PrivacyEvent = self._mechanism.event
@@ -142,9 +143,12 @@ class _LaplaceSum:
         rows = rows_of(leaves, count)
         height = max(_ROWS // max(rows.shape[1], 1), 1)
         for start in range(0, count, height):
+            # mutant: updates-for-laplace-noise-clipped-in-l2
             clipped, _ = clip_rows(rows[start : start + height], clip_norm=self._clip_norm, ord=1)
             units = np.divide(clipped, self._like.granularity, dtype=np.float64)
+            # mutant: updates-for-laplace-noise-rounded-to-nearest
             np.trunc(units, out=units)
+            # mutant: update-that-changed-while-it-clipped-added
             if not (np.abs(units).sum(axis=1) <= self._bound).all():
                 raise InvalidArray("updates changed while they were added: their norm is not certain")
             self._integers += units.sum(axis=0)
@@ -154,6 +158,7 @@ class _LaplaceSum:
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
         values = self._integers * self._like.granularity  # below 2⁵³ units: exact
         self._mechanism.release(values, out=values, ticket=ticket)
+        # mutant: denominator-forgotten
         return _trees.split(_as(values, denominator, self._like.dtype), self._like._structure)
 
 
@@ -180,9 +185,11 @@ def _noised_on_grid(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket |
     apart, and the noise is scaled to that: by √d·2⁻²⁹ more at most.
     """
     exponent = math.frexp(config.max_grad_norm)[1] - 30
+    # mutant: noise-of-integers-scaled-for-floats
     units = math.ceil(math.ldexp(config.max_grad_norm, -exponent)) + math.isqrt(max(values.size - 1, 0)) + 1
     mechanism = _discrete(config, units, values.size)
     scaled = np.ldexp(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0), -exponent)
+    # mutant: floats-cut-to-nearest-integer
     integers = np.clip(np.trunc(scaled), -_LARGEST, _LARGEST).astype(np.int64)
     _release(mechanism, integers, ticket)
     return _as(np.ldexp(integers.astype(np.float64), exponent), None, values.dtype)

@@ -110,6 +110,7 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         _accounts.check(self._step)
         target = f"epsilon={self._config.target_epsilon!r} at delta={self._config.target_delta!r}"
         self._counter = RoundCounter(functools.partial(_accounts.largest_count, self._step), target)
+        # mutant: what-ledger-cannot-bound-found-out-in-first
         if ledger is not None and scope is not None:
             ledger.remaining_count(scope, self.event)  # refuses an unknown scope, and rounds it has no measure for
 
@@ -263,6 +264,7 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         if num_rounds is not None:
             num_rounds = _validate.count("num_rounds", num_rounds, minimum=0)
             left = self.remaining_rounds
+            # mutant: run-begins-that-budget-does-not-allow
             if num_rounds > left:
                 raise BudgetExceeded(f"num_rounds must be at most {left}, what the budget allows, got {num_rounds}")
         return self._rounds(train, template, num_rounds, divisor)
@@ -280,21 +282,25 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         self, total: _sums.RoundSum, updates: Callable[[], Updates], divisor: float | None, key: str | None
     ) -> Model:
         """Reserve, then add, then release; what fails before the first random bit gives the round back."""
+        # mutant: updates-looked-at-before-round-reserved
         with self._reserved(self._step.sampled(total.event), key) as ticket:
             _add_all(total, updates())
             try:
                 noised: Model = total.release(ticket, divisor)
             finally:
+                # mutant: rounds-that-ledger-paid-for-not-counted
                 if self._ledger is not None and ticket.state is TicketState.ARMED:
                     self._counter.arm(ticket)
         return noised
 
     def _reserved(self, event: PrivacyEvent, key: str | None) -> Ticket:
+        # mutant: ledger-not-asked
         if self._ledger is None or self._scope is None:
             if key is not None:
                 raise InvalidParameter("key must be None without a ledger, got one")
             return self._counter.reserve(event, self._step.relation)
         ticket = self._ledger.reserve(self._scope, event, key=key)
+        # mutant: scope-of-another-relation-taken
         if ticket.neighboring_relation is not self._step.relation:
             ticket.close()
             here, there = self._step.relation.name, ticket.neighboring_relation.name

@@ -80,6 +80,7 @@ class GaussianDifferentialPrivacy:
             found = type(neighboring_relation).__name__
             raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
         self._relation = neighboring_relation
+        # mutant: model-told-apart-from-opposite-at-price
         distance = 2.0 if neighboring_relation is NeighboringRelation.REPLACE_ONE else 1.0
         self._sensitivity = _validate.positive("clip_norm", distance * self._clip_norm)
         if (ledger is None) != (scope is None):
@@ -143,10 +144,12 @@ class GaussianDifferentialPrivacy:
             raise InvalidType(f"model must be a mapping of arrays, got {type(model).__name__}")
         allowed = _validate.delta(delta)
         mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=allowed, l2_sensitivity=self._sensitivity)
+        # mutant: model-noised-before-it-clipped
         clipped, _ = clip_by_global_norm(model, clip_norm=self._clip_norm)
         leaves, structure = _trees.float_leaves(clipped, "model")
         values = np.concatenate([leaf.reshape(-1) for leaf in leaves])
         if self._ledger is None:
+            # mutant: cost-of-model-charged-after-noise
             self._charge(mechanism, allowed)
             mechanism.release(values, out=values)
         else:
@@ -173,6 +176,7 @@ class GaussianDifferentialPrivacy:
     def _charge(self, mechanism: GaussianMechanism, delta: float) -> None:
         with self._lock:
             self._accountant.compose(mechanism.event)
+            # mutant: failures-of-models-do-not-add-up
             self._delta += Fraction(delta)
 
     def __repr__(self) -> str:

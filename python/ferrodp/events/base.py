@@ -115,6 +115,7 @@ class PrivacyEvent:
         """
         if not isinstance(data, Mapping):
             raise InvalidType(f"an event must be a mapping, got {type(data).__name__}")
+        # mutant: true-counts-as-version-1
         if data.get("version") != FORMAT_VERSION or isinstance(data.get("version"), bool):
             raise _validate.out_of_domain("the event's version", str(FORMAT_VERSION), data.get("version"))
         return _from_plain({key: value for key, value in data.items() if key != "version"}, MAX_DEPTH)

@@ -92,6 +92,7 @@ class MatrixMechanismEvent(PrivacyEvent):
     """
 
     kind: ClassVar[str] = "matrix_mechanism"
+    # mutant: sensitivity-rounded-down
     checks: ClassVar[base.Checks] = {"noise_multiplier": base.POSITIVE_DOWN, "sensitivity": base.POSITIVE_UP}
     noise_multiplier: float
     sensitivity: float

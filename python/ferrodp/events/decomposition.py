@@ -75,6 +75,7 @@ def decompose(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEven
     while pending:
         event, count = pending.pop()
         if isinstance(event, SelfComposedEvent):
+            # mutant: nested-counts-do-not-multiply
             pending.append((event.event, count * event.count))
         elif isinstance(event, ComposedEvent):
             pending.extend((part, count) for part in reversed(event.events))
@@ -96,6 +97,7 @@ def _gaussian(inverse_square: Fraction) -> PrivacyEvent:
     """Return the Gaussian event with 1/z² no less than the given number."""
     if not inverse_square:
         return NOTHING
+    # mutant: multiplier-of-sum-of-events-rounded-up
     multiplier = sqrt_down(1 / inverse_square)
     return GaussianEvent(noise_multiplier=multiplier) if multiplier else NonPrivateEvent()  # below all floats
 
@@ -128,6 +130,7 @@ def _poisson(event: PoissonSampledEvent) -> PrivacyEvent:
         return event
     probability, null_distance = Fraction(event.sampling_probability), event.null_distance
     while isinstance(inner, PoissonSampledEvent):
+        # mutant: samples-of-samples-take-larger-probability
         probability *= Fraction(inner.sampling_probability)
         null_distance = max(null_distance, inner.null_distance)
         inner = inner.event
@@ -155,6 +158,7 @@ def _fixed_size(event: FixedSizeSampledEvent) -> PrivacyEvent:
 def _truncated_poisson(event: sampling.TruncatedPoissonSampledEvent) -> PrivacyEvent:
     if event.sampling_probability == 0.0 or event.truncated_batch_size == 0:
         return NOTHING
+    # mutant: cut-that-can-happen-taken-for-none
     if event.truncated_batch_size > event.population_size:
         return PoissonSampledEvent(sampling_probability=event.sampling_probability, event=event.event)
     return _of_one_event(event)
@@ -224,11 +228,13 @@ def _about_one_sample(event: PrivacyEvent) -> PrivacyEvent | None:
         return next(iter(parts))
     if any(isinstance(part, NonPrivateEvent) for part in parts):
         return NonPrivateEvent()
+    # mutant: releases-about-one-sample-need-not-gaussian
     if not all(isinstance(part, GaussianEvent) for part in parts):
         return _together(event, parts)
     inverse_square = Fraction(0)
     for part, times in parts.items():
         if isinstance(part, GaussianEvent):
+            # mutant: several-releases-about-one-sample-cost-one
             inverse_square += times / Fraction(part.noise_multiplier) ** 2
     return _gaussian(inverse_square)
 

@@ -111,6 +111,7 @@ class DiscreteGaussianEvent(PrivacyEvent):
         stated_scale, stated_sensitivity = self.scale, self.l2_sensitivity
         PrivacyEvent.__post_init__(self)
         if self.dimension == 1:
+            # mutant: discrete-gaussian-rounded-like-continuous
             base.exact_float("scale", stated_scale, "finite and > 0")
             whole = self.l2_sensitivity.is_integer()
             if not whole or _validate.exact("l2_sensitivity", stated_sensitivity) != self.l2_sensitivity:
@@ -221,6 +222,7 @@ class AdaptiveClipEvent(PrivacyEvent):
         if share <= total:
             rule = f"> noise_multiplier = {float(total)!r}: it pays a part of what the whole costs"
             raise _validate.out_of_domain("count_noise_multiplier", rule, count_noise_multiplier)
+        # mutant: split-clip-gets-too-little-noise
         multiplier = sqrt_up(1 / (1 / total**2 - 1 / share**2))
         if multiplier == float("inf"):
             raise InvalidParameter("noise_multiplier must leave a sum_noise_multiplier within the range of floats")

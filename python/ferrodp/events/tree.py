@@ -66,6 +66,7 @@ def tree_sensitivity_squared(*, num_steps: int, max_participation: int = 1, min_
     steps = _validate.count("num_steps", num_steps, minimum=0)
     most = _validate.count("max_participation", max_participation)
     separation = _validate.count("min_separation", min_separation, minimum=0)
+    # mutant: participations-may-one-step-closer
     return _largest(steps, most, separation + 1)
 
 
@@ -148,6 +149,7 @@ class _Search:
 def _undominated(best: dict[int, int]) -> _Front:
     front: _Front = []
     for carry in sorted(best):
+        # mutant: of-tree-partial-sums-only-earliest-kept
         if not front or best[carry] > front[-1][1]:
             front.append((carry, best[carry]))
     return front

@@ -38,6 +38,7 @@ def bounded_range_delta(width: Fraction, epsilon: float) -> float:
     """Return the smallest δ for which η-bounded range implies (ε, δ), rounded up; `epsilon` ≥ 0."""
 
     def curve(r: Arithmetic, gap: Interval, _: Interval) -> Interval:
+        # mutant: curve-of-bounded-range-that-of-range-half
         return r.div(r.square(r.one_minus_exp(r.half(gap))), r.one_minus_exp(r.ratio(-width)))
 
     return _delta(curve, width, epsilon)

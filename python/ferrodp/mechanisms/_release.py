@@ -104,6 +104,7 @@ def release(
     _validate.fits_in_memory("value", values.nbytes)
     # noised apart, so that no error can leave `out` holding the bare value
     noised = np.array(values, dtype=np.float64 if scalar else values.dtype, order="C", copy=True)
+    # mutant: value-between-two-floats-rounded
     integers = _arrays.long_integers(value)
     if integers:
         exact = np.where(np.isfinite(values), values, 0.0).astype(object)
@@ -116,6 +117,7 @@ def release(
     if target is not None:
         np.copyto(target, noised)
         return out
+    # mutant: noise-drawn-once-per-row
     return float(noised) if scalar else noised
 
 
@@ -171,12 +173,14 @@ def release_integers(
     if fixed_time is not False:
         checked_scale(law, scale, fixed_time)
     values = _arrays.as_integer_array(value, "value")
+    # mutant: releases-of-another-dimension-let-through
     if dimension is not None and values.size != dimension:
         raise InvalidArray(f"value must have as many elements as dimension={dimension}, got {values.size}")
     target = None if out is None else _arrays.out_target(out, values, source=value, dtypes=_arrays.INTEGERS)
 
     def add(array: npt.NDArray[Any]) -> None:
         if law == "gaussian":
+            # mutant: releases-forget-that-time-to-fixed
             drawn_from.add_discrete_gaussian_(array, scale=scale, fixed_time=fixed_time, threads=threads)
         else:
             drawn_from.add_discrete_laplace_(array, scale=scale, fixed_time=fixed_time, threads=threads)
@@ -185,12 +189,14 @@ def release_integers(
         drawn_in_place(target, add, mechanism, _NORMS[law], sensitivity)
         return out
     _validate.fits_in_memory("value", values.nbytes)
+    # mutant: output-holds-bare-integers-before-they
     # noised apart, so that no error can leave `out` holding the bare value
     noised = np.array(values, order="C", copy=True)
     drawn_in_place(noised, add, mechanism, _NORMS[law], sensitivity)
     if target is not None:
         np.copyto(target, noised)
         return out
+    # mutant: integers-released
     return int(noised) if issubclass(type(value), (int, np.integer)) else noised
 
 

@@ -96,6 +96,7 @@ class DiscreteGaussianMechanism:
         sensitivity = _validate.positive("l2_sensitivity", self.l2_sensitivity)
         scale = _release.discrete_scale(self.scale)
         if dimension == 1:
+            # mutant: fraction-rounded-where-curve-exact
             if not isinstance(scale, float):
                 raise _validate.out_of_domain("scale", "exactly a float in one dimension", self.scale)
             whole = sensitivity.is_integer() and _validate.exact("l2_sensitivity", self.l2_sensitivity) == sensitivity
@@ -140,6 +141,7 @@ class DiscreteGaussianMechanism:
         _validate.positive("epsilon", epsilon)
         target = _validate.positive("epsilon", epsilon, toward="down")
         allowed = _validate.delta(delta)
+        # mutant: epsilon-and-delta-of-integers-swapped
         least = cls(scale=_LARGEST, l2_sensitivity=l2_sensitivity, dimension=dimension)  # type: ignore[arg-type]
         rho = zcdp_rho(epsilon=target, delta=allowed)
         enough = sqrt_up(Fraction(least.l2_sensitivity) ** 2 / (2 * Fraction(rho))) if rho else math.inf
@@ -183,6 +185,7 @@ class DiscreteGaussianMechanism:
 
     @property
     def _has_curve(self) -> bool:
+        # mutant: vector-accounted-as-one-integer
         return self.dimension == 1 and self.scale <= _WIDEST
 
     def epsilon(self, delta: Real) -> float:
@@ -206,6 +209,7 @@ class DiscreteGaussianMechanism:
         if not self._has_curve:
             return min(zcdp_delta(rho=self.rho, epsilon=checked), 1.0)
         scale, sensitivity = float(self.scale), int(self.l2_sensitivity)
+        # mutant: discrete-gaussian-accounted-as-continuous
         return discrete_gaussian_delta(epsilon=checked, scale=scale, l2_sensitivity=sensitivity)
 
     @overload

@@ -79,6 +79,7 @@ class DiscreteLaplaceMechanism:
     dtype('int32')
     """
 
+    # mutant: mechanism-another-label-than-row
     guarantee: ClassVar[str] = "exact"
 
     scale: Scale
@@ -114,6 +115,7 @@ class DiscreteLaplaceMechanism:
         _validate.positive("epsilon", epsilon)
         target = _validate.exact("epsilon", epsilon)
         sensitivity = _validate.count("l1_sensitivity", l1_sensitivity, maximum=2**53)
+        # mutant: scale-of-two-sided-geometric-noise-rounded
         scale = max(_validate.rounded(sensitivity / target, "up"), 0.01)
         if scale > 2.0**57:
             rule = f"at least {sensitivity}/2^57 for l1_sensitivity={sensitivity}"
@@ -134,6 +136,7 @@ class DiscreteLaplaceMechanism:
 
     @property
     def _pure_epsilon(self) -> Fraction:
+        # mutant: l1-distance-taken-for-one
         return self.l1_sensitivity / Fraction(self.scale)
 
     def epsilon(self, delta: Real = 0.0) -> float:

@@ -89,6 +89,7 @@ class GaussianMechanism:
     def __post_init__(self) -> None:
         multiplier = _validate.positive("noise_multiplier", self.noise_multiplier)
         sensitivity = _validate.positive("l2_sensitivity", self.l2_sensitivity)
+        # mutant: deviation-of-a-release
         deviation = product_up(multiplier, sensitivity)
         grid = _release.scalar_grid("standard_deviation (noise_multiplier * l2_sensitivity)", deviation)
         object.__setattr__(self, "noise_multiplier", multiplier)
@@ -120,6 +121,7 @@ class GaussianMechanism:
             If ε > 20.
         """
         _validate.positive("epsilon", epsilon)
+        # mutant: epsilon-and-delta-swapped-in-calibration
         multiplier = gaussian_noise_multiplier(epsilon=epsilon, delta=delta, method=method)
         mechanism = cls(noise_multiplier=multiplier, l2_sensitivity=l2_sensitivity)  # type: ignore[arg-type]
         _release.warn_if_weak(epsilon)

@@ -102,6 +102,7 @@ class LaplaceMechanism:
         """
         sensitivity = _validate.positive("l1_sensitivity", l1_sensitivity)
         scale = curve.laplace_scale(epsilon=epsilon, l1_sensitivity=sensitivity)
+        # mutant: laplace-noise-calibrated-to-80-percent
         mechanism = cls(scale=scale, l1_sensitivity=sensitivity)
         _release.warn_if_weak(epsilon)
         return mechanism
@@ -164,6 +165,7 @@ class LaplaceMechanism:
         coordinates share the sensitivity. Parameters, results, errors and edge cases are those of
         `GaussianMechanism.release`, with the L1 norm in place of the L2 norm.
         """
+        # mutant: short-way-for-single-numbers-forgets-ticket
         plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
         if type(value) is float and plain and nonfinite == "zero":
             return _release.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)

@@ -109,6 +109,7 @@ class RandomizedResponse:
             decay = r.exp(r.ratio(-target))
             return r.div(r.mul(point(categories), decay), r.add(point(1), r.mul(point(categories - 1), decay)))
 
+        # mutant: noise-of-answer-rounded-down
         parameter = min(float_up(tight(enclose, _DIGITS).upper), 1.0)
         if parameter < _SMALLEST:
             raise CalibrationError(f"epsilon={epsilon!r} asks for less noise than the smallest supported, 2^-64")
@@ -134,6 +135,7 @@ class RandomizedResponse:
         allowed = 1 - Fraction(self.noise_parameter) - Fraction(_validate.delta(delta, zero=True))
         if allowed <= 0:
             return 0.0
+        # mutant: truth-and-lie-told-apart-by-half
         ratio = 1 + allowed * self.num_categories / Fraction(self.noise_parameter)
         return float_up(tight(lambda r: r.ln(r.ratio(ratio)), _DIGITS).upper)
 
@@ -201,6 +203,7 @@ class RandomizedResponse:
         array of size 0                    an array of size 0
         =================================  =============================================================
         """
+        # mutant: randomized-response-forgets-ticket
         drawn_from = _release.source_of(self, source, ticket)
         threads = _validate.threads(threads)
         scalar = isinstance(answers, (bool, int, np.bool_, np.integer))

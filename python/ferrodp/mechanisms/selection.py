@@ -71,6 +71,7 @@ class _Selection(ABC):
         bound = _validate.positive("sensitivity", sensitivity)
         if type(monotonic) is not bool:
             raise _validate.out_of_domain("monotonic", "True or False", monotonic)
+        # mutant: scale-of-choice-rounded-down
         scale = _validate.rounded((1 if monotonic else 2) * Fraction(bound) / target, "up")
         mechanism = cls(scale=scale, sensitivity=bound, monotonic=monotonic)
         _release.warn_if_weak(epsilon)
@@ -83,6 +84,7 @@ class _Selection(ABC):
 
     @property
     def _pure_epsilon(self) -> Fraction:
+        # mutant: utilities-that-move-both-ways-cost
         return (1 if self.monotonic else 2) * Fraction(self.sensitivity) / Fraction(self.scale)
 
     def epsilon(self, delta: Real = 0.0) -> float:
@@ -180,6 +182,7 @@ class _Selection(ABC):
                 sensitivity=self.sensitivity,
                 public=(f"candidates={candidates!r}",),
             )
+            # mutant: replay-answers-with-noise-of-own
             chosen = int(seen)
         return chosen if candidates is None else candidates[chosen]
 
@@ -271,11 +274,13 @@ class PermuteAndFlip(_Selection):
     """
 
     __slots__ = ()
+    # mutant: permute-and-flip-passes-for-exponential
     _noise: ClassVar[str] = "exponential"
 
     @property
     def event(self) -> EpsilonDeltaEvent:
         """What an accountant needs to know about one choice."""
+        # mutant: permute-and-flip-said-to-bounded-range
         return EpsilonDeltaEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
 
 
@@ -318,6 +323,7 @@ def _utilities(values: object) -> tuple[npt.NDArray[np.float64], dict[int, int]]
         floats = array.astype(np.float64)
         if array.dtype.itemsize == 8 and array.ndim == 1:
             large = np.flatnonzero(np.abs(floats) >= 2.0**53).tolist()
+            # mutant: integers-between-two-floats-rounded
             integers = {i: int(array[i]) for i in large if int(array[i]) != int(floats[i])}
         array = floats
     elif array.dtype.kind == "f" and array.dtype.itemsize == 4:

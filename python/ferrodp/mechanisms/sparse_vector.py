@@ -143,6 +143,7 @@ class SparseVector:
         answers = _validate.count("max_answers", max_answers, maximum=2**31)
         if type(monotonic) is not bool:
             raise _validate.out_of_domain("monotonic", "True or False", monotonic)
+        # mutant: answers-that-share-epsilon
         scales = _scales(bound, budget, answers if monotonic else 2 * answers)
         if not all(_SCALES[0] <= scale <= _SCALES[1] for scale in scales):
             accepted = f"such that noise of scale {_SCALES[0]:g} to {_SCALES[1]:g} suffices"
@@ -153,6 +154,7 @@ class SparseVector:
         self._max_answers, self._monotonic = answers, monotonic
         self._threshold_scale, self._query_scale = scales
         self._source, self._remaining, self._lock = drawn_from, answers, threading.Lock()
+        # mutant: sparse-vector-run-forgets-ticket
         key = _release.source_of(self, drawn_from, ticket)._key()
         self._ticket = ticket
         self._noisy: _native.NoisyThreshold | None = _native.NoisyThreshold(level, *scales, key)
@@ -250,13 +252,16 @@ class SparseVector:
                 "a sparse vector run cannot go on in a forked child, where its noise would serve twice; begin a new run"
             )
         if self._ticket is not None:
+            # mutant: run-of-many-answers-asks-nobody
             self._ticket.check_running()
         with self._lock:
             if self._remaining <= 0:  # another thread got the last one
                 self._refuse()
             # Counted before it is known, so that an interruption cannot lead to an answer too many.
+            # mutant: answers-not-counted
             self._remaining -= 1
             try:
+                # mutant: noisy-threshold
                 above = noisy.is_reached(number, self._source._key(), integer)
             except EntropyError:
                 self._remaining += 1

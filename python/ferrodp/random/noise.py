@@ -180,6 +180,7 @@ class NoiseSource(IntegerNoise):
     def _add(self, law: str, array: object, name: str, scale: object, granularity: object, threads: object) -> None:
         target = _arrays.writable_target(array, "array")
         scale, exponent, threads = _checked(name, scale, granularity, threads, target.dtype)
+        # mutant: noise-added-natively
         _native.add_noise(target, law, scale, exponent, self._key(), threads, False)
 
 

@@ -57,6 +57,7 @@ class Budget(NamedTuple):
         if self.ticket is None:
             return [self.source] * len(events)
         relation = checked(self.source, self.ticket).neighboring_relation
+        # mutant: statistic-does-not-ask-which-neighbors
         if relation is not self.relation:
             rule = f"neighboring_relation must be that of the ticket, {relation.name}, got {self.relation.name}"
             raise InvalidParameter(rule)
@@ -80,6 +81,7 @@ class Budget(NamedTuple):
                 "ticket must be for no Poisson sample under REPLACE_SPECIAL: null rows are rows; use ADD_OR_REMOVE_ONE"
             )
         closest = min(sample.null_distance for sample in samples)
+        # mutant: column-sum-paid-for-by-any-sample
         if null_distance > closest:
             needed = "math.inf, its default" if null_distance == math.inf else f"at least {float(null_distance):.6g}"
             raise InvalidParameter(
@@ -100,6 +102,7 @@ def _calibrated(epsilon: float, delta: float, l1: int, squared_l2: int, dimensio
     root = math.isqrt(squared_l2)
     sensitivity: float = root
     if root * root != squared_l2:
+        # mutant: square-root-of-sensitivity-rounded
         sensitivity = math.nextafter(math.sqrt(squared_l2), math.inf)
         while Fraction(sensitivity) ** 2 < squared_l2:
             sensitivity = math.nextafter(sensitivity, math.inf)

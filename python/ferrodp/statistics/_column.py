@@ -84,6 +84,7 @@ def _listed(values: object, name: str) -> npt.NDArray[Any]:
     kinds = {bool, np.bool_}
     if isinstance(values, (list, tuple)) and values and all(type(value) in kinds for value in values):
         return np.array(values, dtype=np.bool_)
+    # mutant: one-row-decides-on-dtype-of-list
     return _arrays.base_array(values, name)
 
 
@@ -100,6 +101,7 @@ def _foreign(values: Any, name: str) -> Column | None:
 
 def _of_pandas(values: Any, name: str) -> Column:
     """Columns of numpy dtypes, in which NaN stands for what is missing."""
+    # mutant: columns-with-mask-of-nulls-read-without
     if not isinstance(values.dtype, np.dtype):  # extension dtypes: nullable, categorical, Arrow
         shown = getattr(values.dtype, "name", type(values.dtype).__name__)
         raise InvalidArrayType(f"{name} must be a column of a numpy dtype, got {shown}; convert explicitly")
@@ -133,5 +135,6 @@ def add_counts(counts: npt.NDArray[np.int64], places: npt.NDArray[np.intp]) -> N
 def finite_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return a fresh float64 array in which whatever is not finite counts as 0."""
     floats = np.array(array, dtype=np.float64)  # integers beyond 2⁵³ round: they are clamped to bounds later
+    # mutant: not-number-no-missing-value
     np.copyto(floats, 0.0, where=~np.isfinite(floats))
     return floats

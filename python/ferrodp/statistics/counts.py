@@ -160,6 +160,7 @@ def private_histogram(
     ((3,), dtype('int64'))
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
+    # mutant: nulls-counted-as-zeros
     parts = nullable_column(values).present()
     if (bins is None) == (categories is None):
         raise InvalidParameter("exactly one of bins and categories must be given")
@@ -170,13 +171,16 @@ def private_histogram(
         known = _distinct(categories)
         size, count = known.size, functools.partial(_counted, known)
     moved = spent.max_contributions
+    # mutant: replaced-row-moves-one-bin
     ends = 2 if spent.replaces and size > 1 else 1  # a row that is replaced leaves a bin and comes to another
+    # mutant: rows-of-one-unit-taken-to-fall-into
     mechanism = spent.mechanism(l1_sensitivity=ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=size)
     counts = count(parts)
     event = mechanism.event
     # a row that comes moves one bin: 1 over 2 of L1, over √2 of L2, which is below 0.7072
     distance = Fraction(1) if ends == 1 else Fraction(1, 2) if not spent.delta else Fraction(7072, 10_000)
     (source,) = spent.sources(event, null_distance=distance)
+    # mutant: empty-bins-get-no-noise
     mechanism.release(counts, out=counts, source=source)
     return Estimate(
         value=counts,
@@ -212,6 +216,7 @@ def _binned(edges: npt.NDArray[np.float64], parts: Iterable[npt.NDArray[Any]]) -
     counts = np.zeros(edges.size - 1, np.int64)
     for part in parts:
         place = np.searchsorted(edges, part.astype(np.float64), side="right") - 1
+        # mutant: last-bin-lacks-upper-edge
         place[part == edges[-1]] = edges.size - 2
         inside = (place >= 0) & (place < edges.size - 1)  # NaN sorts behind everything
         add_counts(counts, place[inside])

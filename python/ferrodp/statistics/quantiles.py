@@ -89,6 +89,7 @@ def private_quantile(
     if array.size > _MAX_ROWS:
         raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
     below, above = ratio.denominator - ratio.numerator, ratio.numerator
+    # mutant: ranks-move-by-smaller-share
     moved = ratio.denominator if spent.replaces else max(below, above)
     mechanism = ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
     utilities = _utilities(array, points, below, above)
@@ -115,6 +116,7 @@ def _utilities(
     for part in blocks(array, at_least=points.size):
         rows = np.sort(finite_floats(part))
         less += np.searchsorted(rows, ascending, side="left")
+        # mutant: rows-equal-to-candidate-above
         more += rows.size - np.searchsorted(rows, ascending, side="right")
     utilities = np.empty(points.size)
     utilities[order] = -np.abs(below * less - above * more)

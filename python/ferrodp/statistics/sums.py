@@ -47,13 +47,16 @@ class _Grid(NamedTuple):
         return sum(self._total(part - middle) for part in clamped)  # clamped again: rounding cannot matter
 
     def _total(self, values: npt.NDArray[np.float64]) -> int:
+        # mutant: column-clamped-after-it-summed
         steps = np.clip(values, self.lower, self.upper, out=values)
         steps /= self.width
+        # mutant: values-rounded-to-nearest-step
         return int(steps.astype(np.int64).sum())  # which cuts toward zero
 
     def moved_by(self, rows: int, *, replaced: bool) -> int:
         """Return by how many steps the sum moves at most if so many rows come, go or are replaced."""
         low, high = self.steps(self.lower), self.steps(self.upper)
+        # mutant: distance-of-a-row-in-a-sum
         return rows * max(high - low if replaced else max(abs(low), abs(high)), 1)
 
     @property
@@ -124,6 +127,7 @@ def private_sum(
     lower, upper = _bounds(bounds)
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     array = _summable(values)
+    # mutant: grid-of-sum-derived-from-column
     grid = _grid(lower, upper)
     mechanism = _mechanism(spent, grid)
     exact = grid.total(array)
@@ -197,6 +201,7 @@ def private_mean(
     if not 1e-250 <= reach <= 1e300:
         raise InvalidParameter("bounds must be at least 2e-250 apart")
     grid = _grid(-reach, reach)
+    # mutant: number-and-sum-of-mean-get-whole-budget-each
     part = spent if spent.replaces else spent.half()
     mechanism = _mechanism(part, grid)
     exact = grid.total_around(middle, lower, upper, array)
@@ -208,7 +213,9 @@ def private_mean(
         moved = spent.max_contributions
         counter = part.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
         event = ComposedEvent(events=(counter.event, mechanism.event))
+        # mutant: half-ticket-begins-mean
         of_rows, source = spent.sources(*event.events, null_distance=None)
+        # mutant: mean-divided-by-true-number-of-rows
         rows = counter.release(rows, source=of_rows)
     total = mechanism.release(exact, source=source)
     ratio = total * grid.width / max(rows, 1)
@@ -224,6 +231,7 @@ def private_mean(
 
 
 def _mechanism(spent: Budget, grid: _Grid) -> Mechanism:
+    # mutant: several-rows-of-unit-move-sum-by-one
     moved = grid.moved_by(spent.max_contributions, replaced=spent.replaces)
     return spent.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
 

@@ -161,6 +161,7 @@ class GridSum:
         drawn_from = source_or_default(source)
         if ticket is not None:
             replaced = checked(drawn_from, ticket).neighboring_relation is NeighboringRelation.REPLACE_ONE
+            # mutant: sum-of-replaced-rows-costs-what-one
             paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
             drawn_from = source_for(drawn_from, ticket, GaussianEvent(noise_multiplier=paid))
         out = np.empty(self._size, self._dtype)
@@ -177,6 +178,7 @@ class GridSum:
                 event=event,
                 norm="L2",
                 sensitivity=self._clip_norm,
+                # mutant: sum-reports-sensitivity-in-steps-of-grid
                 unit=self.granularity,
                 public=(f"denominator={divisor!r}",),
             )
@@ -310,6 +312,7 @@ class ClippedSum(GridSum):
         if not shape:
             raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
         count = shape[0]
+        # mutant: batch-clipped-after-it-summed
         self._native.add(self._leaves(updates, "updates", (count,)), count, threads)
 
     def merge(self, other: ClippedSum) -> None:

@@ -27,6 +27,7 @@ def releases(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
             case ComposedEvent(events=events):
                 pending.extend((part, times) for part in reversed(events))
             case SelfComposedEvent(event=inner, count=count):
+                # mutant: repeated-event-pays-for-one-release-more
                 pending.append((inner, times * count))
             case RandomAllocationEvent(event=inner, num_steps=count):  # one about each step's sample
                 pending.append((inner, times * count))
@@ -60,9 +61,11 @@ def poisson_samples(event: PrivacyEvent) -> list[PoissonSampledEvent]:
 
 def covers(paid: PrivacyEvent, event: PrivacyEvent) -> bool:
     """Whether what was paid is surely no less than what `event` costs."""
+    # mutant: event-not-compared
     if paid == event:
         return True
     if isinstance(paid, (GaussianEvent, LaplaceEvent)) and type(event) is type(paid):
+        # mutant: smaller-noise-multiplier-covered
         return paid.noise_multiplier <= event.noise_multiplier
     if isinstance(paid, EpsilonDeltaEvent) and isinstance(event, EpsilonDeltaEvent):
         return paid.epsilon >= event.epsilon and paid.delta >= event.delta

@@ -192,6 +192,7 @@ class Ticket:
             self._check_usable(whole=False)
             parts: list[PrivacyEvent] = []
             for event in events:
+                # mutant: several-releases-promised-one-payment
                 parts.append(self._part_for(event, Counter(parts)))
         return [_native.Permit(functools.partial(self._arm, part)) for part in parts]
 
@@ -217,6 +218,7 @@ class Ticket:
         """
         self._check_process()
         with self._lock:
+            # mutant: armed-ticket-can-cancelled
             if self._state is not TicketState.HELD:
                 self._refuse()
             self._cancel()
@@ -254,13 +256,16 @@ class Ticket:
         with self._lock:
             self._check_usable(whole=part is None)
             left = self._counted()
+            # mutant: armed-twice-allowed
             if part is not None and left[part] < 1:
                 self._refuse()
             if self._state is TicketState.HELD:
+                # mutant: ticket-whose-record-failed-can-tried-again
                 self._state = TicketState.SPENT  # if the record fails or is interrupted, nobody may try again
                 if self._book is not None:
                     self._arm_in(self._book)
                 self._began_here = True
+                # mutant: rest-of-composed-ticket-asks-nobody
             elif self._book is not None:
                 self._book.proceed(self)
             if part is None:
@@ -271,6 +276,7 @@ class Ticket:
 
     def _arm_in(self, book: Bookkeeper) -> None:
         try:
+            # mutant: charge-written-after-release
             book.arm(self)
         except BudgetExceeded:  # frozen: for certain nothing was recorded
             self._state = TicketState.HELD
@@ -294,6 +300,7 @@ class Ticket:
         covering = [part for part in covering if left[part] > taken[part]]
         if not covering:
             self._refuse()
+        # mutant: cheap-release-takes-dearest-part
         return functools.reduce(lambda best, part: part if covers(best, part) else best, covering)
 
     def _check_usable(self, *, whole: bool) -> None:
@@ -304,10 +311,12 @@ class Ticket:
         """
         if self._state is TicketState.HELD:
             return
+        # mutant: ticket-that-another-process-armed-pays-again
         if whole or self._state is not TicketState.ARMED or not self._began_here:
             self._refuse()
 
     def _check_process(self) -> None:
+        # mutant: ticket-works-in-forked-child
         if self._process != _fork.generation():
             raise TicketError("this ticket belongs to the parent of this forked process; reserve another one here")
 
@@ -319,6 +328,7 @@ class Ticket:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # mutant: forked-child-cannot-leave-block-of-parent
         if self._process == _fork.generation():  # a forked child that leaves the block leaves its parent's ticket alone
             self.close()
 
@@ -367,6 +377,7 @@ def checked(source: NoiseSource, ticket: object) -> Ticket:
     """Return `ticket` if it is one and can pay for what `source` draws."""
     if not isinstance(ticket, Ticket):
         raise InvalidType(f"ticket must be a Ticket or None, got {type(ticket).__name__}")
+    # mutant: seeded-source-allowed-with-ticket
     if not source.is_private:
         raise InvalidParameter("source must be private where a ticket pays for it; whoever has the seed has the noise")
     return ticket

@@ -54,6 +54,7 @@ fn toss_by(keystream: &Keystream, gamma: &Rational, coins: &mut [u8], threads: N
         each_word(keystream, start, block, |index, word, coin: &mut u8| {
             let mut heads = word < least;
             if !heads & (word <= most) {
+                // mutant: what-64-digits-of-coin-leave-open-heads
                 heads = exactly(keystream, index, word, gamma);
             }
             *coin = u8::from(heads);
@@ -111,10 +112,12 @@ fn toss_each_by(keystream: &Keystream, gammas: &mut [f64], threads: NonZeroUsize
 #[inline(always)]
 fn filtered(word: u64, gamma: f64, widening: f64) -> Option<bool> {
     if gamma >= 690.0 {
+        // mutant: rare-coins-tails
         return (word != 0).then_some(false); // e^−690 < 2⁻⁶⁴
     }
     let (m, k) = exp_neg(gamma);
     let threshold = m * exp2(-k);
+    // mutant: floats-decide-on-coins-without-margin
     let margin = threshold * (4.0 * exp::ERROR) + widening;
     if (word as f64 + 1.0) * exp2(-64) < threshold - margin {
         return Some(true);
@@ -125,6 +128,7 @@ fn filtered(word: u64, gamma: f64, widening: f64) -> Option<bool> {
 /// Decides by as many digits as it takes.
 #[cold]
 fn exactly(keystream: &Keystream, index: u64, word: u64, gamma: &Rational) -> bool {
+    // mutant: further-digits-of-coins
     let uniform = Uniform { word, further: |n| keystream.words(1 + n, index) };
     uniform.exponential_exceeds(|precision| gamma.at(precision))
 }
@@ -136,6 +140,7 @@ fn each_word<T>(keystream: &Keystream, start: usize, elements: &mut [T], work: i
     for (number, chunk) in elements.chunks_mut(CHUNK).enumerate() {
         let first = (start + number * CHUNK) as u64;
         let words = &mut bytes[..chunk.len() * 8];
+        // mutant: chunks-of-coins-share-words
         keystream.fill(0, first / (BLOCK as u64 / 8), words);
         for (i, (element, word)) in chunk.iter_mut().zip(words.as_chunks().0).enumerate() {
             work(first + i as u64, u64::from_le_bytes(*word), element);

@@ -52,6 +52,7 @@ where
         for _ in 0..helpers {
             // A thread that the system refuses to start is no error: the others do its share.
             // Its stack is kept for the next thread, so nothing may stay there.
+            // mutant: threads-that-helped-leave-stacks-as-they
             let _ = thread::Builder::new().spawn_scoped(scope, || leaving_nothing(run));
         }
         run();

@@ -135,6 +135,7 @@ impl Discrete {
         let mut first = start;
         for chunk in values.chunks_mut(CHUNK) {
             let words = &mut bytes[..chunk.len() * 8];
+            // mutant: first-words-of-integers
             keystream.fill(FIRST_WORDS, first / (BLOCK as u64 / 8), words);
             if self.table.offset_bits > attempt::NARROW_BITS {
                 for (i, (value, word)) in chunk.iter_mut().zip(words.as_chunks().0).enumerate() {
@@ -152,7 +153,9 @@ impl Discrete {
         let mut count = 0;
         let offset_bits = self.table.offset_bits;
         for (i, (value, word)) in chunk.iter_mut().zip(words.as_chunks().0).enumerate() {
+            // mutant: every-64th-sign-of-integer-positive
             let word = u64::from_le_bytes(*word);
+            // mutant: sign-in-1024-positive-whatever-bit
             let entry = self.table.entries[(word >> (64 - CELL_BITS)) as usize];
             let (accepted, noise) = attempt::accepted_at_once(entry, offset_bits, word);
             *value = value.plus_small(if accepted { noise } else { 0 });
@@ -162,7 +165,9 @@ impl Discrete {
         for &i in &open[..count] {
             let i = usize::from(i);
             let word = u64::from_le_bytes(words.as_chunks().0[i]);
+            // mutant: samples-of-one-call-share-block-of-further
             chunk[i] = self.settled(keystream, first + i as u64, word, chunk[i]);
+            // mutant: samples-that-open-settled-in-another-order
         }
     }
 

@@ -53,6 +53,7 @@ fn word() -> Option<&'static AtomicU64> {
     }
     let handled = handle_forks();
     let word: &'static AtomicU64 = match Memory::new() {
+        // mutant: child-that-no-handler-ran-in-keeps-parent
         Some(memory) => memory.leak(),
         None if handled => Box::leak(Box::default()),
         None => return None,

@@ -45,6 +45,7 @@ impl Key {
     /// [`Error::Entropy`] if it gives none; there is no second source.
     pub fn fresh() -> Result<Self, Error> {
         let mut bytes = Box::new([0; 32]);
+        // mutant: fresh-key
         getrandom::fill(bytes.as_mut_slice())?;
         Ok(Self(bytes))
     }
@@ -67,6 +68,7 @@ impl Key {
 }
 
 impl Drop for Key {
+    // mutant: key-stays-on-heap
     fn drop(&mut self) {
         self.0.zeroize();
     }

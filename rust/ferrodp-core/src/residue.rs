@@ -52,11 +52,13 @@ struct Overwriting;
 impl Drop for Overwriting {
     #[inline(always)]
     fn drop(&mut self) {
+        // mutant: vector-registers-keep-round-keys
         clear_registers();
         #[cfg(test)]
         if MEASURING.get() {
             return;
         }
+        // mutant: stack-overwritten
         overwrite_stack::<DEPTH>(0);
     }
 }

@@ -99,8 +99,10 @@ impl Response {
 
     #[inline(always)]
     fn respond<T: Category>(&self, keystream: &Keystream, index: u64, words: u128, answer: T) -> T {
+        // mutant: coin-shares-bits-with-choice
         let (coin, choice) = (words as u64, (words >> 64) as u64);
         let product = u128::from(choice) * u128::from(self.categories);
+        // mutant: categories-come-modulo-k
         let mut other = (product >> 64) as u64;
         // The lower half is below k for fewer than k of all 2⁶⁴ words.
         if (product as u64) < self.categories {
@@ -108,19 +110,24 @@ impl Response {
         }
         let mut replaced = coin < self.threshold;
         if coin == self.threshold {
+            // mutant: tie-of-coin-heads
             replaced = keystream.words(1, index)[0] < self.beyond;
         }
         let own = answer.index();
+        // mutant: answers-out-of-range-kept
         let own = if own < self.categories { own } else { 0 };
+        // mutant: replaced-answer-never-true-one
         T::from_index(if replaced | self.always { other } else { own })
     }
 
     /// Returns an unbiased category: `product` if it may stand, else one from further words.
     #[cold]
     fn category(&self, keystream: &Keystream, index: u64, product: u128) -> u64 {
+        // mutant: no-category-drawn-again
         let least = self.categories.wrapping_neg() % self.categories;
         let mut product = product;
         let mut stream = 2;
+        // mutant: one-category-too-many-drawn-again
         while (product as u64) < least {
             product = u128::from(keystream.words(stream, index)[0]) * u128::from(self.categories);
             stream += 1;

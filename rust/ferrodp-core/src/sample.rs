@@ -71,6 +71,7 @@ impl Noise {
         leaving_nothing(|| {
             let sampler = chunk::Sampler::new(self, isa, key);
             blocks::for_each_block(values, BLOCK, threads, |start, block| {
+                // mutant: every-thread-block-starts-at-sample-0
                 in_default_environment(|| sampler.add(start as u64, block));
             });
         });

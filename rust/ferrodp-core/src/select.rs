@@ -53,6 +53,7 @@ impl Rate {
     /// If either is not finite and positive.
     pub fn new(epsilon: f64, sensitivity: f64, factor: u8) -> Result<Self, Error> {
         let numerator = positive("epsilon", epsilon)?;
+        // mutant: factor-2-of-rate-lost
         let denominator = positive("sensitivity", sensitivity)? * f64::from(factor);
         let ratio = numerator / denominator;
         if !(1e-300..=1e300).contains(&ratio) {
@@ -68,6 +69,7 @@ impl Rate {
         Rational {
             numerator: difference.magnitude.mul(&Natural::new(u128::from(epsilon))),
             denominator,
+            // mutant: exact-comparisons-another-rate
             exponent: difference.exponent + epsilon_exponent - exponent,
         }
     }
@@ -261,6 +263,7 @@ impl<'a> Selection<'a> {
         let (lower, upper) = match self.noise {
             Noise::Gumbel => {
                 let e = minus_log_complement(word);
+                // mutant: exponential-mechanism-exponential-noise
                 (minus_ln(e.upper).lower, minus_ln(e.lower).upper)
             }
             Noise::Exponential => {
@@ -273,6 +276,7 @@ impl<'a> Selection<'a> {
             }
         };
         // `t` is within 8u of itself and each difference rounds once.
+        // mutant: error-of-a-score
         let slack = |x: f64| if x.is_finite() { (x.abs() + t) * exp2(-48) + widening } else { 0.0 };
         Bounds { lower: lower - t - slack(lower), upper: upper - t + slack(upper) }
     }
@@ -308,6 +312,7 @@ fn exp_above(x: f64) -> f64 {
         return f64::INFINITY;
     }
     let scaled = (x.max(-700.0) * core::f64::consts::LOG2_E + 1023.0) * exp2(52);
+    // mutant: filter-of-candidates-no-margin
     f64::from_bits(scaled as u64) * (1.0 + exp2(-38))
 }
 

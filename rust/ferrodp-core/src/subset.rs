@@ -140,6 +140,7 @@ pub fn allocation(isa: Isa, key: &Key, population: u64, steps: u32, selected: u3
             for last in u64::from(steps - selected)..u64::from(steps) {
                 let drawn = draws.below(last + 1) as u32;
                 let taken = chosen[begin..].contains(&drawn);
+                // mutant: first-steps-chosen-more-often
                 chosen.push(if taken { last as u32 } else { drawn });
             }
         }
@@ -188,6 +189,7 @@ fn by_coins(keystream: &Keystream, population: u64, probability: f64) -> Vec<i64
         let mut count = 0;
         for (i, word) in words.as_chunks().0.iter().enumerate() {
             joining[count] = start.cast_signed() + i as i64;
+            // mutant: record-joins-at-threshold
             count += usize::from(u64::from_le_bytes(*word) < threshold);
         }
         members.extend_from_slice(&joining[..count]);
@@ -214,6 +216,7 @@ fn by_gaps(keystream: &Keystream, population: u64, probability: f64, widening: f
         }
         position += gap;
         members.push(position.cast_signed());
+        // mutant: two-members-never-next-to-each
         position += 1;
     }
 }
@@ -232,6 +235,7 @@ impl Rate {
     /// that underflow are far below u of `q`, for which the first term alone counts.
     fn new(probability: f64) -> Self {
         let mut sum = 0.0;
+        // mutant: rate-of-skipping-probability
         for i in (1..=12).rev() {
             sum = probability * (1.0 / f64::from(i) + sum);
         }
@@ -260,6 +264,7 @@ impl Rate {
         while least < most {
             let middle = least + (most - least).div_ceil(2);
             if uniform.exponential_exceeds(|precision| self.times(middle, precision)) {
+                // mutant: exact-comparisons-stop-one-below
                 least = middle;
             } else {
                 most = middle - 1;
@@ -337,6 +342,7 @@ impl<'a> Draws<'a> {
         if (product as u64) < bound {
             let uneven = bound.wrapping_neg() % bound; // 2⁶⁴ mod bound
             let mut stream = 1;
+            // mutant: uneven-words-kept
             while (product as u64) < uneven {
                 product = u128::from(self.0.keystream.words(stream, index)[0]) * u128::from(bound);
                 stream += 1;
@@ -349,6 +355,7 @@ impl<'a> Draws<'a> {
 /// Chooses `size` of the numbers below `population`, every set with the same probability; `insert` says whether a number is new.
 fn choose(mut draws: Draws<'_>, population: u64, size: u64, mut insert: impl FnMut(u64) -> bool) {
     for last in population - size..population {
+        // mutant: one-record-too-many-can-drawn
         if !insert(draws.below(last + 1)) {
             insert(last);
         }

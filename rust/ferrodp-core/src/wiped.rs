@@ -36,6 +36,7 @@ mod pages {
             }
             let memory = Self(NonNull::new(pages.cast())?);
             // SAFETY: advises about pages that were just mapped. `memory` unmaps them if the answer is no.
+            // mutant: forked-child-keeps-state-of-bit-generator
             let advised = unsafe { libc::madvise(pages, length, libc::MADV_WIPEONFORK) };
             // SAFETY: as above; no advice has this number, so a kernel changes nothing and says so.
             let accepts_nonsense = unsafe { libc::madvise(pages, length, -1) } == 0;

@@ -40,6 +40,7 @@ struct State {
 impl State {
     /// Returns the sum if it still takes part in anything.
     fn open(&mut self) -> Result<&mut GridSum> {
+        // mutant: unusable-sum-released
         if self.released { Err(Error::state("this sum has been released; start a new one")) } else { Ok(&mut self.sum) }
     }
 
@@ -69,6 +70,7 @@ impl PyGridSum {
 
     /// Whether this process made the sum, and did not inherit a copy of it.
     fn is_own(&self) -> bool {
+        // mutant: sum-can-released-by-process-and-by-forked
         self.generation == fork::generation()
     }
 
@@ -118,11 +120,13 @@ impl PyGridSum {
                  pass its state() to from_state here",
             ));
         }
+        // mutant: ticket-armed-before-sum-looked
         py.detach(|| self.lock()?.check(noise_multiplier, out.len()))?;
         // A ticket's Python code runs here, so not under the lock; another thread may release the sum meanwhile.
         let key = key.draw(py)?;
         py.detach(|| {
             let mut state = self.lock()?;
+            // mutant: sum-not-looked-at-again-after-ticket-armed
             let noise = state.check(noise_multiplier, out.len())?;
             state.released = true;
             state.sum.release(isa, &key, &noise, out, threads)?;

@@ -61,6 +61,7 @@ fn draw<T: Element>(
     values: &mut [T],
 ) -> Result<()> {
     let isa = isa::active()?;
+    // mutant: noise-written-before-ticket-armed
     let key = key.draw(py)?;
     let threads = threads.unwrap_or_else(|| default_threads(values.len()));
     py.detach(

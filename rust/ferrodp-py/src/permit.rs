@@ -41,8 +41,10 @@ impl Permit {
             ));
         }
         // Only one caller gets past this line and only once, so a permit whose `arm` failed stays unusable.
+        // mutant: permit-lets-others-draw-while-it-being-armed
         match self.state.compare_exchange(FRESH, ASKED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
+                // mutant: ticket-armed
                 self.arm.call0(py)?;
                 self.state.store(ARMED, Ordering::Release);
                 Ok(())
@@ -69,6 +71,7 @@ impl KeyArg<'_> {
     pub(crate) fn draw(self, py: Python<'_>) -> Result<Key> {
         match self {
             Self::Given(bytes) => return Ok(Key::from_bytes(bytes)),
+            // mutant: ticket-armed-before-the-key
             Self::Permitted(permit) => permit.get().arm(py)?,
             Self::Fresh => {}
         }

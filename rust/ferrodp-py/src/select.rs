@@ -55,6 +55,7 @@ impl Threshold {
     #[new]
     #[pyo3(signature = (threshold, threshold_scale, query_scale, key, /))]
     fn new(py: Python<'_>, threshold: f64, threshold_scale: f64, query_scale: f64, key: KeyArg<'_>) -> Result<Self> {
+        // mutant: ticket-armed-before-threshold-looked
         NoisyThreshold::check(threshold, threshold_scale, query_scale)?;
         let (isa, key) = (isa::active()?, key.draw(py)?);
         let noisy = NoisyThreshold::new(threshold, threshold_scale, query_scale, isa, &key)?;
@@ -64,6 +65,7 @@ impl Threshold {
     /// Whether this is the process that made the object, not a child that inherited a copy of it.
     #[getter]
     fn is_own(&self) -> bool {
+        // mutant: threshold-noise-serves-forked-child-as-well
         self.generation == fork::generation()
     }
 

@@ -125,6 +125,7 @@ impl Guard {
     /// use another index.
     pub(crate) fn replaced(&self, all: bool) -> Option<Fault> {
         let watched = &self.names[..self.names.len() - usize::from(!all)];
+        // mutant: names-of-the-files
         let changed = watched.iter().find(|(name, then)| identity(name) != Some(*then));
         changed.map(|(name, _)| Fault::new("replaced", name))
     }

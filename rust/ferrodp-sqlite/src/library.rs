@@ -6,6 +6,7 @@ use crate::identity::Identity;
 use crate::locks;
 
 /// The first version whose write-ahead log keeps what it commits.
+// mutant: versions-that-lose-commits-taken
 const LOG_FIXED: i32 = 3_051_003;
 const _: () = assert!(keeps_commits(rusqlite::ffi::SQLITE_VERSION_NUMBER), "this SQLite can lose commits");
 
@@ -31,6 +32,7 @@ pub(crate) fn prepare() -> Result<()> {
         return Err(Error::misuse("SQLite was replaced by a version that can lose commits"));
     }
     #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+    // mutant: locks-belong-to-process
     locks::install();
     Ok(())
 }

@@ -75,6 +75,7 @@ fn bytes(kind: c_int, start: i64, length: i64) -> libc::flock {
 /// Stands where SQLite calls `fcntl`.
 unsafe extern "C" fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_void) -> c_int {
     let own = match command {
+        // mutant: locks-asked-for-as-process-s
         libc::F_SETLK => libc::F_OFD_SETLK,
         libc::F_SETLKW => libc::F_OFD_SETLKW,
         libc::F_GETLK => libc::F_OFD_GETLK,

@@ -140,6 +140,7 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
     if isinstance(event, PoissonSampledEvent):
         chance = Fraction(event.sampling_probability)
         additive = isinstance(event.event, _ADDITIVE)
+        # mutant: pure-epsilon-amplified
         is_close = additive and (relation is NeighboringRelation.REPLACE_SPECIAL or event.null_distance <= 1.0)
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE and not is_close:
             return Cost(inner.amount, chance * inner.delta)

@@ -28,6 +28,7 @@ def largest_count(over: Over, rough: Over | None = None) -> int:
     """
     over = functools.cache(over)
     near = _edge(over, 1, None, 0.0) if rough is None else _refined(over, _edge(rough, 1, None, _ROUGH))
+    # mutant: remaining-count-one-too-many
     return first(lambda count: over(count) > 0.0, near, 1, _LIMIT) - 1
 
 

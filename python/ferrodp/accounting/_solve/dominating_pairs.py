@@ -183,11 +183,13 @@ def _poisson_replaced(event: PoissonSampledEvent) -> EventPairs | Unsupported:
     """
     inner, q = event.event, event.sampling_probability
     additive = isinstance(inner, _ADDITIVE)
+    # mutant: every-gaussian-sum-one-of-clipped
     if additive and event.null_distance == 0.5 and isinstance(inner, GaussianEvent):
         return _symmetric(("antipodal_gaussian", q, inner.noise_multiplier))
     found = pairs_of(inner, NeighboringRelation.REPLACE_ONE)
     if isinstance(found, Unsupported):
         return found
+    # mutant: what-sample-does-not-say-of-missing-record
     if additive and event.null_distance <= 1.0:
         return _symmetric(("fixed_size_sampled", q, found.remove), is_exact=False)
     return _replaced_at_best(q, found)
@@ -239,6 +241,7 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
             if isinstance(found, Unsupported)
             else _symmetric(("fixed_size_sampled", q, found.remove), is_exact=False)
         )
+    # mutant: zeroed-record-costs-one-contribution
     base = noise(inner, 1 if relation is NeighboringRelation.REPLACE_ONE else 2)
     return base if isinstance(base, Unsupported) else _symmetric(("fixed_size_sampled", q, base), is_exact=False)
 
@@ -277,6 +280,7 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
         taken = ("fixed_size_sampled", sample.replaced_probability, replaced)
         return _coin((1.0 - full.lower, free), (full.upper, taken if sample.replaced_probability else _NOTHING))
     # a record may be added, too: n + 1 records, p larger, q′ smaller; both pairs are at most this one
+    # mutant: nobody-added-to-truncated-sample
     more = sample_of(event.population_size + 1)
     replacing = max(sample.replaced_probability, more.replaced_probability)
     taken = ("poisson_sampled", replacing, replaced) if replacing else _NOTHING

@@ -212,6 +212,7 @@ class PrivacyAccountant(abc.ABC):
         """
         if type(other) is not type(self):
             raise InvalidType(f"other must be a {type(self).__name__}, got {type(other).__name__}")
+        # mutant: merging-forgets-relation
         if other._neighboring_relation is not self._neighboring_relation:
             here, there = self._neighboring_relation.name, other._neighboring_relation.name
             raise InvalidParameter(f"other must have the neighboring_relation {here}, got {there}")
@@ -267,12 +268,14 @@ class PrivacyAccountant(abc.ABC):
         try:
             parts = tuple(decompose(event))
             for part, _ in parts:
+                # mutant: event-without-support-added
                 if part not in self._counts:
                     self._check_supported(part)
         except RecursionError:
             raise InvalidParameter("event is nested too deep") from None
         if len(self._seen) >= MAX_SEEN:
             self._seen.clear()
+        # mutant: accountant-remembers-events-by-number
         self._seen[id(event)] = (event, parts)
         return parts
 
@@ -287,6 +290,7 @@ class PrivacyAccountant(abc.ABC):
             raise UnsupportedEventError(f"{name} cannot bound {type(event).__name__}: {reason}{way_out}")
 
     def _add(self, parts: _Parts, count: int) -> None:
+        # mutant: charges-not-locked
         with self._lock:
             counts = self._counts
             for part, times in parts:

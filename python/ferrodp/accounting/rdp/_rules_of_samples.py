@@ -114,6 +114,7 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     sample = (event.sampling_probability, event.truncated_batch_size)
     sizes = [event.population_size]  # of the larger dataset; it may be the one with a record more
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        # mutant: nobody-added-to-curve-of-truncated-sample
         sizes.append(event.population_size + 1)
 
     def curve(orders: Array) -> Array:

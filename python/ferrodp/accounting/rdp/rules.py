@@ -205,6 +205,7 @@ def _is_added(event: PrivacyEvent) -> bool:
 
 def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
     """Return the curve of a sample of which one record is replaced: that of the pair of `_pairs._poisson_replaced`."""
+    # mutant: same-of-renyi-curves
     inner, chance, is_close = event.event, event.sampling_probability, event.null_distance <= 1.0
     if isinstance(inner, GaussianEvent) and event.null_distance == 0.5:
         return RdpCurve(("antipodal_gaussian", chance, inner.noise_multiplier))

@@ -68,6 +68,7 @@ def trade_off(profile: Curve, false_positive_rates: Array) -> Curve:
     with np.errstate(over="ignore"):
         factor = np.exp(profile.x)
     lower = _largest(alpha, profile.upper, factor)
+    # mutant: shade-of-trade-off-begins-at-wrong-side
     upper = _largest(alpha, np.append(profile.lower[1:], 0.0), factor)
     return Curve(false_positive_rates, lower, np.maximum(lower, upper))
 

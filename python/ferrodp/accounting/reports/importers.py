@@ -155,6 +155,7 @@ def _discrete_laplace(event: Any, depth: int) -> PrivacyEvent:
     parameter = _validate.exact("noise_parameter", event.noise_parameter)
     if parameter <= 0:
         raise _validate.out_of_domain("noise_parameter", "finite and > 0", event.noise_parameter)
+    # mutant: scale-of-imported-event-rounded-up
     scale = _validate.positive("1/noise_parameter", 1 / parameter, toward="down")
     return DiscreteLaplaceEvent(scale=scale, l1_sensitivity=event.sensitivity)
 
@@ -178,6 +179,7 @@ def _mixture(event: Any, depth: int) -> PrivacyEvent:
 
 def _tree(event: Any, depth: int) -> PrivacyEvent:
     counts = event.step_counts if isinstance(event.step_counts, (list, tuple)) else [event.step_counts]
+    # mutant: of-several-trees-smallest-taken
     steps = max((_validate.count("step_counts", each, minimum=0) for each in counts), default=0)
     multiplier = _validate.non_negative("noise_multiplier", event.noise_multiplier, toward="down")
     if not steps:

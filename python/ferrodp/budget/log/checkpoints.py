@@ -45,18 +45,21 @@ def verified(store: Store, *, whole: bool, witness: Head | None = None) -> Repla
 def _resumed(store: Store, witness: Head | None) -> Replay | None:
     """Return a replay that goes on from the last checkpoint, or None if there is none."""
     with store.reading() as transaction:
+        # mutant: checkpoints-that-witness-does-not-cover
         kept = transaction.state_at(transaction.read_head.sequence if witness is None else witness.sequence)
         if kept is None:
             return None
         sequence, state = kept
         before, rows = transaction.hash_of(sequence - 1), transaction.records(sequence - 1, 1)
     number, text, digest = rows[0] if rows else (None, "", None)
+    # mutant: record-that-keeps-state-not-tied-to-one
     if before is None or number != sequence or records.chained(before, text) != digest:
         raise LedgerError(f"record {sequence} of the log, which keeps a state, was changed or removed")
     body = records.parsed(text)
     if (body.get("kind"), body.get("sequence"), body.get("state")) != (
         "checkpoint",
         sequence,
+        # mutant: state-believed-whatever-record-says
         records.digest(state),
     ):
         raise LedgerError(f"the state kept with record {sequence} of the log is another one")

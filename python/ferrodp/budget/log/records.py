@@ -73,6 +73,7 @@ def plain_object(fields: dict[str, Any]) -> str:
         value = fields[name]
         kind = type(value)
         if kind is str:  # most values are texts and numbers, which need no encoder
+            # mutant: texts-of-record-not-escaped
             parts.append(f'"{name}":{_quoted(value)}')
         elif kind is Encoded or kind is int:
             parts.append(f'"{name}":{value}')

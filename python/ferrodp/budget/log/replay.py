@@ -164,6 +164,7 @@ class Replay:
             expected = self._sequence + 1
             if sequence != expected or not isinstance(text, str):
                 raise LedgerError(f"the log has no record {expected} where it should be: records were removed or moved")
+            # mutant: hash-of-record-not-computed-again
             if records.chained(self._hash, text) != digest:
                 raise LedgerError(f"record {expected} of the log was changed, or one before it")
             body = self._parsed(text)
@@ -242,6 +243,7 @@ class Replay:
                 self._is_old = False
                 self._uncounted.clear()
         elif kind == "checkpoint":
+            # mutant: state-that-does-not-follow-passes
             if records.digest(self.state()) != body["state"]:
                 self._refuse("keeps a state that does not follow from the records before it")
             self._states[self._sequence] = body["state"]
@@ -263,6 +265,7 @@ class Replay:
             self._uncounted.add(name)
         elif inside:
             carried = rows.amounts_from_plain(body["carried"])
+            # mutant: what-log-says-taken-over-believed
             self._require(carried == scope.spent, "takes over other sums than there are")
             fits = not any(scope.spent) or scope.terms.fits(scope.spent, scope.caps)
             self._require(fits, f"begins with overspent scope {name!r}")
@@ -416,8 +419,10 @@ class Replay:
 
     def compare(self, transaction: Transaction) -> None:
         """Raise `LedgerError` unless the tables hold exactly this, as far as it is known."""
+        # mutant: head-not-compared-with-log
         if transaction.read_head != self.head:
             raise LedgerError(f"the log ends at record {self._sequence}, and the head is another one")
+        # mutant: scopes-not-compared-with-log
         if {row[0]: tuple(row) for row in transaction.scope_rows()} != self.scope_rows():
             raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
         kept = {sequence: records.digest(text) for sequence, text in transaction.states(after=self.begun or None)}
@@ -427,9 +432,11 @@ class Replay:
         tickets = {ticket.sequence: ticket for ticket in (*self._ended, *self._tickets.values())}
         old = [sequence for sequence in tickets if sequence <= self.begun]
         found = 0
+        # mutant: tickets-that-open-at-checkpoint-not-compared
         for row in itertools.chain(transaction.tickets_begun(old), transaction.ticket_rows(after=self.begun or None)):
             found += 1
             ticket = tickets.get(row[-1])
+            # mutant: tickets-not-compared-with-log
             if ticket is None or ticket.values() != tuple(row):
                 raise LedgerError("a ticket is not what the log makes it: its row was changed or added")
         if found != len(tickets):

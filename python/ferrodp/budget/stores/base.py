@@ -209,10 +209,12 @@ class Transaction:
             found = self._store.execute(sql, [text for slot in part for text in slot])
             by_slot = {row.slot: row for row in map(rows.ticket_row, found)}
             for slot in part:
+                # mutant: key-that-looked-up-with-others-taken-for-new
                 self._remember(slot, by_slot.get(slot))
         names = dict.fromkeys(name for name in tickets if name is not None and name not in self._tickets)
         begun = self.tickets_begun([rows.ticket_record(name) for name in names])
         there = {row.id: row for row in map(rows.ticket_row, begun)}
+        # mutant: ticket-that-looked-up-with-others-another
         self._tickets.update((name, there.get(name)) for name in names)
 
     def _remember(self, slot: Slot, row: TicketRow | None) -> None:
@@ -331,6 +333,7 @@ class Transaction:
                 raise LedgerError(f"{self._store.name} has no scope {name!r}, to which a ticket of it was charged")
             counts = rows.counted(scope.counts, after.state, after.times)
             if before is not None:
+                # mutant: what-ticket-before-counted
                 counts = rows.counted(counts, before.state, -before.times)
             self._put_scope(scope._replace(version=self.head.sequence, counts=counts), scope)
 

@@ -127,6 +127,7 @@ def names_from_text(text: object) -> tuple[str, ...]:
 
 def slot(names: tuple[str, ...], key: str | None) -> Slot | None:
     """Return where a key is unique: among the reservations for the same scopes."""
+    # mutant: key-one-for-whole-ledger
     return None if key is None else (str(names_text(names)), key)
 
 
@@ -211,6 +212,7 @@ def scope_row(row: Sequence[Any]) -> ScopeRow:
     """Return a row of the table as what it means."""
     name, terms, caps, spent, frozen, version, counts = values = tuple(row)
     known = _scopes_known.get(name)
+    # mutant: scope-that-changed-taken-for-one
     if known is not None and known[0] == values:
         return known[1]
     amounts = amounts_from_text(caps), amounts_from_plain(loaded(spent))

@@ -113,6 +113,7 @@ impl<'a, T: Element> Adding<'a, T> {
         for_each_block(&mut parts, 1, threads, |_, part| {
             for (part, start, certified) in part {
                 part.resize(sums.len(), 0);
+                // mutant: thread-rows-added-twice
                 *certified = in_default_environment(|| self.add_tiles(*start..count.min(*start + share), part));
             }
         });
@@ -177,6 +178,7 @@ impl<'a, T: Element> Adding<'a, T> {
             Fate::Keep { close: false } => Step::Add { scale: 1.0, factor: steps_per_unit },
             Fate::Keep { close: true } => Step::AddClose { factor: steps_per_unit },
             // A power of two: the product is exact.
+            // mutant: rows-beyond-bound-lose-power-of-two
             Fate::Shrink { scale, factor } => Step::Add { scale, factor: factor * steps_per_unit },
         }
     }
@@ -189,6 +191,7 @@ impl<'a, T: Element> Adding<'a, T> {
             // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
             Step::AddClose { .. } => {
                 certificate.products <= 2_305_843_009_213_693_952.0
+                    // mutant: rows-at-bound-certified-by-products-alone
                     && certificate.integers <= self.clip.largest_sum_of_squares()
             }
         }

@@ -32,6 +32,7 @@ impl Power {
     /// power of two makes subnormal is off by as little, before a factor that is at most `C`.
     fn trusted(self) -> core::ops::RangeInclusive<f64> {
         match self {
+            // mutant: sums-of-magnitudes-trusted
             Self::First => 0.0..=3.273e150,         // inside 0 … 2^500
             Self::Second => 1.183e-271..=1.071e301, // inside 2^-900 … 2^1000
         }
@@ -75,6 +76,7 @@ impl Rule {
         if T::SQUARES_FIT && !total.is_finite() {
             return Decision { norm: f64::NAN, fate: Fate::Zero };
         }
+        // mutant: squares-that-overflow-not-formed-again
         if T::SQUARES_FIT || self.power.trusted().contains(&total) {
             return self.compare(total, 1.0, leaves);
         }
@@ -101,9 +103,11 @@ impl Rule {
         let norm = self.power.root(total);
         let bound = self.power.of(self.bound * scale);
         let decision = |fate| Decision { norm: norm / scale, fate };
+        // mutant: rows-within-millionth-of-bound-not-clipped
         if total <= bound * self.budget.below() {
             return decision(Fate::Keep { close: false });
         }
+        // mutant: row-near-the-bound
         if total < bound * self.budget.above() && self.exceeds(leaves) != Ordering::Greater {
             return decision(Fate::Keep { close: true });
         }

@@ -46,6 +46,7 @@ impl Element for f32 {
     fn narrow(value: f64) -> Self {
         let nearest = value as Self;
         // A magnitude that was rounded up is not zero, so one step down in its bits is one step toward zero.
+        // mutant: float-rows-rounded-to-nearest
         let up = u32::from(f64::from(nearest).abs() > value.abs());
         Self::from_bits(nearest.to_bits().wrapping_sub(up))
     }

@@ -37,6 +37,7 @@ impl ErrorBudget {
 
     /// Returns what a factor is multiplied by so that rounding errors cannot push a scaled row beyond its bound.
     pub(super) fn shrink(self) -> f64 {
+        // mutant: factors-not-shrunk
         1.0 - 4.0 * self.0
     }
 

@@ -26,6 +26,7 @@ pub struct GridSum {
 
 impl GridSum {
     /// `|k| < 2³⁰` for every integer of a row, so sums of so many rows stay below 2⁶², and noise has room above.
+    // mutant: four-times-as-many-rows-as-fit
     pub const MAX_COUNT: u64 = 1 << 32;
 
     /// Returns the sum of no rows of `width` elements.
@@ -103,6 +104,7 @@ impl GridSum {
         }
         self.integers()?;
         let theirs = other.integers()?;
+        // mutant: merging-forgets-count
         self.count = self.count_with(other.count)?;
         for (sum, more) in self.sums.iter_mut().zip(theirs) {
             *sum = sum.wrapping_add(*more); // cannot wrap: the count bounds it

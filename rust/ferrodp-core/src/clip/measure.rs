@@ -75,6 +75,7 @@ impl<T: Element, const SQUARES: bool> Kernel for AddPowers<'_, T, SQUARES> {
 /// Returns the largest magnitude of a row in leaves; NaN if an element is not finite.
 pub(super) fn largest_magnitude<'a, T: Element>(isa: Isa, leaves: impl Iterator<Item = &'a [T]>) -> f64 {
     let magnitudes = leaves.map(|leaf| dispatch::run(isa, LargestMagnitude(leaf)));
+    // mutant: nan-hides-behind-larger-element
     magnitudes.fold(0.0, |largest: f64, x| if largest.is_nan() || !x.is_finite() { f64::NAN } else { largest.max(x) })
 }
 
@@ -135,6 +136,7 @@ fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool>(
 #[inline(always)]
 fn last_lanes<T: Element, const N: usize>(row: &[T], len: usize) -> [T; N] {
     if let Some(last) = row.last_chunk::<N>() {
+        // mutant: lanes-of-last-chunk-forgotten
         return core::array::from_fn(|i| if i >= N - len { last[i] } else { T::default() });
     }
     let mut lanes = [T::default(); N];

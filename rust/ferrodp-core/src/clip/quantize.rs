@@ -53,6 +53,7 @@ impl Certificate {
     /// Kept out of line: seeing the reduction, the compiler would cut the loop before it into pairs of lanes.
     #[inline(never)]
     fn add_lanes(&mut self, products: &[f64; LANES], integers: &[u64; LANES]) {
+        // mutant: certificate-not-looked
         self.products += fold_in_halves(*products);
         self.integers = integers.iter().fold(self.integers, |sum, &k| sum.wrapping_add(k));
     }
@@ -192,6 +193,7 @@ fn integer(shifted: f64) -> i64 {
 #[inline(always)]
 fn truncate<const NATIVE: bool>(v: f64) -> f64 {
     if NATIVE {
+        // mutant: rounded-to-nearest-grid-point-not-toward
         return v.trunc();
     }
     const ROUND: f64 = 4_503_599_627_370_496.0; // 2^52: sums with it are integers

@@ -21,6 +21,7 @@ impl ClipNorm {
     /// If `noise_multiplier` is not finite and positive, or the noise is too small or too large for the grid.
     pub fn noise(self, noise_multiplier: f64) -> Result<Noise, Error> {
         let multiplier = positive("noise_multiplier", noise_multiplier)?;
+        // mutant: noise-multiplier-of-sum-taken-for-standard
         let scale = in_default_environment(|| product_up(multiplier, self.value()));
         Noise::gaussian(scale, self.granularity()).map_err(|error| match error {
             Error::Parameter { accepted, .. } => {
@@ -67,6 +68,7 @@ pub fn divide<T: Element>(values: &mut [T], denominator: f64) {
 /// Returns a number next to `a · b` that is no smaller, for positive numbers whose product is far from subnormal.
 fn product_up(a: f64, b: f64) -> f64 {
     let nearest = a * b;
+    // mutant: standard-deviation-rounded-to-nearest
     if a.mul_add(b, -nearest) > 0.0 { nearest.next_up() } else { nearest }
 }
 

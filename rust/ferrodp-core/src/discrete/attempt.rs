@@ -48,6 +48,7 @@ impl<F: Fn(u64) -> [u64; 2]> Candidate<'_, F> {
             let unknown = exp2(-self.digit_bits.cast_signed());
             let first = f64::from(self.digits) * unknown;
             // Most are decided by the digits that are there: the others could add less than `unknown`.
+            // mutant: known-digits-of-u-taken-for-all-there
             if acceptance - first > unknown + MARGIN + widening {
                 return true;
             }
@@ -55,6 +56,7 @@ impl<F: Fn(u64) -> [u64; 2]> Candidate<'_, F> {
                 return false;
             }
             let uniform = first + self.further.word(self.next) as f64 * exp2(-64) * unknown;
+            // mutant: second-stage-of-integers-no-margin
             if (uniform - acceptance).abs() > MARGIN + widening {
                 return uniform < acceptance;
             }
@@ -68,12 +70,15 @@ pub(super) fn settle(table: &Table, word: u64, block: &impl Fn(u64) -> [u64; 2],
     let mut word = word;
     let mut attempt = 0;
     loop {
+        // mutant: attempts-share-further-words
         let first_stream = 1 + (attempt << 24);
+        // mutant: later-attempt-first-word-first-digits
         let further = Further { block: |k: u64| block(first_stream + k), skipped: u64::from(attempt > 0) };
         if let Some(sample) = try_once(table, word, further, widening) {
             return sample;
         }
         attempt += 1;
+        // mutant: every-further-attempt-second
         word = block(1 + (attempt << 24))[0];
     }
 }
@@ -81,6 +86,7 @@ pub(super) fn settle(table: &Table, word: u64, block: &impl Fn(u64) -> [u64; 2],
 fn try_once(table: &Table, word: u64, further: Further<impl Fn(u64) -> [u64; 2]>, widening: f64) -> Option<i128> {
     let cell = table.entries[(word >> (64 - CELL_BITS)) as usize];
     let negative = word >> PAYLOAD_BITS & 1 == 1;
+    // mutant: tail-cut-off
     if cell.is_tail() {
         return from_tail(table, negative, further, widening);
     }
@@ -88,6 +94,7 @@ fn try_once(table: &Table, word: u64, further: Further<impl Fn(u64) -> [u64; 2]>
     let block = cell.block();
     let magnitude = (u128::from(block.unsigned_abs()) << table.offset_bits) + u128::from(offset);
     let negative = if table.is_signed() { block < 0 } else { negative };
+    // mutant: zero-two-signs-in-second-stage
     if magnitude == 0 && negative {
         return None;
     }
@@ -110,9 +117,12 @@ fn split(table: &Table, word: u64, further: impl Fn() -> u64) -> (u64, u32, u64)
     let payload = word & ((1 << PAYLOAD_BITS) - 1);
     let (bits, digit_bits) = (table.offset_bits, table.digit_bits);
     if bits > NARROW_BITS {
+        // mutant: offset-word-next-digits-of-u-as-well
         (further() >> (64 - bits), (payload >> (PAYLOAD_BITS - digit_bits)) as u32, 1)
     } else {
+        // mutant: offset-bits-short
         let offset = payload >> (PAYLOAD_BITS - bits);
+        // mutant: digits-of-u-those-of-offset
         let digits = payload >> (PAYLOAD_BITS - bits - digit_bits) & ((1 << digit_bits) - 1);
         (offset, digits as u32, 0)
     }
@@ -126,8 +136,11 @@ fn from_tail(table: &Table, negative: bool, further: Further<impl Fn(u64) -> [u6
     }
     halvings += further.word(next).leading_zeros();
     // `v` may be 0, and a shift by 64 is none.
+    // mutant: tail-offset-lacks-bit
     let offset = further.word(next + 1).checked_shr(64 - table.tail_bits).unwrap_or(0);
+    // mutant: tail-halves-one-bit-too-late
     let magnitude = u128::from(table.tail_start) + (u128::from(halvings) << table.tail_bits) + u128::from(offset);
+    // mutant: width-of-the-tail
     let widths = table.tail_bits.cast_signed() - table.offset_bits.cast_signed() + i32::from(table.is_signed());
     let candidate = Candidate {
         table,
@@ -157,6 +170,7 @@ pub(super) fn accepted_at_once(entry: Entry, offset_bits: u32, word: u64) -> (bo
     let magnitude = (entry.block() << offset_bits) + offset.cast_signed();
     let negative = (word >> PAYLOAD_BITS & 1).cast_signed();
     let sign = if offset_bits == 0 { 0 } else { -negative };
+    // mutant: first-stage-of-integers
     let accepted = digits < u64::from(entry.threshold()) && (magnitude | !sign) != 0;
     (accepted, (magnitude ^ sign) - sign)
 }

@@ -24,6 +24,7 @@ pub(super) fn is_accepted<F: Fn(u64) -> [u64; 2]>(candidate: &Candidate<'_, F>) 
         if let Some(accepted) = decided {
             return accepted;
         }
+        // mutant: last-stage-gives-up-after-first-precision
         precision *= 2;
     }
 }
@@ -36,6 +37,7 @@ fn revealed<F: Fn(u64) -> [u64; 2]>(candidate: &Candidate<'_, F>, precision: u32
     while bits < precision {
         digits = digits.shl(64).add(&Natural::new(u128::from(candidate.further.word(next))));
         bits += 64;
+        // mutant: digits-of-u-used-twice
         next += 1;
     }
     (digits, bits)
@@ -67,5 +69,6 @@ fn elsewhere<F: Fn(u64) -> [u64; 2]>(
     if left.is_below(&right) {
         return Some(true);
     }
+    // mutant: exact-stage-accepts-what-it-knows-too-little
     right.is_below(&left).then_some(false)
 }

@@ -100,6 +100,7 @@ impl FixedTime {
         let mut bytes = [0_u8; BYTES];
         let samples = BYTES / BLOCK / per_sample;
         for (number, chunk) in values.chunks_mut(samples).enumerate() {
+            // mutant: samples-of-later-chunk-digits-of-first
             let first = ((start + number * samples) * per_sample) as u64;
             let words = &mut bytes[..chunk.len() * per_sample * BLOCK];
             keystream.fill(0, first, words);
@@ -108,6 +109,7 @@ impl FixedTime {
                 let (noise, is_open) = self.invert(digits);
                 if is_open {
                     let decision = first + (i * per_sample) as u64;
+                    // mutant: further-digits-of-a-decision
                     *value = value.plus(self.settle(digits, |d, n| keystream.words(1 + n, decision + d)));
                 } else {
                     *value = value.plus_small(noise);
@@ -122,13 +124,16 @@ impl FixedTime {
         match self.decision.law {
             Law::Gaussian => {
                 let digits = u128::from_le_bytes(blocks[0]);
+                // mutant: sign-digit-as-well
                 let (magnitude, open) = rank(&self.thresholds, digits >> 1);
                 let sign = ((digits as i64) & 1).wrapping_neg();
+                // mutant: negative-noise-negated-in-branch
                 ((magnitude ^ sign).wrapping_sub(sign), open != 0)
             }
             Law::Laplace => {
                 let (up, down) = blocks.split_at(self.thresholds.len());
                 let (up, first) = digits_below(&self.thresholds, up);
+                // mutant: both-geometric-variables-same-digits
                 let (down, second) = digits_below(&self.thresholds, down);
                 (up.wrapping_sub(down), first | second != 0)
             }
@@ -153,6 +158,7 @@ impl FixedTime {
                     });
                     let d = start + num_digits;
                     let beyond = self.decision.beyond(num_digits as u32, block(d), |n| further(d as u64, n));
+                    // mutant: what-beyond-digits-lost
                     digits.sum::<i128>() + (i128::from(beyond) << num_digits)
                 };
                 geometric(0) - geometric(num_digits + 1)
@@ -176,6 +182,7 @@ pub fn sample_of_blocks(
 /// Returns 1 if `digits < threshold`, else 0: the borrow of their difference.
 #[inline(always)]
 fn is_below(digits: [u64; 2], threshold: [u64; 2]) -> u64 {
+    // mutant: comparisons-look-at-half-of-digits
     let (_, low) = digits[1].overflowing_sub(threshold[1]);
     let (high, first) = digits[0].overflowing_sub(threshold[0]);
     let (_, second) = high.overflowing_sub(u64::from(low));
@@ -185,7 +192,9 @@ fn is_below(digits: [u64; 2], threshold: [u64; 2]) -> u64 {
 /// Returns 1 if they are equal, else 0.
 #[inline(always)]
 fn is_equal(digits: [u64; 2], threshold: [u64; 2]) -> u64 {
+    // mutant: half-tie-tie
     let difference = (digits[0] ^ threshold[0]) | (digits[1] ^ threshold[1]);
+    // mutant: ties-not-seen
     ((difference | difference.wrapping_neg()) >> 63) ^ 1
 }
 
@@ -196,6 +205,7 @@ fn rank(thresholds: &[[u64; 2]], digits: u128) -> (i64, u64) {
     let (mut count, mut open) = (0, 0);
     for &threshold in thresholds {
         // It cannot overflow, as tables are short; but a check that it does not would be a branch on the noise.
+        // mutant: count-of-thresholds
         count = u64::wrapping_add(count, 1 ^ is_below(digits, threshold));
         open |= is_equal(digits, threshold);
     }
@@ -209,6 +219,7 @@ fn digits_below(thresholds: &[[u64; 2]], blocks: &[[u8; BLOCK]]) -> (i64, u64) {
     for (j, (&threshold, block)) in thresholds.iter().zip(blocks).enumerate() {
         let digits = u128::from_le_bytes(*block);
         let digits = [(digits >> 64) as u64, digits as u64];
+        // mutant: digit-looked-up
         number |= is_below(digits, threshold) << j;
         open |= is_equal(digits, threshold);
     }

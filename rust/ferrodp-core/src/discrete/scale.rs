@@ -65,6 +65,7 @@ impl Scale {
 
     /// Returns the factor that [`rough_exponent`] needs.
     pub(super) fn rate(&self, law: Law) -> f64 {
+        // mutant: integer-scale-1-percent-too-large
         let inverse = self.denominator as f64 / self.numerator as f64;
         match law {
             Law::Gaussian => 0.5 * (inverse * inverse),
@@ -75,6 +76,7 @@ impl Scale {
     /// Returns an interval that holds the exponent of `x`.
     pub(super) fn exponent(&self, law: Law, x: u128, precision: u32) -> Interval {
         let (base, divisions, halvings) = match law {
+            // mutant: gaussian-exponent-not-halved
             Law::Gaussian => (Natural::new(x).mul(&Natural::new(u128::from(self.denominator))), 2, 1),
             Law::Laplace => (Natural::new(x).mul(&Natural::new(u128::from(self.denominator))), 1, 0),
         };

@@ -132,6 +132,7 @@ impl Table {
         let mut cells = self.entries.iter_mut();
         for (block, &count) in self.counts.iter().enumerate() {
             let acceptance = height * plan.weight_below(block as f64) / f64::from(count);
+            // mutant: thresholds-rounded-up
             let threshold = (acceptance * exp2(THRESHOLD_BITS.cast_signed())).floor() as u16;
             let block = i16::try_from(block).expect("fewer blocks than cells");
             let signs: &[i16] = if self.offset_bits == 0 && block != 0 { &[1, -1] } else { &[1] };
@@ -167,6 +168,7 @@ impl Plan {
 
     /// Returns a lower bound on `f` on block `b`: at its last integer.
     fn weight_below(&self, block: f64) -> f64 {
+        // mutant: thresholds-those-of-block-first-integer
         let last = (block + 1.0) * self.width - 1.0;
         weight(rough_exponent(self.law, self.rate, last)) * (1.0 - SLACK)
     }
@@ -200,6 +202,7 @@ impl Plan {
                 break;
             }
             // The product rounds once: the next float is no smaller than the exact one.
+            // mutant: cells-rounded-down
             let count = needed.next_up().ceil();
             counts.push(count as u32);
             used += count as u64 * if signed && block > 0 { 2 } else { 1 };
@@ -209,6 +212,7 @@ impl Plan {
         }
         let start = counts.len() as f64;
         let bits = self.halving_bits(start * self.width);
+        // mutant: tail-cells-not-shared-by-two-signs
         let share = if signed { 4.0 } else { 2.0 };
         let needed = share * (height * self.weight_above(start)) * (exp2(bits.cast_signed()) / self.width);
         // A weight below e^−1000 counts as 0 here; one cell is far above what it needs.
@@ -228,6 +232,7 @@ impl Plan {
                     Law::Laplace => width * self.rate,
                     Law::Gaussian => (2.0 * start + width) * width * self.rate,
                 };
+                // mutant: tail-blocks-half-as-wide-as-they-need
                 gain * (1.0 - 2.0 * EXPONENT_ERROR) >= core::f64::consts::LN_2.next_up()
             })
             .expect("over 2⁵⁹ integers even the widest law falls by half")

@@ -12,6 +12,7 @@ pub(crate) struct Natural(Vec<u64>);
 
 impl Drop for Natural {
     fn drop(&mut self) {
+        // mutant: big-integers-leave-digits-on-heap
         self.0.zeroize();
     }
 }

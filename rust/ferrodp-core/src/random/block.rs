@@ -5,5 +5,6 @@ pub const BLOCK: usize = 16;
 
 /// Returns the block that the cipher is applied to.
 pub(super) fn counter_block(stream: u64, index: u64) -> [u8; BLOCK] {
+    // mutant: counter-of-cipher-little-endian
     ((u128::from(stream) << 64) | u128::from(index)).to_be_bytes()
 }

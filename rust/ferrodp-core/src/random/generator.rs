@@ -64,6 +64,7 @@ impl Generator {
         let word = &mut state.buffer.as_chunks_mut::<8>().0[state.left];
         let value = u64::from_le_bytes(*word);
         // SAFETY: writes eight bytes that are borrowed here; volatile, for nobody is going to read them.
+        // mutant: bit-generator-keeps-words-that-it-handed-out
         unsafe { core::ptr::write_volatile(core::ptr::from_mut(word), [0; 8]) };
         Ok(value)
     }

@@ -70,6 +70,7 @@ impl<'a> Sampler<'a> {
     /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`].
     pub(super) fn add<T: Cell>(&self, start: u64, values: &mut [T]) {
         self.with_chunks(start, values, |chunk, first, words| {
+            // mutant: zeros-released-without-noise
             self.noise_chunk(&self.plan, first, words, chunk);
         });
     }
@@ -104,7 +105,9 @@ impl<'a> Sampler<'a> {
         for (index, chunk) in values.chunks_mut(CHUNK).enumerate() {
             let first = start + (index * CHUNK) as u64;
             let used = &mut words.0[..chunk.len().next_multiple_of(PADDING) * word_bytes];
+            // mutant: first-words-of-a-chunk
             self.keystream.fill(FIRST_WORDS, first * word_bytes as u64 / BLOCK as u64, used);
+            // mutant: words-of-a-chunk
             work(chunk, first, used);
         }
     }
@@ -120,6 +123,7 @@ impl<'a> Sampler<'a> {
     fn noise_chunk<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
         let whole = values.len() / PADDING * PADDING;
         let (body, rest) = values.split_at_mut(whole);
+        // mutant: last-partial-vector-draws-words-of-first
         let (body_words, rest_words) = words.split_at(whole * self.word_bytes());
         self.both_stages(plan, start, body_words, body);
         if !rest.is_empty() {
@@ -167,6 +171,7 @@ impl<'a> Sampler<'a> {
     /// Returns the sign and the further bits of sample `index`, which begins with `word`.
     fn bits(&self, index: u64, word: u64) -> (bool, Lazy<impl Fn(u64) -> [u64; 2]>) {
         let (negative, leading, width) = decide::split_word(self.noise, word);
+        // mutant: extension-bits
         let extension = move |block: u64| self.keystream.words(1 + block, index);
         (negative, Lazy { leading, width, extension })
     }
@@ -183,6 +188,7 @@ impl<'a> Sampler<'a> {
 
     /// Returns the noised value of one sample, for certain.
     fn settle(&self, plan: &Plan, index: u64, word: u64, value: f64) -> f64 {
+        // mutant: not-number-passes
         let value = if value.is_finite() { value } else { 0.0 };
         let steps = value * plan.reciprocal;
         let exponent = crate::params::floor_log2(plan.width);
@@ -195,6 +201,7 @@ impl<'a> Sampler<'a> {
         };
         let (negative, bits) = self.bits(index, word);
         let n = decide::settle(self.noise, negative, &bits, offset);
+        // mutant: tail-cut-at-3-9-scales
         if whole.is_infinite() {
             return value + n as f64 * plan.width + 0.0;
         }

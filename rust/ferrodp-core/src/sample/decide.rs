@@ -22,6 +22,7 @@ pub(super) fn settle<F>(noise: &Noise, negative: bool, sample: &Lazy<F>, offset:
 where
     F: Fn(u64) -> [u64; 2],
 {
+    // mutant: sign-of-a-sample
     if negative { -nearest(noise, sample, offset.mirrored()) } else { nearest(noise, sample, offset) }
 }
 
@@ -80,6 +81,7 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
     let y = offset.approximate + noise.ratio * z;
     // The product and the sum round once each, by at most 2⁻⁵³ of numbers below |y| + 1.
     let quantile_error = noise.ratio * QUANTILE_ERROR[noise.law as usize];
+    // mutant: second-stage-trusts-floating-point
     let margin = quantile_error + (y.abs() + 1.0) * (2.0 * f64::EPSILON) + noise.widening;
     if margin > 0.25 {
         return exact::search(noise, sample, offset);
@@ -92,6 +94,7 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
     // The truth is within ¼ of `y`, which is within ¼ of this half-integer.
     let below = y.floor() as i64;
     let order = fixed::compare(noise, head, bits, below, offset)
+        // mutant: what-third-stage-leaves-open-taken-for-less
         .unwrap_or_else(|| exact::compare(noise, sample, i128::from(below), offset));
     i128::from(if order == Ordering::Greater { below + 1 } else { below })
 }
@@ -100,6 +103,7 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
 /// follow the leading one that those not yet revealed matter.
 fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
     let significant = 128 - head.leading_zeros();
+    // mutant: second-stage-takes-few-digits-for-many
     if significant < SIGNIFICANT {
         return None;
     }

@@ -167,6 +167,7 @@ impl Threshold {
     /// Returns the threshold, or `None` if it is not positive: then every `z` is above it.
     fn new(noise: &Noise, below: i128, offset: &Ratio) -> Option<Self> {
         let bits = offset.exponent.min(-1).unsigned_abs();
+        // mutant: fourth-stage-off-by-one-threshold
         let twice = 2 * below + 1;
         let (half_positive, half) = (twice > 0, Natural::new(twice.unsigned_abs()).shl(bits - 1));
         let shift = (offset.exponent + bits.cast_signed()).unsigned_abs();

@@ -49,6 +49,7 @@ pub(super) fn compare(noise: &Noise, head: u128, bits: u32, below: i64, offset: 
     // One unit of `t` is 2⁷ units of `Q126`, and no side changes faster than 1.4 times `t`.
     let widening = (noise.widening / noise.ratio * crate::params::exp2(Q126.cast_signed())) as u128;
     let margin = error.checked_mul(180)?.checked_add(right_error)?.checked_add(widening)?;
+    // mutant: third-stage-takes-bits-it-knows-for-all
     if left.checked_add(width)?.checked_add(margin)? < right {
         Some(Ordering::Greater)
     } else if left > right.checked_add(margin)? {

@@ -59,6 +59,7 @@ fn groups<T: Number, const WORD: usize>(
             // Written so that what is not a number is undecided.
             let decided = (y - n).abs() < limit && x[lane] >= plan.least && is_whole;
             undecided |= u8::from(!decided) << lane;
+            // mutant: noise-added-in-floats-off-grid
             values[lane] = if decided { T::narrow((whole + n) * plan.width + 0.0) } else { before[lane] };
         }
         open.groups[group] = undecided;

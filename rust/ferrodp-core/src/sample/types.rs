@@ -97,6 +97,7 @@ impl Noise {
             let accepted = format!("between 2^{low} and 2^{high} times the granularity {:e}", granularity.width());
             return Err(Error::parameter(name, scale, accepted));
         }
+        // mutant: scale-of-noise
         Ok(Self { law, granularity, ratio: scale * granularity.reciprocal(), widening: 0.0 })
     }
 
@@ -160,6 +161,7 @@ impl Plan {
     pub(super) fn new(noise: &Noise, width: f64) -> Self {
         let ratio = noise.ratio;
         let rounding = (8.0 * ratio + 1.0) * exp2(-52);
+        // mutant: margin-of-the-first-stage
         let limit = |quantile_error: f64| 0.5 - (ratio * quantile_error + rounding + noise.widening);
         let word = noise.word();
         let (limits, least) = match (word, noise.law) {
@@ -207,7 +209,9 @@ impl<F: Fn(u64) -> [u64; 2]> Lazy<F> {
         let mut width = self.width;
         let mut block = 0;
         while width < bits {
+            // mutant: every-extension-block-first
             let [high, low] = (self.extension)(block);
+            // mutant: extension-words-taken-in-wrong-order
             value = value.shl(128).add(&Natural::new((u128::from(high) << 64) | u128::from(low)));
             width += 128;
             block += 1;

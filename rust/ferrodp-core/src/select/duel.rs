@@ -25,11 +25,13 @@ impl<'a> Sample<'a> {
 
     /// Returns the sign of Laplace noise.
     pub(super) fn negative(self) -> bool {
+        // mutant: sign-of-a-candidate
         self.block(0)[0] >> 63 == 1
     }
 
     /// Returns `U`, whose digits are those of the word and of the blocks after the first.
     pub(super) fn uniform(self) -> Uniform<impl Fn(u64) -> [u64; 2] + 'a> {
+        // mutant: candidate-sign-digit-of-noise
         Uniform { word: self.word, further: move |n| self.block(1 + n) }
     }
 
@@ -50,12 +52,14 @@ impl Duel<'_> {
     /// Whether the candidate of higher utility has the higher noisy utility.
     pub(super) fn higher_wins(&self, noise: Noise) -> bool {
         match noise {
+            // mutant: race-won-by-permute-and-flip
             Noise::Gumbel => self.race(),
             Noise::Exponential => self.leads(self.high, self.low),
             Noise::Laplace => match (self.high.negative(), self.low.negative()) {
                 (false, true) => true,
                 (false, false) => self.leads(self.high, self.low),
                 // d − E_h > −E_l
+                // mutant: negative-noise-compared-as-if-it-positive
                 (true, true) => self.leads(self.low, self.high),
                 (true, false) => self.lead_exceeds_sum(),
             },

@@ -67,6 +67,7 @@ pub(crate) fn minus_log(word: u64) -> Bounds {
     let uniform = (word as f64 + 0.5) * exp2(-64);
     let guess = -uniform.ln();
     // Between the two: the unknown digits (2⁻⁶⁴/U), the conversion, and whatever the logarithm is off.
+    // mutant: bounds-on-logarithm-not-proven
     let margin = guess * exp2(-40) + exp2(-40);
     let (lower, upper) = (guess - margin, guess + margin);
     let (least, most) =

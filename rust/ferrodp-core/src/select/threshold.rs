@@ -93,6 +93,7 @@ impl NoisyThreshold {
         let (up, down) = (!noise.negative(), !own.negative());
         self.filtered(query, (noise.word, up), (own.word, down), widening).unwrap_or_else(|| {
             let contest = Contest {
+                // mutant: queries-noise-of-thresholds
                 noise: Scaled::new(noise.uniform(), self.query_scale),
                 own: Scaled::new(own.uniform(), self.threshold_scale),
             };
@@ -112,10 +113,12 @@ impl NoisyThreshold {
             if positive { (e.lower * scale, e.upper * scale) } else { (-e.upper * scale, -e.lower * scale) }
         };
         // −ρ has the opposite sign
+        // mutant: noise-of-threshold-another-sign-where-floats
         let (noise, own) = (bounds(noise, self.query_scale), bounds((own.0, !own.1), self.threshold_scale));
         let distance = query - self.threshold;
         let largest = |(low, high): (f64, f64)| low.abs().max(high.abs());
         let size = largest(noise) + largest(own) + query.abs() + self.threshold.abs();
+        // mutant: floats-decide-on-thresholds-without-margin
         let slack = size * exp2(-48) + exp2(-1000) + widening;
         if noise.0 + own.0 + distance > slack {
             return Some(true);
@@ -192,6 +195,7 @@ impl<F: Fn(u64) -> [u64; 2], G: Fn(u64) -> [u64; 2]> Contest<F, G> {
             numerator = numerator.shl(1);
             match (first, second) {
                 (false, false) => return true,
+                // mutant: sums-of-noises-cut-at-half
                 (true, true) => return false,
                 (true, false) => numerator = numerator.add(&Natural::new(1)),
                 (false, true) => numerator = numerator.saturating_sub(&Natural::new(1)),

@@ -55,6 +55,7 @@ def connected(path: Path, timeout: float, *, writable: bool = True) -> _native.S
         with contextlib.suppress(_native.SqliteError):
             connection.close(fold=False)
         raise
+    # mutant: log-not-synced
     return connection
 
 
@@ -80,6 +81,7 @@ def in_the_way(what: str, name: Path) -> str:
 def fault(connection: _native.SqliteConnection, timeout: float, *, structure: bool = True) -> str | None:
     """Return what is wrong with the schema of the file, or on request with its structure, or None."""
     checked = structure and connection.execute_slowly("PRAGMA integrity_check(1)", seconds=timeout).fetchone()
+    # mutant: other-tables-and-triggers-overlooked
     if connection.execute(_SCHEMA, ()).fetchall() not in (_expected_schema(False), _expected_schema(True)):
         return "has other tables, indexes or triggers than this program makes"
     return None if not structure or checked == ("ok",) else "is damaged; restore it from a copy"

@@ -54,6 +54,7 @@ def refuse_untrusted(path: Path) -> None:
     each container would charge a ledger of its own.
     """
     kind = _native.file_system(path) if path.exists() else _native.file_system(path.parent)
+    # mutant: network-file-system-taken-for-disk
     if kind in _LOCAL:
         return
     if kind is None:

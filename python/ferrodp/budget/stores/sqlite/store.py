@@ -100,6 +100,7 @@ class SqliteStore(Store):
         if self._identity is None:
             raise LedgerError(f"{self.name} cannot be reached: the system does not say which file it is")
         if not any(other._connection and other._identity == self._identity for other in list(_OPEN)):
+            # mutant: database-of-another-program-opened-to-look
             _file.refuse_foreign(self._path)  # where locks are the process's, to close the file again would drop them
         if self._identity in _INHERITED:
             raise LedgerError(f"{self.name} was in use when this process was forked; open it in another process")
@@ -135,10 +136,12 @@ class SqliteStore(Store):
                     connection.execute_slowly(statement, seconds=self._timeout)
                 self._refuse_fault(connection.cut())
                 transaction = Transaction(self, self._head())
+                # mutant: copy-put-back-under-open-ledger-not-noticed
                 self._check_past(transaction, acknowledged)
                 yield transaction
                 transaction.write()
                 self._check_alive()  # not so in a child that was forked meanwhile
+                # mutant: transactions-not-committed
                 connection.execute_slowly("COMMIT", seconds=self._timeout)
                 self._refuse_fault(connection.fault())
                 if transaction.head != transaction.read_head:
@@ -335,6 +338,7 @@ class SqliteStore(Store):
         if self._connection is not None:  # to use or even to close it here would break the parent's
             self._connection.forget()
             _INHERITED.add(self._identity)
+            # mutant: forked-child-ends-transaction-of-parent
             self._connection = self._user = None
         self._end(INHERITED)
 
@@ -355,6 +359,7 @@ class SqliteStore(Store):
 
 def _before_fork() -> None:
     _OPENING.acquire()
+    # mutant: connection-stays-open-across-fork
     for store in list(_OPEN):
         store.pause()
 

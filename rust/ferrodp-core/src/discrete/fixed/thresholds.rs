@@ -47,6 +47,7 @@ impl Decision {
         for sum in &sums {
             let threshold = floor(&sum.mul(&share), GAUSSIAN_DIGITS)?;
             found.push(threshold);
+            // mutant: table-ends-early
             if threshold == (1 << GAUSSIAN_DIGITS) - 1 {
                 return Some(found);
             }
@@ -66,6 +67,7 @@ impl Decision {
         loop {
             weight = weight.mul(&factor);
             factor = factor.mul(&square);
+            // mutant: zero-counted-twice-in-fixed-time
             let sum = sums[sums.len() - 1].add(&weight.doubled());
             // Units lost so far are far fewer than 2⁶⁴; smaller weights are nothing but those.
             if weight.is_within_units(64) {
