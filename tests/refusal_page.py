@@ -19,29 +19,29 @@ OTHER_EVENTS = re.compile(r"\b(?!GaussianEvent)\w+Event\b")
 HEAD = """\
 # What accountants refuse
 
-An accountant refuses an event where no theorem is known to it that bounds the loss: it never guesses. The message says
-why, and names accountants that do bound the event, for the same neighboring relation if there are any, otherwise for
-another one. They are asked when the message is written.
+An accountant refuses an event for which it has no theorem. `UnsupportedEventError` says why, and names accountants that
+do bound the event: for the same neighboring relation if there are any, otherwise for another one.
 
-The table says for which relations an event is bounded: `add` is `ADD_OR_REMOVE_ONE`, `replace` is `REPLACE_ONE`,
-`special` is `REPLACE_SPECIAL`. Sensitivities have to be stated for the relation. `GdpAccountant` takes Gaussian noise,
-and what costs as much as a Gaussian release, under every relation, and nothing else.
+The table shows for which relations an event is bounded: `add` is `ADD_OR_REMOVE_ONE`, `replace` is `REPLACE_ONE`,
+`special` is `REPLACE_SPECIAL`. Sensitivities have to be stated for the relation. `GdpAccountant` accepts Gaussian noise
+and events that are equivalent to it, under every relation, and nothing else.
 
-Where `PldAccountant` has no pair of laws for an event, it uses the bounds of the other measures; `explain` says which.
+Where no dominating pair of distributions is known for an event, `PldAccountant` uses the bounds of the other measures;
+`explain` says which.
 """
-REASONS = "`PldAccountant` refuses what has neither a pair of laws nor one of the Rényi curves below."
+REASONS = "`PldAccountant` refuses events that have neither a dominating pair nor one of the Rényi curves below."
 WAYS = """\
 ## Ways out
 
 | refused | instead |
 | --- | --- |
-| a sample, in zCDP | `RdpAccountant` or `PldAccountant`, which gain from sampling |
+| a sample, in zCDP | `RdpAccountant` or `PldAccountant`, which account for amplification by sampling |
 | a truncated Poisson sample | account for `REPLACE_ONE`, or for Poisson samples, and add `truncation_delta` to δ |
 | a random allocation, one record replaced | state the sensitivities for adding and removing, or for a null record |
 | randomized response, a record added or removed | `REPLACE_ONE`, or `REPLACE_SPECIAL` for a uniform answer |
 | a sample of a sample | one sample with the product of the probabilities, where both are of one kind |
 | the best of a Poisson number of runs, in pure ε | `RdpAccountant`, or a truncated negative binomial number |
-| whatever else you know to be (ε, δ)-private | `EpsilonDeltaEvent`, which every accountant but `GdpAccountant` takes |
+| a mechanism of your own that is (ε, δ)-private | `EpsilonDeltaEvent`, which every accountant but `GdpAccountant` takes |
 """
 
 
