@@ -41,7 +41,7 @@ WAYS = """\
 | randomized response, a record added or removed | `REPLACE_ONE`, or `REPLACE_SPECIAL` for a uniform answer |
 | a sample of a sample | one sample with the product of the probabilities, where both are of one kind |
 | the best of a Poisson number of runs, in pure ε | `RdpAccountant`, or a truncated negative binomial number |
-| a mechanism of your own that is (ε, δ)-private | `EpsilonDeltaEvent`, which every accountant but `GdpAccountant` takes |
+| an (ε, δ)-private mechanism of your own | `EpsilonDeltaEvent`, which every accountant but `GdpAccountant` takes |
 """
 
 

@@ -10,6 +10,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
+from sphinx.util.osutil import relative_uri
 
 LOGGER = logging.getLogger(__name__)
 KEY = re.compile(r"\[([A-Z][A-Za-z]*[0-9]{2})\]")
@@ -36,8 +37,6 @@ class Links(SphinxPostTransform):
 
     def run(self, **kwargs: Any) -> None:
         """Walk over the text of one page."""
-        if self.app.builder.format != "html":
-            return
         for text in [*self.document.findall(nodes.Text)]:
             if not isinstance(
                 text.parent, (nodes.literal, nodes.reference, nodes.literal_block, nodes.title, nodes.raw)
@@ -60,7 +59,7 @@ class Links(SphinxPostTransform):
             if index % 2 == 0:
                 parts.append(nodes.Text(part))
             elif part in known:
-                uri = self.app.builder.get_relative_uri(self.env.docname, "references") + "#" + known[part]
+                uri = self._uri("references", known[part])
                 parts.append(nodes.reference("", f"[{part}]", refuri=uri, internal=True, classes=["cite"]))
             else:
                 LOGGER.warning("[%s] is not in references.md", part, location=text.parent)
@@ -76,10 +75,13 @@ class Links(SphinxPostTransform):
         target = self._find(name, objects)
         if target is None or (target.docname == self.env.docname and target.objtype == "module"):
             return
-        uri = self.app.builder.get_relative_uri(self.env.docname, target.docname) + "#" + target.node_id
+        uri = self._uri(target.docname, target.node_id)
         link = nodes.reference("", "", refuri=uri, internal=True)
         literal.replace_self(link)
         link += literal
+
+    def _uri(self, page: str, anchor: str) -> str:
+        return f"{relative_uri(f'{self.env.docname}.html', f'{page}.html')}#{anchor}"
 
     def _find(self, name: str, objects: dict[str, Any]) -> Any:
         if name in objects:

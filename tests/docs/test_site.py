@@ -1,0 +1,90 @@
+"""The extensions that build the site: mathematics, links, output of blocks, and nothing from elsewhere."""
+
+from io import StringIO
+
+import pytest
+
+pytest.importorskip("sphinx", reason="building pages needs ferrodp[docs]")
+
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+EXTENSIONS = ["myst_parser", "mathml", "pages", "links"]
+REFERENCES = '# References\n\n- [Mir17] Mironov, "Rényi differential privacy", CSF 2017.\n'
+
+
+@pytest.fixture
+def build(tmp_path):
+    """Return a function that builds pages, given by name, and returns the HTML of `index` and all warnings."""
+
+    def built(**pages):
+        source = tmp_path / "source"
+        source.mkdir()
+        for name, text in {"references": REFERENCES, **pages}.items():
+            (source / f"{name}.md").write_text(f"---\norphan: true\n---\n{text}", encoding="utf-8")
+        warnings = StringIO()
+        settings = {
+            "extensions": EXTENSIONS,
+            "myst_enable_extensions": ["dollarmath"],
+            "html_math_renderer": "mathml",
+            "root_doc": "index",
+        }
+        target = tmp_path / "built"
+        with docutils_namespace():  # one build after another in one process
+            Sphinx(source, None, target, tmp_path / "trees", "html", settings, status=None, warning=warnings).build()
+        return (target / "index.html").read_text(encoding="utf-8"), warnings.getvalue()
+
+    return built
+
+
+def test_formulas_become_mathml(build):
+    html, warnings = build(index="# Page\n\nInline $\\varepsilon$, and\n\n$$\\frac{a}{b}$$\n")
+
+    assert 'display="inline"><mrow><mi>&#x003B5;</mi></mrow></math>' in html
+    assert "<mfrac>" in html
+    assert "<script" not in html.partition("<body>")[2].partition("mfrac")[0]
+    assert warnings == ""
+
+
+def test_a_formula_with_an_unknown_command_is_a_warning(build):
+    _, warnings = build(index="# Page\n\n$\\nosuchthing x$\n")
+
+    assert "has a command that is not known" in warnings
+
+
+def test_keys_of_references_are_links_and_unknown_ones_warnings(build):
+    html, warnings = build(index="# Page\n\nBy [Mir17] Proposition 3, not [Nob99].\n")
+
+    assert 'href="references.html#ref-mir17"' in html
+    assert "[Nob99] is not in references.md" in warnings
+    assert warnings.count("WARNING") == 1
+
+
+def test_what_a_block_prints_is_shown_below_it(build):
+    html, warnings = build(index="# Page\n\n```python\nprint('seven' * 2)\n```\n")
+
+    assert "sevenseven" in html
+    assert warnings == ""
+
+
+def test_a_block_that_fails_is_a_warning(build):
+    _, warnings = build(index="# Page\n\n```python\n1 / 0\n```\n")
+
+    assert "ZeroDivisionError: division by zero" in warnings
+
+
+@pytest.mark.parametrize(
+    "loaded",
+    ['<script src="https://example.org/x.js"></script>', '<img src="//example.org/x.png">'],
+)
+def test_a_page_that_loads_something_from_elsewhere_is_a_warning(build, loaded):
+    _, warnings = build(index=f"# Page\n\n{loaded}\n\n[A link](https://example.org) loads nothing.\n")
+
+    assert "index.html loads from elsewhere" in warnings
+    assert warnings.count("WARNING") == 1
+
+
+def test_marks_of_blocks_are_not_shown(build):
+    html, _ = build(index="# Page\n\n<!-- not run: it is an example only -->\n```python\n1 / 0\n```\n")
+
+    assert "not run" not in html
