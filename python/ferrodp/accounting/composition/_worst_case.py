@@ -9,25 +9,32 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-from ferrodp import _validate
-from ferrodp._numerics.intervals import ONE, ZERO, Bounds, Interval, arithmetic, float_up, point
+from ferrodp._numerics.intervals import ONE, ZERO, Bounds, Interval, arithmetic, bounds_around, float_up, point
 from ferrodp.accounting._solve import zcdp_curve as _zcdp_curve
 from ferrodp.accounting.composition import _lattice
 from ferrodp.accounting.composition import binomial as _binomial
-from ferrodp.accounting.composition.guarantees import DIGITS, Guarantee, exact_survival, failure, tanh_of_half
+from ferrodp.accounting.composition.guarantees import (
+    DIGITS,
+    Guarantee,
+    exact_survival,
+    failure,
+    tanh_of_half,
+    weighted_sum,
+)
 
-_TAIL = 1e-80
-"""What a grid of different ε leaves out; where a smaller δ is asked for, the bounds are those without a grid."""
-_SMALLEST, _LARGEST = Fraction(1, 10**100), 10**8
+_CUT_MASS = 1e-80
+"""The probability that a grid of different ε leaves out; for a smaller δ the bounds are those without a grid."""
+_MIN_GRID_SIZE, _MAX_GRID_SIZE = Fraction(1, 10**100), 10**8
 """Σε·max ε between which grids are tried."""
-_ENOUGH = 1e-13
+_ROOT_TOLERANCE = 1e-13
+"""Relative width to which ε is found."""
 
 
 class WorstCase:
     """Randomized responses on ±ε, each of which fails with probability δ.
 
-    They dominate every composition of such mechanisms (Kairouz, Oh, Viswanath 2015, Theorem 3.3's proof; Murtagh,
-    Vadhan 2016, Theorem 1.5): δ(E) = 1 − Π(1 − δᵢ)·(1 − δ₀(E)), with the δ₀ of the responses without failure.
+    They dominate every composition of such mechanisms ([KOV15] proof of Theorem 3.3; [MV16] Theorem 1.5):
+    δ(E) = 1 − Π(1 − δᵢ)·(1 − δ₀(E)), with the δ₀ of the responses without failure.
     """
 
     def __init__(self, guarantees: Counter[Guarantee]) -> None:
@@ -48,7 +55,7 @@ class WorstCase:
         pure = self.pure_delta(total)
         if self._survival is not None and not pure.upper:
             certain = 1 - self._survival
-            return Bounds(_validate.rounded(certain, "down"), _validate.rounded(certain, "up"))
+            return bounds_around(certain)
         failed = r.one_minus_exp(self._failure.negated())
         bounds = r.add(failed, r.mul(r.exp(self._failure.negated()), pure)).floats()
         return Bounds(max(bounds.lower, 0.0), min(bounds.upper, 1.0))
@@ -58,7 +65,7 @@ class WorstCase:
         pure_target = self._pure_target(target)
         if pure_target.upper < ZERO:
             return Bounds(math.inf, math.inf)
-        largest = Bounds(_validate.rounded(self._sum, "down"), _validate.rounded(self._sum, "up"))
+        largest = bounds_around(self._sum)
         if not self.groups:
             return Bounds(0.0, 0.0 if pure_target.lower >= ZERO else math.inf)
         if pure_target.upper <= ZERO:
@@ -86,25 +93,25 @@ class WorstCase:
     @functools.cached_property
     def _grids(self) -> tuple[_lattice.Grid | None, _lattice.Grid] | None:
         size = self._sum * Fraction(max(self.groups))
-        if any(count > _binomial.MAX_COUNT for count in self.groups.values()) or not _SMALLEST < size < _LARGEST:
+        if (
+            any(count > _binomial.MAX_COUNT for count in self.groups.values())
+            or not _MIN_GRID_SIZE < size < _MAX_GRID_SIZE
+        ):
             return None
-        return _lattice.enclosing_grids(self.groups, _TAIL)
+        return _lattice.enclosing_grids(self.groups, _CUT_MASS)
 
     @functools.cached_property
     def _rho(self) -> Interval:
-        """Σε²/2: Bun, Steinke 2016, Proposition 1.4 and Lemma 1.7."""
-        r, total = arithmetic(DIGITS), point(0)
-        for epsilon, count in self.groups.items():
-            total = r.add(total, r.mul(point(count), r.half(r.square(point(epsilon)))))
-        return total
+        """Σε²/2: [BS16] Proposition 1.4 and Lemma 1.7."""
+        r = arithmetic(DIGITS)
+        return weighted_sum((count, r.half(r.square(point(epsilon)))) for epsilon, count in self.groups.items())
 
     def _simple_delta(self, total: float) -> Decimal:
         """Return the least of two bounds on δ₀(total): by zCDP, and by Hoeffding's inequality for the sum of losses."""
         r = arithmetic(DIGITS)
-        mean = square = point(0)
-        for epsilon, count in self.groups.items():
-            mean = r.add(mean, r.mul(point(count), r.mul(point(epsilon), tanh_of_half(point(epsilon)))))
-            square = r.add(square, r.mul(point(count), r.square(point(epsilon))))
+        groups = [(count, point(epsilon)) for epsilon, count in self.groups.items()]
+        mean = weighted_sum((count, r.mul(epsilon, tanh_of_half(epsilon))) for count, epsilon in groups)
+        square = weighted_sum((count, r.square(epsilon)) for count, epsilon in groups)
         bound = _zcdp_curve.delta(self._rho, total)
         excess = r.sub(point(total), mean)
         if excess.is_positive():
@@ -138,20 +145,20 @@ class WorstCase:
 
         start = float_up(_zcdp_curve.epsilon(self._rho, max(float(target.lower), 5e-324)))
         low, high = _root(lambda e: _log_ratio(at(e), target), min(start, largest.upper))
-        upper, step = high, _ENOUGH * high or largest.upper
+        upper, step = high, _ROOT_TOLERANCE * high or largest.upper
         while upper < largest.upper and at(upper).upper > target.lower:
             upper, step = min(upper + step, largest.upper), 2.0 * step
-        lower, step = low, _ENOUGH * low
+        lower, step = low, _ROOT_TOLERANCE * low
         while lower > 0.0 and at(lower).lower <= target.upper:
             lower, step = max(lower - step, 0.0), 2.0 * step
         return Bounds(lower, upper)
 
 
 def _root(excess: Callable[[float], float], high: float) -> tuple[float, float]:
-    """Return a short interval in which a falling function becomes negative, by false position and bisection."""
+    """Return a short interval in which a falling function changes its sign, by false position and bisection."""
     low, above, below = 0.0, excess(0.0), excess(high)
     for turn in range(200):
-        if high - low <= _ENOUGH * high:
+        if high - low <= _ROOT_TOLERANCE * high:
             break
         middle = (low + high) / 2.0
         if turn % 3 and math.isfinite(above) and math.isfinite(below):
@@ -166,7 +173,7 @@ def _root(excess: Callable[[float], float], high: float) -> tuple[float, float]:
 
 
 def _log_ratio(delta: Interval, target: Interval) -> float:
-    """Return about ln(δ/target) for a positive target."""
+    """Return approximately ln(δ/target) for a positive target."""
     if not delta.upper:
         return -math.inf
     context = arithmetic(20).up

@@ -1,4 +1,4 @@
-"""Basic composition: everything adds up."""
+"""Basic composition: the sum of all ε and the sum of all δ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ferrodp.accounting.composition.guarantees import Guarantee, Guarantees, cou
 
 
 def compose_basic(guarantees: Guarantees, *, count: int = 1) -> Guarantee:
-    """Return the (ε, δ) of the composition by adding up all ε and all δ, rounded up.
+    """Return the (ε, δ) of a composition by adding up all ε and all δ, rounded up.
 
     Parameters
     ----------
@@ -22,12 +22,16 @@ def compose_basic(guarantees: Guarantees, *, count: int = 1) -> Guarantee:
     Returns
     -------
     Guarantee
-        ε may be `inf` where the sum is no float; δ is at most 1.
+        ε is `inf` where the sum is beyond the range of floats; δ is at most 1.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
-    Dwork, Kenthapadi, McSherry, Mironov, Naor, "Our data, ourselves", EUROCRYPT 2006, Theorem 1. Sums are exact
-    rationals. For δ = 0 this is the optimum.
+    [DKMMN06] Theorem 1. Sums are exact rationals. For δ = 0 this is the optimum.
 
     Examples
     --------
@@ -35,10 +39,15 @@ def compose_basic(guarantees: Guarantees, *, count: int = 1) -> Guarantee:
     Guarantee(epsilon=3.0, delta=2e-06)
     """
     found = counted(guarantees, count)
-    delta = sum((times * Fraction(each.delta) for each, times in found.items()), Fraction(0))
-    return Guarantee(sum_of_epsilons(found), min(_validate.rounded(delta, "up"), 1.0))
+    return Guarantee(sum_of_epsilons(found), sum_of_deltas(found))
 
 
 def sum_of_epsilons(found: Counter[Guarantee]) -> float:
     """Return Σε, rounded up."""
     return _validate.rounded(sum((times * Fraction(each.epsilon) for each, times in found.items()), Fraction(0)), "up")
+
+
+def sum_of_deltas(found: Counter[Guarantee], extra: float = 0.0) -> float:
+    """Return Σδ plus an extra δ, rounded up, at most 1."""
+    total = sum((times * Fraction(each.delta) for each, times in found.items()), Fraction(extra))
+    return min(_validate.rounded(total, "up"), 1.0)

@@ -1,4 +1,4 @@
-"""Optimal composition: the smallest ε and δ that hold for every mechanism with the given ones."""
+"""Optimal composition: the smallest ε and δ that hold for all mechanisms with the given guarantees."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from fractions import Fraction
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
+from ferrodp.accounting._ends import upper_end_of
 from ferrodp.accounting.composition._worst_case import WorstCase
 from ferrodp.accounting.composition.guarantees import Guarantee, Guarantees, counted
 from ferrodp.errors import InvalidParameter
 
-_STEPS = 60  # of bisection; more than the bits of a float's mantissa
+_MAX_BISECTIONS = 60  # more than a float's mantissa has bits
 
 
 def compose_optimal(guarantees: Guarantees, *, delta: Real, count: int = 1, on_grid: bool = False) -> Guarantee:
     """Return the smallest ε that holds with `delta` for the composition of any such mechanisms, rounded up.
 
-    No theorem that uses nothing but the given (ε, δ) can promise less: randomized response attains it.
+    No theorem that uses only the given (ε, δ) can give less: randomized response attains it.
 
     Parameters
     ----------
     guarantees : sequence of (float, float)
         The ε ≥ 0 and δ in [0, 1] of each mechanism; they may differ.
     delta : float
-        The δ of the whole; in [0, 1). Rounded down if it is no float.
+        The δ of the whole; in [0, 1). Rounded down if not exactly representable.
     count : int
         How often the whole list happens; from 0 to 2⁶³ − 1.
     on_grid : bool
@@ -35,21 +36,25 @@ def compose_optimal(guarantees: Guarantees, *, delta: Real, count: int = 1, on_g
     Returns
     -------
     Guarantee
-        With ε = `inf` where `delta` is less than the probability that some δᵢ strikes.
+        With ε = `inf` where `delta` is less than the probability that one of the δᵢ occurs.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
-    Equal guarantees: Kairouz, Oh, Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem
-    3.3, at any ε between the listed ones too; different ones: Murtagh, Vadhan, "The complexity of computing the optimal
-    composition of differential privacy", TCC 2016, Theorem 1.5. Adaptive choice of the mechanisms is covered.
+    Equal guarantees: [KOV15] Theorem 3.3, also at ε between the listed ones; different ones: [MV16] Theorem 1.5.
+    Adaptive choice of the mechanisms is covered.
 
-    =======================================  ===================================================
-    equal ε, k ≤ 10¹⁰                        exact but for 10⁻⁹ of δ; 1 ms at k = 10³, 0.2 s at 10⁹
+    =======================================  ==========================================================
+    equal ε, k ≤ 10¹⁰                        exact up to 10⁻⁹ of δ; 1 ms at k = 10³, 0.2 s at 10⁹
     different ε                              a grid of losses: above the optimum by some 10⁻⁵ of ε
-    more, or ε that no grid of 2¹⁸ holds     zCDP with ρ = Σε²/2, or Σε: above it by some percent
-    =======================================  ===================================================
+    more, or ε that no grid of 2¹⁸ covers    zCDP with ρ = Σε²/2, or Σε: above it by some percent
+    =======================================  ==========================================================
 
-    `compose_optimal_bounds` tells how far above.
+    `compose_optimal_bounds` shows the distance to the optimum.
 
     Examples
     --------
@@ -65,7 +70,22 @@ def compose_optimal(guarantees: Guarantees, *, delta: Real, count: int = 1, on_g
 
 
 def compose_optimal_bounds(guarantees: Guarantees, *, delta: Real, count: int = 1) -> Bounds:
-    """Return a lower and an upper bound on the optimal ε; see `compose_optimal`.
+    """Return a lower and an upper bound on the optimal ε of a composition.
+
+    Parameters
+    ----------
+    guarantees, delta, count
+        As for `compose_optimal`.
+
+    Returns
+    -------
+    Bounds
+        `upper` is the ε of `compose_optimal`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Examples
     --------
@@ -76,7 +96,36 @@ def compose_optimal_bounds(guarantees: Guarantees, *, delta: Real, count: int = 
     return WorstCase(counted(guarantees, count)).epsilon_bounds(_validate.delta(delta, zero=True))
 
 
-def compose_optimal_delta(guarantees: Guarantees, *, epsilon: Real, count: int = 1) -> float:
+def compose_optimal_delta_bounds(guarantees: Guarantees, *, epsilon: Real, count: int = 1) -> Bounds:
+    """Return a lower and an upper bound on the optimal δ of a composition.
+
+    Parameters
+    ----------
+    guarantees, epsilon, count
+        As for `compose_optimal_delta`.
+
+    Returns
+    -------
+    Bounds
+        `upper` is the δ of `compose_optimal_delta`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
+
+    Examples
+    --------
+    >>> bounds = compose_optimal_delta_bounds([(0.1, 0.0)], count=100, epsilon=3.0)
+    >>> 0.0 <= bounds.upper - bounds.lower < 1e-10
+    True
+    """
+    total = _validate.non_negative("epsilon", epsilon, toward="down")
+    return WorstCase(counted(guarantees, count)).delta_bounds(total)
+
+
+@upper_end_of(compose_optimal_delta_bounds)
+def compose_optimal_delta() -> None:
     """Return the smallest δ that holds with `epsilon` for the composition of any such mechanisms, rounded up.
 
     Parameters
@@ -84,26 +133,25 @@ def compose_optimal_delta(guarantees: Guarantees, *, epsilon: Real, count: int =
     guarantees : sequence of (float, float)
         The ε ≥ 0 and δ in [0, 1] of each mechanism; they may differ.
     epsilon : float
-        The ε of the whole; finite, ≥ 0. Rounded down if it is no float.
+        The ε of the whole; finite, ≥ 0. Rounded down if not exactly representable.
     count : int
         How often the whole list happens; from 0 to 2⁶³ − 1.
 
-    Notes
-    -----
-    The theorems and the accuracy of `compose_optimal`.
+    Returns
+    -------
+    float
+        An upper bound, as close to the optimum as that of `compose_optimal`, by the same theorems.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Examples
     --------
     >>> f"{compose_optimal_delta([(1.0, 0.0)], count=30, epsilon=22.5):.10f}"
     '0.0187455490'
     """
-    return compose_optimal_delta_bounds(guarantees, epsilon=epsilon, count=count).upper
-
-
-def compose_optimal_delta_bounds(guarantees: Guarantees, *, epsilon: Real, count: int = 1) -> Bounds:
-    """Return a lower and an upper bound on the optimal δ; see `compose_optimal_delta`."""
-    total = _validate.non_negative("epsilon", epsilon, toward="down")
-    return WorstCase(counted(guarantees, count)).delta_bounds(total)
 
 
 def optimal_epsilon_per_query(*, epsilon: Real, delta: Real, count: int, delta_per_query: Real = 0.0) -> float:
@@ -112,20 +160,25 @@ def optimal_epsilon_per_query(*, epsilon: Real, delta: Real, count: int, delta_p
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee of the whole; ε ≥ 0 finite, δ in [0, 1). Rounded down if they are no floats.
+        The guarantee of the whole; ε ≥ 0 finite, δ in [0, 1). Rounded down if not exactly representable.
     count : int
         How many mechanisms; from 1 to 2⁶³ − 1.
     delta_per_query : float
         The δ of each; in [0, 1].
 
+    Returns
+    -------
+    float
+        An ε for which the composition has been proven to keep the guarantee.
+
     Raises
     ------
-    InvalidParameter
-        If the δ of the mechanisms alone come to more than `delta`.
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type, or the δ of the mechanisms alone exceed `delta`.
 
     Notes
     -----
-    The inverse of `compose_optimal`, by bisection; the answer was proven to be within the guarantee.
+    The inverse of `compose_optimal`, by bisection.
 
     Examples
     --------
@@ -146,7 +199,7 @@ def optimal_epsilon_per_query(*, epsilon: Real, delta: Real, count: int, delta_p
         return low
     while within(high):
         low, high = high, 2.0 * high
-    for _ in range(_STEPS):
+    for _ in range(_MAX_BISECTIONS):
         middle = (low + high) / 2.0
         if not low < middle < high:
             break

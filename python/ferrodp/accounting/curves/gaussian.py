@@ -16,8 +16,8 @@ from typing import Literal
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, first_float, float_up, point
 from ferrodp._validate import Real
+from ferrodp.accounting._ends import upper_end_of
 from ferrodp.accounting._solve import gaussian_curve as curve
-from ferrodp.accounting.curves._ends import upper_end_of
 from ferrodp.errors import CalibrationError, InvalidParameter
 
 CalibrationMethod = Literal["analytic", "classical"]
