@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)#:]*[./][^)#:]*)(?:#[^)]*)?\)")
+OWN_URL = re.compile(r"https://github\.com/ferrodp/ferrodp/blob/main/([\w./-]*\w)")
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,24 @@ def test_what_pages_link_to_is_in_it(members):
     for page in pages:
         for target in LINK.findall(page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        for target in OWN_URL.findall(page.read_text()):
+            assert (members / target).exists(), f"{page.name} links to {target}"
+
+
+def test_what_the_readme_links_to_is_found_from_an_index_as_well():
+    """An index shows the README alone, where links to neighbors lead nowhere."""
+    assert LINK.findall((ROOT / "README.md").read_text()) == []
+
+
+@pytest.mark.parametrize("name", ["CITATION.cff", "packaging/ferrodp.cdx.json", "docs/conf.py", "examples", "LICENSE"])
+def test_what_belongs_to_it_beside_the_sources_is_in_it(members, name):
+    assert (members / name).exists()
+
+
+def test_nothing_that_was_built_is_in_it(members):
+    built = [path for path in members.rglob("*") if path.suffix in (".so", ".pyc", ".html") or path.name == "_build"]
+
+    assert built == []
 
 
 def test_the_lock_file_fits_after_members_were_left_out(members):

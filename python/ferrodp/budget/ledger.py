@@ -51,8 +51,8 @@ class PrivacyLedger:
     `witness`, and such a ledger is refused. Not covered: attackers who can write to the file *and* to the witness, and
     several ledgers about the same data, which do not know of each other. While a file is open, its latest records are
     in the file beside it, with ``-wal`` after its name, which belongs to it, also after a crash. Other code of the
-    process may read or copy an open ledger. SECURITY.md tells what may happen to the files of an open ledger; a ledger
-    in a file needs Linux.
+    process may read or copy an open ledger. What may happen to the files of an open ledger is told in
+    https://github.com/ferrodp/ferrodp/blob/main/SECURITY.md; a ledger in a file needs Linux.
 
     Sums and caps are exact integers, costs rounded up and caps rounded down. Scopes are nested by name: what is charged
     to ``hospital/images`` is charged to ``hospital``, too, where that exists; a scope created later begins with what

@@ -11,6 +11,15 @@ answers that each unit randomizes by itself               `RandomizedResponse`
 
 Each has `calibrated` (the mechanism for an ε and δ), `release`, `epsilon`, `delta` and `event`; a `SparseVector` is a
 run of queries instead.
+
+The label `guarantee` of a class says what is proven of the law of its output:
+
+==============  ==============================================================================================
+"exact"         it is the stated law, on the integers or rounded to a grid, with no error but that of AES-256
+                as a source of random bits
+"certified"     the same, and the time of a call does not depend on the noise; no mechanism claims it
+"experimental"  nothing; no mechanism has this label
+==============  ==============================================================================================
 """
 
 from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism

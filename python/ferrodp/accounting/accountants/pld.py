@@ -48,9 +48,9 @@ class PldAccountant(PrivacyAccountant):
 
     An answer does a limited amount of work: each grid about half a second's of one core for up to 32 different events,
     more in proportion for more. It depends on the events alone, never on the clock, and what it leaves wide stays
-    proven. An interval that is given lifts the limit. All together an answer is meant to take at most a second:
-    `docs/limits.md` has what was measured. `remaining_count` and the calibrations ask some tens of such questions,
-    most of them for a sixteenth or a quarter of the work.
+    proven. An interval that is given lifts the limit. All together an answer is meant to take at most a second
+    (measured: https://ferrodp.github.io/ferrodp/limits.html). `remaining_count` and the calibrations ask some tens of
+    such questions, most of them for a sixteenth or a quarter of the work.
 
     Every upper end is proven, whatever its neighbors are. Where an interval is narrow, upper ends fall as δ or ε grows
     and rise with the counts, up to the width of the interval. Where it is wide (rarely sampled steps, δ far below

@@ -3,7 +3,8 @@
 SQLite is compiled in, not the interpreter's, whose version may be one that can lose commits (before 3.51.3, says
 sqlite.org); on Linux other code of the process cannot drop its locks. It keeps a write-ahead log with
 `synchronous=FULL`: a commit is one write and one sync of the log, and then it is acknowledged. What was asked for is
-read back and checked. What may happen to the files meanwhile is the subject of `rust/ferrodp-sqlite/src/guard.rs`.
+read back and checked. What may happen to the files meanwhile is the subject of `guard.rs` in the
+crate ferrodp-sqlite.
 
 What SQLite knows in memory about locks must not be inherited: a child that opens a file of which its parent held a lock
 at the moment of the fork would believe that it holds it, too. So a fork waits for the transaction under way, and
