@@ -96,7 +96,7 @@ def test_the_fast_path_draws_from_the_same_law(mechanism, monkeypatch):
         calls.append(key)
         return _native.release_scalar(value, law, scale, exponent, _native.derive_key(KEY, 0))
 
-    monkeypatch.setattr("ferrodp.mechanisms._release.release_scalar", release_scalar)
+    monkeypatch.setattr("ferrodp.mechanisms._additive.release_scalar", release_scalar)
 
     assert mechanism.release(0.625) == float(noise_added_to(np.array(0.625), mechanism))
     assert calls == [None]

@@ -21,7 +21,7 @@ from ferrodp.accounting.curves.hockey_stick import single_step_noise, usable_del
 from ferrodp.accounting.curves.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.errors import CalibrationError
 from ferrodp.events import DiscreteGaussianEvent
-from ferrodp.mechanisms import _release
+from ferrodp.mechanisms import _additive
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import Scale
 from ferrodp.tickets import Ticket
@@ -94,7 +94,7 @@ class DiscreteGaussianMechanism:
     def __post_init__(self) -> None:
         dimension = _validate.count("dimension", self.dimension)
         sensitivity = _validate.positive("l2_sensitivity", self.l2_sensitivity)
-        scale = _release.discrete_scale(self.scale)
+        scale = _additive.discrete_scale(self.scale)
         if dimension == 1:
             # mutant: fraction-rounded-where-curve-exact
             if not isinstance(scale, float):
@@ -159,7 +159,7 @@ class DiscreteGaussianMechanism:
                 break
             mechanism = cls(scale=scale, l2_sensitivity=least.l2_sensitivity, dimension=least.dimension)
             if mechanism.delta(target) <= allowed and mechanism.epsilon(allowed) <= target:
-                _release.warn_if_weak(epsilon)
+                _additive.warn_if_weak(epsilon)
                 return mechanism
             scale *= 1.0 + 2.0**-40
         raise CalibrationError(f"no scale up to 2^57 gives epsilon={epsilon!r} at delta={delta!r}")
@@ -293,7 +293,7 @@ class DiscreteGaussianMechanism:
         another number of elements         refused: `dimension` decides which curve holds
         =================================  =============================================================
         """
-        return _release.release_integers(
+        return _additive.release_integers(
             self,
             "gaussian",
             self.scale,

@@ -27,7 +27,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting.curves.discrete_laplace import discrete_laplace_delta, discrete_laplace_epsilon
 from ferrodp.accounting.curves.hockey_stick import SMALLEST_DELTA
 from ferrodp.events import DiscreteLaplaceEvent
-from ferrodp.mechanisms import _release
+from ferrodp.mechanisms import _additive
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import Scale
 from ferrodp.tickets import Ticket
@@ -86,7 +86,7 @@ class DiscreteLaplaceMechanism:
     l1_sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        scale = _release.discrete_scale(self.scale)
+        scale = _additive.discrete_scale(self.scale)
         sensitivity = _validate.count("l1_sensitivity", self.l1_sensitivity, maximum=2**53)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "l1_sensitivity", sensitivity)
@@ -121,7 +121,7 @@ class DiscreteLaplaceMechanism:
             rule = f"at least {sensitivity}/2^57 for l1_sensitivity={sensitivity}"
             raise _validate.out_of_domain("epsilon", rule, epsilon)
         mechanism = cls(scale=scale, l1_sensitivity=sensitivity)
-        _release.warn_if_weak(epsilon)
+        _additive.warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -196,7 +196,7 @@ class DiscreteLaplaceMechanism:
         size: its coordinates share the sensitivity. Parameters, results, errors and edge cases are otherwise those of
         `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm; `fixed_time=True` is for b ≤ 2⁵⁰.
         """
-        return _release.release_integers(
+        return _additive.release_integers(
             self,
             "laplace",
             self.scale,

@@ -18,8 +18,8 @@ from ferrodp.accounting.curves.gaussian import (
     gaussian_noise_multiplier,
 )
 from ferrodp.events import GaussianEvent
-from ferrodp.mechanisms import _release
-from ferrodp.mechanisms._release import Nonfinite
+from ferrodp.mechanisms import _additive
+from ferrodp.mechanisms._additive import Nonfinite
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket
 
@@ -91,7 +91,7 @@ class GaussianMechanism:
         sensitivity = _validate.positive("l2_sensitivity", self.l2_sensitivity)
         # mutant: deviation-of-a-release
         deviation = product_up(multiplier, sensitivity)
-        grid = _release.scalar_grid("standard_deviation (noise_multiplier * l2_sensitivity)", deviation)
+        grid = _additive.scalar_grid("standard_deviation (noise_multiplier * l2_sensitivity)", deviation)
         object.__setattr__(self, "noise_multiplier", multiplier)
         object.__setattr__(self, "l2_sensitivity", sensitivity)
         object.__setattr__(self, "standard_deviation", deviation)
@@ -124,7 +124,7 @@ class GaussianMechanism:
         # mutant: epsilon-and-delta-swapped-in-calibration
         multiplier = gaussian_noise_multiplier(epsilon=epsilon, delta=delta, method=method)
         mechanism = cls(noise_multiplier=multiplier, l2_sensitivity=l2_sensitivity)  # type: ignore[arg-type]
-        _release.warn_if_weak(epsilon)
+        _additive.warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -225,8 +225,8 @@ class GaussianMechanism:
         """
         plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
         if type(value) is float and plain and nonfinite == "zero":
-            return _release.release_scalar(value, "gaussian", self.standard_deviation, self._scalar_grid, None)
-        return _release.release(
+            return _additive.release_scalar(value, "gaussian", self.standard_deviation, self._scalar_grid, None)
+        return _additive.release(
             self,
             "gaussian",
             self.standard_deviation,

@@ -14,8 +14,8 @@ from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.curves import laplace as curve
 from ferrodp.events import LaplaceEvent
-from ferrodp.mechanisms import _release
-from ferrodp.mechanisms._release import Nonfinite
+from ferrodp.mechanisms import _additive
+from ferrodp.mechanisms._additive import Nonfinite
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket
 
@@ -77,7 +77,7 @@ class LaplaceMechanism:
     def __post_init__(self) -> None:
         scale = _validate.positive("scale", self.scale)
         sensitivity = _validate.positive("l1_sensitivity", self.l1_sensitivity)
-        grid = _release.scalar_grid("scale", scale)
+        grid = _additive.scalar_grid("scale", scale)
         if not ratio_down(scale, sensitivity) > 0.0:
             raise _validate.out_of_domain("l1_sensitivity", "within the range of floats of scale", sensitivity)
         object.__setattr__(self, "scale", scale)
@@ -104,7 +104,7 @@ class LaplaceMechanism:
         scale = curve.laplace_scale(epsilon=epsilon, l1_sensitivity=sensitivity)
         # mutant: laplace-noise-calibrated-to-80-percent
         mechanism = cls(scale=scale, l1_sensitivity=sensitivity)
-        _release.warn_if_weak(epsilon)
+        _additive.warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -168,8 +168,8 @@ class LaplaceMechanism:
         # mutant: short-way-for-single-numbers-forgets-ticket
         plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
         if type(value) is float and plain and nonfinite == "zero":
-            return _release.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)
-        return _release.release(
+            return _additive.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)
+        return _additive.release(
             self,
             "laplace",
             self.scale,

@@ -15,7 +15,7 @@ from ferrodp._observer import drawn_in_place
 from ferrodp._validate import Real
 from ferrodp.errors import CalibrationError, InvalidArray, InvalidArrayType
 from ferrodp.events import RandomizedResponseEvent
-from ferrodp.mechanisms import _release
+from ferrodp.mechanisms import _additive
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket
 
@@ -114,7 +114,7 @@ class RandomizedResponse:
         if parameter < _SMALLEST:
             raise CalibrationError(f"epsilon={epsilon!r} asks for less noise than the smallest supported, 2^-64")
         mechanism = cls(noise_parameter=parameter, num_categories=categories)
-        _release.warn_if_weak(epsilon)
+        _additive.warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -204,7 +204,7 @@ class RandomizedResponse:
         =================================  =============================================================
         """
         # mutant: randomized-response-forgets-ticket
-        drawn_from = _release.source_of(self, source, ticket)
+        drawn_from = _additive.source_of(self, source, ticket)
         threads = _validate.threads(threads)
         scalar = isinstance(answers, (bool, int, np.bool_, np.integer))
         array = np.array(answers) if isinstance(answers, (bool, np.bool_)) else answers

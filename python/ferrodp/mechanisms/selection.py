@@ -17,7 +17,7 @@ from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidType
 from ferrodp.events import EpsilonDeltaEvent, ExponentialMechanismEvent, PrivacyEvent
-from ferrodp.mechanisms import _pure, _release
+from ferrodp.mechanisms import _additive, _pure
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket
 
@@ -74,7 +74,7 @@ class _Selection(ABC):
         # mutant: scale-of-choice-rounded-down
         scale = _validate.rounded((1 if monotonic else 2) * Fraction(bound) / target, "up")
         mechanism = cls(scale=scale, sensitivity=bound, monotonic=monotonic)
-        _release.warn_if_weak(epsilon)
+        _additive.warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -163,7 +163,7 @@ class _Selection(ABC):
 
         A million candidates take some milliseconds.
         """
-        drawn_from = _release.source_of(self, source, ticket)
+        drawn_from = _additive.source_of(self, source, ticket)
         values, integers = _utilities(utilities)
         if candidates is not None and not isinstance(candidates, (Sequence, np.ndarray)):
             raise InvalidType(f"candidates must be a sequence, got {type(candidates).__name__}")

@@ -16,7 +16,7 @@ from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.errors import EntropyError, FerroError, InvalidType
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent
-from ferrodp.mechanisms import _release
+from ferrodp.mechanisms import _additive
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import refuse_copy, source_or_default
 from ferrodp.tickets import Ticket
@@ -148,14 +148,14 @@ class SparseVector:
         if not all(_SCALES[0] <= scale <= _SCALES[1] for scale in scales):
             accepted = f"such that noise of scale {_SCALES[0]:g} to {_SCALES[1]:g} suffices"
             raise _validate.out_of_domain("epsilon", accepted, epsilon)
-        _release.warn_if_weak(epsilon)
+        _additive.warn_if_weak(epsilon)
         self._threshold, self._sensitivity = level, bound
         self._budget, self._epsilon = budget, _validate.rounded(budget, "up")
         self._max_answers, self._monotonic = answers, monotonic
         self._threshold_scale, self._query_scale = scales
         self._source, self._remaining, self._lock = drawn_from, answers, threading.Lock()
         # mutant: sparse-vector-run-forgets-ticket
-        key = _release.source_of(self, drawn_from, ticket)._key()
+        key = _additive.source_of(self, drawn_from, ticket)._key()
         self._ticket = ticket
         self._noisy: _native.NoisyThreshold | None = _native.NoisyThreshold(level, *scales, key)
         observer = OBSERVER.get()
