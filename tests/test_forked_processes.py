@@ -84,7 +84,7 @@ def test_no_lock_of_a_thread_that_was_left_behind_holds_a_child_up(tmp_path):
         ledger.create("ages", epsilon=9.0, delta=0.0, measure="pure")
         ticket, lease, run = ledger.reserve("ages", event), ledger.lease("ages", event, count=2), begun_run()
 
-        with ticket._lock, lease._lock, engine._counter._lock, run._lock:  # as if by other threads
+        with ticket._lock, lease._lock, engine._counter._lock, run._run.lock:  # as if by other threads
             for use in (lambda: ticket.pays_for(event), ticket.arm, ticket.close, lease.draw, lease.close):
                 assert re.match("TicketError: .*forked", answer(os.fork, use))
             assert re.match("FerroError: .*forked", answer(os.fork, lambda: run.query(0.0)))

@@ -266,7 +266,7 @@ def test_a_statistic_refuses_a_ticket_about_other_neighbors(case):
 def test_a_release_with_a_ticket_is_the_same_release(monkeypatch):
     """Given one key the bits are the same: the ticket decides whether noise is drawn, not which."""
     key = bytes(range(32))
-    monkeypatch.setattr(sys.modules["ferrodp.tickets"].TicketedSource, "_key", lambda self: key)
+    monkeypatch.setattr(sys.modules["ferrodp.tickets.source"].TicketedSource, "_key", lambda self: key)
     monkeypatch.setattr(sys.modules["ferrodp.testing"].SeededNoiseSource, "_key", lambda self: key)
     for case in CASES:
         if case.owner is not fd.SparseVector and case.buffer is None:

@@ -18,7 +18,7 @@ from ferrodp.accounting import (
 )
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError, TicketError
 from ferrodp.tickets import TicketState
-from ferrodp.tickets.ticket import source_for
+from ferrodp.tickets.source import source_for
 from ticket_cases import Book, draw, ticket_for
 
 GAUSSIAN = GaussianEvent(noise_multiplier=1.0)

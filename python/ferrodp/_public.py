@@ -96,6 +96,8 @@ def _wrap_methods(cls: type) -> None:
             function = member.__func__ if kind else member
             if not isinstance(function, FunctionType) or hasattr(function, "__suggests__"):
                 continue
+            if inspect.unwrap(function).__code__.co_flags & inspect.CO_VARKEYWORDS:
+                continue  # what it passes its keywords to knows which there are
             if key == "__init__":
                 setattr(base, key, suggesting(function, base.__name__))
             elif not key.startswith("_"):

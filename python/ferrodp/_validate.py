@@ -216,6 +216,13 @@ def count(name: str, value: object, *, minimum: int = 1, maximum: int = MAX_COUN
     return number
 
 
+def truth(name: str, value: object) -> bool:
+    """Return True or False, and refuse what merely counts as one of them."""
+    if type(value) is not bool:
+        raise out_of_domain(name, "True or False", value)
+    return value
+
+
 def threads(value: object) -> int | None:
     """Return a number of threads, or None to leave it to the library."""
     return None if value is None else count("threads", value, maximum=MAX_THREADS)

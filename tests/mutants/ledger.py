@@ -252,7 +252,7 @@ MUTANTS = [
     (
         "a run of many answers asks nobody",
         "run-of-many-answers-asks-nobody",
-        "self._ticket.check_running()",
+        "run.ticket.check_running()",
         "pass",
         "freeze",
     ),

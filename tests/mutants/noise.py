@@ -212,8 +212,8 @@ MUTANTS = [
     (
         "noise is drawn once per row",
         "noise-drawn-once-per-row",
-        "return float",
-        "if noised.ndim > 1:\n        noised = values + (noised - values)[..., :1]\n    return float",
+        "return out",
+        "if noised.ndim > 1:\n        noised = values + (noised - values)[..., :1]\n    return out",
         "float releases",
     ),
     (
@@ -398,7 +398,8 @@ MUTANTS = [
         "the grid is derived from the data",
         "noise-added-natively",
         "_native.add_noise",
-        "exponent += int(target.size > 0 and abs(target.flat[0]) > 1)\n        _native.add_noise",
+        "exponent = laws.default_granularity(number, array.dtype) if exponent is None else exponent\n"
+        "        exponent += int(array.size > 0 and abs(array.flat[0]) > 1)\n        _native.add_noise",
         "reference",
     ),
 ]

@@ -20,8 +20,8 @@ MUTANTS = [
     (
         "the scale of a choice is rounded down",
         "scale-of-choice-rounded-down",
-        '((1 if monotonic else 2) * Fraction(bound) / target, "up")',
-        '((1 if monotonic else 2) * Fraction(bound) / target, "down")',
+        '"up"',
+        '"down"',
         "choices",
     ),
     (
@@ -33,9 +33,9 @@ MUTANTS = [
     ),
     (
         "permute-and-flip is said to have a bounded range",
-        "permute-and-flip-said-to-bounded-range",
-        "EpsilonDeltaEvent",
-        "ExponentialMechanismEvent",
+        "permute-and-flip-passes-for-exponential",
+        "_noise",
+        "_curve: ClassVar[_pure.Guarantee] = _pure.BOUNDED_RANGE\n    _noise",
         "choices",
     ),
     (
@@ -127,23 +127,22 @@ MUTANTS = [
     (
         "the output holds the bare integers before they are noised",
         "output-holds-bare-integers-before-they",
-        "# noised apart, so that no error can leave `out` holding the bare value\n"
-        '    noised = np.array(values, order="C"',
+        "# noised apart, so that no error can leave `out` holding the bare value\n    noised = np.array(values",
         "if target is not None:\n        np.copyto(target, values)\n    noised = np.array(values",
         "discrete releases",
     ),
     (
         "zeros are released without integer noise",
         "integers-released",
-        "return int",
-        "noised = np.where(values == 0, values, noised)\n    return int",
+        "return noised",
+        "noised = np.where(values == 0, values, noised)\n        return noised",
         "discrete releases",
     ),
     (
         "integer noise is drawn once per row",
         "integers-released",
-        "return int",
-        "if noised.ndim > 1:\n        noised = values + (noised - values)[..., :1]\n    return int",
+        "return noised",
+        "if noised.ndim > 1:\n            noised = values + (noised - values)[..., :1]\n        return noised",
         "discrete releases",
     ),
     (
@@ -156,8 +155,8 @@ MUTANTS = [
     (
         "releases forget that their time was to be fixed",
         "releases-forget-that-time-to-fixed",
-        "fixed_time=fixed_time, threads",
-        "threads",
+        "self.scale, fixed_time",
+        "self.scale, False",
         "discrete releases",
     ),
     (

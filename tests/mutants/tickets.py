@@ -172,8 +172,8 @@ MUTANTS = [
     (
         "the short way for single numbers forgets the ticket",
         "short-way-for-single-numbers-forgets-ticket",
-        "and ticket is None and",
-        "and",
+        "not options",
+        "not options.keys() - {'ticket'}",
         "ticketed",
     ),
     (
@@ -186,7 +186,7 @@ MUTANTS = [
     (
         "a sparse vector run forgets the ticket",
         "sparse-vector-run-forgets-ticket",
-        "_release.source_of(self, drawn_from, ticket)",
+        "source_of(self, drawn_from, ticket)",
         "drawn_from",
         "ticketed",
     ),

@@ -132,10 +132,10 @@ def event_class(cls: type[_Event]) -> type[_Event]:
     return made
 
 
-def settle(event: PrivacyEvent, /, **checked: object) -> None:
-    """Store checked values in the fields of an event that is being made."""
+def settle(record: object, /, **checked: object) -> None:
+    """Store checked values in the fields of an immutable record that is being made."""
     for name, value in checked.items():
-        object.__setattr__(event, name, value)
+        object.__setattr__(record, name, value)
 
 
 def check_event(rule: str, event: object) -> None:

@@ -1,27 +1,32 @@
-"""What a bound on the privacy loss says at δ > 0: the curves of pure differential privacy and of bounded range.
-
-Rounded up here, and their inverses too. Both proofs are short.
+"""The (ε, δ) curves that pure differential privacy and bounded range imply, and their inverses, rounded up.
 
 *ε₀-differential privacy.* An event has probabilities p and q with q ≥ p·e^−ε₀ and 1 − q ≤ (1 − p)·e^ε₀. So p − e^ε·q is
 largest where both are equalities, p = e^ε₀/(1 + e^ε₀) and q = 1/(1 + e^ε₀): δ(ε) = (e^ε₀ − e^ε)/(1 + e^ε₀) for ε ≤ ε₀,
-the curve of randomized response on one bit (Kairouz, Oh, Viswanath, "The composition theorem for differential privacy",
-ICML 2015).
+the curve of randomized response on one bit [KOV15].
 
 *η-bounded range.* Losses L lie between t − η and t for some t, and E[e^L] = 1 under the second law, where
 δ(ε) = E[(e^L − e^ε)₊]: a mean of a convex function of e^L, which is largest if L is at the two ends alone. That is
 (1 − e^(t−η))·(1 − e^(ε−t))/(1 − e^−η), and largest at t = (η + ε)/2: δ(ε) = (1 − e^((ε−η)/2))²/(1 − e^−η) for
-0 ≤ ε ≤ η (Dong, Durfee, Rogers, "Optimal differential privacy composition for exponential mechanisms", ICML 2020).
+0 ≤ ε ≤ η [DDR20].
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import NamedTuple
 
 from ferrodp import _validate
 from ferrodp._numerics.intervals import ONE, ZERO, Arithmetic, Interval, exact, float_up, point, tight
 
 _DIGITS = (40, 110)
+
+
+class Guarantee(NamedTuple):
+    """The two curves of a guarantee, as functions of its parameter and of δ or ε."""
+
+    epsilon: Callable[[Fraction, float], float]
+    delta: Callable[[Fraction, float], float]
 
 
 def delta(pure_epsilon: Fraction, epsilon: float) -> float:
@@ -95,3 +100,7 @@ def _epsilon(saved: Curve, factor: int, bound: Fraction, delta: float) -> float:
         return Interval(max(found.lower, ZERO), max(found.upper, ZERO))
 
     return float_up(tight(enclose, _DIGITS).upper)
+
+
+PURE = Guarantee(epsilon, delta)
+BOUNDED_RANGE = Guarantee(bounded_range_epsilon, bounded_range_delta)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, overload
-
-import numpy.typing as npt
+from typing import ClassVar
 
 from ferrodp import _validate
 from ferrodp._numerics.rounding import sqrt_up
@@ -21,10 +19,8 @@ from ferrodp.accounting.curves.hockey_stick import single_step_noise, usable_del
 from ferrodp.accounting.curves.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.errors import CalibrationError
 from ferrodp.events import DiscreteGaussianEvent
-from ferrodp.mechanisms import _additive
-from ferrodp.random import NoiseSource
-from ferrodp.random.noise import Scale
-from ferrodp.tickets import Ticket
+from ferrodp.events.base import settle
+from ferrodp.mechanisms._additive import IntegerMechanism, Law, discrete_scale, warn_if_weak
 
 __all__ = ["DiscreteGaussianMechanism"]
 
@@ -36,23 +32,24 @@ _LONGEST = 10**150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussianMechanism:
+class DiscreteGaussianMechanism(IntegerMechanism):
     r"""Release an integer or a vector of integers with discrete Gaussian noise, weights :math:`e^{-n^2/2\sigma^2}`.
 
-    The law of what is released is exactly the stated one, over all integers, and its guarantee is its own, never that
-    of the continuous Gaussian of the same σ, whose δ is smaller. It holds for whatever unit of privacy and neighboring
-    relation `l2_sensitivity` was stated in. Releases are :math:`\Delta^2/2\sigma^2`-zero-concentrated private in any
-    dimension; in one dimension `epsilon` and `delta` are the exact curve, which is less, for σ up to 2⁴⁶.
+    The distribution of the output is exactly the stated one, over all integers, and the guarantee is that of the
+    discrete law, never that of the continuous Gaussian of the same σ, whose δ is smaller. It holds for whatever unit of
+    privacy and neighboring relation `l2_sensitivity` was stated in. Releases are
+    :math:`\Delta^2/2\sigma^2`-zero-concentrated private in any dimension; in one dimension, for σ up to 2⁴⁶, `epsilon`
+    and `delta` are the exact curve, which is lower.
 
     Parameters
     ----------
     scale : float or Fraction
         σ, in units of the integers; from 0.01 to 2⁵⁷. Taken exactly: 0.1 is the float, `Fraction(1, 10)` one tenth. In
-        one dimension it has to be exactly a float: δ neither falls nor rises with σ, so that rounding it would prove
+        one dimension it has to be exactly a float: δ neither falls nor rises with σ, so a rounded σ would prove
         nothing.
     l2_sensitivity : float
         Δ, the largest L2 distance between the integers of neighboring datasets; finite, > 0. In one dimension a whole
-        number, at most 2⁵³; otherwise rounded up if it is no float.
+        number, at most 2⁵³; otherwise rounded up if not exactly representable.
     dimension : int
         How many integers a release has; from 1 to 2⁶³ − 1.
 
@@ -68,16 +65,19 @@ class DiscreteGaussianMechanism:
 
     Notes
     -----
-    Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020: Theorem 7 for δ(ε) in one
-    dimension, Theorem 4 for the Rényi divergences, which add up over independent coordinates to αΔ²/2σ² at most, and
-    Corollary 13 for the (ε, δ) that follows from these, used in several dimensions.
+    [CKS20] Theorem 7 gives δ(ε) in one dimension; Theorem 4 the Rényi divergences, which add up over independent
+    coordinates to αΔ²/2σ² at most; Corollary 13 the (ε, δ) that follows from these, used in several dimensions.
+
+    References
+    ----------
+    [CKS20] Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020.
 
     Examples
     --------
     >>> import numpy as np
     >>> mechanism = DiscreteGaussianMechanism.calibrated(epsilon=1.0, delta=1e-6)
-    >>> mechanism.epsilon(1e-6) <= 1.0
-    True
+    >>> mechanism.epsilon(1e-6) <= 1.0, mechanism.delta(1.0) <= 1e-6
+    (True, True)
     >>> type(mechanism.release(1234))
     <class 'int'>
     >>> counts = DiscreteGaussianMechanism(scale=4.0, dimension=3)
@@ -85,16 +85,15 @@ class DiscreteGaussianMechanism:
     dtype('int64')
     """
 
-    guarantee: ClassVar[str] = "exact"
+    _law: ClassVar[Law] = "gaussian"
 
-    scale: Scale
     l2_sensitivity: float = 1.0
     dimension: int = 1
 
     def __post_init__(self) -> None:
         dimension = _validate.count("dimension", self.dimension)
         sensitivity = _validate.positive("l2_sensitivity", self.l2_sensitivity)
-        scale = _additive.discrete_scale(self.scale)
+        scale = discrete_scale(self.scale)
         if dimension == 1:
             # mutant: fraction-rounded-where-curve-exact
             if not isinstance(scale, float):
@@ -105,9 +104,7 @@ class DiscreteGaussianMechanism:
                 raise _validate.out_of_domain("l2_sensitivity", rule, self.l2_sensitivity)
         elif Fraction(sensitivity) > _LONGEST * Fraction(scale):
             raise _validate.out_of_domain("l2_sensitivity", "at most 1e150 times scale", self.l2_sensitivity)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "l2_sensitivity", sensitivity)
-        object.__setattr__(self, "dimension", dimension)
+        settle(self, scale=scale, l2_sensitivity=sensitivity, dimension=dimension)
 
     @classmethod
     def calibrated(
@@ -122,14 +119,21 @@ class DiscreteGaussianMechanism:
         Parameters
         ----------
         epsilon : float
-            Finite, > 0. Rounded down if it is no float.
+            Finite, > 0. Rounded down if not exactly representable.
         delta : float
-            From 1e-300, below 1. Rounded down if it is no float.
+            From 1e-300, below 1. Rounded down if not exactly representable.
         l2_sensitivity, dimension
             As for the class.
 
+        Returns
+        -------
+        DiscreteGaussianMechanism
+            With the scale that was found.
+
         Raises
         ------
+        InvalidParameter, InvalidType
+            If a parameter is out of its domain.
         CalibrationError
             If even the largest scale is not enough.
 
@@ -159,7 +163,7 @@ class DiscreteGaussianMechanism:
                 break
             mechanism = cls(scale=scale, l2_sensitivity=least.l2_sensitivity, dimension=least.dimension)
             if mechanism.delta(target) <= allowed and mechanism.epsilon(allowed) <= target:
-                _additive.warn_if_weak(epsilon)
+                warn_if_weak(epsilon)
                 return mechanism
             scale *= 1.0 + 2.0**-40
         raise CalibrationError(f"no scale up to 2^57 gives epsilon={epsilon!r} at delta={delta!r}")
@@ -189,9 +193,22 @@ class DiscreteGaussianMechanism:
         return self.dimension == 1 and self.scale <= _WIDEST
 
     def epsilon(self, delta: Real) -> float:
-        """Return an ε ≥ 0 for which one release is (ε, δ)-differentially private, rounded up; `delta` ≥ 1e-300.
+        """Return an ε ≥ 0 for which one release is (ε, δ)-differentially private, rounded up.
 
-        The smallest one in one dimension, up to σ = 2⁴⁶; else the best that follows from zero-concentrated privacy.
+        Parameters
+        ----------
+        delta : float
+            From 1e-300, below 1. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            The smallest one in one dimension, up to σ = 2⁴⁶; else the best that follows from zero-concentrated privacy.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is out of its domain.
         """
         if self._has_curve:
             scale, sensitivity = float(self.scale), int(self.l2_sensitivity)
@@ -201,9 +218,22 @@ class DiscreteGaussianMechanism:
         return zcdp_epsilon(rho=self.rho, delta=usable_delta(delta))
 
     def delta(self, epsilon: Real) -> float:
-        """Return a δ for which one release is (ε, δ)-differentially private, rounded up; `epsilon` ≥ 0.
+        """Return a δ for which one release is (ε, δ)-differentially private, rounded up.
 
-        The smallest one in one dimension, up to σ = 2⁴⁶; else the best that follows from zero-concentrated privacy.
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            The smallest one in one dimension, up to σ = 2⁴⁶; else the best that follows from zero-concentrated privacy.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `epsilon` is out of its domain.
         """
         checked = _validate.non_negative("epsilon", epsilon, toward="down")
         if not self._has_curve:
@@ -211,98 +241,3 @@ class DiscreteGaussianMechanism:
         scale, sensitivity = float(self.scale), int(self.l2_sensitivity)
         # mutant: discrete-gaussian-accounted-as-continuous
         return discrete_gaussian_delta(epsilon=checked, scale=scale, l2_sensitivity=sensitivity)
-
-    @overload
-    def release(
-        self,
-        value: int,
-        *,
-        out: None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-        fixed_time: bool = ...,
-        threads: int | None = ...,
-    ) -> int: ...
-    @overload
-    def release(
-        self,
-        value: npt.ArrayLike,
-        *,
-        out: npt.NDArray[Any] | None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-        fixed_time: bool = ...,
-        threads: int | None = ...,
-    ) -> npt.NDArray[Any]: ...
-    def release(
-        self,
-        value: int | npt.ArrayLike,
-        *,
-        out: npt.NDArray[Any] | None = None,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-        fixed_time: bool = False,
-        threads: int | None = None,
-    ) -> Any:
-        """Return `value` with discrete Gaussian noise in every coordinate.
-
-        The guarantee is spent by the first random bit, also if the result is thrown away.
-
-        Parameters
-        ----------
-        value : int or ndarray of int32 or int64
-            As many integers as `dimension`, in any shape, order, stride or byte order; lists of integers count as
-            int64. Never written to. That neighboring datasets give values within `l2_sensitivity` is the caller's
-            promise.
-        out : ndarray, optional
-            Where to put the result: writeable, C-contiguous, of the shape and dtype of `value`. May be `value` itself,
-            which is then noised in place without further memory, or else must not overlap it.
-        source : NoiseSource, optional
-            None, or a seeded source for tests.
-        ticket : Ticket, optional
-            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
-            random bit, and spent from then on, whatever happens.
-        fixed_time : bool
-            Whether drawing the noise must take a time that does not depend on it; only for σ ≤ 64. What is released is
-            distributed in the same way, so that nothing else about the guarantee changes. It takes 5 to 170 times as
-            long: see `NoiseSource.discrete_gaussian`.
-        threads : int, optional
-            By default the library's choice; the result does not depend on it.
-
-        Returns
-        -------
-        int or ndarray
-            An int for a Python or numpy integer; otherwise an array of the shape and dtype of `value`: a new one, or
-            `out`.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-            Before anything is drawn or written, by type, dtype, shape and layout alone.
-        TicketError
-            If `ticket` was used or cancelled before: before anything is drawn or written.
-        EntropyError
-            If the operating system gives no key; `out` is as it was.
-
-        Notes
-        -----
-        =================================  =============================================================
-        sum beyond the dtype's range       the dtype's largest or smallest number (post-processing)
-        integer beyond int64               counts as the largest or smallest int64
-        floats, whole ones too             refused: rounding can move two neighbors further apart
-        another number of elements         refused: `dimension` decides which curve holds
-        =================================  =============================================================
-        """
-        return _additive.release_integers(
-            self,
-            "gaussian",
-            self.scale,
-            value,
-            sensitivity=self.l2_sensitivity,
-            dimension=self.dimension,
-            out=out,
-            source=source,
-            ticket=ticket,
-            fixed_time=fixed_time,
-            threads=threads,
-        )

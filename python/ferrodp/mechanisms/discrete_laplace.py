@@ -18,30 +18,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, overload
-
-import numpy.typing as npt
+from typing import ClassVar
 
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.curves.discrete_laplace import discrete_laplace_delta, discrete_laplace_epsilon
 from ferrodp.accounting.curves.hockey_stick import SMALLEST_DELTA
 from ferrodp.events import DiscreteLaplaceEvent
-from ferrodp.mechanisms import _additive
-from ferrodp.random import NoiseSource
-from ferrodp.random.noise import Scale
-from ferrodp.tickets import Ticket
+from ferrodp.events.base import settle
+from ferrodp.mechanisms._additive import IntegerMechanism, Law, discrete_scale, warn_if_weak
 
 __all__ = ["DiscreteLaplaceMechanism"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplaceMechanism:
+class DiscreteLaplaceMechanism(IntegerMechanism):
     r"""Release integers with discrete Laplace (two-sided geometric) noise, weights :math:`e^{-|n|/b}`.
 
     A release is purely ε-differentially private, ε = `l1_sensitivity`/`scale`, for whatever unit of privacy and
-    neighboring relation `l1_sensitivity` was stated in: a record or a client, added or removed or replaced. The law of
-    what is released is exactly the stated one, over all integers.
+    neighboring relation `l1_sensitivity` was stated in: a record or a client, added or removed or replaced. The
+    distribution of the output is exactly the stated one, over all integers.
 
     Parameters
     ----------
@@ -49,7 +45,7 @@ class DiscreteLaplaceMechanism:
         b, in units of the integers; from 0.01 to 2⁵⁷. Taken exactly: 0.1 is the float, `Fraction(1, 10)` one tenth.
     l1_sensitivity : int
         Δ, the largest L1 distance between the integers of neighboring datasets; from 1 to 2⁵³. A bound on the L2
-        distance will not do.
+        distance is not enough.
 
     Attributes
     ----------
@@ -63,33 +59,34 @@ class DiscreteLaplaceMechanism:
 
     Notes
     -----
-    Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009: between
-    neighbors no probability changes by more than a factor of :math:`e^{\Delta/b}`. At δ > 0 the curve is that of its
-    own law; the module begins with the proof for vectors.
+    The mechanism is that of [GRS09]: between neighbors no probability changes by more than a factor of
+    :math:`e^{\Delta/b}`. At δ > 0 the curve is that of the discrete law itself; the module docstring proves it for
+    vectors.
+
+    References
+    ----------
+    [GRS09] Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009.
 
     Examples
     --------
     >>> import numpy as np
     >>> mechanism = DiscreteLaplaceMechanism.calibrated(epsilon=0.5)
-    >>> mechanism.scale, mechanism.epsilon()
-    (2.0, 0.5)
+    >>> mechanism.scale, mechanism.epsilon(), mechanism.delta(0.5)
+    (2.0, 0.5, 0.0)
     >>> type(mechanism.release(1234))
     <class 'int'>
     >>> mechanism.release(np.array([10, 0, 7], dtype=np.int32)).dtype
     dtype('int32')
     """
 
-    # mutant: mechanism-another-label-than-row
-    guarantee: ClassVar[str] = "exact"
+    _law: ClassVar[Law] = "laplace"
 
-    scale: Scale
     l1_sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        scale = _additive.discrete_scale(self.scale)
+        scale = discrete_scale(self.scale)
         sensitivity = _validate.count("l1_sensitivity", self.l1_sensitivity, maximum=2**53)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "l1_sensitivity", sensitivity)
+        settle(self, scale=scale, l1_sensitivity=sensitivity)
 
     @classmethod
     def calibrated(cls, *, epsilon: Real, l1_sensitivity: int = 1) -> DiscreteLaplaceMechanism:
@@ -102,10 +99,15 @@ class DiscreteLaplaceMechanism:
         l1_sensitivity : int
             Largest L1 distance between the integers of neighboring datasets; from 1 to 2⁵³.
 
+        Returns
+        -------
+        DiscreteLaplaceMechanism
+            Its scale is rounded up; one below 0.01 becomes 0.01.
+
         Raises
         ------
-        InvalidParameter
-            If the scale would be above 2⁵⁷. One below 0.01 becomes 0.01.
+        InvalidParameter, InvalidType
+            If a parameter is out of its domain, or the scale would be above 2⁵⁷.
 
         Warns
         -----
@@ -121,7 +123,7 @@ class DiscreteLaplaceMechanism:
             rule = f"at least {sensitivity}/2^57 for l1_sensitivity={sensitivity}"
             raise _validate.out_of_domain("epsilon", rule, epsilon)
         mechanism = cls(scale=scale, l1_sensitivity=sensitivity)
-        _additive.warn_if_weak(epsilon)
+        warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -142,7 +144,20 @@ class DiscreteLaplaceMechanism:
     def epsilon(self, delta: Real = 0.0) -> float:
         """Return the smallest ε ≥ 0 for which one release is (ε, δ)-differentially private, rounded up.
 
-        A δ below 1e-300 counts as 0, which is safe.
+        Parameters
+        ----------
+        delta : float
+            In [0, 1). One below 1e-300 counts as 0, which is safe.
+
+        Returns
+        -------
+        float
+            An upper bound on the exact ε.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is out of its domain.
         """
         checked = _validate.delta(delta, zero=True)
         pure = _validate.rounded(self._pure_epsilon, "up")
@@ -152,60 +167,24 @@ class DiscreteLaplaceMechanism:
         return min(found, pure)
 
     def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which one release is (ε, δ)-differentially private, rounded up; `epsilon` ≥ 0."""
+        """Return the smallest δ for which one release is (ε, δ)-differentially private, rounded up.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            An upper bound on the exact δ.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `epsilon` is out of its domain.
+        """
         checked = _validate.non_negative("epsilon", epsilon, toward="down")
         if Fraction(checked) >= self._pure_epsilon:
             return 0.0
         return discrete_laplace_delta(epsilon=checked, scale=self.scale, l1_sensitivity=self.l1_sensitivity)
-
-    @overload
-    def release(
-        self,
-        value: int,
-        *,
-        out: None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-        fixed_time: bool = ...,
-        threads: int | None = ...,
-    ) -> int: ...
-    @overload
-    def release(
-        self,
-        value: npt.ArrayLike,
-        *,
-        out: npt.NDArray[Any] | None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-        fixed_time: bool = ...,
-        threads: int | None = ...,
-    ) -> npt.NDArray[Any]: ...
-    def release(
-        self,
-        value: int | npt.ArrayLike,
-        *,
-        out: npt.NDArray[Any] | None = None,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-        fixed_time: bool = False,
-        threads: int | None = None,
-    ) -> Any:
-        """Return `value` with discrete Laplace noise in every coordinate.
-
-        The guarantee is spent by the first random bit, also if the result is thrown away. An array is one vector of any
-        size: its coordinates share the sensitivity. Parameters, results, errors and edge cases are otherwise those of
-        `DiscreteGaussianMechanism.release`, with the L1 norm in place of the L2 norm; `fixed_time=True` is for b ≤ 2⁵⁰.
-        """
-        return _additive.release_integers(
-            self,
-            "laplace",
-            self.scale,
-            value,
-            sensitivity=self.l1_sensitivity,
-            dimension=None,
-            out=out,
-            source=source,
-            ticket=ticket,
-            fixed_time=fixed_time,
-            threads=threads,
-        )

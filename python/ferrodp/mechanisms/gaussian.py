@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, overload
-
-import numpy.typing as npt
+from typing import ClassVar
 
 from ferrodp import _validate
 from ferrodp._numerics.rounding import product_up
-from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.curves.gaussian import (
     CalibrationMethod,
@@ -18,31 +15,30 @@ from ferrodp.accounting.curves.gaussian import (
     gaussian_noise_multiplier,
 )
 from ferrodp.events import GaussianEvent
-from ferrodp.mechanisms import _additive
-from ferrodp.mechanisms._additive import Nonfinite
-from ferrodp.random import NoiseSource
-from ferrodp.tickets import Ticket
+from ferrodp.events.base import settle
+from ferrodp.mechanisms._additive import Law, RealMechanism, check_grid, warn_if_weak
 
 __all__ = ["GaussianMechanism"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianMechanism:
+class GaussianMechanism(RealMechanism):
     r"""Release a number or a vector with exactly rounded Gaussian noise scaled to its L2 sensitivity.
 
     A release is (ε, δ)-differentially private for every point (`epsilon(delta)`, δ) of its curve, for whatever unit of
     privacy and neighboring relation `l2_sensitivity` was stated in: a record or a client, added or removed or replaced.
-    The law of what is released is exactly that of the real-valued mechanism, rounded to a grid, so the guarantee is
-    that of the theorem, float arithmetic included.
+    The distribution of the output is exactly that of the real-valued mechanism, rounded to a grid, so the guarantee is
+    that of the theorem, floating-point arithmetic included.
 
     Parameters
     ----------
     noise_multiplier : float
-        Standard deviation of the noise divided by `l2_sensitivity`; unitless, finite, > 0. Rounded up if it is
-        no float.
+        Standard deviation of the noise divided by `l2_sensitivity`; unitless, finite, > 0. Rounded up if not exactly
+        representable.
     l2_sensitivity : float
-        Largest L2 distance between the values of neighboring datasets, in their units; finite, > 0. Rounded up if it is
-        no float. For a sum of vectors clipped to norm C it is C if a unit is added or removed, 2C if one is replaced.
+        Largest L2 distance between the values of neighboring datasets, in their units; finite, > 0. Rounded up if not
+        exactly representable. For a sum of vectors clipped to norm C it is C if a unit is added or removed, 2C if one
+        is replaced.
 
     Attributes
     ----------
@@ -59,12 +55,16 @@ class GaussianMechanism:
 
     Notes
     -----
-    Dwork, Kenthapadi, McSherry, Mironov, Naor, "Our data, ourselves", EUROCRYPT 2006; the curve is that of Balle, Wang,
-    "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8. Releases compose as
+    The mechanism is that of [DKMMN06]; the curve is [BW18] Theorem 8. Releases compose as
     :math:`\mu^2 = \sum 1/z_i^2`: see `ferrodp.accounting.GdpAccountant`.
 
     Rounding to the grid :math:`g\mathbb{Z}` is post-processing and adds :math:`g^2/12` to the variance; g is a power of
     two, at most :math:`2^{-20}` standard deviations for float32 and :math:`2^{-32}` for float64.
+
+    References
+    ----------
+    [BW18] Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8.
+    [DKMMN06] Dwork, Kenthapadi, McSherry, Mironov, Naor, "Our data, ourselves", EUROCRYPT 2006.
 
     Examples
     --------
@@ -72,30 +72,27 @@ class GaussianMechanism:
     >>> mechanism = GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, l2_sensitivity=2.0)
     >>> round(mechanism.standard_deviation, 3)
     8.449
-    >>> mechanism.epsilon(1e-6) <= 1.0
-    True
+    >>> mechanism.epsilon(1e-6) <= 1.0, mechanism.delta(1.0) <= 1e-6
+    (True, True)
     >>> noised = mechanism.release(np.zeros(1000, dtype=np.float32))
     >>> noised.shape, noised.dtype
     ((1000,), dtype('float32'))
     """
 
-    guarantee: ClassVar[str] = "exact"
+    _law: ClassVar[Law] = "gaussian"
 
     noise_multiplier: float
     l2_sensitivity: float
     standard_deviation: float = field(init=False, repr=False, compare=False)
-    _scalar_grid: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         multiplier = _validate.positive("noise_multiplier", self.noise_multiplier)
         sensitivity = _validate.positive("l2_sensitivity", self.l2_sensitivity)
         # mutant: deviation-of-a-release
         deviation = product_up(multiplier, sensitivity)
-        grid = _additive.scalar_grid("standard_deviation (noise_multiplier * l2_sensitivity)", deviation)
-        object.__setattr__(self, "noise_multiplier", multiplier)
-        object.__setattr__(self, "l2_sensitivity", sensitivity)
-        object.__setattr__(self, "standard_deviation", deviation)
-        object.__setattr__(self, "_scalar_grid", grid)
+        check_grid("standard_deviation (noise_multiplier * l2_sensitivity)", deviation)
+        settle(self, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
+        settle(self, standard_deviation=deviation, _noise_scale=deviation)
 
     @classmethod
     def calibrated(
@@ -106,14 +103,26 @@ class GaussianMechanism:
         Parameters
         ----------
         epsilon : float
-            Finite, > 0; at most 1 for the classical method. Rounded down if it is no float.
+            Finite, > 0; at most 1 for the classical method. Rounded down if not exactly representable.
         delta : float
-            In (0, 1). Rounded down if it is no float.
+            In (0, 1). Rounded down if not exactly representable.
         l2_sensitivity : float
             Largest L2 distance between the values of neighboring datasets; finite, > 0.
         method : {"analytic", "classical"}
-            The exact curve, or σ = Δ·√(2 ln(1.25/δ))/ε, which asks for more noise; see
+            The exact curve, or σ = Δ·√(2 ln(1.25/δ))/ε, which requires more noise; see
             `ferrodp.accounting.curves.gaussian_standard_deviation`.
+
+        Returns
+        -------
+        GaussianMechanism
+            Its noise multiplier is rounded up.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is out of its domain.
+        CalibrationError
+            If no supported noise multiplier reaches the target.
 
         Warns
         -----
@@ -124,7 +133,7 @@ class GaussianMechanism:
         # mutant: epsilon-and-delta-swapped-in-calibration
         multiplier = gaussian_noise_multiplier(epsilon=epsilon, delta=delta, method=method)
         mechanism = cls(noise_multiplier=multiplier, l2_sensitivity=l2_sensitivity)  # type: ignore[arg-type]
-        _additive.warn_if_weak(epsilon)
+        warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -133,108 +142,42 @@ class GaussianMechanism:
         return GaussianEvent(noise_multiplier=self.noise_multiplier)
 
     def epsilon(self, delta: Real) -> float:
-        """Return the smallest ε ≥ 0 for which one release is (ε, δ)-differentially private, rounded up."""
-        return gaussian_epsilon(delta=delta, noise_multiplier=self.noise_multiplier)
-
-    def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which one release is (ε, δ)-differentially private, rounded up; `epsilon` ≥ 0."""
-        checked = _validate.non_negative("epsilon", epsilon, toward="down")
-        return gaussian_delta(epsilon=checked, noise_multiplier=self.noise_multiplier)
-
-    @overload
-    def release(
-        self,
-        value: float,
-        *,
-        out: None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-        nonfinite: Nonfinite = ...,
-        threads: int | None = ...,
-    ) -> float: ...
-    @overload
-    def release(
-        self,
-        value: npt.ArrayLike,
-        *,
-        out: npt.NDArray[Any] | None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-        nonfinite: Nonfinite = ...,
-        threads: int | None = ...,
-    ) -> npt.NDArray[Any]: ...
-    def release(
-        self,
-        value: float | npt.ArrayLike,
-        *,
-        out: npt.NDArray[Any] | None = None,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-        nonfinite: Nonfinite = "zero",
-        threads: int | None = None,
-    ) -> Any:
-        """Return `value` with exactly rounded Gaussian noise in every coordinate.
-
-        The guarantee is spent by the first random bit, also if the result is thrown away. An array is one vector: its
-        coordinates share the sensitivity.
+        """Return the smallest ε ≥ 0 for which one release is (ε, δ)-differentially private, rounded up.
 
         Parameters
         ----------
-        value : float or ndarray of float32 or float64
-            Any shape, order, stride or byte order; lists of numbers count as float64. Taken as exactly the real numbers
-            that its bits denote, and never written to. That neighboring datasets give values within `l2_sensitivity` is
-            the caller's promise; a sum in floating point keeps it only up to rounding, `ferrodp.ClippedSum` to the
-            last bit.
-        out : ndarray, optional
-            Where to put the result: writeable, C-contiguous, of the shape and dtype of `value`. May be `value` itself,
-            which is then noised in place without further memory, or else must not overlap it.
-        source : NoiseSource, optional
-            None, or a seeded source for tests.
-        ticket : Ticket, optional
-            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
-            random bit, and spent from then on, whatever happens.
-        nonfinite : {"zero", "raise"}
-            "raise" refuses values that are not finite. *The error is itself a release about the data that nothing
-            accounts for:* for debugging on data that is not private.
-        threads : int, optional
-            By default the library's choice; the result does not depend on it.
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
 
         Returns
         -------
-        float or ndarray
-            A float for a Python or numpy scalar; otherwise an array of the shape and dtype of `value`: a new one, or
-            `out`.
+        float
+            An upper bound on the exact ε.
 
         Raises
         ------
-        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-            Before anything is drawn or written, by type, dtype, shape and layout alone.
-        TicketError
-            If `ticket` was used or cancelled before: before anything is drawn or written.
-        EntropyError
-            If the operating system gives no key; `out` is as it was.
-
-        Notes
-        -----
-        =================================  =============================================================
-        coordinate NaN or infinite         counts as 0
-        result beyond the dtype's range    the dtype's largest number of that sign (post-processing)
-        integer                            taken exactly, like the equal float; cut to the range of floats
-        array of size 0                    an array of size 0; the release counts all the same
-        =================================  =============================================================
+        InvalidParameter, InvalidType
+            If `delta` is out of its domain.
         """
-        plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
-        if type(value) is float and plain and nonfinite == "zero":
-            return _additive.release_scalar(value, "gaussian", self.standard_deviation, self._scalar_grid, None)
-        return _additive.release(
-            self,
-            "gaussian",
-            self.standard_deviation,
-            value,
-            sensitivity=self.l2_sensitivity,
-            out=out,
-            source=source,
-            ticket=ticket,
-            nonfinite=nonfinite,
-            threads=threads,
-        )
+        return gaussian_epsilon(delta=delta, noise_multiplier=self.noise_multiplier)
+
+    def delta(self, epsilon: Real) -> float:
+        """Return the smallest δ for which one release is (ε, δ)-differentially private, rounded up.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            An upper bound on the exact δ.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `epsilon` is out of its domain.
+        """
+        checked = _validate.non_negative("epsilon", epsilon, toward="down")
+        return gaussian_delta(epsilon=checked, noise_multiplier=self.noise_multiplier)

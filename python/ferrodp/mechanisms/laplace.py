@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, overload
-
-import numpy.typing as npt
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ferrodp import _validate
 from ferrodp._numerics.rounding import ratio_down
-from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.accounting.curves import laplace as curve
 from ferrodp.events import LaplaceEvent
-from ferrodp.mechanisms import _additive
-from ferrodp.mechanisms._additive import Nonfinite
-from ferrodp.random import NoiseSource
-from ferrodp.tickets import Ticket
+from ferrodp.events.base import settle
+from ferrodp.mechanisms._additive import Law, RealMechanism, check_grid, warn_if_weak
 
 __all__ = ["LaplaceMechanism"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceMechanism:
+class LaplaceMechanism(RealMechanism):
     r"""Release a number or a vector with exactly rounded Laplace noise scaled to its L1 sensitivity.
 
     A release is purely ε-differentially private, ε = `l1_sensitivity`/`scale`, for whatever unit of privacy and
-    neighboring relation `l1_sensitivity` was stated in: a record or a client, added or removed or replaced. The law of
-    what is released is exactly that of the real-valued mechanism, rounded to a grid, so the guarantee is that of the
-    theorem, float arithmetic included.
+    neighboring relation `l1_sensitivity` was stated in: a record or a client, added or removed or replaced. The
+    distribution of the output is exactly that of the real-valued mechanism, rounded to a grid, so the guarantee is that
+    of the theorem, floating-point arithmetic included.
 
     Parameters
     ----------
     scale : float
-        Scale b of the noise, whose density is exp(−|x|/b)/2b, in the units of the value; finite, > 0. Rounded up if it
-        is no float.
+        Scale b of the noise, whose density is exp(−|x|/b)/2b, in the units of the value; finite, > 0. Rounded up if not
+        exactly representable.
     l1_sensitivity : float
         Largest L1 distance between the values of neighboring datasets, in the units of the value; finite, > 0. Rounded
-        up if it is no float. A bound on the L2 distance will not do: for d coordinates the L1 distance can be √d times
-        as large.
+        up if not exactly representable. A bound on the L2 distance is not enough: for d coordinates the L1 distance can
+        be √d times as large.
 
     Attributes
     ----------
@@ -55,34 +50,36 @@ class LaplaceMechanism:
 
     Notes
     -----
-    Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006,
-    Proposition 1. Rounding to the grid :math:`g\mathbb{Z}` is post-processing and adds :math:`g^2/12` to the variance;
-    g is a power of two, at most :math:`2^{-20}` scales for float32 and :math:`2^{-32}` for float64.
+    The guarantee is [DMNS06] Proposition 1. Rounding to the grid :math:`g\mathbb{Z}` is post-processing and adds
+    :math:`g^2/12` to the variance; g is a power of two, at most :math:`2^{-20}` scales for float32 and :math:`2^{-32}`
+    for float64.
+
+    References
+    ----------
+    [DMNS06] Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006,
+    Proposition 1.
 
     Examples
     --------
     >>> mechanism = LaplaceMechanism.calibrated(epsilon=0.1, l1_sensitivity=1.0)
-    >>> mechanism.scale, mechanism.epsilon()
-    (10.0, 0.1)
+    >>> mechanism.scale, mechanism.epsilon(), mechanism.delta(0.1)
+    (10.0, 0.1, 0.0)
     >>> type(mechanism.release(42.0))
     <class 'float'>
     """
 
-    guarantee: ClassVar[str] = "exact"
+    _law: ClassVar[Law] = "laplace"
 
     scale: float
     l1_sensitivity: float
-    _scalar_grid: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         scale = _validate.positive("scale", self.scale)
         sensitivity = _validate.positive("l1_sensitivity", self.l1_sensitivity)
-        grid = _additive.scalar_grid("scale", scale)
+        check_grid("scale", scale)
         if not ratio_down(scale, sensitivity) > 0.0:
             raise _validate.out_of_domain("l1_sensitivity", "within the range of floats of scale", sensitivity)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "l1_sensitivity", sensitivity)
-        object.__setattr__(self, "_scalar_grid", grid)
+        settle(self, scale=scale, l1_sensitivity=sensitivity, _noise_scale=scale)
 
     @classmethod
     def calibrated(cls, *, epsilon: Real, l1_sensitivity: Real) -> LaplaceMechanism:
@@ -95,6 +92,16 @@ class LaplaceMechanism:
         l1_sensitivity : float
             Largest L1 distance between the values of neighboring datasets; finite, > 0.
 
+        Returns
+        -------
+        LaplaceMechanism
+            Its scale is rounded up.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter, or the scale, is out of its domain.
+
         Warns
         -----
         WeakPrivacyWarning
@@ -104,7 +111,7 @@ class LaplaceMechanism:
         scale = curve.laplace_scale(epsilon=epsilon, l1_sensitivity=sensitivity)
         # mutant: laplace-noise-calibrated-to-80-percent
         mechanism = cls(scale=scale, l1_sensitivity=sensitivity)
-        _additive.warn_if_weak(epsilon)
+        warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -118,66 +125,43 @@ class LaplaceMechanism:
         return math.sqrt(2.0) * self.scale
 
     def epsilon(self, delta: Real = 0.0) -> float:
-        """Return the smallest ε ≥ 0 for which one release is (ε, δ)-differentially private, rounded up."""
+        """Return the smallest ε ≥ 0 for which one release is (ε, δ)-differentially private, rounded up.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1). Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            An upper bound on the exact ε.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is out of its domain.
+        """
         checked = _validate.delta(delta, zero=True)
         return curve.epsilon_bounds(checked, self.l1_sensitivity, self.scale).upper
 
     def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which one release is (ε, δ)-differentially private, rounded up; `epsilon` ≥ 0."""
+        """Return the smallest δ for which one release is (ε, δ)-differentially private, rounded up.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            An upper bound on the exact δ.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `epsilon` is out of its domain.
+        """
         checked = _validate.non_negative("epsilon", epsilon, toward="down")
         return curve.delta_bounds(checked, self.l1_sensitivity, self.scale).upper
-
-    @overload
-    def release(
-        self,
-        value: float,
-        *,
-        out: None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-        nonfinite: Nonfinite = ...,
-        threads: int | None = ...,
-    ) -> float: ...
-    @overload
-    def release(
-        self,
-        value: npt.ArrayLike,
-        *,
-        out: npt.NDArray[Any] | None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-        nonfinite: Nonfinite = ...,
-        threads: int | None = ...,
-    ) -> npt.NDArray[Any]: ...
-    def release(
-        self,
-        value: float | npt.ArrayLike,
-        *,
-        out: npt.NDArray[Any] | None = None,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-        nonfinite: Nonfinite = "zero",
-        threads: int | None = None,
-    ) -> Any:
-        """Return `value` with exactly rounded Laplace noise in every coordinate.
-
-        The guarantee is spent by the first random bit, also if the result is thrown away. An array is one vector: its
-        coordinates share the sensitivity. Parameters, results, errors and edge cases are those of
-        `GaussianMechanism.release`, with the L1 norm in place of the L2 norm.
-        """
-        # mutant: short-way-for-single-numbers-forgets-ticket
-        plain = out is None and source is None and ticket is None and threads is None and OBSERVER.get() is None
-        if type(value) is float and plain and nonfinite == "zero":
-            return _additive.release_scalar(value, "laplace", self.scale, self._scalar_grid, None)
-        return _additive.release(
-            self,
-            "laplace",
-            self.scale,
-            value,
-            sensitivity=self.l1_sensitivity,
-            out=out,
-            source=source,
-            ticket=ticket,
-            nonfinite=nonfinite,
-            threads=threads,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ from ferrodp._observer import drawn_in_place
 from ferrodp._validate import Real
 from ferrodp.errors import CalibrationError, InvalidArray, InvalidArrayType
 from ferrodp.events import RandomizedResponseEvent
-from ferrodp.mechanisms import _additive
+from ferrodp.events.base import settle
+from ferrodp.mechanisms._additive import source_of, warn_if_weak
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket
 
@@ -24,20 +25,30 @@ __all__ = ["RandomizedResponse"]
 _DTYPES = tuple(np.dtype(kind) for kind in (np.uint8, np.int32, np.int64))
 _DIGITS = (40, 110)
 _SMALLEST = 2.0**-64
+Answer = TypeVar("Answer", np.bool_, np.uint8, np.int32, np.int64)
+
+
+class ResponseOptions(TypedDict, total=False):
+    """Keywords of a release of answers."""
+
+    source: NoiseSource | None
+    ticket: Ticket | None
+    threads: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomizedResponse:
     r"""Release answers, each of which is replaced by a uniformly random one with probability p = `noise_parameter`.
 
-    Each answer is ε-differentially private for the unit that gave it, ε = ln(1 + k(1 − p)/p), whoever sees it and
-    whatever else is known: the relation is that one unit's answer is replaced. A unit that gives several answers spends
-    ε for each. p is a float, so a dyadic number, and the draw has exactly these probabilities.
+    Each answer is ε-differentially private for the unit that gave it, ε = ln(1 + k(1 − p)/p), in the local model: the
+    neighboring relation is that one unit's answer is replaced. A unit that gives several answers spends ε for each. p
+    is a float, hence a dyadic number, and the draw has exactly these probabilities.
 
     Parameters
     ----------
     noise_parameter : float
-        p, from 2⁻⁶⁴ to 1. Rounded up if it is no float. Truth is told with probability 1 − p + p/k.
+        p, from 2⁻⁶⁴ to 1. Rounded up if not exactly representable. An answer is unchanged with
+        probability 1 − p + p/k.
     num_categories : int
         k, from 2 to 2³¹ − 1; 2 for yes and no.
 
@@ -53,9 +64,13 @@ class RandomizedResponse:
 
     Notes
     -----
-    Warner, "Randomized response: a survey technique for eliminating evasive answer bias", JASA 1965; for k categories:
-    Kairouz, Oh, Viswanath, "Extremal mechanisms for local differential privacy", NeurIPS 2014. The proof: category c
-    comes out with probability 1 − p + p/k if it is the truth, and p/k if it is not.
+    The mechanism is that of [War65]; for k categories, that of [KOV14]. Proof: category c comes out with probability
+    1 − p + p/k if it is the truth, and p/k if it is not.
+
+    References
+    ----------
+    [KOV14] Kairouz, Oh, Viswanath, "Extremal mechanisms for local differential privacy", NeurIPS 2014.
+    [War65] Warner, "Randomized response: a survey technique for eliminating evasive answer bias", JASA 1965.
 
     Examples
     --------
@@ -64,8 +79,11 @@ class RandomizedResponse:
     >>> answers = mechanism.release(np.array([0, 1, 3, 3, 2]))
     >>> answers.shape, answers.dtype
     ((5,), dtype('int64'))
+    >>> mechanism.epsilon() <= 1.0, mechanism.delta(1.0)
+    (True, 0.0)
     """
 
+    # mutant: mechanism-another-label-than-row
     guarantee: ClassVar[str] = "exact"
 
     noise_parameter: float
@@ -76,12 +94,11 @@ class RandomizedResponse:
         if parameter < _SMALLEST:
             raise _validate.out_of_domain("noise_parameter", "from 2^-64 to 1", self.noise_parameter)
         categories = _validate.count("num_categories", self.num_categories, minimum=2, maximum=2**31 - 1)
-        object.__setattr__(self, "noise_parameter", parameter)
-        object.__setattr__(self, "num_categories", categories)
+        settle(self, noise_parameter=parameter, num_categories=categories)
 
     @classmethod
     def calibrated(cls, *, epsilon: Real, num_categories: int = 2) -> RandomizedResponse:
-        """Return the mechanism that lies as little as ε-differential privacy allows: p = k/(e^ε + k − 1), rounded up.
+        """Return the ε-differentially private mechanism with the least noise: p = k/(e^ε + k − 1), rounded up.
 
         Parameters
         ----------
@@ -90,10 +107,17 @@ class RandomizedResponse:
         num_categories : int
             From 2 to 2³¹ − 1.
 
+        Returns
+        -------
+        RandomizedResponse
+            Its noise parameter is rounded up.
+
         Raises
         ------
+        InvalidParameter, InvalidType
+            If a parameter is out of its domain.
         CalibrationError
-            If p would be below 2⁻⁶⁴: no noise to speak of.
+            If p would be below 2⁻⁶⁴, the smallest supported.
 
         Warns
         -----
@@ -114,7 +138,7 @@ class RandomizedResponse:
         if parameter < _SMALLEST:
             raise CalibrationError(f"epsilon={epsilon!r} asks for less noise than the smallest supported, 2^-64")
         mechanism = cls(noise_parameter=parameter, num_categories=categories)
-        _additive.warn_if_weak(epsilon)
+        warn_if_weak(epsilon)
         return mechanism
 
     @property
@@ -124,13 +148,26 @@ class RandomizedResponse:
 
     @property
     def truth_probability(self) -> float:
-        """Chance that an answer leaves as it came, 1 − p + p/k, to the nearest float."""
+        """Probability that an answer is unchanged, 1 − p + p/k, to the nearest float."""
         return float(1 - Fraction(self.noise_parameter) * Fraction(self.num_categories - 1, self.num_categories))
 
     def epsilon(self, delta: Real = 0.0) -> float:
         """Return the smallest ε ≥ 0 for which one answer is (ε, δ)-differentially private, rounded up.
 
-        It is ln(1 + (1 − p − δ)·k/p), at least 0: the inverse of `delta`.
+        Parameters
+        ----------
+        delta : float
+            In [0, 1). Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            ln(1 + (1 − p − δ)·k/p), at least 0: the inverse of `delta`.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is out of its domain.
         """
         allowed = 1 - Fraction(self.noise_parameter) - Fraction(_validate.delta(delta, zero=True))
         if allowed <= 0:
@@ -140,9 +177,22 @@ class RandomizedResponse:
         return float_up(tight(lambda r: r.ln(r.ratio(ratio)), _DIGITS).upper)
 
     def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which one answer is (ε, δ)-differentially private, rounded up; `epsilon` ≥ 0.
+        """Return the smallest δ for which one answer is (ε, δ)-differentially private, rounded up.
 
-        It is 1 − p − (e^ε − 1)·p/k, at least 0: only the true answer is likelier than under another truth.
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            1 − p − (e^ε − 1)·p/k, at least 0: only the true answer is more likely than under another truth.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `epsilon` is out of its domain.
         """
         at = Fraction(_validate.non_negative("epsilon", epsilon, toward="down"))
         share = Fraction(self.noise_parameter) / self.num_categories
@@ -157,6 +207,16 @@ class RandomizedResponse:
 
         return max(float_up(tight(enclose, _DIGITS).upper), 0.0)
 
+    @overload
+    def release(self, answers: bool | np.bool_, **options: Unpack[ResponseOptions]) -> bool: ...
+    @overload
+    def release(self, answers: int | np.integer[Any], **options: Unpack[ResponseOptions]) -> int: ...
+    @overload
+    def release(self, answers: npt.NDArray[Answer], **options: Unpack[ResponseOptions]) -> npt.NDArray[Answer]: ...
+    @overload
+    def release(
+        self, answers: npt.ArrayLike, **options: Unpack[ResponseOptions]
+    ) -> npt.NDArray[np.integer[Any] | np.bool_]: ...
     @_arrays.quiet
     def release(
         self,
@@ -165,7 +225,7 @@ class RandomizedResponse:
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
         threads: int | None = None,
-    ) -> npt.NDArray[Any] | int | bool:
+    ) -> Any:
         """Return the answers, each randomized independently.
 
         Parameters
@@ -176,8 +236,8 @@ class RandomizedResponse:
         source : NoiseSource, optional
             None, or a seeded source for tests.
         ticket : Ticket, optional
-            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
-            random bit, and spent from then on, whatever happens. One pays for one answer of each unit.
+            What pays for the release: see `ferrodp.tickets`. It is armed after all checks, right before the first
+            random bit, and counts as spent from then on. One pays for one answer of each unit.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -189,9 +249,9 @@ class RandomizedResponse:
         Raises
         ------
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-            Before anything is drawn, by type, dtype and shape alone.
+            If an argument is not accepted, by its type, dtype or shape alone. Nothing was drawn.
         TicketError
-            If `ticket` was used or cancelled before: before anything is drawn or written.
+            If `ticket` was used or cancelled before. Nothing was drawn.
         EntropyError
             If the operating system gives no key.
 
@@ -204,7 +264,7 @@ class RandomizedResponse:
         =================================  =============================================================
         """
         # mutant: randomized-response-forgets-ticket
-        drawn_from = _additive.source_of(self, source, ticket)
+        drawn_from = source_of(self, source, ticket)
         threads = _validate.threads(threads)
         scalar = isinstance(answers, (bool, int, np.bool_, np.integer))
         array = np.array(answers) if isinstance(answers, (bool, np.bool_)) else answers
@@ -236,6 +296,11 @@ class RandomizedResponse:
         ----------
         answers : array of integers or truth values
             What `release` returned.
+
+        Returns
+        -------
+        (k,) float64 ndarray
+            The estimated counts.
 
         Raises
         ------

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self, TypeVar, overload
+from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +15,10 @@ from ferrodp import _arrays, _native, _validate
 from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidType
-from ferrodp.events import EpsilonDeltaEvent, ExponentialMechanismEvent, PrivacyEvent
-from ferrodp.mechanisms import _additive, _pure
+from ferrodp.events import EpsilonDeltaEvent, ExponentialMechanismEvent
+from ferrodp.events.base import settle
+from ferrodp.mechanisms import _pure
+from ferrodp.mechanisms._additive import source_of, warn_if_weak
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket
 
@@ -27,12 +28,20 @@ Candidate = TypeVar("Candidate")
 _FLOAT64 = (np.dtype(np.float64),)
 
 
+class ChoiceOptions(TypedDict, total=False):
+    """Keywords of a choice, besides the candidates."""
+
+    source: NoiseSource | None
+    ticket: Ticket | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Selection(ABC):
-    """The largest of the utilities plus noise, in real numbers; the subclasses say which noise."""
+class _Selection:
+    """The largest of the utilities plus noise, in real numbers; subclasses say which noise, and its guarantee."""
 
     guarantee: ClassVar[str] = "exact"
     _noise: ClassVar[str]
+    _curve: ClassVar[_pure.Guarantee] = _pure.PURE
 
     scale: float
     sensitivity: float
@@ -41,18 +50,16 @@ class _Selection(ABC):
     def __post_init__(self) -> None:
         scale = _validate.positive("scale", self.scale)
         sensitivity = _validate.positive("sensitivity", self.sensitivity)
-        if type(self.monotonic) is not bool:
-            raise _validate.out_of_domain("monotonic", "True or False", self.monotonic)
+        _validate.truth("monotonic", self.monotonic)
         if not 1e-300 <= scale <= 1e300:
             raise _validate.out_of_domain("scale", "from 1e-300 to 1e300", scale)
         if 2 * Fraction(sensitivity) > Fraction(scale) * Fraction(sys.float_info.max):
             raise _validate.out_of_domain("sensitivity", "within the range of floats of scale", sensitivity)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "sensitivity", sensitivity)
+        settle(self, scale=scale, sensitivity=sensitivity)
 
     @classmethod
     def calibrated(cls, *, epsilon: Real, sensitivity: Real, monotonic: bool = False) -> Self:
-        """Return the mechanism with the least noise that is ε-differentially private; its scale is rounded up.
+        """Return the mechanism with the least noise that is ε-differentially private.
 
         Parameters
         ----------
@@ -61,26 +68,41 @@ class _Selection(ABC):
         sensitivity, monotonic
             As for the class.
 
+        Returns
+        -------
+        ExponentialMechanism, PermuteAndFlip or ReportNoisyMax
+            Its scale is rounded up.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter, or the scale, is out of its domain.
+
         Warns
         -----
         WeakPrivacyWarning
             If ε > 20.
+
+        Examples
+        --------
+        >>> from ferrodp.mechanisms import ReportNoisyMax
+        >>> ReportNoisyMax.calibrated(epsilon=0.5, sensitivity=1.0)
+        ReportNoisyMax(scale=4.0, sensitivity=1.0, monotonic=False)
         """
         _validate.positive("epsilon", epsilon)
         target = _validate.exact("epsilon", epsilon)
         bound = _validate.positive("sensitivity", sensitivity)
-        if type(monotonic) is not bool:
-            raise _validate.out_of_domain("monotonic", "True or False", monotonic)
+        moves = 1 if _validate.truth("monotonic", monotonic) else 2
         # mutant: scale-of-choice-rounded-down
-        scale = _validate.rounded((1 if monotonic else 2) * Fraction(bound) / target, "up")
+        scale = _validate.rounded(moves * Fraction(bound) / target, "up")
         mechanism = cls(scale=scale, sensitivity=bound, monotonic=monotonic)
-        _additive.warn_if_weak(epsilon)
+        warn_if_weak(epsilon)
         return mechanism
 
     @property
-    @abstractmethod
-    def event(self) -> PrivacyEvent:
+    def event(self) -> EpsilonDeltaEvent | ExponentialMechanismEvent:
         """What an accountant needs to know about one choice."""
+        return EpsilonDeltaEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
 
     @property
     def _pure_epsilon(self) -> Fraction:
@@ -88,30 +110,63 @@ class _Selection(ABC):
         return (1 if self.monotonic else 2) * Fraction(self.sensitivity) / Fraction(self.scale)
 
     def epsilon(self, delta: Real = 0.0) -> float:
-        """Return the smallest ε ≥ 0 for which its pure guarantee makes one choice (ε, δ)-DP, rounded up."""
-        return _pure.epsilon(self._pure_epsilon, _validate.delta(delta, zero=True))
+        """Return the smallest ε ≥ 0 that the guarantee of one choice implies at δ, rounded up.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1). Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            From the bounded range of the exponential mechanism, from pure differential privacy for the other two.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is out of its domain.
+
+        Examples
+        --------
+        >>> from ferrodp.mechanisms import ExponentialMechanism, PermuteAndFlip
+        >>> kinds = ExponentialMechanism, PermuteAndFlip
+        >>> [round(kind(scale=2.0, sensitivity=1.0).epsilon(0.01), 3) for kind in kinds]
+        [0.834, 0.986]
+        """
+        return self._curve.epsilon(self._pure_epsilon, _validate.delta(delta, zero=True))
 
     def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which its pure guarantee makes one choice (ε, δ)-DP, rounded up; `epsilon` ≥ 0."""
-        return _pure.delta(self._pure_epsilon, _validate.non_negative("epsilon", epsilon, toward="down"))
+        """Return the smallest δ that the guarantee of one choice implies at ε, rounded up.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            From the bounded range of the exponential mechanism, from pure differential privacy for the other two.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `epsilon` is out of its domain.
+
+        Examples
+        --------
+        >>> from ferrodp.mechanisms import PermuteAndFlip
+        >>> PermuteAndFlip(scale=2.0, sensitivity=1.0).delta(1.0)
+        0.0
+        """
+        return self._curve.delta(self._pure_epsilon, _validate.non_negative("epsilon", epsilon, toward="down"))
 
     @overload
-    def release(
-        self,
-        utilities: npt.ArrayLike,
-        *,
-        candidates: None = ...,
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
-    ) -> int: ...
+    def release(self, utilities: npt.ArrayLike, *, candidates: None = ..., **options: Unpack[ChoiceOptions]) -> int: ...
     @overload
     def release(
-        self,
-        utilities: npt.ArrayLike,
-        *,
-        candidates: Sequence[Candidate],
-        source: NoiseSource | None = ...,
-        ticket: Ticket | None = ...,
+        self, utilities: npt.ArrayLike, *, candidates: Sequence[Candidate], **options: Unpack[ChoiceOptions]
     ) -> Candidate: ...
     @_arrays.quiet
     def release(
@@ -127,15 +182,15 @@ class _Selection(ABC):
         Parameters
         ----------
         utilities : array of float64, one-dimensional
-            How good each candidate is; float32 and integer arrays and lists of numbers will do. That neighboring
-            datasets move none of them by more than `sensitivity` is the caller's promise.
+            How good each candidate is; float32 and integer arrays and lists of numbers are accepted. The caller
+            promises that neighboring datasets move none of them by more than `sensitivity`.
         candidates : sequence, optional
-            What is chosen from: public, of the same length.
+            The candidates to choose from: public, of the same length.
         source : NoiseSource, optional
             None, or a seeded source for tests.
         ticket : Ticket, optional
-            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
-            random bit, and spent from then on, whatever happens.
+            What pays for the release: see `ferrodp.tickets`. It is armed after all checks, right before the first
+            random bit, and counts as spent from then on.
 
         Returns
         -------
@@ -145,25 +200,25 @@ class _Selection(ABC):
         Raises
         ------
         InvalidArray, InvalidArrayType, InvalidType
-            Before anything is drawn, by type, dtype, shape and length alone.
+            If an argument is not accepted, by its type, dtype, shape or length alone. Nothing was drawn.
         TicketError
-            If `ticket` was used or cancelled before: before anything is drawn or written.
+            If `ticket` was used or cancelled before. Nothing was drawn.
         EntropyError
             If the operating system gives no key.
 
         Notes
         -----
         =================================  =============================================================
-        utility NaN or infinite            counts as 0; what must not be chosen has to be left out
+        utility NaN or infinite            counts as 0; leave out what must not be chosen
         integer                            taken exactly, like the equal float; cut to the range of floats
         equal utilities                    equally likely to win; noise is real-valued and its digits are revealed
                                            until one candidate is ahead, so that nothing depends on the order
         one candidate                      is chosen; the release counts all the same
         =================================  =============================================================
 
-        A million candidates take some milliseconds.
+        A million candidates take a few milliseconds.
         """
-        drawn_from = _additive.source_of(self, source, ticket)
+        drawn_from = source_of(self, source, ticket)
         values, integers = _utilities(utilities)
         if candidates is not None and not isinstance(candidates, (Sequence, np.ndarray)):
             raise InvalidType(f"candidates must be a sequence, got {type(candidates).__name__}")
@@ -191,18 +246,19 @@ class ExponentialMechanism(_Selection):
     r"""Choose candidate i with probability proportional to :math:`e^{u_i/s}`, exactly; s is `scale`.
 
     The choice is ε-differentially private with ε = 2·`sensitivity`/`scale`, half that if the utilities are monotonic,
-    for whatever unit of privacy and neighboring relation `sensitivity` was stated in. It even has ε-bounded range,
-    which is less at δ > 0, and composes better.
+    for whatever unit of privacy and neighboring relation `sensitivity` was stated in. It also has ε-bounded range,
+    which implies a smaller ε at δ > 0 and composes better.
 
     Parameters
     ----------
     scale : float
-        s, in the units of the utilities; from 1e-300 to 1e300. Rounded up if it is no float.
+        s, in the units of the utilities; from 1e-300 to 1e300. Rounded up if not exactly representable.
     sensitivity : float
-        Largest change of any one utility between neighboring datasets; finite, > 0. Rounded up if it is no float.
+        Largest change of any one utility between neighboring datasets; finite, > 0. Rounded up if not exactly
+        representable.
     monotonic : bool
         Whether all utilities move the same way: of two neighboring datasets one has no utility below that of the
-        other. So it is for counts of records if a record is added or removed; not if it is replaced.
+        other. This holds for counts of records if a record is added or removed, not if one is replaced.
 
     Attributes
     ----------
@@ -216,14 +272,19 @@ class ExponentialMechanism(_Selection):
 
     Notes
     -----
-    McSherry, Talwar, "Mechanism design via differential privacy", FOCS 2007; bounded range: Durfee, Rogers, "Practical
-    differentially private top-k selection with pay-what-you-get composition", NeurIPS 2019, and Dong, Durfee, Rogers,
-    "Optimal differential privacy composition for exponential mechanisms", ICML 2020. The proof: the loss of candidate
-    i is :math:`(u_i - u'_i)/s` plus a number that is the same for all, so losses lie within 2·`sensitivity`/`scale` of
-    each other, and within half that if all differences have one sign.
+    The mechanism is that of [MT07]; for its bounded range see [DR19] and [DDR20]. Proof: the loss of candidate i is
+    :math:`(u_i - u'_i)/s` plus a number that is the same for all, so losses lie within 2·`sensitivity`/`scale` of each
+    other, and within half that if all differences have one sign.
 
     Sampled as the winner of a race of exponential variables with rates :math:`e^{u_i/s}`: one pass, no normalization,
     no underflow.
+
+    References
+    ----------
+    [DDR20] Dong, Durfee, Rogers, "Optimal differential privacy composition for exponential mechanisms", ICML 2020.
+    [DR19] Durfee, Rogers, "Practical differentially private top-k selection with pay-what-you-get composition", NeurIPS
+    2019.
+    [MT07] McSherry, Talwar, "Mechanism design via differential privacy", FOCS 2007.
 
     Examples
     --------
@@ -236,36 +297,53 @@ class ExponentialMechanism(_Selection):
 
     __slots__ = ()
     _noise: ClassVar[str] = "gumbel"
+    _curve: ClassVar[_pure.Guarantee] = _pure.BOUNDED_RANGE
 
     @property
     def event(self) -> ExponentialMechanismEvent:
         """What an accountant needs to know about one choice."""
         return ExponentialMechanismEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
 
-    def epsilon(self, delta: Real = 0.0) -> float:
-        """Return the smallest ε ≥ 0 for which its bounded range makes one choice (ε, δ)-DP, rounded up."""
-        return _pure.bounded_range_epsilon(self._pure_epsilon, _validate.delta(delta, zero=True))
-
-    def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which its bounded range makes one choice (ε, δ)-DP, rounded up; `epsilon` ≥ 0."""
-        checked = _validate.non_negative("epsilon", epsilon, toward="down")
-        return _pure.bounded_range_delta(self._pure_epsilon, checked)
-
 
 class PermuteAndFlip(_Selection):
     r"""Choose the largest utility after adding one-sided exponential noise of the given scale.
 
-    As private as the exponential mechanism, ε = 2·`sensitivity`/`scale`, half that if the utilities are monotonic, and
-    never worse: for the same ε its expected shortfall from the largest utility is at most that of the other, and down
-    to half of it. The range of its losses can be wider, though, so that over many choices the other may cost less.
+    As private as the exponential mechanism, ε = 2·`sensitivity`/`scale`, half that if the utilities are monotonic. For
+    the same ε its expected shortfall from the largest utility is never more than that of the exponential mechanism, and
+    down to half of it. The range of its losses can be wider, though, so over many choices it may cost more.
 
-    Parameters, attributes and errors are those of `ExponentialMechanism`.
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise, in the units of the utilities; from 1e-300 to 1e300. Rounded up if not exactly
+        representable.
+    sensitivity : float
+        Largest change of any one utility between neighboring datasets; finite, > 0. Rounded up if not exactly
+        representable.
+    monotonic : bool
+        Whether all utilities move the same way: of two neighboring datasets one has no utility below that of the
+        other. This holds for counts of records if a record is added or removed, not if one is replaced.
+
+    Attributes
+    ----------
+    guarantee : str
+        "exact": the law of the output is proven to be the stated one.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain.
 
     Notes
     -----
-    McKenna, Sheldon, "Permute-and-flip: a new mechanism for differentially private selection", NeurIPS 2020; that it is
-    the arg-max with exponential noise: Ding, Kifer, Sayed, Steinke, Wang, Xiao, Zhang, "The permute-and-flip mechanism
-    is identical to report-noisy-max with exponential noise", 2021. The proof of its ε is that of `ReportNoisyMax`.
+    The mechanism is that of [MS20], which is the arg-max with exponential noise [DKSSWXZ21]. The proof of its ε is that
+    of `ReportNoisyMax`.
+
+    References
+    ----------
+    [DKSSWXZ21] Ding, Kifer, Sayed, Steinke, Wang, Xiao, Zhang, "The permute-and-flip mechanism is identical to
+    report-noisy-max with exponential noise", 2021.
+    [MS20] McKenna, Sheldon, "Permute-and-flip: a new mechanism for differentially private selection", NeurIPS 2020.
 
     Examples
     --------
@@ -277,27 +355,45 @@ class PermuteAndFlip(_Selection):
     # mutant: permute-and-flip-passes-for-exponential
     _noise: ClassVar[str] = "exponential"
 
-    @property
-    def event(self) -> EpsilonDeltaEvent:
-        """What an accountant needs to know about one choice."""
-        # mutant: permute-and-flip-said-to-bounded-range
-        return EpsilonDeltaEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
-
 
 class ReportNoisyMax(_Selection):
     r"""Choose the largest utility after adding Laplace noise of the given scale; only its index is released.
 
     ε = 2·`sensitivity`/`scale`, half that if the utilities are monotonic. For the same ε `PermuteAndFlip` errs less.
 
-    Parameters, attributes and errors are those of `ExponentialMechanism`.
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise, in the units of the utilities; from 1e-300 to 1e300. Rounded up if not exactly
+        representable.
+    sensitivity : float
+        Largest change of any one utility between neighboring datasets; finite, > 0. Rounded up if not exactly
+        representable.
+    monotonic : bool
+        Whether all utilities move the same way: of two neighboring datasets one has no utility below that of the
+        other. This holds for counts of records if a record is added or removed, not if one is replaced.
+
+    Attributes
+    ----------
+    guarantee : str
+        "exact": the law of the output is proven to be the stated one.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain.
 
     Notes
     -----
-    Dwork, Roth, "The algorithmic foundations of differential privacy", 2014, Claim 3.9, for counts, which are
-    monotonic. The proof: given the noise of all others, candidate i wins if its own exceeds a threshold, the largest of
-    the others less :math:`u_i`. Between neighbors that moves by at most 2·`sensitivity`, by half that if all utilities
-    move the same way; and noise r of scale s has :math:`P[r > x + d] \ge e^{-d/s} P[r > x]` for d ≥ 0. The noisy
-    maximum itself is not released: that would be a further release.
+    The mechanism is that of [DR14] Claim 3.9, stated there for counts, which are monotonic. Proof: given the noise of
+    all others, candidate i wins if its own exceeds a threshold, the largest of the others less :math:`u_i`. Between
+    neighbors that moves by at most 2·`sensitivity`, by half that if all utilities move the same way; and noise r of
+    scale s has :math:`P[r > x + d] \ge e^{-d/s} P[r > x]` for d ≥ 0. The noisy maximum itself is not released: that
+    would be a further release.
+
+    References
+    ----------
+    [DR14] Dwork, Roth, "The algorithmic foundations of differential privacy", 2014, Claim 3.9.
 
     Examples
     --------
@@ -307,11 +403,6 @@ class ReportNoisyMax(_Selection):
 
     __slots__ = ()
     _noise: ClassVar[str] = "laplace"
-
-    @property
-    def event(self) -> EpsilonDeltaEvent:
-        """What an accountant needs to know about one choice."""
-        return EpsilonDeltaEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
 
 
 def _utilities(values: object) -> tuple[npt.NDArray[np.float64], dict[int, int]]:

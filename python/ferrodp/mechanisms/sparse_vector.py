@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any, ClassVar, NoReturn
@@ -16,7 +17,8 @@ from ferrodp._observer import OBSERVER
 from ferrodp._validate import Real
 from ferrodp.errors import EntropyError, FerroError, InvalidType
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent
-from ferrodp.mechanisms import _additive
+from ferrodp.events.base import settle
+from ferrodp.mechanisms._additive import source_of, warn_if_weak
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import refuse_copy, source_or_default
 from ferrodp.tickets import Ticket
@@ -27,33 +29,46 @@ _SCALES = (1e-300, 1e300)
 _NOTHING_FURTHER = ComposedEvent(events=())
 
 
+@dataclass(slots=True)
+class _Run:
+    """What queries use up; `noisy` is gone with the last answer."""
+
+    noisy: _native.NoisyThreshold | None
+    remaining: int
+    source: NoiseSource
+    ticket: Ticket | None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class SparseVector:
     r"""Answer a stream of queries, each with whether it is above a threshold; pay for those that are.
 
     A run is ε-differentially private as a whole, however many queries it answers with False, for whatever unit of
-    privacy and neighboring relation `sensitivity` was stated in. It ends with its `max_answers`-th True: from then on
-    every query is refused. Queries may be chosen in view of earlier answers. Only answers are private: the value of a
-    query that was above is a release of its own.
+    privacy and neighboring relation `sensitivity` was stated in. It ends with its `max_answers`-th True; later queries
+    are refused. Queries may be chosen adaptively. Only the answers are private: publishing the value of a query that
+    was above the threshold is a further release.
 
     Parameters
     ----------
     threshold : float
         What queries are compared with: public, finite.
     sensitivity : float
-        Δ, the largest change of any one query between neighboring datasets; finite, > 0. Rounded up if it is no float.
+        Δ, the largest change of any one query between neighboring datasets; finite, > 0. Rounded up if not exactly
+        representable.
     epsilon : float
         ε of the whole run; finite, > 0. `Fraction` and `Decimal` are taken exactly.
     max_answers : int
         c, the number of True answers after which the run is over; from 1 to 2^31.
     monotonic : bool
         Whether all queries move the same way: of two neighboring datasets one has no query value below that of the
-        other. So it is for counts of records if a record is added or removed; not if it is replaced. Halves the noise
-        of queries.
+        other. This holds for counts of records if a record is added or removed, not if one is replaced. Halves the
+        noise of queries.
     source : NoiseSource, optional
         None, or a seeded source for tests.
     ticket : Ticket, optional
-        What pays for the run: see `ferrodp.tickets`. It is armed after every check, right before the noise of the
-        threshold is drawn, and spent from then on; queries need no other.
+        What pays for the run: see `ferrodp.tickets`. It is armed after all checks, right before the noise of the
+        threshold is drawn, and counts as spent from then on; queries need no other.
 
     Attributes
     ----------
@@ -62,7 +77,7 @@ class SparseVector:
     remaining : int
         How many more times the answer can be True.
     event : EpsilonDeltaEvent
-        What an accountant needs to know about the whole run. It is spent as a whole when the run begins.
+        What an accountant needs to know about the whole run, whose cost is incurred when it begins.
     guarantee : str
         "exact": the law of the answers is proven to be the stated one.
 
@@ -71,7 +86,7 @@ class SparseVector:
     InvalidParameter, InvalidType
         If a parameter is out of its domain, or a scale outside 1e-300 to 1e300.
     TicketError
-        If `ticket` was used or cancelled before: before anything is drawn.
+        If `ticket` was used or cancelled before. Nothing was drawn.
     EntropyError
         If the operating system gives no key.
 
@@ -82,18 +97,21 @@ class SparseVector:
 
     Notes
     -----
-    Lyu, Su, Li, "Understanding the sparse vector technique for differential privacy", PVLDB 10(6), 2017, Algorithm 7
-    without numeric answers: ε₁ + ε₂ = ε, noise of scale Δ/ε₁ on the threshold and 2cΔ/ε₂ on every query (Theorem 4),
-    or cΔ/ε₂ if queries are monotonic (Theorem 5); ε₁ : ε₂ = 1 : (2c)^(2/3), or 1 : c^(2/3), which minimizes the
-    variance of what is compared (Section 4.2). Both scales are rounded up so that ε₁ + ε₂ ≤ ε holds exactly.
+    [LSL17] Algorithm 7 without numeric answers: ε₁ + ε₂ = ε, noise of scale Δ/ε₁ on the threshold and 2cΔ/ε₂ on every
+    query (Theorem 4), or cΔ/ε₂ if queries are monotonic (Theorem 5); ε₁ : ε₂ = 1 : (2c)^(2/3), or 1 : c^(2/3), which
+    minimizes the variance of what is compared (Section 4.2). Both scales are rounded up so that ε₁ + ε₂ ≤ ε exactly.
 
-    The proof: fix the noise of neighbors' thresholds Δ apart, ρ and ρ + Δ. Every False is then at least as likely for
-    the second, as no query moved by more than Δ; that costs ε₁ once. A True moves by at most 2Δ against its noise (Δ
-    if queries move the same way as the threshold, or that is left alone), which costs ε₂/c; there are at most c.
+    Proof: couple the noise of the neighbors' thresholds Δ apart, ρ and ρ + Δ. Every False is then at least as likely
+    for the second, as no query moved by more than Δ; that costs ε₁ once. A True moves by at most 2Δ against its noise
+    (Δ if queries move the same way as the threshold, or that is left alone), which costs ε₂/c; there are at most c.
 
-    The comparison is one of real numbers: of the noise as many random digits are revealed as decide it, so that the
-    answers have exactly the law that the theorem is about. The digits of the threshold's noise are a key, which is
-    wiped with the last answer and cannot be copied, pickled or used in a forked child.
+    The comparison is one of real numbers: digits of the noise are revealed until they decide it, so the answers have
+    exactly the distribution that the theorem is about. The digits of the threshold's noise are a key, which is wiped
+    with the last answer and cannot be copied, pickled or used in a forked child.
+
+    References
+    ----------
+    [LSL17] Lyu, Su, Li, "Understanding the sparse vector technique for differential privacy", PVLDB 10(6), 2017.
 
     Examples
     --------
@@ -106,21 +124,15 @@ class SparseVector:
 
     guarantee: ClassVar[str] = "exact"
 
-    __slots__ = (
-        "_budget",
-        "_epsilon",
-        "_lock",
-        "_max_answers",
-        "_monotonic",
-        "_noisy",
-        "_query_scale",
-        "_remaining",
-        "_sensitivity",
-        "_source",
-        "_threshold",
-        "_threshold_scale",
-        "_ticket",
-    )
+    threshold: float
+    sensitivity: float
+    epsilon: float
+    max_answers: int
+    monotonic: bool
+    threshold_scale: float
+    query_scale: float
+    _budget: Fraction
+    _run: _Run
 
     def __init__(
         self,
@@ -141,66 +153,25 @@ class SparseVector:
         _validate.positive("epsilon", epsilon)
         budget = _validate.exact("epsilon", epsilon)
         answers = _validate.count("max_answers", max_answers, maximum=2**31)
-        if type(monotonic) is not bool:
-            raise _validate.out_of_domain("monotonic", "True or False", monotonic)
         # mutant: answers-that-share-epsilon
-        scales = _scales(bound, budget, answers if monotonic else 2 * answers)
+        scales = _scales(bound, budget, answers if _validate.truth("monotonic", monotonic) else 2 * answers)
         if not all(_SCALES[0] <= scale <= _SCALES[1] for scale in scales):
             accepted = f"such that noise of scale {_SCALES[0]:g} to {_SCALES[1]:g} suffices"
             raise _validate.out_of_domain("epsilon", accepted, epsilon)
-        _additive.warn_if_weak(epsilon)
-        self._threshold, self._sensitivity = level, bound
-        self._budget, self._epsilon = budget, _validate.rounded(budget, "up")
-        self._max_answers, self._monotonic = answers, monotonic
-        self._threshold_scale, self._query_scale = scales
-        self._source, self._remaining, self._lock = drawn_from, answers, threading.Lock()
+        warn_if_weak(epsilon)
+        settle(self, threshold=level, sensitivity=bound, epsilon=_validate.rounded(budget, "up"), _budget=budget)
+        settle(self, max_answers=answers, monotonic=monotonic, threshold_scale=scales[0], query_scale=scales[1])
         # mutant: sparse-vector-run-forgets-ticket
-        key = _additive.source_of(self, drawn_from, ticket)._key()
-        self._ticket = ticket
-        self._noisy: _native.NoisyThreshold | None = _native.NoisyThreshold(level, *scales, key)
+        key = source_of(self, drawn_from, ticket)._key()
+        settle(self, _run=_Run(_native.NoisyThreshold(level, *scales, key), answers, drawn_from, ticket))
         observer = OBSERVER.get()
         if observer is not None:
             observer.saw(self, np.empty(0), np.empty(0), event=self.event, **self._declared())
 
     @property
-    def threshold(self) -> float:
-        """What queries are compared with."""
-        return self._threshold
-
-    @property
-    def sensitivity(self) -> float:
-        """Largest change of any one query between neighboring datasets."""
-        return self._sensitivity
-
-    @property
-    def epsilon(self) -> float:
-        """ε of the whole run, rounded up to a float."""
-        return self._epsilon
-
-    @property
-    def max_answers(self) -> int:
-        """The number of True answers after which the run is over."""
-        return self._max_answers
-
-    @property
-    def monotonic(self) -> bool:
-        """Whether all queries move the same way between neighboring datasets."""
-        return self._monotonic
-
-    @property
-    def threshold_scale(self) -> float:
-        """Scale of the Laplace noise of the threshold."""
-        return self._threshold_scale
-
-    @property
-    def query_scale(self) -> float:
-        """Scale of the Laplace noise of each query."""
-        return self._query_scale
-
-    @property
     def remaining(self) -> int:
         """How many more times the answer can be True."""
-        return self._remaining
+        return self._run.remaining
 
     @property
     def event(self) -> EpsilonDeltaEvent:
@@ -224,11 +195,11 @@ class SparseVector:
         Raises
         ------
         InvalidType
-            If `value` is no such number: before anything is drawn.
+            If `value` is no such number. Nothing was drawn.
         FerroError
-            If the run is over, or in a forked child of the process that began it: before anything is drawn.
+            If the run is over, or in a forked child of the process that began it. Nothing was drawn.
         BudgetExceeded
-            If a scope that the run was charged to is frozen: before anything is drawn.
+            If a scope that the run was charged to is frozen. Nothing was drawn.
         EntropyError
             If the operating system gives no key; the run goes on.
 
@@ -241,54 +212,55 @@ class SparseVector:
         integer                         itself, exactly, like the equal float; cut to the range of floats
         ==============================  ======================================================
 
-        A call from several threads answers one query after the other. How long it takes can depend on the noise.
+        Calls from several threads are answered one after the other. How long one takes can depend on the noise.
         """
         number, integer = _number(value)
-        noisy = self._noisy
+        run = self._run
+        noisy = run.noisy
         if noisy is None:
             self._refuse()
         if not noisy.is_own:  # before the lock, which a thread of the parent may hold for ever
             raise FerroError(
                 "a sparse vector run cannot go on in a forked child, where its noise would serve twice; begin a new run"
             )
-        if self._ticket is not None:
+        if run.ticket is not None:
             # mutant: run-of-many-answers-asks-nobody
-            self._ticket.check_running()
-        with self._lock:
-            if self._remaining <= 0:  # another thread got the last one
+            run.ticket.check_running()
+        with run.lock:
+            if run.remaining <= 0:  # another thread got the last one
                 self._refuse()
             # Counted before it is known, so that an interruption cannot lead to an answer too many.
             # mutant: answers-not-counted
-            self._remaining -= 1
+            run.remaining -= 1
             try:
                 # mutant: noisy-threshold
-                above = noisy.is_reached(number, self._source._key(), integer)
+                above = noisy.is_reached(number, run.source._key(), integer)
             except EntropyError:
-                self._remaining += 1
+                run.remaining += 1
                 raise
             observer = OBSERVER.get()
             if observer is not None:
                 seen = np.array(number if integer is None else _arrays.clamped(int(value)))
                 above = bool(observer.saw(self, seen, above, event=_NOTHING_FURTHER, **self._declared()))
             if not above:
-                self._remaining += 1
-            elif not self._remaining:
-                self._noisy = None
+                run.remaining += 1
+            elif not run.remaining:
+                run.noisy = None
             return above
 
     def _declared(self) -> dict[str, Any]:
-        return {"norm": "Linf", "sensitivity": self._sensitivity, "public": (f"threshold={self._threshold!r}",)}
+        return {"norm": "Linf", "sensitivity": self.sensitivity, "public": (f"threshold={self.threshold!r}",)}
 
     def _refuse(self) -> NoReturn:
         raise FerroError(
-            f"this sparse vector run is over: it has given its {self._max_answers} answers above the threshold; "
+            f"this sparse vector run is over: it has given its {self.max_answers} answers above the threshold; "
             "begin a new run, which costs as much again"
         )
 
     def __repr__(self) -> str:
         return (
-            f"<SparseVector: threshold {self._threshold!r}, sensitivity {self._sensitivity!r}, epsilon "
-            f"{self._epsilon!r}, {self._remaining} of {self._max_answers} answers left>"
+            f"<SparseVector: threshold {self.threshold!r}, sensitivity {self.sensitivity!r}, epsilon "
+            f"{self.epsilon!r}, {self.remaining} of {self.max_answers} answers left>"
         )
 
     def __reduce__(self) -> NoReturn:

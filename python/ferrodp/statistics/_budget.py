@@ -17,7 +17,7 @@ from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payment import poisson_samples
-from ferrodp.tickets.ticket import checked, source_for, sources_for
+from ferrodp.tickets.source import checked, source_for, sources_for
 
 Mechanism = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
 

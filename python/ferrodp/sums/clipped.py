@@ -15,11 +15,12 @@ from ferrodp._validate import Real
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.random import NoiseSource
-from ferrodp.random.noise import float_dtype, source_or_default
+from ferrodp.random.laws import float_dtype
+from ferrodp.random.noise import source_or_default
 from ferrodp.sums import _state as _sum_state
 from ferrodp.sums._state import SumState
 from ferrodp.tickets import Ticket
-from ferrodp.tickets.ticket import checked, source_for
+from ferrodp.tickets.source import checked, source_for
 
 __all__ = ["ClippedSum", "GridSum"]
 
