@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp import _validate, events
 from ferrodp._native import RdpCurve
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve import costs as _costs
@@ -19,31 +19,16 @@ from ferrodp.accounting.rdp.allocation import random_allocation_gaussian
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.accounting.rdp.rules import Curve, above_one, by_public_coin, curve_of, failure_of, register
 from ferrodp.errors import UnsupportedEventError
-from ferrodp.events import (
-    ComposedEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    FixedSizeSampledEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    NeighboringRelation,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    RandomAllocationEvent,
-    SelfComposedEvent,
-    TruncatedPoissonSampledEvent,
-    ZcdpEvent,
-    decompose,
-)
+from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
 
 
 def _nothing(orders: Array) -> Array:
     return np.zeros(orders.shape)
 
 
-@register(FixedSizeSampledEvent)
-def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> Curve:
-    """See `rdp_sampling`; whoever adds or removes a record moves the sum of a sample by two contributions."""
+@register(events.FixedSizeSampledEvent)
+def _fixed_size(event: events.FixedSizeSampledEvent, relation: NeighboringRelation) -> Curve:
+    """See `fixed_size`; adding or removing a record changes the sum of a sample by up to two contributions."""
     q = min(_validate.rounded(Fraction(event.sample_size, event.population_size), "up"), 1.0)
     inner = event.event
     if not q:
@@ -54,17 +39,17 @@ def _fixed_size(event: FixedSizeSampledEvent, relation: NeighboringRelation) -> 
         return curve_of(inner, relation)
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         doubled = _doubled(inner)
-        return curve_of(PoissonSampledEvent(sampling_probability=q, event=doubled), relation)
-    if isinstance(inner, GaussianEvent):
+        return curve_of(events.PoissonSampledEvent(sampling_probability=q, event=doubled), relation)
+    if isinstance(inner, events.GaussianEvent):
         z = inner.noise_multiplier
         return lambda orders: fixed_size_sampled_gaussian(z, q, above_one(orders), neighboring_relation=relation)
     if relation is NeighboringRelation.REPLACE_SPECIAL:
-        # As in `_pairs._fixed_size`: with the record, with the null one and with another one in its place.
+        # As in `_solve.dominating_pairs._fixed_size`: with the record, the null record, or another one in its place.
         inner = _doubled(inner)
     return _replaced(dataclasses.replace(event, event=inner), q)
 
 
-def _replaced(event: FixedSizeSampledEvent, q: float) -> Curve:
+def _replaced(event: events.FixedSizeSampledEvent, q: float) -> Curve:
     """Return the curve of a fixed-size sample of which one record is replaced."""
     inner, relation = event.event, NeighboringRelation.REPLACE_ONE
     cost = _costs.pure(inner, relation)
@@ -83,28 +68,26 @@ def _replaced(event: FixedSizeSampledEvent, q: float) -> Curve:
 
 
 def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
-    if isinstance(inner, (GaussianEvent, LaplaceEvent)):
+    if isinstance(inner, (events.GaussianEvent, events.LaplaceEvent)):
         # Halves are exact but for numbers whose inverse is infinite anyway.
         return dataclasses.replace(inner, noise_multiplier=max(inner.noise_multiplier / 2, math.ulp(0.0)))
-    if isinstance(inner, DiscreteLaplaceEvent):
+    if isinstance(inner, events.DiscreteLaplaceEvent):
         return dataclasses.replace(inner, l1_sensitivity=2 * inner.l1_sensitivity)
-    if isinstance(inner, DiscreteGaussianEvent):
+    if isinstance(inner, events.DiscreteGaussianEvent):
         return dataclasses.replace(inner, l2_sensitivity=2.0 * inner.l2_sensitivity)
-    if isinstance(
-        inner, ZcdpEvent
-    ):  # groups of two: Bun, Steinke, "Concentrated differential privacy", Proposition 1.9
+    if isinstance(inner, events.ZcdpEvent):  # groups of two: [BS16] Proposition 1.9
         return dataclasses.replace(inner, rho=4.0 * inner.rho)
-    if isinstance(inner, (ComposedEvent, SelfComposedEvent)):
-        parts = (SelfComposedEvent(event=_doubled(part), count=times) for part, times in decompose(inner))
-        return ComposedEvent(events=tuple(parts))
+    if isinstance(inner, (events.ComposedEvent, events.SelfComposedEvent)):
+        parts = (events.SelfComposedEvent(event=_doubled(part), count=times) for part, times in decompose(inner))
+        return events.ComposedEvent(events=tuple(parts))
     raise UnsupportedEventError(
         f"no Rényi curve is known for {type(inner).__name__} between records two contributions apart"
     )
 
 
-@register(TruncatedPoissonSampledEvent)
-def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> Curve:
-    if relation is NeighboringRelation.REPLACE_ONE:  # by the argument of `_pairs._truncated`
+@register(events.TruncatedPoissonSampledEvent)
+def _truncated(event: events.TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> Curve:
+    if relation is NeighboringRelation.REPLACE_ONE:  # as in `_solve.dominating_pairs`
         if _costs.samples_again(event.event):
             raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE.reason)
         inner = curve_of(event.event, relation)
@@ -126,8 +109,8 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     return lambda orders: curve(above_one(orders))
 
 
-@register(RandomAllocationEvent)
-def _allocation(event: RandomAllocationEvent, relation: NeighboringRelation) -> Curve:
+@register(events.RandomAllocationEvent)
+def _allocation(event: events.RandomAllocationEvent, relation: NeighboringRelation) -> Curve:
     """Return the curve for a record that is not there; a zeroed one likewise takes part nowhere."""
     if event.num_selected == 0:
         return _nothing
@@ -148,7 +131,7 @@ def _allocation(event: RandomAllocationEvent, relation: NeighboringRelation) -> 
 
 
 def _only_gaussian(what: str, inner: PrivacyEvent) -> None:
-    if not isinstance(inner, GaussianEvent):
+    if not isinstance(inner, events.GaussianEvent):
         raise UnsupportedEventError(
             f"no Rényi curve is known for {what} of {type(inner).__name__}, only of GaussianEvent"
         )

@@ -15,9 +15,10 @@ from ferrodp.accounting._arrays import Reals
 from ferrodp.accounting._types import Direction
 from ferrodp.accounting.rdp import allocation_moments as _allocation_moments
 
-_INVERSE_NOISE_RANGE = (1e-3, 20.0)  # of the inverse noise multiplier: beyond, the answer is the one without sampling
+_INVERSE_NOISE_RANGE = (1e-3, 20.0)
+"""Outside this range of inverse noise multipliers the answer is that without sampling."""
 _DIRECTIONS: dict[str, tuple[Direction, ...]] = {"both": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
-_LARGEST_STEPS = 2**53
+_MAX_STEPS = 2**53
 
 
 def random_allocation_gaussian(
@@ -28,7 +29,7 @@ def random_allocation_gaussian(
     num_selected: int = 1,
     direction: Direction | Literal["both"] = "both",
 ) -> Any:
-    """Return upper bounds on ρ(α) of one round.
+    """Return upper bounds on ρ(α) of one round of random allocation with Gaussian noise.
 
     Parameters
     ----------
@@ -41,17 +42,26 @@ def random_allocation_gaussian(
     num_selected : int
         In how many steps each record takes part; from 0 to `num_steps`.
     direction : {"both", "remove", "add"}
-        "remove" if the first of the two datasets has the record, "add" if the second has it, "both" for the larger one.
+        "remove" if the first of the two datasets has the record, "add" if the second has it, "both" for the larger
+        divergence of the two.
+
+    Returns
+    -------
+    float or float64 ndarray
+        In nats, of the shape of the orders.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
-    "remove", one step of T: E r̄^α as a finite sum (Feldman, Shenfeld, "Privacy amplification by random allocation",
-    NeurIPS 2025, in arXiv:2502.08202v4 Corollary 4.6), exact at integers up to 256; between them (α − 1)·ρ(α) is
-    interpolated, being convex (van Erven, Harremoës, "Rényi divergence and Kullback–Leibler divergence", 2014, Theorem
-    11 and Corollary 2); beyond, α/2z². "add": an integral over Laplace transforms, or α/2z²T + (1 − 1/T)/2z², from the
-    inequality of the arithmetic and the geometric mean, where that is enough. k steps of T are drawn by cutting the
-    steps at random into k blocks of ⌊T/k⌋ or ⌈T/k⌉ and one step out of each, so that rounds of one step add up to a
-    bound (compare their Lemma 3.2).
+    "remove", one step of T: E r̄^α as a finite sum ([FS25] Corollary 4.6), exact at integers up to 256; between them
+    (α − 1)·ρ(α) is interpolated, being convex ([EH14] Theorem 11 and Corollary 2); beyond, α/2z². "add": an integral
+    over Laplace transforms, or α/2z²T + (1 − 1/T)/2z² by the inequality of arithmetic and geometric means, where that
+    suffices. Selecting k steps of T is the same as dividing the steps at random into k blocks of ⌊T/k⌋ or ⌈T/k⌉ and
+    selecting one step of each, so that rounds with one selected step add up to a bound (compare their Lemma 3.2).
 
     Examples
     --------
@@ -60,21 +70,19 @@ def random_allocation_gaussian(
     """
     z = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
     steps, selected = steps_of(num_steps, num_selected)
-    asked = _arrays.orders(orders)
-    if (asked <= 1.0).any():
-        raise _validate.out_of_domain("orders", "> 1", 1.0)
+    asked = _arrays.orders_above_one(orders)
     directions = directions_of(direction)
     found = [rate(z, steps, selected, order, directions) for order in asked.reshape(-1).tolist()]
     return _arrays.shaped(np.array(found, dtype=np.float64), asked.shape)
 
 
 def is_sampled(z: float) -> bool:
-    """Return whether the noise is in the range where the law of a sampled round is evaluated."""
+    """Whether the noise is in the range where the distribution of a sampled round is evaluated."""
     return _INVERSE_NOISE_RANGE[0] <= 1.0 / z <= _INVERSE_NOISE_RANGE[1]
 
 
 def rate(z: float, steps: int, selected: int, order: float, directions: tuple[Direction, ...]) -> float:
-    """Return an upper bound on ρ(α) of one round, for parameters that were checked."""
+    """Return an upper bound on ρ(α) of one round, for checked parameters."""
     unsampled = order / (2.0 * z) / z * (1.0 + 2.0**-50)  # four roundings
     total = 0.0
     for length, times in blocks(steps, selected):
@@ -96,7 +104,7 @@ def _added(z: float, length: int, order: float) -> float:
 
 
 def blocks(steps: int, selected: int) -> list[tuple[int, int]]:
-    """Return lengths of blocks and how many there are."""
+    """Return the lengths of the blocks that a round is divided into, and how many there are of each."""
     if not selected:
         return []
     length, longer = divmod(steps, selected)
@@ -104,18 +112,18 @@ def blocks(steps: int, selected: int) -> list[tuple[int, int]]:
 
 
 def inverse(z: float, *, is_upper: bool = True) -> float:
-    """Return 1/z, rounded to more loss or to less."""
+    """Return 1/z, rounded up, or down for a lower bound on the loss."""
     return math.nextafter(1.0 / z, math.inf if is_upper else 0.0)
 
 
 def steps_of(num_steps: int, num_selected: int) -> tuple[int, int]:
-    """Check how many steps a round has and in how many of them each record takes part."""
-    steps = _validate.count("num_steps", num_steps, maximum=_LARGEST_STEPS)
+    """Return how many steps a round has, and in how many of them each record takes part, checked."""
+    steps = _validate.count("num_steps", num_steps, maximum=_MAX_STEPS)
     return steps, _validate.count("num_selected", num_selected, minimum=0, maximum=steps)
 
 
 def directions_of(direction: Direction | Literal["both"]) -> tuple[Direction, ...]:
-    """Return whether the record is added, for each direction that is asked for."""
+    """Return the directions that are asked for."""
     if direction not in _DIRECTIONS:
         raise _validate.out_of_domain("direction", "'both', 'remove' or 'add'", direction)
     return _DIRECTIONS[direction]

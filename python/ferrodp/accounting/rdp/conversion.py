@@ -1,14 +1,12 @@
-"""From Rényi divergences to (ε, δ): the best of the orders at hand, rounded to the safe side.
+"""Conversion of Rényi divergences to (ε, δ): the best of the given orders, rounded in the safe direction.
 
 If the outputs on neighboring datasets have a Rényi divergence of order α > 1 of at most ρ, the release is
 (ε, δ)-private for every pair with
 
     ln δ = (α − 1)(ρ − ε) + α·ln(1 − 1/α) − ln(α − 1)
 
-(Balle, Barthe, Gaboardi, Hsu, Sato, "Hypothesis testing interpretations and Rényi differential privacy", AISTATS
-2020, Theorem 21; Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition
-12). The divergence κ of order 1 bounds the total variation, which is δ(0), by √(κ/2) and by √(1 − e^{−κ}) (Tsybakov,
-"Introduction to nonparametric estimation", 2009, Lemmas 2.5 and 2.6); that of order ∞ is an ε with δ = 0.
+([BBGHS20] Theorem 21; [CKS20] Proposition 12). The divergence κ of order 1 bounds the total variation, which is δ(0),
+by √(κ/2) and by √(1 − e^{−κ}) ([Tsy09] Lemmas 2.5 and 2.6); that of order ∞ is an ε with δ = 0.
 """
 
 from __future__ import annotations
@@ -27,7 +25,23 @@ Conversion: TypeAlias = Literal["improved", "classical"]
 
 
 class Converted(NamedTuple):
-    """A bound, the order that proves it, and the divergence at that order."""
+    """A bound, the order that gives it, and the divergence at that order.
+
+    Attributes
+    ----------
+    value : float
+        The ε, δ or ln δ.
+    order : float
+        The best of the given orders.
+    rho : float
+        The divergence of that order.
+
+    Examples
+    --------
+    >>> value, order, rho = rdp_to_epsilon([2, 8, 32], [0.02, 0.08, 0.32], delta=1e-5)
+    >>> order, rho
+    (32.0, 0.32)
+    """
 
     value: float
     order: float
@@ -44,15 +58,19 @@ def rdp_to_epsilon(orders: Reals, rho: Reals, *, delta: Real, conversion: Conver
     rho : float or array_like
         Upper bounds on the divergences, ≥ 0 or `inf`; broadcast against the orders.
     delta : float
-        In (0, 1). Rounded down if it is no float.
+        In (0, 1). Rounded down if not exactly representable.
     conversion : "improved" or "classical"
-        The theorem above, or ε = ρ + ln(1/δ)/(α − 1) (Mironov, "Rényi differential privacy", CSF 2017, Proposition 3),
-        which is never smaller.
+        [CKS20] Proposition 12, or ε = ρ + ln(1/δ)/(α − 1) ([Mir17] Proposition 3), which is never smaller.
 
     Returns
     -------
     Converted
         The ε, `inf` if nothing is implied, with the best order.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -70,9 +88,19 @@ def rdp_to_log_delta(orders: Reals, rho: Reals, *, epsilon: Real, conversion: Co
     orders, rho : float or array_like
         As for `rdp_to_epsilon`.
     epsilon : float
-        Finite, ≥ 0. Rounded down if it is no float.
+        Finite, ≥ 0. Rounded down if not exactly representable.
     conversion : "improved" or "classical"
         As for `rdp_to_epsilon`.
+
+    Returns
+    -------
+    Converted
+        The ln δ, with the best order.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -83,7 +111,22 @@ def rdp_to_log_delta(orders: Reals, rho: Reals, *, epsilon: Real, conversion: Co
 
 
 def rdp_to_delta(orders: Reals, rho: Reals, *, epsilon: Real, conversion: Conversion = "improved") -> Converted:
-    """Return the smallest δ that divergences at some orders imply; see `rdp_to_log_delta`.
+    """Return the smallest δ that divergences at some orders imply.
+
+    Parameters
+    ----------
+    orders, rho, epsilon, conversion
+        As for `rdp_to_log_delta`, which also returns values below the range of floats.
+
+    Returns
+    -------
+    Converted
+        The δ, with the best order.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------

@@ -1,7 +1,6 @@
 """Rényi curves of releases about a sample of fixed size, drawn without replacement.
 
-Re-exported by `ferrodp.accounting.rdp`, where users find them. Every value is an upper bound on D_α(P‖Q), the worst of
-both directions and of all neighboring datasets.
+All values are upper bounds on the Rényi divergences in both directions, for all neighboring datasets.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting.rdp import _ternary
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
+from ferrodp.events.base import check_relation
 
 Method = Literal["profile", "ternary_divergence"]
 
@@ -32,7 +32,7 @@ def fixed_size_sampled_gaussian(
     method: Method = "profile",
     threads: int | None = None,
 ) -> Any:
-    """Return upper bounds on ρ(α) of a Gaussian release about a fixed-size sample, for every neighboring dataset.
+    """Return upper bounds on ρ(α) of a Gaussian release about a fixed-size sample, for all neighboring datasets.
 
     The arguments broadcast against each other as numpy arrays do; the result has their common shape.
 
@@ -51,7 +51,7 @@ def fixed_size_sampled_gaussian(
         "ternary_divergence" is the older bound of Wang et al., for comparison: for replaced records and orders up to
         1024.
     threads : int, optional
-        How many threads may be used; the result does not depend on it.
+        Largest number of threads; the result does not depend on it.
 
     Returns
     -------
@@ -61,7 +61,9 @@ def fixed_size_sampled_gaussian(
     Raises
     ------
     InvalidParameter
-        If a parameter lies outside its domain, shapes do not go together, or the method does not know the relation.
+        If a parameter is outside its domain, shapes do not broadcast, or the method does not cover the relation.
+    InvalidType
+        If a parameter is of another type.
 
     Notes
     -----
@@ -94,12 +96,10 @@ def fixed_size_sampled_gaussian(
     >>> bounds.round(6).tolist()
     [0.000281, 0.001472]
     """
-    if not isinstance(neighboring_relation, NeighboringRelation):
-        found = type(neighboring_relation).__name__
-        raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+    check_relation(neighboring_relation)
     z = _arrays.positive("noise_multiplier", noise_multiplier)
     q = _arrays.probability("sampling_probability", sampling_probability)
-    shape, (z, q, places) = _arrays.broadcast(z, q, _orders(orders))
+    shape, (z, q, places) = _arrays.broadcast(z, q, _arrays.orders_above_one(orders))
     threads = _validate.threads(threads)
     is_added = neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     if neighboring_relation is not NeighboringRelation.REPLACE_ONE:
@@ -147,10 +147,19 @@ def fixed_size_sampled(
     base_epsilon : float
         Pure ε of the release itself for a replaced record; infinite if it has none.
 
+    Returns
+    -------
+    float or float64 ndarray
+        Of the shape of the orders.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or the curve returns anything but divergences.
+
     Notes
     -----
-    Wang, Balle, Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant", AISTATS
-    2019, Theorem 9; between integers by its Corollary 10. `fixed_size_sampled_gaussian` and `fixed_size_sampled_pure`
+    [WBK19] Theorem 9; between integers by its Corollary 10. `fixed_size_sampled_gaussian` and `fixed_size_sampled_pure`
     are tighter where they apply.
 
     Examples
@@ -161,7 +170,7 @@ def fixed_size_sampled(
     q = _validate.probability("sampling_probability", sampling_probability)
     infinite = isinstance(base_epsilon, float) and base_epsilon == math.inf
     pure = math.inf if infinite else _validate.non_negative("base_epsilon", base_epsilon)
-    asked = _orders(orders)
+    asked = _arrays.orders_above_one(orders)
     _refuse_large(asked)
     if not q or not asked.size:
         return _arrays.shaped(np.zeros(asked.size), asked.shape)
@@ -188,12 +197,21 @@ def fixed_size_sampled_pure(epsilon: Reals, sampling_probability: Reals, orders:
     orders : float or array
         α > 1, any real one.
 
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
+
     Notes
     -----
     A release with pure ε is dominated by randomized response with answers kept with probability e^ε/(1 + e^ε)
-    (Kairouz, Oh, Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem 3.3's proof),
-    whose likelihood ratio is above 1 with probability 1/(1 + e^ε) and then e^ε. As in `fixed_size_sampled_gaussian`
-    this leaves A − 1 = (u^α − 1)(1 − u^{1−α})/(1 + e^ε) with u = 1 + q(e^ε − 1).
+    ([KOV15] proof of Theorem 3.3), whose likelihood ratio is above 1 with probability 1/(1 + e^ε) and then e^ε. As in
+    `fixed_size_sampled_gaussian` this leaves A − 1 = (u^α − 1)(1 − u^{1−α})/(1 + e^ε) with u = 1 + q(e^ε − 1).
 
     Examples
     --------
@@ -202,7 +220,7 @@ def fixed_size_sampled_pure(epsilon: Reals, sampling_probability: Reals, orders:
     """
     e = _arrays.non_negative("epsilon", epsilon)
     q = _arrays.probability("sampling_probability", sampling_probability)
-    shape, (e, q, order) = _arrays.broadcast(e, q, _orders(orders))
+    shape, (e, q, order) = _arrays.broadcast(e, q, _arrays.orders_above_one(orders))
     found = [_pure(*values) for values in zip(e.tolist(), q.tolist(), order.tolist(), strict=True)]
     return _arrays.shaped(np.array(found, dtype=np.float64), shape)
 
@@ -210,8 +228,8 @@ def fixed_size_sampled_pure(epsilon: Reals, sampling_probability: Reals, orders:
 def _pure(epsilon: float, q: float, order: float) -> float:
     """Return the bound for one triple.
 
-    l = ln u is within 16 units of itself; the exponents αl and βl carry that into factors of relative error
-    ≤ 20·(1 + αl) units. The last factor stands for 40 + 40·αl units in all, as a wrong ε of one part in 10¹⁵ would.
+    l = ln u has a relative error of 16 units at most, which the exponents αl and βl turn into factors of relative error
+    ≤ 20·(1 + αl) units. The slack allows 40 + 40·αl units in all.
     """
     if not epsilon or not q:
         return 0.0
@@ -227,13 +245,6 @@ def _pure(epsilon: float, q: float, order: float) -> float:
     slack = 1e-14 * (1.0 + up + epsilon)
     moment = math.log1p(math.exp(log + slack)) if log < 600.0 else log + slack + math.exp(-600.0)
     return min((moment * (1.0 + 1e-15) + 5e-324) / (order - 1.0) * (1.0 + 1e-15), epsilon)
-
-
-def _orders(orders: Reals) -> Array:
-    found = _arrays.orders(orders)
-    if (found <= 1.0).any():
-        raise _validate.out_of_domain("orders", "> 1", 1.0)
-    return found
 
 
 def _refuse_large(orders: Array) -> None:

@@ -1,12 +1,11 @@
-"""Rényi curves ρ(α) of mechanisms: arrays in, arrays out, upper bounds with their rounding errors.
+"""Rényi curves ρ(α) of mechanisms: arrays in, arrays out, upper bounds that include rounding errors.
 
-ρ(α) is the largest Rényi divergence of order α between the outputs on neighboring datasets (Mironov, "Rényi
-differential privacy", CSF 2017, Definition 4). Orders are real numbers ≥ 1; 1 is the limit, the Kullback–Leibler
-divergence, and ∞ the largest privacy loss. Parameters and orders broadcast against each other as numpy arrays do;
-numbers alone give a float.
+ρ(α) is the largest Rényi divergence of order α between the outputs on neighboring datasets ([Mir17] Definition 4).
+Orders are real numbers ≥ 1; 1 is the limit, the Kullback–Leibler divergence, and ∞ the largest privacy loss. Parameters
+and orders broadcast against each other as numpy arrays do; scalars alone give a float.
 
-Every function returns upper bounds; ``poisson_sampled_gaussian_bounds`` returns lower ones beside them. Sensitivities,
-and hence noise multipliers, are stated for the neighboring relation at hand.
+All functions return upper bounds; `poisson_sampled_gaussian_bounds` returns lower bounds beside them. Sensitivities,
+and hence noise multipliers, are those for the neighboring relation in question.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting.rdp.rules import above_one, by_public_coin
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
+from ferrodp.events.base import check_relation
 from ferrodp.events.sampling import checked_null_distance
 
 
@@ -35,7 +35,7 @@ def poisson_sampled_gaussian(
     null_distance: Real = math.inf,
     threads: int | None = None,
 ) -> Any:
-    r"""Return ρ(α) of Gaussian noise on a sum over a Poisson sample: the step of DP-SGD.
+    r"""Return ρ(α) of Gaussian noise on a sum over a Poisson sample, as in a step of DP-SGD.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def poisson_sampled_gaussian(
     null_distance : float
         That of `PoissonSampledEvent`, under `REPLACE_ONE`: 0.5 for sums of clipped contributions.
     threads : int, optional
-        At most so many threads; the results do not depend on it.
+        Largest number of threads; the results do not depend on it.
 
     Returns
     -------
@@ -61,23 +61,21 @@ def poisson_sampled_gaussian(
     Raises
     ------
     InvalidParameter, InvalidType
-        If a parameter is outside its domain, not a number, or the shapes do not go together.
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Notes
     -----
     With r = 1 − q + q·exp((2x − 1)/2σ²) and x ∼ N(0, σ²), ρ(α) = ln E[r^α]/(α − 1); of the two directions this one is
-    the larger at every order (Mironov, Talwar, Zhang, "Rényi differential privacy of the sampled Gaussian mechanism",
-    2019, Theorems 4 and 5, section 3.3).
+    the larger at every order ([MTZ19] Theorems 4 and 5, Section 3.3).
 
-    E[r^α] − 1 is computed as a sum of terms that are ≥ 0, by the trapezoid rule, whose aliasing error is bounded
-    *relative to the result* by the theorem of Trefethen and Weideman (SIAM Review 2014, Theorem 5.1), or, for large
-    orders, by the binomial sum, whose remainder is in [0, 1]. Aliasing, truncation and rounding are added. The bound
-    exceeds ρ by less than 10⁻¹² of it for α·(1 + 1/σ²) up to some thousand; beyond, ρ itself changes by more than that
-    if σ changes in its last bit, and the excess grows accordingly.
+    E[r^α] − 1 is a sum of nonnegative terms, by the trapezoid rule, whose aliasing error is bounded *relative to the
+    result* by [TW14] Theorem 5.1, or, for large orders, the binomial sum, whose remainder is in [0, 1]. Aliasing,
+    truncation and rounding are added. The bound exceeds ρ by less than 10⁻¹² of it for α·(1 + 1/σ²) up to about a
+    thousand; beyond that, changing the last bit of σ changes ρ by more, and the excess grows accordingly.
 
-    For `REPLACE_ONE` and a `null_distance` of ½ the pair is (1 − q)N(0, σ²) + qN(±½, σ²), the same two laws in either
-    direction, and the same rule with its own error bounds; up to 1 the curve is that of `fixed_size_sampled_gaussian`,
-    and beyond ln(1 + q(e^{(α−1)α/2σ²} − 1))/(α − 1), that of a sample that everybody sees.
+    For `REPLACE_ONE` and a `null_distance` of ½ the pair is (1 − q)N(0, σ²) + qN(±½, σ²), the same two distributions in
+    either direction, by the same rule with its own error bounds; up to 1 the curve is that of
+    `fixed_size_sampled_gaussian`, and beyond ln(1 + q(e^{(α−1)α/2σ²} − 1))/(α − 1), that of a public sample.
 
     ====================  =====================================
     q = 0                 0
@@ -87,8 +85,8 @@ def poisson_sampled_gaussian(
     too many nodes        the smaller of α/2σ² and Minkowski's inequality, :math:`E[r^α] ≤ (1-q+q e^{(α-1)/2σ²})^α`
     ====================  =====================================
 
-    Cost: an exponential for each of some 70 nodes and order, sixteen orders at a time, and once per mechanism some
-    5 µs. The interpreter's lock is released.
+    Cost: an exponential for each of some 70 nodes and each order, sixteen orders at a time, and 5 µs per mechanism. The
+    interpreter's lock is released.
 
     Examples
     --------
@@ -97,9 +95,15 @@ def poisson_sampled_gaussian(
     >>> poisson_sampled_gaussian(1.0, 0.01, np.linspace(1.5, 64, 6)).shape
     (6,)
     """
-    return _shaped(
-        *_poisson(noise_multiplier, sampling_probability, orders, neighboring_relation, null_distance, threads), index=1
+    _, upper = poisson_sampled_gaussian_bounds(
+        noise_multiplier,
+        sampling_probability,
+        orders,
+        neighboring_relation=neighboring_relation,
+        null_distance=null_distance,
+        threads=threads,
     )
+    return upper
 
 
 def poisson_sampled_gaussian_bounds(
@@ -111,9 +115,22 @@ def poisson_sampled_gaussian_bounds(
     null_distance: Real = math.inf,
     threads: int | None = None,
 ) -> tuple[Any, Any]:
-    """Return lower and upper bounds on ρ(α) of a Poisson-sampled Gaussian; see `poisson_sampled_gaussian`.
+    """Return lower and upper bounds on ρ(α) of Gaussian noise on a sum over a Poisson sample.
 
-    For `REPLACE_ONE` the lower bounds are zero.
+    Parameters
+    ----------
+    noise_multiplier, sampling_probability, orders, neighboring_relation, null_distance, threads
+        As for `poisson_sampled_gaussian`.
+
+    Returns
+    -------
+    (float or float64 ndarray, float or float64 ndarray)
+        Lower and upper bounds, of the shape that the parameters broadcast to. For `REPLACE_ONE` the lower bounds are 0.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -121,28 +138,17 @@ def poisson_sampled_gaussian_bounds(
     >>> lower < upper < lower * (1 + 1e-12)
     True
     """
-    found = _poisson(noise_multiplier, sampling_probability, orders, neighboring_relation, null_distance, threads)
-    return _shaped(*found, index=0), _shaped(*found, index=1)
-
-
-def _poisson(
-    noise_multiplier: Reals,
-    sampling_probability: Reals,
-    orders: Reals,
-    relation: NeighboringRelation,
-    null_distance: Real,
-    threads: int | None,
-) -> tuple[tuple[int, ...], tuple[Array, Array]]:
-    if not isinstance(relation, NeighboringRelation):
-        raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {type(relation).__name__}")
+    check_relation(neighboring_relation)
     sigmas = _arrays.positive("noise_multiplier", noise_multiplier)
     chances = _arrays.probability("sampling_probability", sampling_probability)
     checked, distance = _validate.threads(threads), checked_null_distance(null_distance)
-    if relation is NeighboringRelation.REPLACE_ONE:
+    if neighboring_relation is NeighboringRelation.REPLACE_ONE:
         shape, upper = _replaced(sigmas, chances, orders, distance, checked)
-        return shape, (np.zeros_like(upper), upper)
-    shape, (sigma, q, places) = _arrays.broadcast(sigmas, chances, _arrays.orders(orders))
-    return shape, _native.rdp_poisson_gaussian(sigma, q, places, checked)
+        lower = np.zeros_like(upper)
+    else:
+        shape, (sigma, q, places) = _arrays.broadcast(sigmas, chances, _arrays.orders(orders))
+        lower, upper = _native.rdp_poisson_gaussian(sigma, q, places, checked)
+    return _arrays.shaped(lower, shape), _arrays.shaped(upper, shape)
 
 
 def _replaced(
@@ -158,7 +164,7 @@ def _replaced(
 
 
 def gaussian(noise_multiplier: Reals, orders: Reals) -> Any:
-    """Return ρ(α) = α/2z² of Gaussian noise: Mironov, "Rényi differential privacy", CSF 2017, Proposition 7.
+    """Return ρ(α) = α/2z² of Gaussian noise ([Mir17] Proposition 7).
 
     Parameters
     ----------
@@ -166,6 +172,16 @@ def gaussian(noise_multiplier: Reals, orders: Reals) -> Any:
         z, the standard deviation divided by the L2 sensitivity; finite, > 0.
     orders : float or array_like
         α ≥ 1.
+
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -176,9 +192,9 @@ def gaussian(noise_multiplier: Reals, orders: Reals) -> Any:
 
 
 def laplace(noise_multiplier: Reals, orders: Reals) -> Any:
-    """Return ρ(α) of Laplace noise: Mironov, "Rényi differential privacy", CSF 2017, Proposition 6.
+    """Return ρ(α) of Laplace noise ([Mir17] Proposition 6).
 
-    (α·e^{ε₀(α−1)} + (α − 1)·e^{−ε₀α})/(2α − 1) under the logarithm, ε₀ the inverse of the multiplier; computed without
+    ln((α·e^{ε₀(α−1)} + (α − 1)·e^{−ε₀α})/(2α − 1))/(α − 1), ε₀ the inverse of the multiplier, computed without
     cancellation at orders near 1, where it becomes ε₀ + e^{−ε₀} − 1. At infinity it is ε₀.
 
     Parameters
@@ -187,6 +203,16 @@ def laplace(noise_multiplier: Reals, orders: Reals) -> Any:
         Scale of the noise divided by the L1 sensitivity; finite, > 0.
     orders : float or array_like
         α ≥ 1.
+
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -217,18 +243,26 @@ def randomized_response(
         `REPLACE_ONE`: two true answers, which also bounds `ADD_OR_REMOVE_ONE`. `REPLACE_SPECIAL`: a true answer against
         none, for which the answer is uniform; the larger of both directions.
 
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
+
     Notes
     -----
-    The divergence of the two laws, a sum of at most three terms (Warner, "Randomized response", JASA 1965).
+    The divergence of the two distributions, a sum of at most three terms ([War65]).
 
     Examples
     --------
     >>> round(randomized_response(0.3, 10, 5), 6)
     3.11317
     """
-    if not isinstance(neighboring_relation, NeighboringRelation):
-        found = type(neighboring_relation).__name__
-        raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+    check_relation(neighboring_relation)
     buckets = float(_validate.count("num_buckets", num_buckets, minimum=2))
     is_special = neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
     tag = "randomized_response_or_uniform" if is_special else "randomized_response"
@@ -250,20 +284,27 @@ def discrete_gaussian(scale: Reals, orders: Reals, *, l2_sensitivity: Reals = 1.
     dimension : int
         How many coordinates get noise.
 
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
+
     Notes
     -----
-    Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition 5:
-    ρ ≤ αΔ²/2σ², with equality where αΔ is an integer.
+    [CKS20] Proposition 5: ρ ≤ αΔ²/2σ², with equality where αΔ is an integer.
 
     Examples
     --------
     >>> round(discrete_gaussian(2.0, 4), 12), bool(discrete_gaussian(0.4, 2.5) < 2.5 / (2 * 0.4**2))
     (0.5, True)
     """
-    sigma, sensitivity = (
-        _arrays.positive("scale", scale),
-        _arrays.positive("l2_sensitivity", l2_sensitivity, toward="up"),
-    )
+    sigma = _arrays.positive("scale", scale)
+    sensitivity = _arrays.positive("l2_sensitivity", l2_sensitivity, toward="up")
     if _validate.count("dimension", dimension) > 1:
         return _sweep("gaussian", orders, np.nextafter(sigma / sensitivity, 0.0))
     if not (sensitivity == np.floor(sensitivity)).all():
@@ -281,7 +322,17 @@ def discrete_laplace(scale: Reals, orders: Reals, *, l1_sensitivity: int = 1) ->
     orders : float or array_like
         α ≥ 1.
     l1_sensitivity : int
-        Δ ≥ 1. Beyond 65536 the curve is that of whatever is Δ/b-differentially private.
+        Δ ≥ 1. Beyond 65536 the curve is that of any Δ/b-differentially private mechanism.
+
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -295,9 +346,7 @@ def discrete_laplace(scale: Reals, orders: Reals, *, l1_sensitivity: int = 1) ->
 def exponential_mechanism(epsilon: Reals, orders: Reals) -> Any:
     """Return a bound on ρ(α) of mechanisms whose privacy loss has a range of at most ε, such as the exponential one.
 
-    min(η − 1 − ln η + (α − 1)ε²/8, ε) with η = ε/(e^ε − 1): Dong, Durfee, Rogers, "Optimal differential privacy
-    composition for exponential mechanisms", ICML 2020; Cesar, Rogers, "Bounding, concentrating, and truncating", ALT
-    2021, Lemmas 3.2 and 3.4.
+    min(η − 1 − ln η + (α − 1)ε²/8, ε) with η = ε/(e^ε − 1): [DDR20]; [CR21] Lemmas 3.2 and 3.4.
 
     Parameters
     ----------
@@ -305,6 +354,16 @@ def exponential_mechanism(epsilon: Reals, orders: Reals) -> Any:
         Width of the range of losses; finite, ≥ 0. That of `ExponentialMechanismEvent`.
     orders : float or array_like
         α ≥ 1.
+
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -317,8 +376,7 @@ def exponential_mechanism(epsilon: Reals, orders: Reals) -> Any:
 def pure(epsilon: Reals, orders: Reals) -> Any:
     """Return the largest ρ(α) that an ε-differentially private mechanism can have: that of binary randomized response.
 
-    Kairouz, Oh, Viswanath, "The composition theorem for differential privacy", ICML 2015: every ε-private pair is
-    dominated by (e^ε, 1)/(1 + e^ε) and its mirror image.
+    Every ε-private pair is dominated by (e^ε, 1)/(1 + e^ε) and its mirror image ([KOV15]).
 
     Parameters
     ----------
@@ -326,6 +384,16 @@ def pure(epsilon: Reals, orders: Reals) -> Any:
         Finite, ≥ 0.
     orders : float or array_like
         α ≥ 1.
+
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -336,7 +404,7 @@ def pure(epsilon: Reals, orders: Reals) -> Any:
 
 
 def zcdp(rho: Reals, orders: Reals) -> Any:
-    """Return αρ, the bound of ρ-zero-concentrated differential privacy (Bun, Steinke, TCC 2016, Definition 1.1).
+    """Return αρ, the bound of ρ-zero-concentrated differential privacy ([BS16] Definition 1.1).
 
     Parameters
     ----------
@@ -344,6 +412,16 @@ def zcdp(rho: Reals, orders: Reals) -> Any:
         Finite, ≥ 0.
     orders : float or array_like
         α ≥ 1.
+
+    Returns
+    -------
+    float or float64 ndarray
+        Upper bounds on ρ(α), in nats, of the shape that the parameters broadcast to.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, not a number, or the shapes do not broadcast.
 
     Examples
     --------
@@ -355,7 +433,7 @@ def zcdp(rho: Reals, orders: Reals) -> Any:
 
 def _sweep(tag: str, orders: Reals, *parameters: Array, rest: tuple[Any, ...] = ()) -> Any:
     shape, upper = _upper(tag, orders, *parameters, rest=rest)
-    return _shaped(shape, (upper, upper), index=1)
+    return _arrays.shaped(upper, shape)
 
 
 def _upper(tag: str, orders: Reals, *parameters: Array, rest: tuple[Any, ...] = ()) -> tuple[tuple[int, ...], Array]:
@@ -371,7 +449,3 @@ def _upper(tag: str, orders: Reals, *parameters: Array, rest: tuple[Any, ...] = 
             curve = _native.RdpCurve((tag, *row.tolist(), *rest))
             upper[chosen] = curve.bounds(np.ascontiguousarray(places[chosen]))[1]
     return shape, upper
-
-
-def _shaped(shape: tuple[int, ...], found: tuple[Array, Array], *, index: int) -> Any:
-    return found[index].reshape(shape) if shape else float(found[index][0])

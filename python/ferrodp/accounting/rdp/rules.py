@@ -1,6 +1,6 @@
 """Which Rényi curve belongs to which event.
 
-A curve is anything that takes a one-dimensional float64 array of orders, 1 ≤ α ≤ ∞, and returns a float64 array of
+A curve is any callable that takes a one-dimensional float64 array of orders, 1 ≤ α ≤ ∞, and returns a float64 array of
 upper bounds on the Rényi divergences, ≥ 0 and perhaps infinite. `register` adds the curves of a class of events.
 """
 
@@ -10,11 +10,11 @@ import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp import _validate, events
 from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
@@ -23,34 +23,21 @@ from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.accounting.rdp.poisson import poisson_sampled_curve
 from ferrodp.errors import UnsupportedEventError
-from ferrodp.events import (
-    ComposedEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    EpsilonDeltaEvent,
-    ExponentialMechanismEvent,
-    FixedSizeSampledEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    MixtureOfGaussiansEvent,
-    NeighboringRelation,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    RandomizedResponseEvent,
-    RepeatAndSelectEvent,
-    SelfComposedEvent,
-    TruncatedPoissonSampledEvent,
-    ZcdpEvent,
-    decompose,
-)
+from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
 
 Curve: TypeAlias = Callable[[Array], Array]
 Rule: TypeAlias = "Callable[[Any, NeighboringRelation], Curve]"
-_Event = TypeVar("_Event", bound=PrivacyEvent)
 
 LEAST_ORDER = 1.0 + 2.0**-20
-"""Lower orders are answered by it where a curve is known above 1 alone: divergences do not fall as the order rises."""
+"""Replaces lower orders where a curve is known only above 1: divergences do not decrease as the order grows."""
 _REPLACED = NeighboringRelation.REPLACE_ONE
+_NOISE_ON_SUMS = (
+    events.GaussianEvent,
+    events.LaplaceEvent,
+    events.DiscreteGaussianEvent,
+    events.DiscreteLaplaceEvent,
+    events.MixtureOfGaussiansEvent,
+)
 
 _RULES: dict[type[PrivacyEvent], Rule] = {}
 
@@ -61,7 +48,35 @@ def above_one(orders: Array) -> Array:
 
 
 def register(event_class: type[PrivacyEvent]) -> Callable[[Rule], Rule]:
-    """Make a function the rule that returns the curve of such events, or raises `UnsupportedEventError`."""
+    """Make a function the rule for the Rényi curve of a class of events.
+
+    Parameters
+    ----------
+    event_class : type
+        A subclass of `PrivacyEvent`.
+
+    Returns
+    -------
+    callable
+        A decorator for functions that take an event and a neighboring relation and return the curve, or raise
+        `UnsupportedEventError`.
+
+    Raises
+    ------
+    TypeError
+        If the class is not hashable; nothing else is checked.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import GaussianEvent, rdp
+    >>> class TwiceGaussianEvent(events.GaussianEvent):
+    ...     pass
+    >>> @rdp.register(TwiceGaussianEvent)
+    ... def rule(event, relation):
+    ...     return lambda orders: orders / event.noise_multiplier**2
+    >>> rdp.curve_of(TwiceGaussianEvent(noise_multiplier=2.0), None)(np.array([4.0])).tolist()
+    [1.0]
+    """
 
     def add(rule: Rule) -> Rule:
         _RULES[event_class] = rule
@@ -72,12 +87,31 @@ def register(event_class: type[PrivacyEvent]) -> Callable[[Rule], Rule]:
 
 @functools.lru_cache(maxsize=4096)
 def curve_of(event: PrivacyEvent, neighboring_relation: NeighboringRelation) -> Curve:
-    """Return the curve of a simple event.
+    """Return the Rényi curve of an event.
+
+    Parameters
+    ----------
+    event : PrivacyEvent
+        One that `decompose` yields, or a composition of such.
+    neighboring_relation : NeighboringRelation
+        The one for which the event's sensitivities were stated.
+
+    Returns
+    -------
+    callable
+        Takes a one-dimensional float64 array of orders, 1 ≤ α ≤ ∞, and returns upper bounds of the same shape.
 
     Raises
     ------
     UnsupportedEventError
-        If none is known; the message is the reason.
+        If none is known; the message gives the reason.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import LaplaceEvent, NeighboringRelation
+    >>> curve = curve_of(LaplaceEvent(noise_multiplier=1.0), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    >>> curve(np.array([1.0, 2.0, np.inf])).round(6).tolist()
+    [0.367879, 0.619124, 1.0]
     """
     rule = _RULES.get(type(event))
     if rule is None:
@@ -86,59 +120,53 @@ def curve_of(event: PrivacyEvent, neighboring_relation: NeighboringRelation) -> 
 
 
 def failure_of(event: PrivacyEvent) -> Fraction:
-    """Return the probability with which an event may break its curve: the δ of a stated (ε, δ).
+    """Return the probability with which an event may violate its curve: the δ of a stated (ε, δ).
 
     An (ε, δ)-private mechanism is no worse than one that fails with probability δ and is (ε, 0)-private otherwise
-    (Kairouz, Oh, Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem 3.3's proof).
+    ([KOV15] proof of Theorem 3.3).
     """
-    if isinstance(event, EpsilonDeltaEvent):
+    if isinstance(event, events.EpsilonDeltaEvent):
         return Fraction(event.delta)
-    if isinstance(event, (PoissonSampledEvent, TruncatedPoissonSampledEvent)):
+    if isinstance(event, (events.PoissonSampledEvent, events.TruncatedPoissonSampledEvent)):
         return Fraction(event.sampling_probability) * failure_of(event.event)
-    if isinstance(event, FixedSizeSampledEvent):
+    if isinstance(event, events.FixedSizeSampledEvent):
         return Fraction(event.sample_size, event.population_size) * failure_of(event.event)
-    if isinstance(event, RepeatAndSelectEvent):
+    if isinstance(event, events.RepeatAndSelectEvent):
         return Fraction(event.mean) * failure_of(event.event)  # see `RepeatAndSelectCurve`
-    if isinstance(event, (ComposedEvent, SelfComposedEvent)):
+    if isinstance(event, (events.ComposedEvent, events.SelfComposedEvent)):
         return sum((times * failure_of(part) for part, times in decompose(event)), Fraction(0))
     return Fraction(0)
 
 
-@register(ComposedEvent)
-@register(SelfComposedEvent)
+@register(events.ComposedEvent)
+@register(events.SelfComposedEvent)
 def _composed(event: PrivacyEvent, relation: NeighboringRelation) -> Curve:
-    """Return the sum of the curves (Mironov, CSF 2017, Proposition 1): what a whole run costs that others wrap."""
+    """Return the sum of the curves ([Mir17] Proposition 1), as of a whole run inside another event."""
     parts = [(curve_of(part, relation), _validate.rounded(times, "up")) for part, times in decompose(event) if times]
     return lambda orders: rdp_total(parts, np.ascontiguousarray(orders))
 
 
-@register(GaussianEvent)
-def _gaussian(event: GaussianEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("gaussian", event.noise_multiplier))
+_NATIVE: dict[type[PrivacyEvent], Callable[[Any], tuple[Any, ...]]] = {
+    events.GaussianEvent: lambda event: ("gaussian", event.noise_multiplier),
+    events.LaplaceEvent: lambda event: ("laplace", event.noise_multiplier),
+    events.DiscreteLaplaceEvent: lambda event: ("discrete_laplace", event.scale, event.l1_sensitivity),
+    events.ZcdpEvent: lambda event: ("zcdp", event.rho),
+    events.EpsilonDeltaEvent: lambda event: ("epsilon_delta", _validate.rounded(event.epsilon, "up"), 0.0),
+    events.ExponentialMechanismEvent: lambda event: ("exponential_mechanism", event.epsilon),
+}
+"""Events with one native curve under all relations, and its tag and parameters."""
 
 
-@register(LaplaceEvent)
-def _laplace(event: LaplaceEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("laplace", event.noise_multiplier))
+def _native(event: PrivacyEvent, _: NeighboringRelation) -> Curve:
+    return RdpCurve(_NATIVE[type(event)](event))
 
 
-@register(ZcdpEvent)
-def _zcdp(event: ZcdpEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("zcdp", event.rho))
+for _each in _NATIVE:
+    register(_each)(_native)
 
 
-@register(EpsilonDeltaEvent)
-def _stated(event: EpsilonDeltaEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("epsilon_delta", _validate.rounded(event.epsilon, "up"), 0.0))
-
-
-@register(ExponentialMechanismEvent)
-def _exponential(event: ExponentialMechanismEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("exponential_mechanism", event.epsilon))
-
-
-@register(RandomizedResponseEvent)
-def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> Curve:
+@register(events.RandomizedResponseEvent)
+def _randomized_response(event: events.RandomizedResponseEvent, relation: NeighboringRelation) -> Curve:
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         raise UnsupportedEventError(NO_ANSWER.reason)
     is_special = relation is NeighboringRelation.REPLACE_SPECIAL
@@ -146,31 +174,26 @@ def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRe
     return RdpCurve((tag, event.noise_parameter, float(event.num_buckets)))
 
 
-@register(DiscreteLaplaceEvent)
-def _discrete_laplace(event: DiscreteLaplaceEvent, _: NeighboringRelation) -> Curve:
-    return RdpCurve(("discrete_laplace", event.scale, event.l1_sensitivity))
-
-
-@register(DiscreteGaussianEvent)
-def _discrete_gaussian(event: DiscreteGaussianEvent, _: NeighboringRelation) -> Curve:
+@register(events.DiscreteGaussianEvent)
+def _discrete_gaussian(event: events.DiscreteGaussianEvent, _: NeighboringRelation) -> Curve:
     if event.dimension == 1:
         return RdpCurve(("discrete_gaussian", event.scale, event.l2_sensitivity, math.inf))
     rho = Fraction(event.l2_sensitivity) ** 2 / (2 * Fraction(event.scale) ** 2)
     return RdpCurve(("zcdp", _validate.rounded(rho, "up")))
 
 
-@register(MixtureOfGaussiansEvent)
-def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> Curve:
+@register(events.MixtureOfGaussiansEvent)
+def _mixture(event: events.MixtureOfGaussiansEvent, relation: NeighboringRelation) -> Curve:
     if relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedEventError("it says what a record adds to a result without it")
     return mixture_of_gaussians_curve(event)
 
 
-@register(PoissonSampledEvent)
-def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve:
-    """Zhu, Dong, Wang 2022, Theorem 11: what dominates with and without the record, mixed, dominates the sample's.
+@register(events.PoissonSampledEvent)
+def _poisson(event: events.PoissonSampledEvent, relation: NeighboringRelation) -> Curve:
+    """[ZDW22] Theorem 11: the mixture of what dominates with the record and without it dominates the sample's release.
 
-    Where there is no curve of such a pair, `rdp_poisson` bounds it by the curve of what is released.
+    Where the curve of such a pair is not known, `poisson_sampled_curve` bounds it by the curve of what is released.
     """
     inner, chance = event.event, event.sampling_probability
     if samples_again(inner):
@@ -180,40 +203,38 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Curve
     if relation is NeighboringRelation.REPLACE_SPECIAL and not _is_added(inner):
         curve = curve_of(inner, relation)  # the null record may show that it is there
         return lambda orders: by_public_coin(curve(orders), chance, orders)
-    if isinstance(inner, GaussianEvent):
-        return RdpCurve(("poisson_sampled", chance, ("gaussian", inner.noise_multiplier)))
-    if isinstance(inner, LaplaceEvent):
-        return RdpCurve(("poisson_sampled", chance, ("laplace", inner.noise_multiplier)))
-    if isinstance(inner, DiscreteLaplaceEvent):
-        return RdpCurve(("poisson_sampled", chance, ("discrete_laplace", inner.scale, inner.l1_sensitivity)))
-    if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):
+    if type(inner) in (events.GaussianEvent, events.LaplaceEvent, events.DiscreteLaplaceEvent):
+        return RdpCurve(("poisson_sampled", chance, _NATIVE[type(inner)](inner)))
+    if isinstance(inner, (events.EpsilonDeltaEvent, events.ExponentialMechanismEvent)):
         epsilon = _validate.rounded(inner.epsilon, "up")
         return RdpCurve(("poisson_sampled", chance, ("epsilon_delta", epsilon, 0.0)))
-    if isinstance(inner, MixtureOfGaussiansEvent):
+    if isinstance(inner, events.MixtureOfGaussiansEvent):
         return mixture_of_gaussians_curve(inner, chance)
-    symmetric = isinstance(inner, DiscreteGaussianEvent)  # by reflection
+    symmetric = isinstance(inner, events.DiscreteGaussianEvent)  # by reflection
     return poisson_sampled_curve(curve_of(inner, relation), chance, is_symmetric=symmetric)
 
 
 def _is_added(event: PrivacyEvent) -> bool:
-    """Whether it is noise about a sum, or several such, where a null record adds nothing: as if it were not there."""
-    if isinstance(event, (ComposedEvent, SelfComposedEvent)):
+    """Whether this is noise on sums only, to which a null record adds nothing, as if it were absent."""
+    if isinstance(event, (events.ComposedEvent, events.SelfComposedEvent)):
         return all(_is_added(part) for part, _ in decompose(event))
-    kinds = (GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, MixtureOfGaussiansEvent)
-    return isinstance(event, kinds)
+    return isinstance(event, _NOISE_ON_SUMS)
 
 
-def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
-    """Return the curve of a sample of which one record is replaced: that of the pair of `_pairs._poisson_replaced`."""
+def _poisson_replaced(event: events.PoissonSampledEvent) -> Curve:
+    """Return the curve of a Poisson sample of which one record is replaced.
+
+    The pair is that of `_solve.dominating_pairs._poisson_replaced`.
+    """
     # mutant: same-of-renyi-curves
     inner, chance, is_close = event.event, event.sampling_probability, event.null_distance <= 1.0
-    if isinstance(inner, GaussianEvent) and event.null_distance == 0.5:
+    if isinstance(inner, events.GaussianEvent) and event.null_distance == 0.5:
         return RdpCurve(("antipodal_gaussian", chance, inner.noise_multiplier))
-    if isinstance(inner, GaussianEvent) and is_close:
+    if isinstance(inner, events.GaussianEvent) and is_close:
         z = inner.noise_multiplier
         return lambda orders: fixed_size_sampled_gaussian(z, chance, above_one(orders), neighboring_relation=_REPLACED)
     curve = curve_of(inner, _REPLACED)
-    if isinstance(inner, (LaplaceEvent, DiscreteLaplaceEvent)) and is_close:
+    if isinstance(inner, (events.LaplaceEvent, events.DiscreteLaplaceEvent)) and is_close:
         cost = pure(inner, _REPLACED)
         epsilon = math.inf if isinstance(cost, Unsupported) else _validate.rounded(cost.amount, "up")
         if epsilon < math.inf:
@@ -222,10 +243,10 @@ def _poisson_replaced(event: PoissonSampledEvent) -> Curve:
 
 
 def by_public_coin(divergences: Array, chance: float | Array, orders: Array) -> Array:
-    """Return the curve of a release that happens with a probability q, by a coin that everybody sees, rounded up.
+    """Return the curve of a release that happens with probability q, decided by a public coin, rounded up.
 
-    The moment is 1 + q(A − 1), so ρ′ = ln(1 + q(e^{(α−1)ρ} − 1))/(α − 1): q·ρ at α = 1, ρ at ∞. With t = (α − 1)ρ
-    off by two units of itself, e^t is by 2t units, and the rest by ten.
+    The moment is 1 + q(A − 1), so ρ′ = ln(1 + q(e^{(α−1)ρ} − 1))/(α − 1): q·ρ at α = 1, ρ at ∞. With a relative error
+    of two units in t = (α − 1)ρ, that of e^t is 2t units, and that of the rest ten.
     """
     with np.errstate(all="ignore"):
         t = (orders - 1.0) * divergences
