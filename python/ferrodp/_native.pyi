@@ -9,6 +9,7 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "AllocationLaw",
+    "AllocationMoments",
     "BitGenerator",
     "GridSum",
     "NoisyThreshold",
@@ -23,7 +24,6 @@ __all__ = [
     "add_noise",
     "add_noise_to_integers",
     "allocated_members",
-    "allocation_rdp_add",
     "allocation_two_bins",
     "available_isas",
     "check_clip_norm",
@@ -136,7 +136,6 @@ def rdp_fixed_size_gaussian_replace_one(
     /,
 ) -> _Floats: ...
 def allocation_two_bins(s: float, epsilon: float, direction: _Direction, /) -> tuple[float, float]: ...
-def allocation_rdp_add(s: float, steps: int, orders: list[float], /) -> list[float]: ...
 
 @disjoint_base
 class BitGenerator:
@@ -153,6 +152,11 @@ class AllocationLaw:
     def repeated(self, count: int, most: int, /) -> AllocationLaw: ...
     def delta(self, epsilon: float, direction: _Direction, /) -> float: ...
     def masses(self, /) -> tuple[int, _Floats, float, float]: ...
+
+@final
+class AllocationMoments:
+    def __new__(cls, s: float, steps: int, /) -> Self: ...
+    def rates(self, orders: list[float], /) -> list[float]: ...
 
 @final
 class Permit:

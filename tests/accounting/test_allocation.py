@@ -103,7 +103,7 @@ def test_between_integers_the_curve_is_interpolated_from_above():
 def test_the_second_direction_with_two_steps(z, order):
     exact = mp.log(reference.two_bins_add_moment(z, order)) / (mp.mpf(order) - 1)
 
-    bound = _native.allocation_rdp_add(math.nextafter(1 / z, math.inf), 2, [order])[0]
+    bound = _native.AllocationMoments(math.nextafter(1 / z, math.inf), 2).rates([order])[0]
 
     assert exact <= bound
     means = (order / 2 + 0.5) / (2 * z * z)
@@ -111,7 +111,7 @@ def test_the_second_direction_with_two_steps(z, order):
 
 
 def test_the_second_direction_with_one_step_is_plain_noise():
-    assert _native.allocation_rdp_add(0.5, 1, [3.0])[0] == pytest.approx(3 / 8, rel=1e-14)
+    assert _native.AllocationMoments(0.5, 1).rates([3.0])[0] == pytest.approx(3 / 8, rel=1e-14)
 
 
 @pytest.mark.parametrize(("z", "epsilon"), [(1.0, 0.5), (0.5, 4.0), (5.0, 0.1), (0.3, 0.0)])
@@ -156,7 +156,7 @@ def test_masses_are_those_of_a_pair(is_upper):
 def test_moments_and_laws_of_many_steps_enclose_each_other(z, steps):
     """Two ways that share nothing: the finite sum and the Laplace transforms against either law's own moments."""
     orders = [1.5, 3.0, 7.0]
-    added = _native.allocation_rdp_add(1 / z, steps, orders)
+    added = _native.AllocationMoments(1 / z, steps).rates(orders)
     removed = [moments.rate(z, steps, order) for order in (2, 3)]
     enclosing = []
     for is_upper in (False, True):

@@ -23,5 +23,5 @@ mod moment;
 mod two;
 
 pub use grid::Allocation;
-pub use moment::rdp_add;
+pub use moment::AddedMoments;
 pub use two::two_bins;

@@ -100,7 +100,12 @@ def rate(z: float, steps: int, selected: int, order: float, directions: tuple[Di
 
 @functools.lru_cache(maxsize=4096)
 def _added(z: float, length: int, order: float) -> float:
-    return float(_native.allocation_rdp_add(inverse(z), length, [order])[0])
+    return _added_moments(z, length).rates([order])[0]
+
+
+@functools.lru_cache(maxsize=64)
+def _added_moments(z: float, length: int) -> _native.AllocationMoments:
+    return _native.AllocationMoments(inverse(z), length)
 
 
 def blocks(steps: int, selected: int) -> list[tuple[int, int]]:

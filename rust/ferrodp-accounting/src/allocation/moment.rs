@@ -13,35 +13,60 @@
 //! On the line `Im w = φ`, `|f| ≤ e^{βw}F(e^w·cos φ/T)^T` at the real part, whose integral is `(cos φ)^{−β}·∫f`; likewise below. The
 //! trapezoid rule is within `η = 2·(cos φ)^{−β}/(e^{2πφ/h} − 1)` of either integral, relatively (Trefethen, Weideman, SIAM Review
 //! 2014, Theorem 5.1). Below the first node `e^D − 1 ≤ 1.1·D ≤ 0.55·λ²e^{s²}/T`. `ln f` is concave: `F(e^w) = E exp(−e^{w+Y})` with a normal
-//! `Y` is the marginal of a log-concave function (Prékopa 1973). So once `f` falls by a factor `e` a step, all that follows is less
-//! than the last term.
+//! `Y` is the marginal of a log-concave function (Prékopa 1973). So where `f` has fallen by a factor `e^{nδ}` in the `n` steps since its largest
+//! term, it falls by `e^δ` or more in every step that follows, and all that follows is at most `1/(e^δ − 1)` times the last term.
 //!
 //! # Inner rule
 //! `ln F(x)` from `F = 1 − x + E[e^{−xr} − 1 + xr]` for small `x`, from `E e^{−xr}` otherwise: trapezoid sums over the normal
 //! variable of `r`. On the line `Im z = a` with `sa ≤ ½`, `|e^{−xr}| ≤ e^{−xr̄·cos(sa)}` and `E e^{−cxr} ≤ F(x)^c`, so that the aliasing error is at
 //! most `2·e^{a²/2}·F^{cos(sa)}/(e^{2πa/h} − 1)`, and `x·E|r| = x·e^{a²/2}` takes part where 1 and `xr` are subtracted.
 //! Beyond the last node, 9.5 standard deviations above what the square of `r` makes of 0, `e^{−xr}` is less than on average, so that less than
-//! `10⁻²⁰` of `F` lies there; before the first lies `Φ(−40)`.
+//! `10⁻²⁰` of `F` lies there. Nodes `z` with `z²/2 > 50 + x` are left out below: they sum to less than `Φ(−√(100 + 2x)) < e^{−50−x}/2`, and
+//! `F ≥ e^{−x}` by Jensen's inequality.
+//!
+//! # Many orders
+//! `D` does not depend on the order. Spacings of the outer rule are powers of two, so that orders share nodes, and a [`Table`] of
+//! `D` by node is kept for a round: further orders cost a few exponentials a node.
 
 use core::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::collections::HashMap;
 
 use crate::functions::{UNIT, cos, erfc, exp, expm1, ln, ln_1p, sqrt};
 
-/// Returns an upper bound on `ρ(α)` of the second direction, for noise `1/s` and `steps` steps; `α > 1`.
-///
-/// The smaller of two: the integral, where it is short enough, and `α/2σ²T + (1 − 1/T)/2σ²`, which follows from the arithmetic mean
-/// being no less than the geometric one.
-#[must_use]
-pub fn rdp_add(s: f64, steps: f64, order: f64) -> f64 {
-    let square = s * s * (1.0 + 4.0 * UNIT);
-    let means = (0.5 * square) * (order / steps + (1.0 - 1.0 / steps)) * (1.0 + 8.0 * UNIT);
-    // The divergence of a lower order is no more.
-    let order = order.max(1.05);
-    let beta = order - 1.0;
-    if steps == 1.0 || beta > 300.0 || beta * s * s > 300.0 || !(1e-3..=4.0).contains(&s) {
-        return means;
+/// The Rényi curve of one round when a record is added, and what its orders share.
+#[derive(Clone, Debug)]
+pub struct AddedMoments {
+    s: f64,
+    steps: f64,
+    /// None where the integral is not used.
+    table: Option<Table>,
+}
+
+impl AddedMoments {
+    /// Returns the curve for noise of standard deviation `1/s` and `steps` steps.
+    #[must_use]
+    pub fn new(s: f64, steps: u64) -> Self {
+        let steps = steps as f64;
+        let is_used = steps > 1.0 && (1e-3..=4.0).contains(&s);
+        Self { s, steps, table: is_used.then(|| Table::new(s, steps, &Budget::PROVEN)) }
     }
-    means.min(integral(s, steps, beta, &Budget::PROVEN).map_or(f64::INFINITY, |found| found.rate_upper(beta)))
+
+    /// Returns an upper bound on `ρ(α)`, `α > 1`. It depends on no order that was asked for before.
+    ///
+    /// The smaller of two: the integral, where it is short enough, and `α/2σ²T + (1 − 1/T)/2σ²`, which follows from the arithmetic
+    /// mean being no less than the geometric one.
+    pub fn rate(&mut self, order: f64) -> f64 {
+        let (s, steps) = (self.s, self.steps);
+        let square = s * s * (1.0 + 4.0 * UNIT);
+        let means = (0.5 * square) * (order / steps + (1.0 - 1.0 / steps)) * (1.0 + 8.0 * UNIT);
+        // The divergence of a lower order is no more.
+        let beta = order.max(1.05) - 1.0;
+        let Some(table) = &mut self.table else { return means };
+        if beta > 300.0 || beta * s * s > 300.0 {
+            return means;
+        }
+        means.min(integral(table, beta, &Budget::PROVEN).map_or(f64::INFINITY, |found| found.rate_upper(beta)))
+    }
 }
 
 /// How much may be left out. Tests leave out more, so that what stands for it can be seen.
@@ -92,11 +117,11 @@ impl Moment {
     }
 }
 
-fn integral(s: f64, steps: f64, beta: f64, budget: &Budget) -> Option<Moment> {
-    let inner = Inner::new(s, budget);
+fn integral(table: &mut Table, beta: f64, budget: &Budget) -> Option<Moment> {
+    let (s, steps) = (table.inner.s, table.steps);
     let phi = sqrt(40.0 / beta).min(1.2);
     let spread = -ln(cos(phi));
-    let h = 2.0 * PI * phi / (budget.outer + (beta + 1.0) * spread);
+    let h = libm::exp2(libm::floor(libm::log2(2.0 * PI * phi / (budget.outer + (beta + 1.0) * spread))));
     // The left end, where λ² is 10⁻²².
     let first = ((-budget.left - 0.5 * s * s) / h).floor();
     // Terms are relative to e^{β·ln β − β}, the largest of the norm's.
@@ -111,12 +136,13 @@ fn integral(s: f64, steps: f64, beta: f64, budget: &Budget) -> Option<Moment> {
         right: 0.0,
         outer: 2.02 * exp((beta + 1.0) * spread) / expm1(2.0 * PI * phi / h),
     };
-    let (mut largest, mut before) = (f64::NEG_INFINITY, f64::INFINITY);
+    // The largest ln f, its error, and the step it was found at.
+    let mut largest = (f64::NEG_INFINITY, 0.0, 0);
     for step in 0..20_000_u32 {
         let w = (first + f64::from(step)) * h;
         let lambda = exp(w);
         let exponent = beta * w - lambda - base;
-        let (d, d_error) = inner.excess(lambda, steps)?;
+        let (d, d_error) = table.excess(w, lambda)?;
         let units = 32.0 + 16.0 * (beta * (1.0 + w.abs()) + lambda + base.abs() + d);
         // Γ(β) = Γ(β + 1)/β: this one converges to the left whatever β is.
         let plain = exp(exponent + w);
@@ -128,22 +154,48 @@ fn integral(s: f64, steps: f64, beta: f64, budget: &Budget) -> Option<Moment> {
         found.excess += term;
         found.rounding += term * units * UNIT;
         found.inner += f * d_error * (1.0 + d_error);
-        largest = largest.max(log_f);
-        if log_f < largest - budget.right && log_f < before - 1.0 && w > ln(beta) {
-            found.right = f;
+        if log_f > largest.0 {
+            largest = (log_f, d_error, step);
+        }
+        let fall = (largest.0 - log_f - d_error - largest.1) / f64::from(step - largest.2);
+        if log_f < largest.0 - budget.right && fall > 0.0 && w > ln(beta) {
+            found.right = 1.01 * f * (1.0 + 2.0 * d_error) / expm1(fall);
             let sums = 2.0 * f64::from(step) * UNIT;
             found.rounding += found.excess * sums;
             found.norm_rounding = found.norm_rounding / found.norm + sums;
             return Some(found);
         }
-        before = log_f;
     }
     None
 }
 
+/// `D` at the nodes of the outer rule that were asked for.
+#[derive(Clone, Debug)]
+struct Table {
+    steps: f64,
+    inner: Inner,
+    known: HashMap<i64, Option<(f64, f64)>>,
+}
+
+impl Table {
+    fn new(s: f64, steps: f64, budget: &Budget) -> Self {
+        Self { steps, inner: Inner::new(s, budget), known: HashMap::new() }
+    }
+
+    /// Returns [`Inner::excess`] at `λ = e^w`; `w` is a multiple of 2⁻²⁰.
+    fn excess(&mut self, w: f64, lambda: f64) -> Option<(f64, f64)> {
+        let node = (w * f64::from(1 << 20)) as i64;
+        *self.known.entry(node).or_insert_with(|| self.inner.excess(lambda, self.steps))
+    }
+}
+
 /// Nodes of the inner rule: weights and values of `r`.
+#[derive(Clone, Debug)]
 struct Inner {
     nodes: Vec<(f64, f64)>,
+    /// Their spacing, and the number of the first.
+    h: f64,
+    first: f64,
     /// `2·e^{a²/2}/(e^{2πa/h} − 1)`, and `1 − cos(sa)`.
     alias: f64,
     loss: f64,
@@ -168,7 +220,13 @@ impl Inner {
         }
         // Φ(−reach), and 10⁻²⁰ for Φ(−40) and what is rounded.
         let tail = 0.5 * erfc(budget.reach * FRAC_1_SQRT_2) * (1.0 + 1e-9) + 1e-20;
-        Self { nodes, alias, loss: 1.0 - cos(s * a), tail, s }
+        Self { nodes, h, first, alias, loss: 1.0 - cos(s * a), tail, s }
+    }
+
+    /// Returns the nodes that count at `x`.
+    fn nodes_at(&self, x: f64) -> &[(f64, f64)] {
+        let left_out = -sqrt(2.0 * (50.0 + x)) / self.h - 2.0 - self.first;
+        &self.nodes[(left_out.max(0.0) as usize).min(self.nodes.len())..]
     }
 
     /// Returns `D = λ + T·ln F(λ/T)` and a bound on its error, or `None` where it is not known to 1.
@@ -176,7 +234,7 @@ impl Inner {
         let x = lambda / steps;
         if x < 0.5 {
             // c = E[e^{−xr} − 1 + xr], each term within a few units of itself by its own series where xr is small.
-            let c: f64 = self.nodes.iter().map(|&(weight, r)| weight * second(x * r)).sum();
+            let c: f64 = self.nodes_at(x).iter().map(|&(weight, r)| weight * second(x * r)).sum();
             let tail = self.tail * x * x * exp(self.s * self.s);
             let alias = self.alias * (2.0 + x) + tail;
             // ln(1 − (x − c)) + x = c − m²/2 − m³/3 − …, m = x − c
@@ -186,7 +244,7 @@ impl Inner {
             let error = steps * (alias * 2.0 + (c + rest) * 400.0 * UNIT) + lambda * 4.0 * UNIT * x;
             return Some((d.max(0.0), error));
         }
-        let f: f64 = self.nodes.iter().map(|&(weight, r)| weight * exp(-x * r)).sum();
+        let f: f64 = self.nodes_at(x).iter().map(|&(weight, r)| weight * exp(-x * r)).sum();
         if f < 1e-200 {
             return None;
         }
@@ -241,17 +299,30 @@ mod tests {
         (0.01, 7.0, 3.0),
     ];
 
+    fn moment(s: f64, steps: f64, beta: f64, budget: &Budget) -> Option<Moment> {
+        integral(&mut Table::new(s, steps, budget), beta, budget)
+    }
+
+    #[test]
+    fn an_order_is_answered_alike_whatever_was_asked_before() {
+        let orders = [1.01, 1.5, 3.0, 17.25, 64.0, 250.0];
+        let mut used = AddedMoments::new(0.8, 50);
+        for order in orders.iter().chain(orders.iter().rev()) {
+            assert_eq!(AddedMoments::new(0.8, 50).rate(*order), used.rate(*order));
+        }
+    }
+
     /// Counts how often the bound would be too small without one of its terms; with it, it never is.
     fn wrong_without(budgets: &[Budget], without: impl Fn(Moment) -> Moment) -> usize {
         let mut wrong = 0;
         for (s, steps, beta) in SETTINGS {
-            let exact = integral(s, steps, beta, &Budget::PROVEN).expect("short enough");
+            let exact = moment(s, steps, beta, &Budget::PROVEN).expect("short enough");
             // The fine integral is that close: its own terms say so.
             let truth = exact.upper() * (1.0 - 1e-7);
             assert!(exact.excess / exact.norm > truth, "{s} {steps} {beta}: {exact:?}");
             for budget in budgets {
                 // Where D is not known to 1 there is no bound at all.
-                let Some(found) = integral(s, steps, beta, budget) else { continue };
+                let Some(found) = moment(s, steps, beta, budget) else { continue };
 
                 assert!(found.upper() >= truth, "{s} {steps} {beta}: {found:?} {exact:?}");
                 wrong += usize::from(without(found).upper() < truth);
@@ -299,9 +370,9 @@ mod tests {
         // Of the bound itself not enough is missing: the norm lacks more there, which errs on the other side.
         let mut wrong = 0;
         for (s, steps, beta) in SETTINGS {
-            let exact = integral(s, steps, beta, &Budget::PROVEN).expect("short enough");
+            let exact = moment(s, steps, beta, &Budget::PROVEN).expect("short enough");
             for left in [0.0, 1.0, 2.0, 4.0] {
-                let found = integral(s, steps, beta, &Budget { left, ..Budget::PROVEN }).expect("as the other");
+                let found = moment(s, steps, beta, &Budget { left, ..Budget::PROVEN }).expect("as the other");
                 let missing = exact.excess - found.excess - exact.inner - exact.rounding;
 
                 assert!(missing <= found.left, "{s} {steps} {beta} {left}: {found:?} {exact:?}");
@@ -334,7 +405,7 @@ mod tests {
     fn rounding() {
         let mut wrong = 0;
         for (s, beta, truth) in TRUTHS {
-            let found = integral(s, 2.0, beta, &Budget::PROVEN).expect("short enough");
+            let found = moment(s, 2.0, beta, &Budget::PROVEN).expect("short enough");
             let off = |moment: f64| Twofold::sum(moment, 0.0).minus(Twofold::sum(truth.0, truth.1)).float();
 
             assert!(off(found.upper()) >= 0.0, "{s} {beta}: {found:?}");

@@ -1,8 +1,9 @@
 //! Bindings of `fixed_size` and `allocation`.
 
 use core::num::NonZeroUsize;
+use std::sync::Mutex;
 
-use ferrodp_accounting::allocation::{self, Allocation};
+use ferrodp_accounting::allocation::{self, AddedMoments, Allocation};
 use ferrodp_accounting::fixed_size;
 use ferrodp_accounting::types::{Bounds, Rounding};
 use ferrodp_core::blocks::for_each_block;
@@ -52,11 +53,34 @@ fn allocation_two_bins(s: f64, epsilon: f64, direction: DirectionArg) -> (f64, f
     (lower, upper)
 }
 
-/// Returns upper bounds on ρ of one round when a record is added, for every order.
-#[pyfunction]
-#[pyo3(signature = (s, steps, orders, /))]
-fn allocation_rdp_add(py: Python<'_>, s: f64, steps: u64, orders: Vec<f64>) -> Vec<f64> {
-    py.detach(|| orders.iter().map(|&order| allocation::rdp_add(s, steps as f64, order)).collect())
+/// Upper bounds on ρ of one round when a record is added; orders share most of the work.
+#[pyclass(frozen, module = "ferrodp._native")]
+struct AllocationMoments {
+    s: f64,
+    steps: u64,
+    shared: Mutex<AddedMoments>,
+}
+
+#[pymethods]
+impl AllocationMoments {
+    #[new]
+    #[pyo3(signature = (s, steps, /))]
+    fn new(s: f64, steps: u64) -> Self {
+        Self { s, steps, shared: Mutex::new(AddedMoments::new(s, steps)) }
+    }
+
+    /// Returns the bounds at every order. A caller that meets another one does all the work itself: waiting could be for ever in a
+    /// forked child.
+    #[pyo3(signature = (orders, /))]
+    fn rates(&self, py: Python<'_>, orders: Vec<f64>) -> Vec<f64> {
+        py.detach(|| match self.shared.try_lock() {
+            Ok(mut moments) => orders.iter().map(|&order| moments.rate(order)).collect(),
+            Err(_) => {
+                let mut moments = AddedMoments::new(self.s, self.steps);
+                orders.iter().map(|&order| moments.rate(order)).collect()
+            }
+        })
+    }
 }
 
 /// The law of one round from one side; see `ferrodp.accounting.sampling.allocation`.
@@ -101,7 +125,7 @@ fn found(law: Option<Allocation>) -> PyResult<AllocationLaw> {
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<AllocationLaw>()?;
+    module.add_class::<AllocationMoments>()?;
     module.add_function(wrap_pyfunction!(allocation_two_bins, module)?)?;
-    module.add_function(wrap_pyfunction!(allocation_rdp_add, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_fixed_size_gaussian_replace_one, module)?)
 }
