@@ -8,6 +8,7 @@ import random
 import sys
 import threading
 from decimal import Decimal
+from fractions import Fraction
 
 import mpmath as mp
 import pytest
@@ -21,6 +22,7 @@ from ferrodp.accounting import (
     LaplaceEvent,
     NeighboringRelation,
     NonPrivateEvent,
+    PrivacyAccountant,
     SelfComposedEvent,
     gaussian_delta,
     gaussian_epsilon,
@@ -134,7 +136,7 @@ def test_other_events_are_refused_and_leave_no_trace(count):
         lambda: accountant.would_exceed(event, epsilon=1.0, delta=1e-5, count=count),
         lambda: accountant.remaining_count(event, epsilon=1.0, delta=1e-5),
     ):
-        with pytest.raises(UnsupportedEventError, match="GdpAccountant adds up Gaussian events only, got LaplaceEvent"):
+        with pytest.raises(UnsupportedEventError, match="GdpAccountant cannot bound LaplaceEvent: only Gaussian noise"):
             ask()
 
     assert before == accountant.state_dict()
@@ -326,3 +328,32 @@ def test_accountants_of_one_relation_merge():
     there.compose(NonPrivateEvent())
     here.merge(there)
     assert here.epsilon(0.5) == math.inf
+
+
+@given(st.lists(multipliers, min_size=1, max_size=4))
+@settings(max_examples=20, deadline=None)
+def test_its_events_are_gaussians_that_cost_what_it_was_told_or_a_rounding_more(told):
+    accountant = accountant_of(*told)
+    again = GdpAccountant.of_events(accountant.events, accountant.neighboring_relation)
+
+    assert accountant.epsilon(1e-6) <= again.epsilon(1e-6) <= accountant.epsilon(1e-6) * (1 + 1e-12)
+    assert all(isinstance(event, GaussianEvent) for event, _ in accountant.events)
+    accountant.compose(NonPrivateEvent(), count=2)
+    assert accountant.events[-1] == (NonPrivateEvent(), 1)
+
+
+@pytest.mark.parametrize("z", [5e-324, 1e-200, 1e300, 1.7e308])
+def test_its_events_cost_no_less_at_the_ends_of_the_range_of_floats(z):
+    accountant = GdpAccountant()
+    accountant.compose(gaussian(z), count=2**63 - 1)
+    ((event, count),) = accountant.events
+
+    assert count / Fraction(event.noise_multiplier) ** 2 >= (2**63 - 1) / Fraction(z) ** 2 * (1 - Fraction(1, 10**100))
+
+
+def test_it_is_an_accountant_like_the_others():
+    accountant = accountant_of(2.0, 2.0)
+
+    assert isinstance(accountant, PrivacyAccountant)
+    assert accountant.explain(1e-5).value == accountant.epsilon(1e-5)
+    assert [count for _, count in accountant.events] == [1]

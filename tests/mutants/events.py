@@ -86,8 +86,8 @@ MUTANTS = [
     (
         "an event without support is added before it is refused",
         "event-without-support-added",
-        "if part not in self._counts",
-        "self._add(((part, 1),), 1)\n                if part not in self._counts or True",
+        "if isinstance(event, NonPrivateEvent) or event in self._told:\n            return",
+        "self._told.add(((event, 1),), 1)",
         "accountants",
     ),
     (

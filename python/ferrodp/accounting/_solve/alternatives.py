@@ -1,9 +1,32 @@
-"""What else bounds an event: the end of every refusal. It is found by asking, so that it is true of today's rules."""
+"""Which accountants and filters can bound an event: the way out that every refusal names.
+
+The rules that accountants and filters follow are asked, so that what a refusal recommends is always accepted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ferrodp.accounting._solve import choose, costs, renyi
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent
+
+Rule: TypeAlias = Callable[[PrivacyEvent, NeighboringRelation], object]
+"""Returns how a simple event is bounded, or `Unsupported`."""
+
+_ACCOUNTANTS: dict[str, Rule] = {
+    "PldAccountant": choose.pairs_or_curve,
+    "RdpAccountant": renyi.known_curve,
+    "ZcdpAccountant": costs.zcdp,
+    "PureDpAccountant": costs.pure,
+}
+_FILTERS: dict[str, Rule] = {
+    "RdpFilter": renyi.certain_curve,
+    "ZcdpFilter": costs.zcdp,
+    "PureDpFilter": costs.pure,
+    "GdpFilter": costs.squared_mu,
+}
 
 
 def advice(event: PrivacyEvent, relation: NeighboringRelation, refused_by: str) -> str:
@@ -16,10 +39,10 @@ def advice(event: PrivacyEvent, relation: NeighboringRelation, refused_by: str) 
     relation : NeighboringRelation
         The one for which it was refused.
     refused_by : str
-        Name of the class that refused it, of which nothing is said. For a filter the others are filters, too.
+        Name of the class that refused it, which is not recommended. A filter is advised of other filters.
     """
     others = [other for other in NeighboringRelation if other is not relation]
-    able = accepting(event, relation, refused_by)
+    able = [name for name in _names(event, relation, refused_by) if name != refused_by]
     if able:
         own = [other.name for other in others if refused_by in _names(event, other, refused_by)]
         return f"; use {' or '.join(able)}" + (f", or state its sensitivities for {' or '.join(own)}" if own else "")
@@ -30,35 +53,7 @@ def advice(event: PrivacyEvent, relation: NeighboringRelation, refused_by: str) 
     return "; no other one bounds it either"
 
 
-def accepting(event: PrivacyEvent, relation: NeighboringRelation, refused_by: str = "") -> tuple[str, ...]:
-    """Return the names of accountants that bound a simple event, or of filters if a filter asks."""
-    return tuple(name for name in _names(event, relation, refused_by) if name != refused_by)
-
-
 def _names(event: PrivacyEvent, relation: NeighboringRelation, asking: str) -> list[str]:
-    return _filters(event, relation) if asking.endswith("Filter") else _accountants(event, relation)
-
-
-def _accountants(event: PrivacyEvent, relation: NeighboringRelation) -> list[str]:
-    from ferrodp.accounting.accountants.pld import (
-        PldAccountant,  # not before: they import the base class, which asks here
-    )
-    from ferrodp.accounting.accountants.pure import PureDpAccountant
-    from ferrodp.accounting.accountants.rdp import RdpAccountant
-    from ferrodp.accounting.accountants.zcdp import ZcdpAccountant
-
-    classes = (PldAccountant, RdpAccountant, ZcdpAccountant, PureDpAccountant)
-    return [each.__name__ for each in classes if each(neighboring_relation=relation)._supports(event) is None]
-
-
-def _filters(event: PrivacyEvent, relation: NeighboringRelation) -> list[str]:
-    from ferrodp.accounting._solve import costs as _costs
-    from ferrodp.accounting.rdp.costs import RdpPrice
-
-    prices = {
-        "RdpFilter": RdpPrice([2.0], relation)(event),
-        "ZcdpFilter": _costs.zcdp(event, relation),
-        "PureDpFilter": _costs.pure(event, relation),
-        "GdpFilter": _costs.squared_mu(event),
-    }
-    return [name for name, price in prices.items() if not isinstance(price, Unsupported)]
+    """Return the names of accountants that bound a simple event, or of filters if a filter asks."""
+    rules = _FILTERS if asking.endswith("Filter") else _ACCOUNTANTS
+    return [name for name, rule in rules.items() if not isinstance(rule(event, relation), Unsupported)]

@@ -19,10 +19,11 @@ from ferrodp.accounting._solve import contour as _contour
 from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._solve.other_bounds import BASIC, upper_bounds
+from ferrodp.accounting._solve.renyi import known_curve
 from ferrodp.accounting._solve.single_steps import delta_of_singles
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.curves import laplace
-from ferrodp.accounting.rdp.rules import curve_of
+from ferrodp.accounting.rdp.rules import Curve
 from ferrodp.accounting.sampling.allocation import random_allocation_delta_bounds, random_allocation_epsilon_bounds
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import (
@@ -86,16 +87,15 @@ class Found:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-def unsupported(event: PrivacyEvent, relation: NeighboringRelation) -> str | None:
-    """Return why a simple event has neither a pair of laws nor a Rényi curve, or None if it has one."""
-    found = pairs_of(event, relation)
-    if not isinstance(found, Unsupported):
-        return None
-    try:
-        curve_of(event, relation)
-    except UnsupportedEventError as error:
-        return found.reason if str(error) in found.reason else f"{found}, and {error}"
-    return None
+def pairs_or_curve(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs | Curve | Unsupported:
+    """Return the dominating pairs of a simple event, or else its Rényi curve."""
+    pairs = pairs_of(event, relation)
+    if not isinstance(pairs, Unsupported):
+        return pairs
+    curve = known_curve(event, relation)
+    if not isinstance(curve, Unsupported):
+        return curve
+    return pairs if curve.reason in pairs.reason else Unsupported(f"{pairs}, and {curve}")
 
 
 def solve(

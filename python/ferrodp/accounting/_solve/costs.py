@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
@@ -51,6 +51,7 @@ class Cost(NamedTuple):
 
 
 CostOrUnsupported: TypeAlias = "Cost | Unsupported"
+CostOf: TypeAlias = "Callable[[PrivacyEvent, NeighboringRelation], CostOrUnsupported]"
 NO_ANSWER = Unsupported(
     "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
 )
@@ -110,13 +111,8 @@ def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> Cos
 
 def _together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Return the sum of what an event is made of."""
-    costs: list[tuple[Cost, int]] = []
-    for part, times in decompose(event):
-        cost = pure(part, relation)
-        if isinstance(cost, Unsupported):
-            return Unsupported(f"a part of it has no pure ε ({type(part).__name__}: {cost})")
-        costs.append((cost, times))
-    return total(costs)
+    costs = priced(pure, decompose(event), relation)
+    return Unsupported(f"a part of it has no pure ε ({costs})") if isinstance(costs, Unsupported) else total(costs)
 
 
 def samples_again(event: PrivacyEvent) -> bool:
@@ -179,11 +175,30 @@ def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupporte
 
 
 @functools.lru_cache(maxsize=4096)
-def squared_mu(event: PrivacyEvent) -> CostOrUnsupported:
-    """Return μ² = 1/z² of a simple event that is Gaussian."""
+def squared_mu(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
+    """Return μ² = 1/z² of a simple event that is Gaussian, under any relation."""
     if isinstance(event, GaussianEvent):
         return Cost(1 / Fraction(event.noise_multiplier) ** 2)
     return Unsupported("only Gaussian noise is Gaussian differential privacy without loss")
+
+
+def priced(
+    cost_of: CostOf, events: Iterable[tuple[PrivacyEvent, int]], relation: NeighboringRelation
+) -> list[tuple[Cost, int]] | Unsupported:
+    """Return the costs of simple events with their counts, or which event has none and why."""
+    found: list[tuple[Cost, int]] = []
+    for event, times in events:
+        cost = cost_of(event, relation)
+        if isinstance(cost, Unsupported):
+            return Unsupported(f"{type(event).__name__}: {cost}")
+        found.append((cost, times))
+    return found
+
+
+def total_of(cost_of: CostOf, events: Iterable[tuple[PrivacyEvent, int]], relation: NeighboringRelation) -> Cost:
+    """Return the sum of what simple events cost; those without a cost, releases without protection, are left out."""
+    found = ((cost_of(event, relation), times) for event, times in events)
+    return total((cost, times) for cost, times in found if isinstance(cost, Cost))
 
 
 def total(costs: Iterable[tuple[Cost, int]]) -> Cost:

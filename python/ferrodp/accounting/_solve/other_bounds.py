@@ -19,17 +19,15 @@ composition fails if any of its parts does: δ(ε) = I + (1 − I)·δ′(ε) wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from ferrodp import _validate
-from ferrodp._numerics.intervals import arithmetic, float_up
-from ferrodp.accounting._solve import costs as _costs
-from ferrodp.accounting._solve import zcdp_curve as _zcdp_curve
-from ferrodp.accounting._solve.costs import Cost, CostOrUnsupported
+from ferrodp.accounting._solve import costs, zcdp_curve
+from ferrodp.accounting._solve.costs import Cost, CostOf
+from ferrodp.accounting._solve.renyi import renyi_sum
 from ferrodp.accounting._types import Unsupported
-from ferrodp.accounting.accountants.rdp import RdpAccountant
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
@@ -37,7 +35,6 @@ BASIC = "the sum of all ε, which the stated δ allow (basic composition, Dwork 
 ZCDP = "zero-concentrated differential privacy, converted at the best order (Canonne, Kamath, Steinke 2020)"
 RENYI = "the sum of all Rényi divergences at one order, converted (Balle et al. 2020, Theorem 21)"
 
-_DIGITS = 60
 _LARGEST = Fraction(2) ** 1000
 
 Events: TypeAlias = Sequence[tuple[PrivacyEvent, int]]
@@ -48,40 +45,29 @@ def upper_bounds(
     quantity: Quantity, at: float, events: Events, relation: NeighboringRelation
 ) -> Iterator[tuple[float, str]]:
     """Yield upper bounds on ε at a δ in (0, 1), or on δ at an ε ≥ 0, each with its method; none where none applies."""
-    pure = _summed(events, lambda event: _costs.pure(event, relation))
+    is_epsilon = quantity == "epsilon"
+    pure = _summed(costs.pure, events, relation)
     if pure is not None:
         yield _basic(quantity, at, pure), BASIC
-    zcdp = _summed(events, lambda event: _costs.zcdp(event, relation))
+    zcdp = _summed(costs.zcdp, events, relation)
     if zcdp is not None and zcdp.amount < _LARGEST:
-        yield _concentrated(quantity, at, zcdp), ZCDP
+        yield (zcdp_curve.epsilon_of if is_epsilon else zcdp_curve.delta_of)(zcdp, at), ZCDP
     try:
-        accountant = RdpAccountant.of_events(events, relation)
+        total = renyi_sum(events, relation)
     except UnsupportedEventError:
         return
-    bounds = accountant.epsilon_bounds(at) if quantity == "epsilon" else accountant.delta_bounds(at)
-    yield bounds.upper, RENYI
+    yield (total.epsilon(at).value if is_epsilon else total.delta(at)), RENYI
 
 
-def _summed(events: Events, cost_of: Callable[[PrivacyEvent], CostOrUnsupported]) -> Cost | None:
+def _summed(cost_of: CostOf, events: Events, relation: NeighboringRelation) -> Cost | None:
     """Return what all events cost together, the failures composed; None if one of them has no such cost."""
-    costs = []
-    for event, count in events:
-        cost = cost_of(event)
-        if isinstance(cost, Unsupported):
-            return None
-        costs.append((cost, count))
-    return Cost(_costs.total(costs).amount, _costs.failure((cost.delta, count) for cost, count in costs))
+    found = costs.priced(cost_of, events, relation)
+    if isinstance(found, Unsupported):
+        return None
+    return Cost(costs.total(found).amount, costs.failure((cost.delta, count) for cost, count in found))
 
 
 def _basic(quantity: Quantity, at: float, cost: Cost) -> float:
     if quantity == "epsilon":
         return _validate.rounded(cost.amount, "up") if cost.delta <= Fraction(at) else math.inf
     return min(_validate.rounded(cost.delta, "up"), 1.0) if cost.amount <= Fraction(at) else 1.0
-
-
-def _concentrated(quantity: Quantity, at: float, cost: Cost) -> float:
-    rho = arithmetic(_DIGITS).ratio(cost.amount)
-    if quantity == "epsilon":
-        target = _costs.without_failure(Fraction(at), cost.delta)
-        return float_up(_zcdp_curve.epsilon(rho, target)) if target > 0.0 else math.inf
-    return _costs.with_failure(Fraction(_zcdp_curve.delta(rho, at)), cost.delta)

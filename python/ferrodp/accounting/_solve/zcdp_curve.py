@@ -21,10 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 
-from ferrodp._numerics.intervals import ONE, ZERO, Interval, arithmetic, exact, point
+from ferrodp._numerics.intervals import ONE, ZERO, Interval, arithmetic, exact, float_up, point
+from ferrodp.accounting._solve.amplification import fraction_up
+from ferrodp.accounting._solve.costs import Cost, with_failure, without_failure
 
 _DIGITS = 50
+_DIGITS_OF_RHO = 120
 _LIMIT = 690.0
 """|ln t| stays below it, so that t and 1/t are floats."""
 _STEPS = 62  # halve 2·690 to below an ulp
@@ -49,6 +53,17 @@ def epsilon(rho: Interval, target: float) -> Decimal:
     t = _crossing(lambda t: t * t * rate + math.log1p(t) - goal)
     bound = r.sub(r.add(r.mul(r.add(point(1), t), rho), _rest(t, target)), _gap(t))
     return max(bound.upper, ZERO)
+
+
+def epsilon_of(cost: Cost, target: float) -> float:
+    """Return an upper bound on ε at 0 < δ < 1 of a Σρ that holds but for a probability of failure."""
+    rest = without_failure(Fraction(target), cost.delta)
+    return float_up(epsilon(_interval(cost.amount), rest)) if rest > 0.0 else math.inf
+
+
+def delta_of(cost: Cost, epsilon: float) -> float:
+    """Return an upper bound on δ at ε ≥ 0 of a Σρ that holds but for a probability of failure."""
+    return with_failure(fraction_up(delta(_interval(cost.amount), epsilon)), min(cost.delta, Fraction(1)))
 
 
 def simple_epsilon(rho: Interval, target: float) -> Decimal:
@@ -77,6 +92,11 @@ def simple_rho(epsilon: float, target: float) -> Decimal:
     goal = r.ln(point(target)).negated()
     longer = r.sqrt(r.add(point(epsilon), goal))
     return r.square(r.div(point(epsilon), r.add(longer, r.sqrt(goal)))).lower
+
+
+def _interval(rho: Fraction) -> Interval:
+    """Return the decimals around a rational."""
+    return arithmetic(_DIGITS_OF_RHO).ratio(rho) if rho else point(0)
 
 
 def _rate(rho: Interval) -> float:

@@ -1,10 +1,9 @@
-"""What all accountants have in common: a list of events and questions about it."""
+"""The questions that every accountant answers, and how it reads, copies and stores what it was told."""
 
 from __future__ import annotations
 
 import abc
 import math
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
@@ -14,25 +13,26 @@ from ferrodp._validate import Real
 from ferrodp.accounting._solve.alternatives import advice
 from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, list_of, relation_of
+from ferrodp.accounting._types import Unsupported
+from ferrodp.accounting.accountants._releases import Decomposed, EventCounts, GaussianSum, Parts
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
-from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent, decompose
+from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent
+from ferrodp.events.base import check_relation
 
-QUICK = 1.0 / 16.0
-"""The effort of an answer that only has to find the neighborhood of another one."""
+ROUGH_EFFORT = 1.0 / 16.0
+"""Share of an answer's work that finds the neighborhood of another answer."""
 MAX_COUNT_BITS = 4096
 """Of the counts in a state that is read."""
-MAX_SEEN = 1024
-"""How many events are kept apart and ready, for the next time that they are charged."""
 _FIELDS = {"version", "accountant", "neighboring_relation", "settings", "events"}
-_Parts = tuple[tuple[PrivacyEvent, int], ...]
 
 
 class PrivacyAccountant(abc.ABC):
-    """Base class: releases about one dataset, each chosen after seeing the ones before, and what they cost together.
+    """Base class of accountants: bounds on what releases about one dataset cost together.
 
-    What it is told is taken apart by `decompose`, and equal events are counted. Reading and writing is safe from
-    any number of threads: each answer is about the events of one moment.
+    Each release may be chosen after seeing the results of those before. Composed events are decomposed, and equal
+    events are counted. Reading and writing is safe from any number of threads: each answer is about the events of one
+    moment.
 
     Parameters
     ----------
@@ -42,36 +42,72 @@ class PrivacyAccountant(abc.ABC):
     Notes
     -----
     A subclass sets `kind` and writes `_supports`, `_epsilon_bounds`, `_delta_bounds` and `_explanation`; the last three
-    read `self.events` once. It gives `_settings` if its constructor has parameters. `delta` and `epsilon` come checked,
-    and never after a release without protection, which is answered here.
+    read `self.events` once. It overrides `_settings` if its constructor has parameters. `delta` and `epsilon` are
+    checked before, and a release without protection is answered here.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import GaussianEvent, PldAccountant, PrivacyAccountant
+    >>> accountant = PldAccountant()
+    >>> accountant.compose(GaussianEvent(noise_multiplier=20.0), count=100)
+    >>> isinstance(accountant, PrivacyAccountant), round(accountant.epsilon(delta=1e-5), 3)
+    (True, 1.909)
+    >>> accountant.would_exceed(GaussianEvent(noise_multiplier=20.0), epsilon=2.0, delta=1e-5, count=20)
+    True
+    >>> accountant.remaining_count(GaussianEvent(noise_multiplier=20.0), epsilon=2.0, delta=1e-5)
+    8
     """
 
     kind: ClassVar[str] = ""
     """Name of the accountant in saved states."""
+    _memory: ClassVar[type[EventCounts | GaussianSum]] = EventCounts
+    _answers_quickly: ClassVar[bool] = False
+    """Whether an `effort` below 1 saves any work."""
+    _allows_zero_delta: ClassVar[bool] = False
 
     def __init__(self, *, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
-        if not isinstance(neighboring_relation, NeighboringRelation):
-            found = type(neighboring_relation).__name__
-            raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+        check_relation(neighboring_relation)
         self._neighboring_relation = neighboring_relation
-        self._counts: dict[PrivacyEvent, int] = {}
-        self._events: _Parts | None = ()
-        self._seen: dict[int, tuple[PrivacyEvent, _Parts]] = {}  # by identity: a loop charges the same objects again
-        self._lock = threading.Lock()
+        self._told: Any = self._memory()
+        self._decomposed = Decomposed()
 
     @classmethod
     def of_events(cls, events: Iterable[tuple[PrivacyEvent, int]], neighboring_relation: NeighboringRelation) -> Self:
-        """Return an accountant that was told these simple events; their counts have no limit."""
+        """Return an accountant that was told these events; their counts have no limit.
+
+        Parameters
+        ----------
+        events : iterable of (PrivacyEvent, int)
+            Events, and how often each happened.
+        neighboring_relation : NeighboringRelation
+            The relation in which their sensitivities were stated.
+
+        Returns
+        -------
+        PrivacyAccountant
+            An accountant of this class with its default settings.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If an event cannot be bounded.
+        """
         accountant = cls(neighboring_relation=neighboring_relation)
         for event, count in events:
-            accountant._add(accountant._parts(event), count)
+            accountant._told.add(accountant._parts(event), count)
         return accountant
 
     # what a subclass says
 
-    @abc.abstractmethod
+    @staticmethod
+    def _rule(event: PrivacyEvent, relation: NeighboringRelation) -> object:
+        """Return how a simple event is bounded, or `Unsupported`."""
+        return Unsupported(f"it has no rule for {type(event).__name__} under {relation.name}")
+
     def _supports(self, event: PrivacyEvent) -> str | None:
-        """Return None if a simple event can be bounded, or else why not; who else bounds it is found out and added."""
+        """Return None if a simple event can be bounded, or else why not; the base class adds who else bounds it."""
+        found = self._rule(event, self._neighboring_relation)
+        return found.reason if isinstance(found, Unsupported) else None
 
     @abc.abstractmethod
     def _epsilon_bounds(self, delta: float) -> Bounds:
@@ -83,7 +119,7 @@ class PrivacyAccountant(abc.ABC):
 
     @abc.abstractmethod
     def _explanation(self, delta: float) -> Explanation:
-        """Return what there is to say about `epsilon(delta)`."""
+        """Return the explanation of `epsilon(delta)`."""
 
     def _settings(self) -> dict[str, Any]:
         """Return the other arguments of the constructor as plain JSON data."""
@@ -100,9 +136,13 @@ class PrivacyAccountant(abc.ABC):
         """
         return -1.0 if self._within(epsilon, delta) else 1.0
 
-    _answers_quickly: ClassVar[bool] = False
-    """Whether an `effort` below 1 saves any."""
-    _allows_zero_delta: ClassVar[bool] = False
+    def _last_safe_count(self, parts: Parts, epsilon: float, delta: float) -> int:
+        """Return how often parts that cost something can be added within (ε, δ)."""
+
+        def over(effort: float) -> Callable[[int], float]:
+            return lambda count: self._and(parts, count)._over(epsilon, delta, effort)
+
+        return largest_count(over(1.0), over(ROUGH_EFFORT) if self._answers_quickly else None)
 
     # what everybody asks
 
@@ -114,10 +154,8 @@ class PrivacyAccountant(abc.ABC):
     @property
     def events(self) -> tuple[tuple[PrivacyEvent, int], ...]:
         """The simple events and how often each happened, in the order in which they first did."""
-        with self._lock:
-            if self._events is None:
-                self._events = tuple(self._counts.items())
-            return self._events
+        events: Parts = self._told.events
+        return events
 
     def compose(self, event: PrivacyEvent, count: int = 1) -> None:
         """Add `count` times `event`: all of it or, with an exception, nothing.
@@ -125,27 +163,61 @@ class PrivacyAccountant(abc.ABC):
         Parameters
         ----------
         event : PrivacyEvent
-            What happened.
+            What was released.
         count : int
             How often; from 0 to 2⁶³ − 1.
 
         Raises
         ------
         UnsupportedEventError
-            If anything in it cannot be bounded, even where `count` is 0.
+            If any part of it cannot be bounded, even where `count` is 0.
+        InvalidParameter, InvalidType
+            If `event` is no event, or `count` is outside its domain or no int.
         """
         if type(count) is not int or not 0 <= count <= _validate.MAX_COUNT:
             count = _validate.count("count", count, minimum=0)
         parts = self._parts(event)
         if count:
-            self._add(parts, count)
+            self._told.add(parts, count)
 
     def epsilon(self, delta: Real) -> float:
-        """Return an upper bound on the smallest ε ≥ 0 for which all of it is (ε, δ)-DP; `delta` in (0, 1)."""
+        """Return an upper bound on the smallest ε ≥ 0 for which all of it is (ε, δ)-DP.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1), or [0, 1) for accountants of pure bounds. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            Infinite if no finite ε is proven.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is outside its domain or no real number.
+        """
         return self.epsilon_bounds(delta).upper
 
     def epsilon_bounds(self, delta: Real) -> Bounds:
-        """Return bounds on the smallest ε ≥ 0 for which all of it is (ε, δ)-DP; `delta` in (0, 1)."""
+        """Return bounds on the smallest ε ≥ 0 for which all of it is (ε, δ)-DP.
+
+        Parameters
+        ----------
+        delta : float
+            As for `epsilon`.
+
+        Returns
+        -------
+        Bounds
+            `lower` is 0 where no lower bound is known.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            As for `epsilon`.
+        """
         checked = _validate.delta(delta, zero=self._allows_zero_delta)
         events = self.events
         if _non_private(events):
@@ -153,11 +225,43 @@ class PrivacyAccountant(abc.ABC):
         return self._epsilon_bounds(checked) if events else Bounds(0.0, 0.0)
 
     def delta(self, epsilon: Real) -> float:
-        """Return an upper bound on the smallest δ for which all of it is (ε, δ)-DP; `epsilon` finite and ≥ 0."""
+        """Return an upper bound on the smallest δ for which all of it is (ε, δ)-DP.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `epsilon` is outside its domain or no real number.
+        """
         return self.delta_bounds(epsilon).upper
 
     def delta_bounds(self, epsilon: Real) -> Bounds:
-        """Return bounds on the smallest δ for which all of it is (ε, δ)-DP; `epsilon` finite and ≥ 0."""
+        """Return bounds on the smallest δ for which all of it is (ε, δ)-DP.
+
+        Parameters
+        ----------
+        epsilon : float
+            As for `delta`.
+
+        Returns
+        -------
+        Bounds
+            `lower` is 0 where no lower bound is known.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            As for `delta`.
+        """
         checked = _validate.non_negative("epsilon", epsilon, toward="down")
         events = self.events
         if _non_private(events):
@@ -165,7 +269,29 @@ class PrivacyAccountant(abc.ABC):
         return self._delta_bounds(checked) if events else Bounds(0.0, 0.0)
 
     def would_exceed(self, event: PrivacyEvent, *, epsilon: Real, delta: Real, count: int = 1) -> bool:
-        """Return whether (ε, δ) would not be proven any more once `count` times `event` were added. Adds nothing."""
+        """Return whether (ε, δ) would no longer be proven once `count` times `event` were added. Adds nothing.
+
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What might be released.
+        epsilon, delta : float
+            The budget, in the domains of `delta` and `epsilon`. Rounded down if not exactly representable.
+        count : int
+            How often; from 0 to 2⁶³ − 1.
+
+        Returns
+        -------
+        bool
+            True if the budget would be exceeded, or is already.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If any part of the event cannot be bounded.
+        InvalidParameter, InvalidType
+            If an argument is outside its domain or of another type.
+        """
         count = _validate.count("count", count, minimum=0)
         parts = self._parts(event)
         budget = self._budget(epsilon, delta)
@@ -174,7 +300,28 @@ class PrivacyAccountant(abc.ABC):
     def remaining_count(self, event: PrivacyEvent, *, epsilon: Real, delta: Real) -> int:
         """Return how often `event` can still be added within (ε, δ): the last count that is safe, never one more.
 
-        2⁶³ − 1 stands for no limit: an event without loss. Costs at most about 3·log₂ of the result answers.
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What might be released.
+        epsilon, delta : float
+            The budget, in the domains of `delta` and `epsilon`. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        int
+            2⁶³ − 1 stands for no limit: an event without loss.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If any part of the event cannot be bounded.
+        InvalidParameter, InvalidType
+            If an argument is outside its domain or of another type.
+
+        Notes
+        -----
+        Costs at most about 3·log₂ of the result answers.
         """
         parts = self._parts(event)
         budget = self._budget(epsilon, delta)
@@ -183,14 +330,26 @@ class PrivacyAccountant(abc.ABC):
             return 0
         if not any(times for _, times in parts):
             return _validate.MAX_COUNT
-
-        def over(effort: float) -> Callable[[int], float]:
-            return lambda count: start._and(parts, count)._over(*budget, effort)
-
-        return largest_count(over(1.0), over(QUICK) if self._answers_quickly else None)
+        return start._last_safe_count(parts, *budget)
 
     def explain(self, delta: Real) -> Explanation:
-        """Return `epsilon(delta)` with how it was found and what it rests on; printed, it is plain words."""
+        """Return `epsilon(delta)` with the method and the assumptions behind it.
+
+        Parameters
+        ----------
+        delta : float
+            As for `epsilon`.
+
+        Returns
+        -------
+        Explanation
+            A record; `print` shows it as sentences.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            As for `epsilon`.
+        """
         checked = _validate.delta(delta, zero=self._allows_zero_delta)
         events = self.events
         given = {"delta": checked}
@@ -205,6 +364,11 @@ class PrivacyAccountant(abc.ABC):
     def merge(self, other: PrivacyAccountant) -> None:
         """Add everything that `other` was told, about the same dataset; `other` stays as it is.
 
+        Parameters
+        ----------
+        other : PrivacyAccountant
+            An accountant of the same class, relation and settings.
+
         Raises
         ------
         InvalidParameter, InvalidType
@@ -218,36 +382,60 @@ class PrivacyAccountant(abc.ABC):
             raise InvalidParameter(f"other must have the neighboring_relation {here}, got {there}")
         if other._settings() != self._settings():
             raise InvalidParameter("other must have the same settings")
-        self._add(other.events, 1)
+        self._told.join(other._told)
 
     def copy(self) -> Self:
-        """Return an accountant with the same events, which goes its own way."""
+        """Return an independent accountant with the same events.
+
+        Returns
+        -------
+        PrivacyAccountant
+            Of the same class, relation and settings.
+        """
         return self._and((), 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return plain JSON data from which `from_state_dict` makes an equal accountant."""
-        return {
-            "version": FORMAT_VERSION,
-            "accountant": self.kind,
-            "neighboring_relation": self._neighboring_relation.value,
-            "settings": self._settings(),
-            "events": [[event.to_dict(), count] for event, count in self.events],
-        }
+        """Return plain JSON data from which `from_state_dict` makes an equal accountant.
+
+        Returns
+        -------
+        dict
+            Version, kind of accountant, relation, settings and events.
+        """
+        events = [[event.to_dict(), count] for event, count in self.events]
+        return {**self._state_header(), "settings": self._settings(), "events": events}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the accountant whose `state_dict` this is; refuse anything that no accountant wrote."""
+        """Return the accountant whose `state_dict` this is.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` returned, or the same after a round trip through JSON.
+
+        Returns
+        -------
+        PrivacyAccountant
+            A new accountant with the same settings and events.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If no accountant of this class wrote it: fields are missing, unknown or outside their domain.
+        UnsupportedEventError
+            If an event in it cannot be bounded.
+        """
         state = check_fields(state, _FIELDS, "accountant", cls.kind)
         settings = state["settings"]
         if not isinstance(settings, Mapping) or settings.keys() != cls()._settings().keys():
             raise InvalidParameter(f"settings must have the fields {sorted(cls()._settings())}")
-        relation = relation_of(state["neighboring_relation"])
-        accountant = cls(**settings, neighboring_relation=relation)
+        accountant = cls(**settings, neighboring_relation=relation_of(state["neighboring_relation"]))
         for entry in list_of("events", state["events"]):
             if not isinstance(entry, (list, tuple)) or len(entry) != 2:
                 raise InvalidParameter("events must hold pairs of an event and its count")
             count = _validate.count("count", entry[1], maximum=2**MAX_COUNT_BITS - 1)
-            accountant._add(accountant._parts(PrivacyEvent.from_dict(entry[0])), count)
+            accountant._told.add(accountant._parts(PrivacyEvent.from_dict(entry[0])), count)
         return accountant
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -255,33 +443,21 @@ class PrivacyAccountant(abc.ABC):
 
     def __repr__(self) -> str:
         settings = {**self._settings(), "neighboring_relation": self._neighboring_relation.name}
-        told = ", ".join(f"{name}={_validate.shown(value)}" for name, value in settings.items())
-        return f"<{type(self).__name__} of {len(self.events)} different events, {told}>"
+        shown = ", ".join(f"{name}={_validate.shown(value)}" for name, value in settings.items())
+        return f"<{type(self).__name__} of {len(self.events)} different events, {shown}>"
 
-    # how it is kept
+    def _state_header(self) -> dict[str, Any]:
+        relation = self._neighboring_relation.value
+        return {"version": FORMAT_VERSION, "accountant": self.kind, "neighboring_relation": relation}
 
-    def _parts(self, event: PrivacyEvent) -> _Parts:
-        """Return what an event is made of, each part of which is supported."""
-        seen = self._seen.get(id(event))
-        if seen is not None:  # and it is this very event: as long as it is kept here, no other has its identity
-            return seen[1]
-        try:
-            parts = tuple(decompose(event))
-            for part, _ in parts:
-                # mutant: event-without-support-added
-                if part not in self._counts:
-                    self._check_supported(part)
-        except RecursionError:
-            raise InvalidParameter("event is nested too deep") from None
-        if len(self._seen) >= MAX_SEEN:
-            self._seen.clear()
-        # mutant: accountant-remembers-events-by-number
-        self._seen[id(event)] = (event, parts)
-        return parts
+    def _parts(self, event: PrivacyEvent) -> Parts:
+        """Return the simple parts of an event, each of which is supported."""
+        return self._decomposed.parts(event, self._check_supported)
 
     def _check_supported(self, event: PrivacyEvent) -> None:
         """Raise `UnsupportedEventError` for a simple event that cannot be bounded."""
-        if isinstance(event, NonPrivateEvent):
+        # mutant: event-without-support-added
+        if isinstance(event, NonPrivateEvent) or event in self._told:
             return
         reason = self._supports(event)
         if reason is not None:
@@ -289,23 +465,12 @@ class PrivacyAccountant(abc.ABC):
             way_out = advice(event, self._neighboring_relation, name)
             raise UnsupportedEventError(f"{name} cannot bound {type(event).__name__}: {reason}{way_out}")
 
-    def _add(self, parts: _Parts, count: int) -> None:
-        # mutant: charges-not-locked
-        with self._lock:
-            counts = self._counts
-            for part, times in parts:
-                if times:
-                    counts[part] = counts.get(part, 0) + times * count
-            self._events = None
-
-    def _and(self, parts: _Parts, count: int) -> Self:
+    def _and(self, parts: Parts, count: int) -> Self:
         """Return a copy with so many more events."""
         copy = type(self)(**self._settings(), neighboring_relation=self._neighboring_relation)
-        with self._lock:
-            copy._counts = self._counts.copy()
-        copy._events = None
+        copy._told = self._told.copy()
         if count:
-            copy._add(parts, count)
+            copy._told.add(parts, count)
         return copy
 
     def _budget(self, epsilon: Real, delta: Real) -> tuple[float, float]:
@@ -313,7 +478,7 @@ class PrivacyAccountant(abc.ABC):
         return checked, _validate.delta(delta, zero=self._allows_zero_delta)
 
 
-def _non_private(events: _Parts) -> bool:
+def _non_private(events: Parts) -> bool:
     return any(times and type(event) is NonPrivateEvent for event, times in events)
 
 

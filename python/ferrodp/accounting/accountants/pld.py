@@ -10,7 +10,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting._solve import choose as _composition
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events import NeighboringRelation
 
 
 class PldAccountant(PrivacyAccountant):
@@ -82,6 +82,7 @@ class PldAccountant(PrivacyAccountant):
     """
 
     kind: ClassVar[str] = "pld"
+    _rule = staticmethod(_composition.pairs_or_curve)
     _allows_zero_delta: ClassVar[bool] = True
     _answers_quickly: ClassVar[bool] = True
 
@@ -100,9 +101,6 @@ class PldAccountant(PrivacyAccountant):
     def value_discretization_interval(self) -> float | None:
         """The grid's interval if one was given."""
         return self._interval
-
-    def _supports(self, event: PrivacyEvent) -> str | None:
-        return _composition.unsupported(event, self.neighboring_relation)
 
     def _settings(self) -> dict[str, Any]:
         return {"value_discretization_interval": self._interval}

@@ -7,13 +7,11 @@ from fractions import Fraction
 
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
-from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._solve import costs
 from ferrodp.accounting._solve.costs import Cost
-from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.composition import compose_optimal_delta
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.events import NeighboringRelation, PrivacyEvent
 
 
 class PureDpAccountant(PrivacyAccountant):
@@ -46,23 +44,16 @@ class PureDpAccountant(PrivacyAccountant):
     """
 
     kind = "pure"
+    _rule = staticmethod(costs.pure)
     _allows_zero_delta = True
-
-    def __init__(self, *, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
-        super().__init__(neighboring_relation=neighboring_relation)
 
     @property
     def total_delta(self) -> float:
         """Σδ of the releases, rounded up; at most 1."""
         return min(_validate.rounded(self._total().delta, "up"), 1.0)
 
-    def _supports(self, event: PrivacyEvent) -> str | None:
-        cost = _costs.pure(event, self._neighboring_relation)
-        return cost.reason if isinstance(cost, Unsupported) else None
-
     def _total(self) -> Cost:
-        found = ((_costs.pure(event, self._neighboring_relation), times) for event, times in self.events)
-        return _costs.total((cost, times) for cost, times in found if isinstance(cost, Cost))
+        return costs.total_of(costs.pure, self.events, self._neighboring_relation)
 
     def _epsilon_bounds(self, delta: float) -> Bounds:
         total = self._total()

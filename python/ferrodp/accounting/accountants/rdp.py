@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,27 +12,18 @@ from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
-from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._solve.renyi import RenyiSum, known_curve, renyi_sum
+from ferrodp.accounting.accountants._releases import Parts
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.accounting.rdp.conversion import Converted
-from ferrodp.accounting.rdp.rules import Curve, curve_of, failure_of
-from ferrodp.errors import InvalidParameter, UnsupportedEventError
-from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.errors import InvalidParameter
+from ferrodp.events import NeighboringRelation, NonPrivateEvent
 
 DEFAULT_ORDERS = np.concatenate(
     [1 + np.geomspace(1e-4, 0.1, 25), np.arange(1.15, 11.0, 0.05), np.arange(11.0, 65.0), np.geomspace(65.0, 1e8, 145)]
 )
 """Dense orders, for curves to look at and tables to store; answers do not depend on them."""
 DEFAULT_ORDERS.setflags(write=False)
-
-
-class _Moment(NamedTuple):
-    """The curves of the events of one moment."""
-
-    events: tuple[tuple[PrivacyEvent, int], ...]
-    parts: list[tuple[Curve, float]]
-    failure: Fraction
 
 
 class RdpAccountant(PrivacyAccountant):
@@ -71,6 +61,7 @@ class RdpAccountant(PrivacyAccountant):
     """
 
     kind: ClassVar[str] = "rdp"
+    _rule = staticmethod(known_curve)
     _is_classical: ClassVar[bool] = False
 
     def __init__(
@@ -81,7 +72,7 @@ class RdpAccountant(PrivacyAccountant):
     ) -> None:
         super().__init__(neighboring_relation=neighboring_relation)
         self._orders = None if orders is None else _checked_orders(orders)
-        self._moment = _Moment((), [], Fraction(0))
+        self._last: tuple[Parts, RenyiSum] | None = None
 
     @property
     def orders(self) -> Array | None:
@@ -100,73 +91,44 @@ class RdpAccountant(PrivacyAccountant):
             orders = DEFAULT_ORDERS if self._orders is None else self._orders
         places = _arrays.orders(orders)
         flat = np.ascontiguousarray(places).reshape(-1)
-        total = np.full(flat.shape, math.inf) if self._is_unprotected() else _native.rdp_total(self._now().parts, flat)
+        total = np.full(flat.shape, math.inf) if self._is_unprotected() else _native.rdp_total(self._sum().curves, flat)
         return total.reshape(places.shape) if places.ndim else float(total[0])
 
     def optimal_order(self, delta: Real) -> float:
         """Return the order at which `epsilon(delta)` is proven; 1 if it is by the bound on the total variation."""
-        return self._epsilon(_validate.delta(delta)).order
+        return self._sum().epsilon(_validate.delta(delta)).order
 
     def log_delta(self, epsilon: Real) -> float:
         """Return an upper bound on ln δ(ε), for δ below the range of floats too."""
         checked = _validate.non_negative("epsilon", epsilon, toward="down")
-        now = self._now()
-        if self._is_unprotected():
-            return 0.0
-        if now.failure:
-            upper = self._delta_bounds(checked).upper
-            return math.log(upper) if upper >= 1.0 else math.nextafter(math.log(upper), 0.0)
-        return self._converted(now, checked, is_delta=True).value
+        return 0.0 if self._is_unprotected() else self._sum().log_delta(checked)
 
     def _settings(self) -> dict[str, Any]:
         if self._orders is None:
             return {"orders": None}
         return {"orders": ["inf" if order == math.inf else order for order in self._orders.tolist()]}
 
-    def _supports(self, event: PrivacyEvent) -> str | None:
-        try:
-            curve_of(event, self._neighboring_relation)
-        except UnsupportedEventError as error:
-            return str(error)
-        return None
-
     def _is_unprotected(self) -> bool:
-        return any(event.kind == "non_private" for event, _ in self.events)
+        return any(isinstance(event, NonPrivateEvent) for event, _ in self.events)
 
-    def _now(self) -> _Moment:
-        """Return the curves of the events there are; those of the last call if nothing was added since."""
-        events, moment = self.events, self._moment
-        if moment.events is not events:
-            relation = self._neighboring_relation
-            known = [(event, times) for event, times in events if event.kind != "non_private"]
-            parts = [(curve_of(event, relation), _validate.rounded(times, "up")) for event, times in known]
-            failure = _costs.failure((failure_of(event), times) for event, times in known)
-            moment = self._moment = _Moment(events, parts, failure)
-        return moment
-
-    def _converted(self, now: _Moment, value: float, *, is_delta: bool) -> Converted:
-        return Converted(*_native.rdp_convert(now.parts, value, is_delta, self._orders, self._is_classical))
-
-    def _epsilon(self, delta: float) -> Converted:
-        now = self._now()
-        if now.failure:
-            delta = _costs.without_failure(Fraction(delta), now.failure)
-            if delta <= 0.0:
-                return Converted(math.inf, math.inf, math.inf)
-        return self._converted(now, delta, is_delta=False)
+    def _sum(self) -> RenyiSum:
+        """Return the sum of the curves of the events there are; that of the last call if nothing was added since."""
+        events, last = self.events, self._last
+        if last is None or last[0] is not events:
+            private = [(event, times) for event, times in events if not isinstance(event, NonPrivateEvent)]
+            found = renyi_sum(private, self._neighboring_relation, self._orders, is_classical=self._is_classical)
+            last = self._last = events, found
+        return last[1]
 
     def _epsilon_bounds(self, delta: float) -> Bounds:
-        return Bounds(0.0, self._epsilon(delta).value)
+        return Bounds(0.0, self._sum().epsilon(delta).value)
 
     def _delta_bounds(self, epsilon: float) -> Bounds:
-        now = self._now()
-        delta = _native.rdp_exp_upper(self._converted(now, epsilon, is_delta=True).value)
-        if now.failure:
-            delta = _costs.with_failure(Fraction(delta), now.failure)
-        return Bounds(0.0, delta)
+        return Bounds(0.0, self._sum().delta(epsilon))
 
     def _explanation(self, delta: float) -> Explanation:
-        found = self._epsilon(delta)
+        total = self._sum()
+        found = total.epsilon(delta)
         how = "Mironov 2017, Proposition 3" if self._is_classical else "Balle et al. 2020, Theorem 21"
         method = f"the sum of all Rényi divergences at one order, converted by {how}"
         if found.order == 1.0:
@@ -174,8 +136,8 @@ class RdpAccountant(PrivacyAccountant):
                 "the sum of all Kullback–Leibler divergences, which bounds the total variation (Pinsker's inequality)"
             )
         given: dict[str, Any] = {"delta": delta, "order": found.order, "Rényi divergence": found.rho}
-        if self._now().failure:
-            given["probability that a stated δ fails"] = float(self._now().failure)
+        if total.failure:
+            given["probability that a stated δ fails"] = float(total.failure)
         where = "among all orders" if self._orders is None else f"among the {self._orders.size} orders that were given"
         return Explanation(
             quantity="epsilon",

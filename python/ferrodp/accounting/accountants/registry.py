@@ -16,10 +16,9 @@ from ferrodp.accounting.accountants.zcdp import ZcdpAccountant
 from ferrodp.errors import InvalidType
 from ferrodp.events import NeighboringRelation
 
-AnyAccountant: TypeAlias = "PrivacyAccountant | GdpAccountant"
-AccountantChoice: TypeAlias = "str | Callable[[], AnyAccountant]"
+AccountantChoice: TypeAlias = "str | Callable[[], PrivacyAccountant]"
 
-ACCOUNTANTS: dict[str, Callable[..., AnyAccountant]] = {
+ACCOUNTANTS: dict[str, Callable[..., PrivacyAccountant]] = {
     "pld": PldAccountant,
     "rdp": RdpAccountant,
     "moments": MomentsAccountant,
@@ -31,7 +30,7 @@ ACCOUNTANTS: dict[str, Callable[..., AnyAccountant]] = {
 
 def accountant_maker(
     choice: AccountantChoice, neighboring_relation: NeighboringRelation
-) -> Callable[[], AnyAccountant]:
+) -> Callable[[], PrivacyAccountant]:
     """Return a function that makes fresh accountants of a choice: a name, or such a function itself."""
     if isinstance(choice, str):
         if choice not in ACCOUNTANTS:

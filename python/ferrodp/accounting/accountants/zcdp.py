@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+import math
 
 from ferrodp import _validate
-from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, float_up, point
-from ferrodp.accounting._solve import costs as _costs
-from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
-from ferrodp.accounting._solve import zcdp_curve as curve
-from ferrodp.accounting._solve.amplification import fraction_up
+from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact
+from ferrodp.accounting._solve import costs, gaussian_curve, zcdp_curve
 from ferrodp.accounting._solve.costs import Cost
-from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.events import GaussianEvent, PrivacyEvent
+from ferrodp.events import GaussianEvent, NonPrivateEvent
 
 
 class ZcdpAccountant(PrivacyAccountant):
@@ -56,47 +52,34 @@ class ZcdpAccountant(PrivacyAccountant):
     """
 
     kind = "zcdp"
+    _rule = staticmethod(costs.zcdp)
 
     @property
     def rho(self) -> float:
         """Σρ, rounded up; `inf` after a release without protection."""
-        if any(self._cost(event) is None for event, _ in self.events):
-            return float("inf")
+        if any(isinstance(event, NonPrivateEvent) for event, _ in self.events):
+            return math.inf
         return _validate.rounded(self._total().amount, "up")
 
-    def _supports(self, event: PrivacyEvent) -> str | None:
-        cost = _costs.zcdp(event, self._neighboring_relation)
-        return cost.reason if isinstance(cost, Unsupported) else None
-
-    def _cost(self, event: PrivacyEvent) -> Cost | None:
-        cost = _costs.zcdp(event, self._neighboring_relation)
-        return None if isinstance(cost, Unsupported) else cost
-
     def _total(self) -> Cost:
-        found = ((self._cost(event), times) for event, times in self.events)
-        return _costs.total((cost, times) for cost, times in found if cost is not None)
+        return costs.total_of(costs.zcdp, self.events, self._neighboring_relation)
 
     def _epsilon_bounds(self, delta: float) -> Bounds:
-        total = self._total()
-        target = _without_failures(delta, total.delta)
-        upper = float("inf") if target is None else float_up(curve.epsilon(_interval(total.amount), target))
+        upper = zcdp_curve.epsilon_of(self._total(), delta)
         squared_mu = self._squared_mu()
-        return Bounds(0.0 if squared_mu is None else _gaussian_curve.epsilon(exact(delta), squared_mu).lower, upper)
+        return Bounds(0.0 if squared_mu is None else gaussian_curve.epsilon(exact(delta), squared_mu).lower, upper)
 
     def _delta_bounds(self, epsilon: float) -> Bounds:
-        total = self._total()
-        failures = min(total.delta, Fraction(1))
-        within = fraction_up(curve.delta(_interval(total.amount), epsilon))
-        upper = min(_validate.rounded(failures + (1 - failures) * within, "up"), 1.0)
+        upper = zcdp_curve.delta_of(self._total(), epsilon)
         squared_mu = self._squared_mu()
-        lower = 0.0 if squared_mu is None else _gaussian_curve.delta(exact(epsilon), squared_mu).floats().lower
+        lower = 0.0 if squared_mu is None else gaussian_curve.delta(exact(epsilon), squared_mu).floats().lower
         return Bounds(min(lower, upper), upper)
 
     def _squared_mu(self) -> Interval | None:
         """Return Σ1/z² if all releases are Gaussian."""
         if not all(isinstance(event, GaussianEvent) for event, _ in self.events):
             return None
-        return _interval(2 * self._total().amount)
+        return arithmetic(gaussian_curve.DIGITS_OF_MU).ratio(2 * self._total().amount)
 
     def _explanation(self, delta: float) -> Explanation:
         bounds, total = self._epsilon_bounds(delta), self._total()
@@ -107,21 +90,6 @@ class ZcdpAccountant(PrivacyAccountant):
             method="the sum of all ρ of zCDP, converted at the best order (Canonne, Kamath, Steinke 2020, Cor. 13)",
             direction="symmetric",
             parameters={"delta": delta, "rho": self.rho, "sum of all δ": float(total.delta)},
-            slack=bounds.upper - bounds.lower if bounds.lower else float("inf"),
+            slack=bounds.upper - bounds.lower if bounds.lower else math.inf,
             assumptions=(f"Sensitivities were stated for the relation {self._neighboring_relation.value}.",),
         )
-
-
-def _interval(value: Fraction) -> Interval:
-    """Return the decimals of 120 digits around a rational."""
-    return arithmetic(_gaussian_curve.DIGITS_OF_MU).ratio(value) if value else point(0)
-
-
-def _without_failures(delta: float, failures: Fraction) -> float | None:
-    """Return what failures leave of δ, (δ − ξ)/(1 − ξ) with ξ ≤ Σδᵢ rounded down; None if that is nothing."""
-    if not failures:
-        return delta
-    left = Fraction(delta) - failures
-    if left <= 0:
-        return None
-    return _validate.rounded(left / (1 - failures), "down") or None

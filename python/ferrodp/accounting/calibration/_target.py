@@ -7,8 +7,9 @@ import math
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
+from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.accountants.pld import PldAccountant
-from ferrodp.accounting.accountants.registry import AccountantChoice, AnyAccountant, accountant_maker
+from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.accounting.calibration._search import Margins
 from ferrodp.accounting.calibration.answer import Cost
 from ferrodp.events import NeighboringRelation, PrivacyEvent
@@ -32,7 +33,7 @@ class Target:
         self.delta = _validate.delta(delta, name="target_delta", zero=True)
         self._make = accountant_maker(accountant, neighboring_relation)
 
-    def spent(self, event: PrivacyEvent, count: int, effort: float = 1.0) -> AnyAccountant:
+    def spent(self, event: PrivacyEvent, count: int, effort: float = 1.0) -> PrivacyAccountant:
         """Return a fresh accountant of that choice that has seen `count` times `event` and nothing else."""
         accountant = self._make()
         accountant.compose(event, count)
