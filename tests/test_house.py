@@ -1,20 +1,159 @@
-"""The layout of the package: how many names a room has, and that every public module can be imported first."""
+"""The layout of the package: which way imports point, how large folders and files are, how many names a room has."""
 
-import importlib
+import ast
 import pkgutil
+import statistics
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 import ferrodp as fd
 
-MODULES = [found.name for found in pkgutil.walk_packages(fd.__path__, "ferrodp.") if "._" not in found.name]
-PUBLIC = [name for name in MODULES if hasattr(importlib.import_module(name), "__all__")]
+SOURCE = Path(fd.__file__).parent
+DOORS = {"errors", "_validate", "_arrays", "_trees", "_fork", "_numerics", "_public"}
+LAYERS = [
+    {"events"},
+    {"accounting", "_observer"},
+    {"random"},
+    {"tickets"},
+    {"sums", "clipping", "mechanisms", "testing"},
+    {"statistics", "files"},
+    {"budget"},
+    {"engine"},
+    {"demo"},
+    {"cli"},
+]
+"""The packages above the doors: each imports those before it, and others of its own layer."""
+NOT_IMPORTED = {"accounting": {"mechanisms", "random", "testing"}}
+
+
+def modules():
+    """Return the path of every module by its dotted name."""
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = ("ferrodp", *path.relative_to(SOURCE).with_suffix("").parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+PUBLIC = [
+    name
+    for name, path in MODULES.items()
+    if "._" not in name and any(line.startswith("__all__") for line in path.read_text(encoding="utf-8").splitlines())
+]
+
+
+def imports(name):
+    """Return what a module imports of this package, as (module, name in it or None), at any depth of its code."""
+    found = []
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ferrodp":
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.append((whole, None) if whole in MODULES else (node.module, alias.name))
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, None) for alias in node.names if alias.name in MODULES]
+    return found
+
+
+def needed(name):
+    """Return the modules that have to be imported before a module: those it names, and the packages these lie in."""
+    found = set()
+    for target, _ in imports(name):
+        parts = target.split(".")
+        chain = {".".join(parts[: i + 1]) for i in range(len(parts))} & MODULES.keys()
+        found |= {each for each in chain if not f"{name}.".startswith(f"{each}.")}
+    return found - {"ferrodp"}
+
+
+def package(name):
+    return name.split(".")[1] if "." in name else "ferrodp"
+
+
+def cycles():
+    """Return groups of modules that need one another (Tarjan's strongly connected components)."""
+    graph = {name: needed(name) for name in MODULES}
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(name):
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return found
+
+
+def test_no_modules_need_one_another():
+    assert cycles() == []
+
+
+def test_imports_point_one_way():
+    rank = {name: i for i, layer in enumerate([DOORS, *LAYERS]) for name in layer}
+    known = {package(name) for name in MODULES} - {"ferrodp", "__main__"}
+    assert known == rank.keys()
+
+    upward = {
+        f"{name} imports {target}"
+        for name in MODULES
+        if package(name) in rank
+        for target, _ in imports(name)
+        if package(target) in rank and rank[package(target)] > rank[package(name)]
+    }
+    assert upward == set()
+    for here, there in NOT_IMPORTED.items():
+        assert not {target for name in MODULES if package(name) == here for target, _ in imports(name)} & {
+            name for name in MODULES if package(name) in there
+        }
+
+
+def test_underscore_names_are_read_within_their_own_package_alone():
+    foreign = set()
+    for name in MODULES:
+        for target, member in imports(name):
+            parts = [*target.split("."), *([member] if member else [])]
+            for i, part in enumerate(parts):
+                owner = ".".join(parts[:i])
+                if part.startswith("_") and not part.startswith("__") and not f"{name}.".startswith(f"{owner}."):
+                    foreign.add(f"{name} reads {'.'.join(parts)}")
+
+    assert foreign == set()
+
+
+def test_no_folder_has_more_than_fifteen_files():
+    sizes = Counter(path.parent for path in MODULES.values())
+
+    assert {str(folder): size for folder, size in sizes.items() if size > 15} == {}
+
+
+def test_the_median_file_has_at_most_250_lines():
+    assert statistics.median(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES.values()) <= 250
 
 
 def test_accounting_names_at_most_seventy_things():
     assert len(fd.accounting.__all__) <= 70
+
+
+def test_every_package_of_ferrodp_is_public_or_starts_with_an_underscore():
+    packages = [found.name for found in pkgutil.iter_modules(fd.__path__) if not found.name.startswith("_")]
+
+    assert [name for name in packages if f"ferrodp.{name}" not in PUBLIC] == []
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -65,7 +65,7 @@ def test_an_accountant_is_restored_with_its_settings_and_answers(name):
 
 @pytest.mark.parametrize("case", stored("filters"), ids=lambda case: case["class"])
 def test_a_filter_goes_on_where_it_was(case):
-    restored = getattr(ac, case["class"]).from_state_dict(case["state"])
+    restored = getattr(ac.filters, case["class"]).from_state_dict(case["state"])
 
     assert case["state"] == restored.state_dict()
     if case["class"] == "Odometer":

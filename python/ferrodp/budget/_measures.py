@@ -135,7 +135,7 @@ class Terms:
         found = _filter(self)
         unit = UNITS[self.measure]
         # mutant: caps-rounded-up
-        amounts = [math.floor(Fraction(cap, found._meter.unit) * unit) for cap in found._meter.caps]
+        amounts = [math.floor(cap * unit) for cap in found.exact_caps()]
         if isinstance(found, RdpFilter):
             by_order = dict(zip(found.orders, amounts, strict=True))
             return tuple(by_order.get(order, _IMPOSSIBLE) for order in self.orders)
@@ -327,13 +327,11 @@ class _Pricer:
         known = self._known.get(event)
         if known is not None:
             return known
-        meter = self._filter._meter
-        with meter.lock:
-            exact = meter.costs(event)
-            if exact is None:
-                raise BudgetExceeded(f"{type(event).__name__} protects nobody: no budget allows it")
-            # mutant: costs-rounded-down
-            costs = tuple(math.ceil(Fraction(cost, meter.unit) * self._unit) for cost in exact)
+        exact = self._filter.exact_costs(event)
+        if exact is None:
+            raise BudgetExceeded(f"{type(event).__name__} protects nobody: no budget allows it")
+        # mutant: costs-rounded-down
+        costs = tuple(math.ceil(cost * self._unit) for cost in exact)
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known[event] = costs

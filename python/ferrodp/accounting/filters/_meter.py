@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from ferrodp import _validate
 from ferrodp.accounting._solve.alternatives import advice
 from ferrodp.accounting._state import integer_of, integers_of
 from ferrodp.accounting._types import Unsupported
@@ -43,6 +44,8 @@ class Meter:
         self.unit = 1 << _FIRST_BITS
         self.spent: tuple[int, ...] = (0,) * size
         self.caps: tuple[int, ...] = ()
+        self.every = True
+        """Whether sums have to keep within all caps, or within at least one."""
         self._known: dict[PrivacyEvent, Costs] = {}
         self._latest: tuple[PrivacyEvent, Costs] | None = None
 
@@ -64,6 +67,29 @@ class Meter:
             self._known[event] = costs
         self._latest = (event, costs)
         return costs
+
+    def fits(self, costs: Costs, count: int) -> bool:
+        """Return whether `count` times `costs` keeps within all caps, or within one of them."""
+        if costs is None:
+            return not count
+        is_found = not self.every
+        for spent, cost, cap in zip(self.spent, costs, self.caps, strict=True):
+            if (spent + cost * count <= cap) is is_found:
+                return is_found
+        return self.every
+
+    def add(self, costs: Costs, count: int) -> None:
+        """Add `count` times `costs`. Call it with the lock held."""
+        if costs is not None:
+            self.spent = tuple([each + cost * count for each, cost in zip(self.spent, costs, strict=True)])
+
+    def remaining(self, costs: Costs) -> int:
+        """Return how often `costs` still fit; 2⁶³ − 1 stands for no limit, too."""
+        if costs is None or not self.fits(costs, 0):
+            return 0
+        each = zip(self.spent, costs, self.caps, strict=True)
+        counts = [(cap - spent) // cost if cost else _validate.MAX_COUNT for spent, cost, cap in each if spent <= cap]
+        return min((min if self.every else max)(counts, default=_validate.MAX_COUNT), _validate.MAX_COUNT)
 
     def amount(self, index: int) -> Fraction:
         """Return one of the sums."""

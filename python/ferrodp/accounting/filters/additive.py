@@ -22,20 +22,18 @@ them here, and there will be none. An accountant's `would_exceed` is right for p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting._solve import costs as _costs
-from ferrodp.accounting._types import Unsupported
+from ferrodp.accounting._solve import costs
 from ferrodp.accounting.curves.gaussian import gaussian_noise_multiplier
 from ferrodp.accounting.curves.zcdp import zcdp_rho
-from ferrodp.accounting.filters.base import PrivacyFilter, no_settings
+from ferrodp.accounting.filters.base import PrivacyFilter
 from ferrodp.accounting.filters.rdp import RdpFilter
 from ferrodp.errors import InvalidParameter
-from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events import NeighboringRelation
 
 Measure = Literal["pure", "zcdp", "rdp", "gdp"]
 
@@ -65,6 +63,7 @@ class PureDpFilter(PrivacyFilter):
     """
 
     measure = "pure"
+    _cost = staticmethod(costs.pure)
 
     def __init__(
         self,
@@ -76,15 +75,6 @@ class PureDpFilter(PrivacyFilter):
         budget = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=True)
         caps = [_validate.short_ratio(each, bound) for each, bound in zip((epsilon, delta), budget, strict=True)]
         super().__init__([Fraction(cap) for cap in caps], neighboring_relation)
-
-    @classmethod
-    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
-        no_settings(settings)
-        return cls(epsilon=0.0, neighboring_relation=relation)
-
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
-        cost = _costs.pure(event, self._relation)
-        return cost if isinstance(cost, Unsupported) else tuple(cost)
 
 
 class ZcdpFilter(PrivacyFilter):
@@ -114,6 +104,7 @@ class ZcdpFilter(PrivacyFilter):
     """
 
     measure = "zcdp"
+    _cost = staticmethod(costs.zcdp)
 
     def __init__(
         self,
@@ -135,15 +126,6 @@ class ZcdpFilter(PrivacyFilter):
     ) -> ZcdpFilter:
         """Return the filter with the ρ that implies (`epsilon`, `delta`): `zcdp_rho`. It takes no stated δ."""
         return cls(rho=zcdp_rho(epsilon=epsilon, delta=delta), neighboring_relation=neighboring_relation)
-
-    @classmethod
-    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
-        no_settings(settings)
-        return cls(rho=0.0, neighboring_relation=relation)
-
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
-        cost = _costs.zcdp(event, self._relation)
-        return cost if isinstance(cost, Unsupported) else tuple(cost)
 
 
 class GdpFilter(PrivacyFilter):
@@ -167,6 +149,8 @@ class GdpFilter(PrivacyFilter):
     """
 
     measure = "gdp"
+    _cost = staticmethod(costs.squared_mu)
+    _num_sums = 1
 
     def __init__(
         self, *, mu: Real, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -184,18 +168,7 @@ class GdpFilter(PrivacyFilter):
         """Return the filter whose budget is one Gaussian release that is exactly (`epsilon`, `delta`)-private."""
         target = _validate.non_negative("epsilon", epsilon, toward="down")
         multiplier = gaussian_noise_multiplier(epsilon=target, delta=delta)
-        result = cls(mu=0.0, neighboring_relation=neighboring_relation)
-        result._meter.set_caps([1 / Fraction(multiplier) ** 2])
-        return result
-
-    @classmethod
-    def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
-        no_settings(settings)
-        return cls(mu=0.0, neighboring_relation=relation)
-
-    def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
-        cost = _costs.squared_mu(event)
-        return cost if isinstance(cost, Unsupported) else (cost.amount,)
+        return cls._of_caps([1 / Fraction(multiplier) ** 2], neighboring_relation)
 
 
 def privacy_filter(measure: Measure, *, epsilon: Real, delta: Real, **settings: Any) -> PrivacyFilter:

@@ -1,4 +1,4 @@
-"""What all privacy filters have in common: exact sums, caps, and a charge that is all or nothing."""
+"""The privacy filter: exact sums of costs, caps on them, and charges that are all or nothing."""
 
 from __future__ import annotations
 
@@ -8,34 +8,68 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from ferrodp import _validate
+from ferrodp.accounting._solve.costs import CostOrUnsupported
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
 from ferrodp.accounting._types import Unsupported
-from ferrodp.accounting.filters._meter import Costs, Meter
+from ferrodp.accounting.filters._meter import Meter
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events.base import check_relation
 
 _FIELDS = {"version", "filter", "neighboring_relation", "settings", "unit", "spent", "caps"}
 
 
 class PrivacyFilter(abc.ABC):
-    """Base class: charge events until the next one would not fit.
+    """Base class of privacy filters, which refuse the first charge that exceeds a budget.
 
-    Sums are exact; a charge takes one or two microseconds, however many there were. All methods may be called from any
-    number of threads.
+    The guarantee holds under full adaptivity: each event, and how much it costs, may be chosen after seeing all results
+    before. Sums are exact; a charge takes one or two microseconds, however many there were. All methods may be called
+    from any number of threads.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import GaussianEvent, privacy_filter
+    >>> from ferrodp.errors import BudgetExceeded
+    >>> budget = privacy_filter("zcdp", epsilon=1.0, delta=1e-5)
+    >>> budget.charge(GaussianEvent(noise_multiplier=20.0), count=20)
+    >>> round(budget.spent / budget.budget, 3)
+    0.862
+    >>> budget.remaining_count(GaussianEvent(noise_multiplier=20.0))
+    3
+    >>> try:
+    ...     budget.charge(GaussianEvent(noise_multiplier=20.0), count=4)
+    ... except BudgetExceeded:
+    ...     print("nothing was charged")
+    nothing was charged
     """
 
     measure: ClassVar[str] = ""
+    """Name of the measure in which costs are added up."""
+    _num_sums: ClassVar[int] = 2
+    """Of the numbers of a `Cost`, how many are added up."""
 
     def __init__(self, caps: Sequence[Fraction], relation: NeighboringRelation) -> None:
-        if not isinstance(relation, NeighboringRelation):
-            raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {type(relation).__name__}")
+        check_relation(relation)
         self._relation = relation
         self._meter = Meter(type(self).__name__, self._price, len(caps), relation)
         self._meter.set_caps(caps)
 
+    @classmethod
+    def _of_caps(cls, caps: Sequence[Fraction], relation: NeighboringRelation) -> Self:
+        """Return a filter of this class with just these caps."""
+        made = cls.__new__(cls)
+        PrivacyFilter.__init__(made, caps, relation)
+        return made
+
+    @staticmethod
     @abc.abstractmethod
+    def _cost(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
+        """Return what a simple event costs in this measure."""
+
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
-        """Return what a simple event costs, or why that is not known."""
+        """Return what a simple event adds to each sum."""
+        cost = self._cost(event, self._relation)
+        return cost if isinstance(cost, Unsupported) else cost[: self._num_sums]
 
     @property
     def neighboring_relation(self) -> NeighboringRelation:
@@ -46,32 +80,51 @@ class PrivacyFilter(abc.ABC):
     def spent(self) -> float:
         """What was charged so far, in the measure of the filter; rounded up.
 
-        How much of the budget is used. Made an ε at a moment chosen in view of results, it is no guarantee: that is
-        what the budget is, and `Odometer`.
+        It tells how much of the budget is used. An ε computed from it at a time chosen in view of results is no
+        guarantee: the budget is one, and so is a reading of `Odometer`.
         """
-        with self._meter.lock:
-            return _validate.rounded(self._meter.amount(0), "up")
+        return self._amounts(self._shown_sum())[0]
 
     @property
     def budget(self) -> float:
         """What may be charged in all, in the measure of the filter; rounded down."""
-        with self._meter.lock:
-            return _validate.rounded(Fraction(self._meter.caps[0], self._meter.unit), "down")
+        return self._amounts(self._shown_sum())[1]
 
     def would_exceed(self, event: PrivacyEvent, count: int = 1) -> bool:
         """Return whether `charge` would raise `BudgetExceeded`. Charges nothing.
+
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What might be released.
+        count : int
+            How often; at least 0.
+
+        Returns
+        -------
+        bool
+            True if it does not fit.
 
         Raises
         ------
         UnsupportedEventError
             If the cost of the event is not known in this measure.
+        InvalidParameter, InvalidType
+            If `event` is no event, or `count` is negative or no int.
         """
-        count = _checked_count(count)
+        count = _validate.count("count", count, minimum=0)
         with self._meter.lock:
-            return not self._fits(self._meter.costs(event), count)
+            return not self._meter.fits(self._meter.costs(event), count)
 
     def charge(self, event: PrivacyEvent, count: int = 1) -> None:
         """Charge `count` times `event`, all or nothing: call it before the release.
+
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What is to be released.
+        count : int
+            How often; at least 0.
 
         Raises
         ------
@@ -79,30 +132,87 @@ class PrivacyFilter(abc.ABC):
             If it does not fit; nothing was charged, and smaller events may still fit.
         UnsupportedEventError
             If the cost of the event is not known in this measure; nothing was charged.
+        InvalidParameter, InvalidType
+            If `event` is no event, or `count` is negative or no int.
         """
         if type(count) is not int or count < 0:
-            count = _checked_count(count)
+            count = _validate.count("count", count, minimum=0)
         meter = self._meter
         with meter.lock:
             costs = meter.costs(event)
-            if not self._fits(costs, count):
-                raise BudgetExceeded(self._message(event, count))
-            if costs is not None:
-                meter.spent = tuple([each + cost * count for each, cost in zip(meter.spent, costs, strict=True)])
+            if not meter.fits(costs, count):
+                raise BudgetExceeded(
+                    f"{type(self).__name__}: {count} × {type(event).__name__} does not fit: "
+                    f"{self.spent!r} of {self.budget!r} is spent"
+                )
+            meter.add(costs, count)
 
     def remaining_count(self, event: PrivacyEvent) -> int:
-        """Return how often `event` can still be charged; 2⁶³ − 1 stands for no limit, too."""
+        """Return how often `event` can still be charged.
+
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What might be released.
+
+        Returns
+        -------
+        int
+            2⁶³ − 1 stands for no limit, too.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If the cost of the event is not known in this measure.
+        InvalidType
+            If `event` is no event.
+        """
+        with self._meter.lock:
+            return self._meter.remaining(self._meter.costs(event))
+
+    def exact_caps(self) -> tuple[Fraction, ...]:
+        """Return what may be charged in all, in each sum of the filter.
+
+        Returns
+        -------
+        tuple of Fraction
+            ε and δ, ρ and δ, μ², or a divergence for each order.
+        """
+        with self._meter.lock:
+            return tuple(Fraction(cap, self._meter.unit) for cap in self._meter.caps)
+
+    def exact_costs(self, event: PrivacyEvent) -> tuple[Fraction, ...] | None:
+        """Return what charging `event` adds to each sum of the filter.
+
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What might be released.
+
+        Returns
+        -------
+        tuple of Fraction or None
+            As many as `exact_caps`; None for a release without protection, which no cap allows.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If the cost of the event is not known in this measure.
+        InvalidType
+            If `event` is no event.
+        """
         with self._meter.lock:
             costs = self._meter.costs(event)
-            if costs is None or not self._fits(costs, 0):
-                return 0
-            return min(self._counts(costs), _validate.MAX_COUNT)
+            return None if costs is None else tuple(Fraction(cost, self._meter.unit) for cost in costs)
 
     def state_dict(self) -> dict[str, Any]:
         """Return plain JSON data from which `from_state_dict` makes a filter with the same budget and spending.
 
-        Sums are exact: no charge is gained or lost on the way. Whoever can write a saved state can give himself any
-        budget: keep it where the dataset is.
+        Returns
+        -------
+        dict
+            Sums are exact: no charge is gained or lost. Anyone who can write a saved state can give themselves any
+            budget: keep it where the dataset is.
         """
         return {
             "version": FORMAT_VERSION,
@@ -114,60 +224,54 @@ class PrivacyFilter(abc.ABC):
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the filter whose `state_dict` this is; refuse anything that no filter of this class wrote.
+        """Return the filter whose `state_dict` this is.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` returned, or the same after a round trip through JSON.
+
+        Returns
+        -------
+        PrivacyFilter
+            A new filter of this class.
 
         Raises
         ------
         InvalidParameter, InvalidType
-            If fields are missing, unknown or out of their domain, or more is spent than the budget allows.
+            If fields are missing, unknown or outside their domain, or more is spent than the budget allows.
         """
         state = check_fields(state, _FIELDS, "filter", cls.measure)
         result = cls._blank(state["settings"], relation_of(state["neighboring_relation"]))
-        result._meter.restore(state)
-        if not result._fits((0,) * len(result._meter.caps), 0):
+        meter = result._meter
+        meter.restore(state)
+        if not meter.fits((0,) * len(meter.caps), 0):
             raise InvalidParameter("spent must be within caps")
         return result
 
     @classmethod
-    @abc.abstractmethod
     def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
         """Return a filter with these settings and any budget."""
+        if not isinstance(settings, Mapping):
+            raise InvalidType(f"settings must be a mapping, got {type(settings).__name__}")
+        if settings:
+            raise InvalidParameter("settings must be empty for this filter")
+        return cls._of_caps([Fraction(0)] * cls._num_sums, relation)
 
     def _settings(self) -> dict[str, Any]:
         """Return what else the constructor was told, as plain JSON data."""
         return {}
 
-    def _fits(self, costs: Costs, count: int) -> bool:
-        if costs is None:
-            return not count
-        meter = self._meter
-        for spent, cost, cap in zip(meter.spent, costs, meter.caps, strict=True):  # noqa: SIM110  # faster than all()
-            if spent + cost * count > cap:
-                return False
-        return True
+    def _shown_sum(self) -> int:
+        """Return the index of the sum that `spent` and `budget` are about."""
+        return 0
 
-    def _counts(self, costs: tuple[int, ...]) -> int:
+    def _amounts(self, index: int) -> tuple[float, float]:
+        """Return one of the sums, rounded up, and its cap, rounded down."""
         meter = self._meter
-        each = zip(meter.spent, costs, meter.caps, strict=True)
-        return min(((cap - spent) // cost for spent, cost, cap in each if cost), default=_validate.MAX_COUNT)
-
-    def _message(self, event: PrivacyEvent, count: int) -> str:
-        return (
-            f"{type(self).__name__}: {count} × {type(event).__name__} does not fit: "
-            f"{self.spent!r} of {self.budget!r} is spent"
-        )
+        with meter.lock:
+            cap = Fraction(meter.caps[index], meter.unit)
+            return _validate.rounded(meter.amount(index), "up"), _validate.rounded(cap, "down")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.spent!r} of {self.budget!r} spent>"
-
-
-def no_settings(settings: object) -> None:
-    """Refuse anything but an empty mapping."""
-    if not isinstance(settings, Mapping):
-        raise InvalidType(f"settings must be a mapping, got {type(settings).__name__}")
-    if settings:
-        raise InvalidParameter("settings must be empty for this filter")
-
-
-def _checked_count(count: int) -> int:
-    return _validate.count("count", count, minimum=0)

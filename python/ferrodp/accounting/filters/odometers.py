@@ -14,8 +14,9 @@ from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.filters._meter import Meter
-from ferrodp.errors import BudgetExceeded, InvalidType
+from ferrodp.errors import BudgetExceeded
 from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events.base import check_relation
 
 _DIGITS = 50
 _KIND = "zcdp"
@@ -79,9 +80,7 @@ class Odometer:
         expected_rho: Real = 0.5,
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> None:
-        if not isinstance(neighboring_relation, NeighboringRelation):
-            found = type(neighboring_relation).__name__
-            raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+        check_relation(neighboring_relation)
         self._relation = neighboring_relation
         self._delta = _validate.delta(delta)
         self._gamma = gamma_for(self._delta, _validate.positive("expected_rho", expected_rho))
@@ -123,11 +122,9 @@ class Odometer:
         meter = self._meter
         with meter.lock:
             costs = meter.costs(event)
-            if costs is None:
-                if count:
-                    raise BudgetExceeded("Odometer: a release without protection has no finite reading")
-                return
-            meter.spent = tuple([each + cost * count for each, cost in zip(meter.spent, costs, strict=True)])
+            if costs is None and count:
+                raise BudgetExceeded("Odometer: a release without protection has no finite reading")
+            meter.add(costs, count)
 
     def state_dict(self) -> dict[str, Any]:
         """Return plain JSON data from which `from_state_dict` makes an odometer with the same, exact, sums."""

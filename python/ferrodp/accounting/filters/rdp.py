@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Self
 
+import numpy as np
+
 from ferrodp import _validate
+from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp._validate import Real
+from ferrodp.accounting._solve import costs
+from ferrodp.accounting._solve.renyi import certain_curve
 from ferrodp.accounting._state import list_of
 from ferrodp.accounting._types import Unsupported
-from ferrodp.accounting.filters._meter import Costs
 from ferrodp.accounting.filters.base import PrivacyFilter
-from ferrodp.accounting.rdp.costs import RdpPrice, order_budget
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events import GaussianEvent, NeighboringRelation, PrivacyEvent, ZcdpEvent
 
+_DIGITS = 50
 _MAX_ORDERS = 4096  # in a state that is read
+_INFINITE = Fraction(10**400)
+"""More than any budget."""
 
 
 class RdpFilter(PrivacyFilter):
@@ -52,6 +59,7 @@ class RdpFilter(PrivacyFilter):
     """
 
     measure = "rdp"
+    _cost = staticmethod(costs.zcdp)
 
     def __init__(
         self,
@@ -60,13 +68,20 @@ class RdpFilter(PrivacyFilter):
         budgets: Sequence[Real],
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> None:
-        self._orders = _checked_orders(orders)
-        if len(budgets) != len(self._orders):
-            raise InvalidParameter(f"budgets must be as many as orders, {len(self._orders)}, got {len(budgets)}")
-        self._every = True
-        self._prices = RdpPrice(self._orders, neighboring_relation)
+        checked = _checked_orders(orders)
+        if len(budgets) != len(checked):
+            raise InvalidParameter(f"budgets must be as many as orders, {len(checked)}, got {len(budgets)}")
+        self._orders = checked
         caps = [Fraction(_validate.non_negative("budgets", each, toward="down")) for each in budgets]
         super().__init__(caps, neighboring_relation)
+
+    @classmethod
+    def _of_orders(cls, caps: Mapping[float, Fraction], relation: NeighboringRelation, *, every: bool) -> Self:
+        """Return a filter with a cap for each order, all of which or one of which has to be kept."""
+        made = cls._of_caps(list(caps.values()), relation)
+        made._orders = tuple(caps)
+        made._meter.every = every
+        return made
 
     @classmethod
     def for_budget(
@@ -89,14 +104,11 @@ class RdpFilter(PrivacyFilter):
         checked = _checked_orders(orders)
         share = Fraction(_validate.delta(delta)) / len(checked)
         target = _validate.non_negative("epsilon", epsilon, toward="down")
-        caps = {order: order_budget(order, target, share) for order in checked}
-        useful = [order for order in checked if caps[order] > 0]
+        caps = {order: _budget_at(order, target, share) for order in checked}
+        useful = {order: cap for order, cap in caps.items() if cap > 0}
         if not useful:
             raise InvalidParameter(f"orders must hold one at which epsilon={target!r} leaves a budget; larger ones do")
-        result = cls(orders=useful, budgets=[0.0] * len(useful), neighboring_relation=neighboring_relation)
-        result._meter.set_caps([caps[order] for order in useful])
-        result._every = False
-        return result
+        return cls._of_orders(useful, neighboring_relation, every=False)
 
     @classmethod
     def _blank(cls, settings: object, relation: NeighboringRelation) -> Self:
@@ -107,56 +119,34 @@ class RdpFilter(PrivacyFilter):
             raise InvalidType(f"every_order must be a bool, got {type(every).__name__}")
         if len(orders) > _MAX_ORDERS:
             raise InvalidParameter(f"orders must be at most {_MAX_ORDERS}, got {len(orders)}")
-        result = cls(orders=orders, budgets=[0.0] * len(orders), neighboring_relation=relation)
-        result._every = every
-        return result
+        return cls._of_orders(dict.fromkeys(_checked_orders(orders), Fraction(0)), relation, every=every)
 
     def _settings(self) -> dict[str, Any]:
-        return {"orders": list(self._orders), "every_order": self._every}
+        return {"orders": list(self._orders), "every_order": self._meter.every}
 
     @property
     def orders(self) -> tuple[float, ...]:
         """The orders that are kept."""
         return self._orders
 
-    @property
-    def spent(self) -> float:
-        """What was charged at the order that has most left, rounded up."""
-        with self._meter.lock:
-            return _validate.rounded(self._meter.amount(self._best()), "up")
-
-    @property
-    def budget(self) -> float:
-        """The budget of the order that has most left, rounded down."""
-        with self._meter.lock:
-            return _validate.rounded(Fraction(self._meter.caps[self._best()], self._meter.unit), "down")
-
     def _price(self, event: PrivacyEvent) -> Sequence[Fraction] | Unsupported:
-        return self._prices(event)
+        zcdp = self._cost(event, self._relation)
+        if isinstance(event, (GaussianEvent, ZcdpEvent)) and not isinstance(zcdp, Unsupported):
+            return [Fraction(order) * zcdp.amount for order in self._orders]  # exactly
+        curve = certain_curve(event, self._relation)
+        if isinstance(curve, Unsupported):
+            return curve
+        return [Fraction(value) if value < math.inf else _INFINITE for value in curve(np.array(self._orders)).tolist()]
 
-    def _fits(self, costs: Costs, count: int) -> bool:
-        if self._every or costs is None:
-            return super()._fits(costs, count)
-        meter = self._meter
-        for spent, cost, cap in zip(meter.spent, costs, meter.caps, strict=True):  # noqa: SIM110  # faster than any()
-            if spent + cost * count <= cap:
-                return True
-        return False
-
-    def _counts(self, costs: tuple[int, ...]) -> int:
-        if self._every:
-            return super()._counts(costs)
-        meter = self._meter
-        each = zip(meter.spent, costs, meter.caps, strict=True)
-        return max((cap - spent) // cost if cost else _validate.MAX_COUNT for spent, cost, cap in each if spent <= cap)
-
-    def _best(self) -> int:
+    def _shown_sum(self) -> int:
         """Return the index of the order with most left, as a part of its budget; with least, where all have to hold."""
         meter = self._meter
-        left = [
-            1 - Fraction(spent, cap) if cap else Fraction(0) for spent, cap in zip(meter.spent, meter.caps, strict=True)
-        ]
-        return left.index((min if self._every else max)(left))
+        with meter.lock:
+            left = [
+                1 - Fraction(spent, cap) if cap else Fraction(0)
+                for spent, cap in zip(meter.spent, meter.caps, strict=True)
+            ]
+        return left.index((min if meter.every else max)(left))
 
 
 def _checked_orders(orders: Sequence[Real]) -> tuple[float, ...]:
@@ -166,3 +156,16 @@ def _checked_orders(orders: Sequence[Real]) -> tuple[float, ...]:
     if not checked or min(checked) <= 1.0 or len(set(checked)) < len(checked):
         raise _validate.out_of_domain("orders", "at least one, all different and > 1", orders)
     return checked
+
+
+def _budget_at(order: float, epsilon: float, delta: Fraction) -> Fraction:
+    """Return the largest divergence at the order that implies (ε, δ), rounded down; it may be negative.
+
+    ε + ln(αδ)/(α − 1) − ln(1 − 1/α): Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy",
+    NeurIPS 2020, Proposition 12.
+    """
+    r = arithmetic(_DIGITS)
+    alpha = point(order)
+    rest = r.div(r.ln(r.mul(alpha, r.ratio(delta))), r.sub(alpha, point(1)))
+    gap = r.minus_log_one_minus(r.div(point(1), alpha))
+    return Fraction(r.add(r.add(point(epsilon), rest), gap).lower)
