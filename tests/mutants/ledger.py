@@ -46,15 +46,15 @@ MUTANTS = [
     (
         "costs are rounded down",
         "costs-rounded-down",
-        ".ceil(Fraction(cost, meter.unit) * self._unit)",
-        ".floor(Fraction(cost, meter.unit) * self._unit)",
+        ".ceil(cost * self._unit)",
+        ".floor(cost * self._unit)",
         "ledger rounding",
     ),
     (
         "caps are rounded up",
         "caps-rounded-up",
-        ".floor(Fraction(cap, found._meter.unit) * unit)",
-        ".ceil(Fraction(cap, found._meter.unit) * unit)",
+        ".floor(cap * unit)",
+        ".ceil(cap * unit)",
         "ledger rounding",
     ),
     (

@@ -51,11 +51,11 @@ class PrivacyAccountant(abc.ABC):
     >>> accountant = PldAccountant()
     >>> accountant.compose(GaussianEvent(noise_multiplier=20.0), count=100)
     >>> isinstance(accountant, PrivacyAccountant), round(accountant.epsilon(delta=1e-5), 3)
-    (True, 1.909)
-    >>> accountant.would_exceed(GaussianEvent(noise_multiplier=20.0), epsilon=2.0, delta=1e-5, count=20)
+    (True, 1.993)
+    >>> accountant.would_exceed(GaussianEvent(noise_multiplier=20.0), epsilon=2.5, delta=1e-5, count=80)
     True
-    >>> accountant.remaining_count(GaussianEvent(noise_multiplier=20.0), epsilon=2.0, delta=1e-5)
-    8
+    >>> accountant.remaining_count(GaussianEvent(noise_multiplier=20.0), epsilon=2.5, delta=1e-5)
+    47
     """
 
     kind: ClassVar[str] = ""

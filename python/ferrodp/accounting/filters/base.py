@@ -33,14 +33,16 @@ class PrivacyFilter(abc.ABC):
     >>> budget = privacy_filter("zcdp", epsilon=1.0, delta=1e-5)
     >>> budget.charge(GaussianEvent(noise_multiplier=20.0), count=20)
     >>> round(budget.spent / budget.budget, 3)
-    0.862
+    0.818
     >>> budget.remaining_count(GaussianEvent(noise_multiplier=20.0))
-    3
+    4
     >>> try:
-    ...     budget.charge(GaussianEvent(noise_multiplier=20.0), count=4)
+    ...     budget.charge(GaussianEvent(noise_multiplier=20.0), count=5)
     ... except BudgetExceeded:
     ...     print("nothing was charged")
     nothing was charged
+    >>> budget.exact_costs(GaussianEvent(noise_multiplier=2.0)), budget.exact_caps()[1]  # of ρ and δ
+    ((Fraction(1, 8), Fraction(0, 1)), Fraction(0, 1))
     """
 
     measure: ClassVar[str] = ""
