@@ -55,7 +55,7 @@ class PrivacyAccountant(abc.ABC):
     >>> accountant.would_exceed(GaussianEvent(noise_multiplier=20.0), epsilon=2.5, delta=1e-5, count=80)
     True
     >>> accountant.remaining_count(GaussianEvent(noise_multiplier=20.0), epsilon=2.5, delta=1e-5)
-    47
+    49
     """
 
     kind: ClassVar[str] = ""
