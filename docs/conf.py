@@ -34,7 +34,7 @@ toc_object_entries_show_parents = "hide"
 
 # A name that several modules export is documented where it is at home; elsewhere it would be a second target of links.
 _EVENTS = set(ferrodp.events.__all__)
-_ELSEWHERE = {"api/accounting": _EVENTS, "api/rooms": _EVENTS | set(ferrodp.accounting.__all__)}
+_ELSEWHERE = {"api/accounting": _EVENTS, "api/submodules": _EVENTS | set(ferrodp.accounting.__all__)}
 
 
 def _skip(app, what, name, member, skip, options):
@@ -43,8 +43,10 @@ def _skip(app, what, name, member, skip, options):
     return True if elsewhere or field_of_a_tuple else None
 
 
-def _split_attributes(app, what, name, member, options, lines):
-    """Turn an attribute `a, b : type` into two with the same description, as napoleon knows one name a line."""
+def _write_attributes(app, what, name, member, options, lines):
+    """Write attributes as napoleon reads them: `a, b : type` as two attributes with the same description."""
+    if what == "attribute":
+        lines.insert(0, "")  # napoleon takes what comes before a colon in the first line for a type
     found = next((i for i, line in enumerate(lines) if line == "Attributes"), None)
     while found is not None and found < len(lines):
         names, colon, kind = lines[found].partition(" : ")
@@ -58,7 +60,7 @@ def _split_attributes(app, what, name, member, options, lines):
 def setup(app):
     """Connect to Sphinx."""
     app.connect("autodoc-skip-member", _skip)
-    app.connect("autodoc-process-docstring", _split_attributes, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _write_attributes, priority=400)  # before napoleon
     for field in PyObject.doc_field_types:
         if field.name == "variable":
             field.label = "Attributes"
