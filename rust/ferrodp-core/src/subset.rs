@@ -129,7 +129,7 @@ pub fn allocation(isa: Isa, key: &Key, population: u64, steps: u32, selected: u3
     if selected > steps {
         return Err(Error::parameter("selected", f64::from(selected), "at most the steps"));
     }
-    let memberships = population.checked_mul(u64::from(selected)).unwrap_or(u64::MAX);
+    let memberships = population.saturating_mul(u64::from(selected));
     check_population(memberships)?;
     Ok(leaving_nothing(|| {
         let keystream = Keystream::new(isa, key);
@@ -413,8 +413,9 @@ mod tests {
     fn widened_margins_change_no_member() {
         for (n, probability) in [(1, 0.03), (2, 1e-3), (3, 1e-5), (4, 2.0_f64.powi(-30)), (5, 0.012_345)] {
             let population = (2_000.0 / probability) as u64;
-            let members = poisson(Isa::PORTABLE, &key(n), population, probability).unwrap();
-            let widened = poisson_widened(Isa::PORTABLE, &key(n), population, probability, 2.0_f64.powi(-9)).unwrap();
+            let members = poisson(Isa::PORTABLE, &key(n), population, probability).expect("in range");
+            let widened =
+                poisson_widened(Isa::PORTABLE, &key(n), population, probability, 2.0_f64.powi(-9)).expect("in range");
 
             assert_eq!(members, widened);
             assert!((1_700..2_300).contains(&members.len()), "6.7 standard deviations: {}", members.len());
@@ -426,13 +427,13 @@ mod tests {
         for isa in Isa::available() {
             for probability in [1e-4, 0.03, 0.04, 0.7] {
                 let population = 100_000;
-                let expected = poisson(Isa::PORTABLE, &key(7), population, probability).unwrap();
+                let expected = poisson(Isa::PORTABLE, &key(7), population, probability).expect("in range");
 
-                assert_eq!(expected, poisson(isa, &key(7), population, probability).unwrap());
+                assert_eq!(expected, poisson(isa, &key(7), population, probability).expect("in range"));
             }
             assert_eq!(
-                fixed_size(Isa::PORTABLE, &key(8), 10_000, 100).unwrap(),
-                fixed_size(isa, &key(8), 10_000, 100).unwrap()
+                fixed_size(Isa::PORTABLE, &key(8), 10_000, 100).expect("in range"),
+                fixed_size(isa, &key(8), 10_000, 100).expect("in range")
             );
         }
     }
@@ -443,7 +444,7 @@ mod tests {
         let (numerator, digits) = (21, 10); // q = 21/1024, about 0.02
         let probability = 21.0 / 1024.0;
         let keystream = Keystream::new(Isa::PORTABLE, &key(9));
-        let members = poisson(Isa::PORTABLE, &key(9), 5_000, probability).unwrap();
+        let members = poisson(Isa::PORTABLE, &key(9), 5_000, probability).expect("in range");
 
         let mut position = 0_i64;
         for (j, &member) in members.iter().enumerate() {
@@ -479,7 +480,7 @@ mod tests {
         for (population, size) in
             [(1, 0), (1, 1), (10, 3), (10, 7), (64, 64), (65, 64), (1000, 999), (1 << 40, 500), (5000, 80)]
         {
-            let members = fixed_size(Isa::PORTABLE, &key(1), population, size).unwrap();
+            let members = fixed_size(Isa::PORTABLE, &key(1), population, size).expect("in range");
 
             assert_eq!(size as usize, members.len());
             assert!(members.is_sorted_by(|a, b| a < b));
@@ -491,7 +492,7 @@ mod tests {
     fn every_record_is_in_as_many_steps_as_it_selects() {
         for (population, steps, selected) in [(0, 1, 1), (100, 1, 1), (100, 7, 1), (100, 7, 3), (50, 4, 4), (10, 5, 0)]
         {
-            let found = allocation(Isa::PORTABLE, &key(2), population, steps, selected).unwrap();
+            let found = allocation(Isa::PORTABLE, &key(2), population, steps, selected).expect("in range");
 
             assert_eq!(steps as usize + 1, found.starts.len());
             assert_eq!((population * u64::from(selected)) as usize, found.members.len());
@@ -508,7 +509,7 @@ mod tests {
     #[test]
     fn tiny_probabilities_are_exact_too() {
         for probability in [f64::MIN_POSITIVE, 5e-324, 1e-100, 1e-19] {
-            assert_eq!(Vec::<i64>::new(), poisson(Isa::PORTABLE, &key(3), 1 << 40, probability).unwrap());
+            assert_eq!(Vec::<i64>::new(), poisson(Isa::PORTABLE, &key(3), 1 << 40, probability).expect("in range"));
         }
     }
 
