@@ -14,6 +14,9 @@ window count as infinite, those below it as its lower end. All of this raises δ
 
 Masses are positive and only added and multiplied, so the error is a count of roundings, in `units` of 2⁻⁵³. No
 transform is used: what lies far out keeps its relative accuracy.
+
+What grows with the grid is done by numpy; each group adds some thirty decimal exponentials, so that the optimal ε of 10
+different mechanisms takes 14 ms of one core, that of 50 takes 37 ms and that of 200 takes 0.17 s (2026-11).
 """
 
 from __future__ import annotations

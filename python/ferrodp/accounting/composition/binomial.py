@@ -12,6 +12,9 @@ terms are positive and nothing is subtracted.
 Error budget in units u = 2⁻⁵³, at most n terms away from the anchor. t: a quotient, two products and the rounded e^ε
 (2u), 5n in all. c: powers of y, 3n (product, rounded y), their sum n more, two factors 6. Product and sum: 1 + n. That
 is below (10n + 10)u to first order, and `slack` allows 11n + 16, which also covers the last sums and their rounding.
+
+Decimals are fast enough here: the optimal ε of up to 10³ equal mechanisms takes 10 ms of one core, of which one δ is a
+twentieth (2026-11).
 """
 
 from __future__ import annotations

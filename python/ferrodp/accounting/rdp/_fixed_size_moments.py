@@ -9,6 +9,8 @@ AISTATS 2019, Theorem 9:
 
 At any order, as moments are jointly convex, A ≤ 1 − q + q·e^{(α−1)ρ(α)}. `rdp_sampling.fixed_size_sampled` is the first
 of them in decimals.
+
+Sums are numpy's: an ε of the Rényi accountant takes 1.5 ms of one core (2026-11).
 """
 
 from __future__ import annotations

@@ -8,6 +8,10 @@ E(r − 1)^k,
 a sum of positive terms for integer α. That is Feldman, Shenfeld, "Privacy amplification by random allocation", NeurIPS
 2025 (in arXiv:2502.08202v4 Theorem 4.4 and Corollary 4.6), moved to r − 1, so that nothing cancels however close the
 moment is to 1.
+
+In decimals because moments leave the range of floats, and because coefficients of both signs need more digits where the
+orders exceed the steps. A table of 64 orders takes 17 ms of one core (100 steps, 2026-11), one of 256 orders 0.2 s
+(1000 steps); it is remembered.
 """
 
 from __future__ import annotations
