@@ -54,7 +54,7 @@ def passes(killer: str, tree: Path) -> bool:
         if run(["cargo", "test", "--no-run", *which], tree) != 0:
             raise BrokenError("does not build")
         return run(["cargo", *arguments], tree) == 0
-    if run(["cargo", "build", "-p", "ferrodp-py"], tree) != 0:
+    if run(["cargo", "build", "-p", "ferrodp-py", "--features", "testing"], tree) != 0:
         raise BrokenError("does not build")
     shutil.copy2(TARGET / "debug" / "lib_native.so", tree / "python" / "ferrodp" / "_native.abi3.so")
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
