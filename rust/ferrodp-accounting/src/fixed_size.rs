@@ -60,6 +60,7 @@ const LARGEST_ORDER: f64 = 1e7;
 #[must_use]
 pub fn gaussian_replace_one(noise_multiplier: f64, sampling_probability: f64, order: f64) -> f64 {
     let s = (1.0 / noise_multiplier).next_up();
+    // mutant: unsampled-curve
     let unsampled = 0.5 * order * (s * s) * (1.0 + 4.0 * UNIT);
     if sampling_probability == 0.0 || noise_multiplier == f64::INFINITY {
         return 0.0;
@@ -275,6 +276,7 @@ struct Integral {
 
 impl Integral {
     fn total(&self) -> f64 {
+        // mutant: terms-of-an-integral
         self.sum + self.rounding + self.quadrature + self.dropped + self.tail
     }
 }

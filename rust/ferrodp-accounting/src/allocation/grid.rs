@@ -114,10 +114,12 @@ impl Allocation {
         let mut total = 0.0;
         for (k, &mass) in law.masses.iter().enumerate() {
             let value = self.grid.value(law.first + k as i64);
+            // mutant: gain-of-an-allocation
             let gain = if direction == Direction::Remove { value - growth } else { 1.0 - growth * value };
             total += mass * gain.max(0.0);
         }
         let (scale, rest) = match direction {
+            // mutant: mass-above-the-grid
             Direction::Remove => (1.0, law.excess),
             Direction::Add => (growth, law.zero),
         };

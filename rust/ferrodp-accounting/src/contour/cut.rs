@@ -124,6 +124,7 @@ impl Cut {
             return (0.0, most);
         }
         let difference = self.mass.0 - weighted;
+        // mutant: remainder-of-a-cut
         let upper = difference + slack + unsaturated * 1.001;
         ((difference - slack).max(0.0), if upper < most { upper.max(0.0) } else { most })
     }

@@ -125,6 +125,7 @@ impl Moments {
     pub(super) fn delta(&self, epsilon: f64) -> f64 {
         let epsilon = epsilon * (1.0 - 4.0 * UNIT) - self.shift;
         let bound = self.smallest(|t| self.exponent(t) - t * epsilon + 8.0 * UNIT * (t * epsilon).abs());
+        // mutant: infinite-mass-beside-moments
         let bound = exp(bound) * (1.0 + 1e-9) + self.infinity;
         if bound < 1.0 { bound } else { 1.0 }
     }

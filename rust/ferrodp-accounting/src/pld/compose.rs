@@ -152,6 +152,7 @@ impl<'a> Composer<'a> {
         );
         let norm: f64 = self.buffer.iter().map(Complex64::norm_sqr).sum();
         let size = self.fft.size() as f64;
+        // mutant: error-of-the-transforms
         self.transform_error += times * self.fft.relative_error() * sqrt(size * norm) * (1.0 + 1e-6);
         self.fft.forward(&mut self.buffer);
         for_half(self.fft.size(), |slot, i, mirrored| {

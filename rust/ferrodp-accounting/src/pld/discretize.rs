@@ -74,6 +74,7 @@ fn connect_the_dots(pair: &dyn LossPair, nodes: Nodes, cells: &Cells, toward: Ro
     let mut law = empty(nodes);
     let (half_down, up, down) = (crate::functions::exp(-0.5 * nodes.step), expm1(nodes.step), -expm1(-nodes.step));
     let (center, error) = (law.center(), cells.error);
+    // mutant: direction-of-the-masses
     let sign = if toward == Rounding::Up { error } else { -error };
     for (i, halves) in cells.halves.chunks_exact(2).enumerate() {
         let p = halves[0].p + halves[1].p;
@@ -92,6 +93,7 @@ fn connect_the_dots(pair: &dyn LossPair, nodes: Nodes, cells: &Cells, toward: Ro
     }
     let last = law.p.len() - 1;
     if toward == Rounding::Down {
+        // mutant: mass-that-is-dropped
         let dropped = if cells.is_bounded_below { 0.0 } else { cells.bottom * (1.0 + error) };
         if cells.is_bounded_below {
             law.p[0] += cells.bottom * (1.0 + error);
@@ -105,7 +107,9 @@ fn connect_the_dots(pair: &dyn LossPair, nodes: Nodes, cells: &Cells, toward: Ro
     let top = cells.top.p * (1.0 + error);
     let gained = cells.top.p - cells.top.q + (cells.top.p + cells.top.q) * error;
     let beyond = if cells.is_bounded_above { 0.0 } else { gained.clamp(0.0, top) };
+    // mutant: mass-at-the-last-node
     law.p[last] += top - beyond;
+    // mutant: infinite-mass-of-a-law
     law.infinity = (pair.infinite() * (1.0 + error) + beyond * (1.0 + 4.0 * UNIT)).min(1.0);
     raise(&mut law);
     law
@@ -133,6 +137,7 @@ fn exact(pair: &dyn LossPair, nodes: Nodes, atom: i64, stride: i64) -> Bracket {
     let bottom = pair.mass(f64::NEG_INFINITY, below).p;
     let top = pair.mass(above, f64::INFINITY).p;
     upper.p[0] += bottom * (1.0 - error);
+    // mutant: tail-of-a-lattice
     upper.infinity = ((pair.infinite() + top) * (1.0 + error)).min(1.0);
     if let Some(last) = lower.p.last_mut() {
         *last += top * (1.0 - error);

@@ -24,6 +24,7 @@ pub fn worst(directions: &[Vec<Step<'_>>], question: Question, settings: Setting
     for (i, steps) in directions.iter().enumerate() {
         let answer = bounds(steps, question, settings, worst.0.lower);
         let lower = worst.0.lower.max(answer.lower);
+        // mutant: worst-direction
         if i == 0 || answer.upper > worst.0.upper {
             worst = (answer, i);
         }

@@ -93,6 +93,7 @@ impl Curve {
     /// Returns an upper bound on δ(ε).
     #[must_use]
     pub fn delta_upper(&self, epsilon: f64) -> f64 {
+        // mutant: doubt-of-the-upper-bound
         let epsilon = epsilon - self.doubt(epsilon);
         let place = (epsilon - self.offset) / self.step;
         let (largest, norm) = self.weights(place);
@@ -103,6 +104,7 @@ impl Curve {
         let missed = if place < self.first as f64 && below > 0.0 { largest * below } else { 0.0 };
         let sum = self.upper.at(place, self.step, self.first) * (1.0 + 16.0 * UNIT * self.upper.delta.len() as f64);
         let relative = exp(self.relative + side.log_scale_error + LAST_ROUNDINGS);
+        // mutant: terms-of-the-upper-bound
         let bound = (sum + self.noise * norm + beyond + missed) * self.upper.scale * relative + side.infinity;
         let bound = bound.min(self.chernoff(place)) * (1.0 + 4.0 * UNIT);
         if bound < 1.0 { bound } else { 1.0 }
@@ -120,6 +122,7 @@ impl Curve {
         let wrapped = below + above;
         let sum = self.lower.at(place, self.step, self.first) * (1.0 - 16.0 * UNIT * self.lower.delta.len() as f64);
         let relative = exp(-self.relative - side.log_scale_error - LAST_ROUNDINGS);
+        // mutant: terms-of-the-lower-bound
         let bound = (sum - self.noise * norm - largest * wrapped) * self.lower.scale * relative;
         let bound = if self.lower.scale > f64::MIN_POSITIVE { bound.max(0.0) } else { 0.0 };
         let bound = (bound + side.infinity) * (1.0 - 4.0 * UNIT) - self.added(place);

@@ -58,6 +58,7 @@ pub(super) fn infinite(masses: impl Iterator<Item = (f64, f64, u64)>) -> f64 {
     for (mass, error, count) in masses {
         let mass = (mass * (1.0 + error + 2.0 * UNIT)).min(1.0);
         if mass > 0.0 {
+            // mutant: infinite-masses-of-a-composition
             log_finite += count as f64 * ln_1p(-mass);
             terms += 1.0;
         }

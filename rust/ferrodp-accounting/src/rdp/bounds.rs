@@ -7,6 +7,7 @@ impl Bounds {
     /// Returns a number ≥ 0 of which `value` is within so many units of 2⁻⁵³, relatively.
     pub(super) fn within(value: f64, units: f64) -> Self {
         // One float more on either side is for results below the normal ones.
+        // mutant: bounds-around-a-value
         let (lower, upper) = (value * (1.0 - units * UNIT), value * (1.0 + units * UNIT));
         Self { lower: lower.next_down().max(0.0), upper: upper.next_up() }
     }
@@ -18,6 +19,7 @@ impl Bounds {
 
     /// Returns `ρ = ln A/(α − 1)`: quotient and order within 3 units.
     pub(super) fn rate(self, order: f64) -> Self {
+        // mutant: rate-of-a-logarithm
         let beta = order - 1.0;
         Self { lower: (self.lower / beta * (1.0 - 8.0 * UNIT)).max(0.0), upper: self.upper / beta * (1.0 + 8.0 * UNIT) }
     }

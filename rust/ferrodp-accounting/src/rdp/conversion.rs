@@ -35,6 +35,7 @@ pub fn epsilon(conversion: Conversion, order: f64, rho: f64, delta: f64) -> f64 
     if order == f64::INFINITY {
         return rho;
     }
+    // mutant: order-of-the-conversion
     let beta = order - 1.0;
     if !(beta > 0.0 && rho < f64::INFINITY) {
         return f64::INFINITY;
@@ -44,7 +45,9 @@ pub fn epsilon(conversion: Conversion, order: f64, rho: f64, delta: f64) -> f64 
         Conversion::Improved => (ln_1p(1.0 / beta), ln_1p(beta) / beta),
         Conversion::Classical => (0.0, 0.0),
     };
+    // mutant: terms-of-the-conversion
     let epsilon = (rho - t) + (goal - w);
+    // mutant: conversion-rounded-up
     let bound = epsilon + SLACK * (rho + t + goal + w);
     if bound >= 0.0 {
         bound
@@ -77,6 +80,7 @@ pub fn log_delta(conversion: Conversion, order: f64, rho: f64, epsilon: f64) -> 
 /// Returns an upper bound on the total variation of two laws with a Kullback–Leibler divergence of at most `divergence`.
 #[must_use]
 pub fn total_variation(divergence: f64) -> f64 {
+    // mutant: constant-of-pinsker
     let (pinsker, huber) = (0.5 * divergence, -expm1(-divergence));
     (sqrt(pinsker.min(huber)) * (1.0 + SLACK)).min(1.0)
 }
@@ -84,5 +88,6 @@ pub fn total_variation(divergence: f64) -> f64 {
 /// Returns an upper bound on `eˣ`, `x ≤ 0`; at least the smallest float > 0 unless `x` is `−∞`.
 #[must_use]
 pub fn exp_upper(x: f64) -> f64 {
+    // mutant: delta-rounded-up
     if x == f64::NEG_INFINITY { 0.0 } else { (exp(x) * (1.0 + 16.0 * UNIT)).next_up().min(1.0) }
 }

@@ -94,6 +94,7 @@ impl PoissonGaussian {
     /// Returns `α/2σ²`, of which sampling can only take away.
     fn unsampled(&self, order: f64) -> Bounds {
         // s² is within 5 units of 1/σ², and the products are within 2.
+        // mutant: curve-without-sampling
         Bounds::within(0.5 * order * (self.s * self.s), 8.0)
     }
 
@@ -137,6 +138,7 @@ impl PoissonGaussian {
             let (log_q, rest) = (self.log_q, (1.0 - self.q) / self.q * exp(-z));
             (z + log_q + ln_1p(rest * (1.0 + 4.0 * UNIT * (z + 10.0)))) + 12.0 * UNIT * (z - log_q + 1.0)
         };
+        // mutant: minkowski-of-a-sample
         order * log * (1.0 + 4.0 * UNIT)
     }
 }

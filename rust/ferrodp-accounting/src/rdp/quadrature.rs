@@ -84,6 +84,7 @@ fn enclosed(nodes: &impl Quadrature, request: &Request, sums: &Sums, order: f64,
         order,
     );
     let (total, divergence, alias) = (sums.total[lane], nodes.divergence(), nodes.alias(order));
+    // mutant: terms-of-a-moment
     let upper = beta * divergence.1 + (total + error + tails + dropped) / (1.0 - alias).max(0.0);
     let lower = beta * divergence.0 + (total * (1.0 - LARGE_EXCESS) - error - dropped).max(0.0) / (1.0 + alias);
     let upper = upper * (1.0 + 4.0 * UNIT);

@@ -28,6 +28,7 @@ impl<T: LossPair> FixedSize<T> {
         let positive = sampled.mass(0.0, f64::INFINITY);
         let symmetric_infinite = sampled.infinite();
         // rounded up: at loss 0 too much mass is no harm
+        // mutant: mass-at-loss-zero
         let rest = 1.0 - positive.p - positive.q - symmetric_infinite;
         let zero = rest.max(0.0) + (2.0 * sampled.relative_error() + 8.0 * UNIT);
         Self { sampled, zero, symmetric_infinite }

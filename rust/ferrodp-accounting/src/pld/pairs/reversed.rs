@@ -23,6 +23,7 @@ impl<T: LossPair> LossPair for Reversed<T> {
     }
 
     fn infinite(&self) -> f64 {
+        // mutant: infinite-mass-reversed
         self.0.negative_infinite()
     }
 
