@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ferrodp as fd
-from clipping_cases import DTYPES, LENGTHS, RANGES, far_rows_and_bounds, rows_and_bounds
 from reference import clipping as reference
+from support.clipping import DTYPES, LENGTHS, RANGES, far_rows_and_bounds, rows_and_bounds
 
 ORDERS = [1, 2, math.inf]
 

@@ -13,7 +13,7 @@ import pytest
 import ferrodp as fd
 from ferrodp import _fork, _native
 from ferrodp.engine import DifferentialPrivacyEngine, DPConfig
-from forked import MAKERS, answer
+from support.forked import MAKERS, answer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 every_fork = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
@@ -147,7 +147,7 @@ IN_A_NAMESPACE = """
 import ctypes, os, sys
 sys.path[:] = {path!r}
 import test_forked_processes as tests
-from forked import answer
+from support.forked import answer
 assert os.getpid() == 1
 run, total = tests.begun_run(), tests.sum_of_one()
 new_pid_namespace = 0x20000000

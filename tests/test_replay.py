@@ -12,7 +12,7 @@ import ferrodp as fd
 from ferrodp import demo
 from ferrodp.accounting import ComposedEvent, EpsilonDeltaEvent, GaussianEvent
 from ferrodp.testing import record, replay
-from ticket_cases import CASES
+from support.tickets import CASES
 
 CLIENTS = [{"update": np.full(3, 0.1 * k, np.float32), "improved": k % 2 == 0} for k in range(1, 8)]
 

@@ -6,7 +6,7 @@ import random
 import mpmath as mp
 import pytest
 
-from native_testing import testing
+from support.native_testing import testing
 
 UNIT = 2.0**-53
 ALLOWED = 8  # `functions::RELATIVE_ERROR` in units

@@ -1,8 +1,6 @@
 """PrivacyLossDistribution: given masses, laws on both sides, composition as an operation."""
 
-import json
 import math
-from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -23,8 +21,9 @@ from ferrodp.accounting import (
 )
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from reference import pld_reference as reference
+from support import vectors
 
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "accounting.json").read_text())
+VECTORS = vectors.accounting()
 DOTS = [vector for vector in VECTORS if vector["quantity"] == "pld_pmf_connect_the_dots"]
 TRUNCATED = [vector for vector in DOTS if "discrete_gaussian" in vector["source"]]
 DOTS = [vector for vector in DOTS if vector not in TRUNCATED]

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-import refusal_page
 from ferrodp import accounting as ac
 from ferrodp.accounting import NeighboringRelation
 from ferrodp.errors import UnsupportedEventError
-from refusal_cases import ROWS
+from support import refusal_page
+from support.refusals import ROWS
 
 ACCOUNTANTS = (ac.PldAccountant, ac.RdpAccountant, ac.ZcdpAccountant, ac.PureDpAccountant, ac.GdpAccountant)
 FILTERS = {
@@ -69,5 +69,5 @@ def test_the_table_has_refusals_with_and_without_a_way_out():
 
 
 def test_the_page_about_refusals_says_what_is_so():
-    """Write it anew with ``python tests/refusal_page.py``."""
+    """Write it anew with ``PYTHONPATH=tests python -m support.refusal_page``."""
     assert refusal_page.PAGE.read_text() == refusal_page.page()

@@ -5,11 +5,9 @@ here, by `reference.finite_truth`. Truths are correct to 25 digits at least, bou
 but that.
 """
 
-import json
 import math
 import statistics
 from functools import cache
-from pathlib import Path
 
 import mpmath as mp
 import pytest
@@ -26,8 +24,9 @@ from ferrodp.accounting import (
     RdpAccountant,
 )
 from reference import finite_truth
+from support import vectors
 
-TRUTHS = json.loads((Path(__file__).parent.parent / "vectors" / "compositions.json").read_text())
+TRUTHS = vectors.compositions()
 IDS = [row["id"] for row in TRUTHS]
 DIGITS = 25
 

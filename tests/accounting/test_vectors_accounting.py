@@ -1,7 +1,6 @@
 """The given test values of closed forms; and that no value is left out by all the tests together."""
 
 import importlib
-import json
 import math
 from pathlib import Path
 
@@ -22,8 +21,9 @@ from ferrodp.accounting import (
 )
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.mechanisms import GaussianMechanism, LaplaceMechanism
+from support import vectors
 
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "accounting.json").read_text())
+VECTORS = vectors.accounting()
 
 REPLACED = 2  # a replaced unit moves a sum by twice its norm
 
@@ -192,9 +192,12 @@ def vectors_of(module):
                 yield from (value for value in mark.args[1] if value in VECTORS)
 
 
-def test_no_given_value_is_left_out():
+def test_no_given_value_is_left_out(monkeypatch):
     folder = Path(__file__).parent
-    modules = [path.stem for path in folder.glob("test_*.py") if "accounting.json" in path.read_text()]
+    paths = [path for path in folder.parent.rglob("test_*.py") if "vectors.accounting(" in path.read_text()]
+    for path in paths:
+        monkeypatch.syspath_prepend(path.parent)
+    modules = [path.stem for path in paths]
     checked = {vector["id"] for name in modules for vector in vectors_of(importlib.import_module(name))}
     left_out = [vector["id"] for vector in VECTORS if vector["id"] not in checked]
 

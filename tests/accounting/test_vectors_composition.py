@@ -1,13 +1,11 @@
 """The given test values of composition theorems and of concentrated differential privacy."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from ferrodp import accounting
+from support import vectors
 
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "accounting.json").read_text())
+VECTORS = vectors.accounting()
 
 
 def pairs(inputs):

@@ -1,8 +1,6 @@
 """The given values of Rényi divergences, their conversions, and accountants on them."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +14,9 @@ from ferrodp.accounting import (
     rdp_to_delta,
     rdp_to_epsilon,
 )
+from support import vectors
 
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "accounting.json").read_text())
+VECTORS = vectors.accounting()
 
 OPACUS = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
 TENSORFLOW = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64)) + [128, 256, 512]

@@ -1,8 +1,6 @@
 """The given test values of one step: curves, their inverses, calibrated noise."""
 
-import json
 import math
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +14,9 @@ from ferrodp.accounting import (
     NeighboringRelation,
     PoissonSampledEvent,
 )
+from support import vectors
 
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "accounting.json").read_text())
+VECTORS = vectors.accounting()
 REPLACED = 2  # their sensitivity is that of one contribution, ours the distance of two
 
 

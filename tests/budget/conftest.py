@@ -1,9 +1,9 @@
 """A PostgreSQL server for the tests that need one."""
 
-import postgres_server
 import pytest
 
 from ferrodp.budget import _points
+from support import postgres_server
 
 _MISSING = "PostgreSQL is not installed (Debian: apt-get install postgresql): its tests were SKIPPED"
 _skipped = False

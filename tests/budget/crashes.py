@@ -12,13 +12,14 @@ import tempfile
 import time
 from pathlib import Path
 
-import forking
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ferrodp._native import sqlite_version
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger, _points
 from ferrodp.errors import BudgetExceeded
 from ferrodp.mechanisms import LaplaceMechanism
+from support import children
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
 OPERATIONS = ("create", "reserve", "arm", "release", "cancel", "spend", "lease", "end lease", "raise cap", "freeze")
@@ -39,9 +40,9 @@ def crash(path, diary, operation, point, nth, how):
 
     def observer(name):
         if name == point and next(left) == nth:
-            forking.die() if how == "kill" else os._exit(99)
+            children.die() if how == "kill" else os._exit(99)
 
-    with forking.diary(diary) as note:
+    with children.diary(diary) as note:
         act = prepared(ledger, operation)
         _points.observer = observer
         act(note)
@@ -131,10 +132,10 @@ def case(path, operation, point, nth, how):
     """Run one case; return whether the point was reached."""
     diary = f"{path}.diary"
     Path(diary).write_text("")
-    assert forking.run(begin, path) == 0
-    code = forking.run(crash, path, diary, operation, point, nth, how)
+    assert children.run(begin, path) == 0
+    code = children.run(crash, path, diary, operation, point, nth, how)
     assert code in (0, -9, 99), f"{operation}: the process ended with {code}"
-    assert forking.run(judge, path, diary, operation) == 0, f"{operation}, {point} reached {nth} times, by {how}"
+    assert children.run(judge, path, diary, operation) == 0, f"{operation}, {point} reached {nth} times, by {how}"
     return code != 0
 
 

@@ -16,12 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import forking
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
 from ferrodp.budget.stores.sqlite.store import SqliteStore  # here, so that it is imported before calls fail
 from ferrodp.errors import BudgetExceeded, LedgerError
+from support import children
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
 SECRET = "name-of-a-patient"
@@ -35,7 +36,7 @@ FAULTS = (
 
 def work(path, diary, gate):
     """Begin a ledger and use it; note what was acknowledged, and what each failure said. Try again after each."""
-    with forking.diary(diary) as note:
+    with children.diary(diary) as note:
         os.read(gate, 1)
         for _ in range(3):
             try:
@@ -100,7 +101,7 @@ def case(folder, call, error, when):
     """Run one case; return whether a call failed, and whether the ledger said so."""
     name = f"{call} number {when} fails with {error}"
     path, diary, log = traced(folder, name, f"trace={call}", f"inject={call}:error={error}:when={when}")
-    assert forking.run(judge, path, diary) == 0, f"{name}\n{Path(diary).read_text()}"
+    assert children.run(judge, path, diary) == 0, f"{name}\n{Path(diary).read_text()}"
     return "(INJECTED)" in log, "failed" in Path(diary).read_text()
 
 
@@ -124,7 +125,7 @@ def traced(folder, name, *expressions):
         os.remove(f"{folder}/{file}")
     Path(diary).touch()
     gate, opened = os.pipe()
-    child = forking.start(work, path, diary, gate)
+    child = children.start(work, path, diary, gate)
     command = ["strace", "-f", "-p", str(child), "-o", log]
     for expression in expressions:
         command += ["-e", expression]
@@ -132,7 +133,7 @@ def traced(folder, name, *expressions):
     with tracer.stderr:
         attached = tracer.stderr.readline()
         os.write(opened, b"!")
-        code = forking.end_of(child)
+        code = children.end_of(child)
         tracer.stderr.read()
     tracer.wait()
     os.close(gate)
@@ -146,7 +147,7 @@ def fill(path, diary, limit):
     """Spend until there is no room, and see that it stays so; note what was acknowledged."""
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    with forking.diary(diary) as note, PrivacyLedger.open(path, timeout=1.0) as ledger:
+    with children.diary(diary) as note, PrivacyLedger.open(path, timeout=1.0) as ledger:
         ledger.create("all", epsilon=1000.0, delta=0.0, measure="pure")
         try:
             for number in itertools.count():
@@ -159,7 +160,7 @@ def fill(path, diary, limit):
 def full(folder, limit=0):
     """Run `fill` on a disk, or with files, of bounded size; return how many charges were acknowledged."""
     path, diary = f"{folder}/budget.db", f"{folder}.diary"
-    assert forking.run(fill, path, diary, limit) == 0, Path(diary).read_text()
+    assert children.run(fill, path, diary, limit) == 0, Path(diary).read_text()
     lines = Path(diary).read_text().splitlines()
     os.remove(diary)
     spent = [line.split()[1] for line in lines if line.startswith("spent")]

@@ -18,12 +18,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import forking
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ferrodp._native import sqlite_version
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
 from ferrodp.errors import BudgetExceeded, LedgerError
+from support import children
 
 COST = 2.0**-10
 EVENT = LaplaceEvent(noise_multiplier=1 / COST)
@@ -44,7 +45,7 @@ def work(path, folder, slot, gate=None):
     rng = random.Random(os.getpid() * 1_000_003 + time.monotonic_ns())
     diary_path = Path(folder, f"diary-{slot}")
     step = diary_path.read_text().count("reserved") if diary_path.exists() else 0
-    with forking.diary(diary_path) as note:
+    with children.diary(diary_path) as note:
         while True:
             try:
                 with PrivacyLedger.open(path, verify=rng.random() < 0.1) as ledger:
@@ -80,7 +81,7 @@ def one(ledger, note, rng, key, *, racing):
 
 def drain(path, folder):
     """Use what is left, most of it at once."""
-    with PrivacyLedger.open(path) as ledger, forking.diary(Path(folder, "diary-end")) as note:
+    with PrivacyLedger.open(path) as ledger, children.diary(Path(folder, "diary-end")) as note:
         left = ledger.remaining_count(SCOPE, EVENT)
         if left > 5:
             note(f"leased {ledger.lease(SCOPE, EVENT, count=left - 5).id}")
@@ -120,32 +121,32 @@ def judge(path, folder, count, kills):
 
 def kill(path, folder, *, kills, processes, count, pause):
     """Run the workers, kill them one by one, and let the rest drain the ledger."""
-    assert forking.run(begin, path, count) == 0
-    running = {slot: forking.start(work, path, folder, slot) for slot in range(processes)}
+    assert children.run(begin, path, count) == 0
+    running = {slot: children.start(work, path, folder, slot) for slot in range(processes)}
     done = 0
     while done < kills:
         time.sleep(random.expovariate(1 / pause))
         slot = random.randrange(processes)
         os.kill(running[slot], signal.SIGKILL)
-        code = forking.end_of(running[slot])
+        code = children.end_of(running[slot])
         assert code == -signal.SIGKILL, f"a worker ended with {code} before it was killed: give it more to do"
         done += 1
-        running[slot] = forking.start(work, path, folder, slot)
+        running[slot] = children.start(work, path, folder, slot)
     for child in running.values():
         os.kill(child, signal.SIGKILL)
-        forking.end_of(child)
+        children.end_of(child)
         done += 1
-    assert forking.run(drain, path, folder) == 0
+    assert children.run(drain, path, folder) == 0
     return judge(path, folder, count, done) | {"kills": done, "processes": processes}
 
 
 def race(path, folder, *, processes, count):
     """Let all take what there is, at once; they have to get exactly that."""
-    assert forking.run(begin, path, count) == 0
+    assert children.run(begin, path, count) == 0
     gate, opened = os.pipe()
-    running = [forking.start(work, path, folder, slot, gate) for slot in range(processes)]
+    running = [children.start(work, path, folder, slot, gate) for slot in range(processes)]
     os.write(opened, b"!" * processes)
-    assert [forking.end_of(child) for child in running] == [0] * processes
+    assert [children.end_of(child) for child in running] == [0] * processes
     found = judge(path, folder, count, 0)
     assert found["acknowledged"] == count
     return found | {"processes": processes}

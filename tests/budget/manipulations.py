@@ -15,9 +15,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import parties
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import test_manipulations as cases
-from parties import CAP, World
+
+from support import parties
+from support.parties import CAP, World
 
 LASTING = (
     *("index removed", "log removed", "log and index removed", "file renamed", "file and log renamed", "all renamed"),

@@ -19,11 +19,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import postgres_server
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
 from ferrodp.errors import BudgetExceeded, LedgerError
+from support import postgres_server
 
 EVENT = LaplaceEvent(noise_multiplier=1024.0)
 """Costs 2⁻¹⁰ exactly, so that a cap allows an exact number."""

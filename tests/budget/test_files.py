@@ -7,7 +7,6 @@ import sqlite3
 import stat
 from pathlib import Path
 
-import forking
 import pytest
 
 from ferrodp import _native
@@ -15,6 +14,7 @@ from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
 from ferrodp.budget.stores.sqlite.file import APPLICATION
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
+from support import children
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
 
@@ -202,10 +202,10 @@ def test_processes_that_begin_a_ledger_at_once_begin_one(tmp_path):
     for attempt in range(4):
         path = tmp_path / f"{attempt}.db"
         gate, opened = os.pipe()
-        children = [forking.start(begin_at_once, path, gate) for _ in range(8)]
+        begun = [children.start(begin_at_once, path, gate) for _ in range(8)]
         os.write(opened, b"!" * 8)
 
-        assert [forking.end_of(child) for child in children] == [0] * 8
+        assert [children.end_of(child) for child in begun] == [0] * 8
         with PrivacyLedger.open(path) as ledger:
             assert ledger.remaining_count("all", TENTH) == 2
 
@@ -216,7 +216,7 @@ def die_while_making(path, moment):
     def dying(*arguments):
         if moment == "after":
             link(*arguments)
-        forking.die()
+        children.die()
 
     os.link = dying
     PrivacyLedger.open(path)
@@ -226,7 +226,7 @@ def die_while_making(path, moment):
 def test_a_crash_while_a_ledger_is_made_leaves_none_or_a_whole_one(tmp_path, moment):
     path = tmp_path / "budget.db"
 
-    assert forking.run(die_while_making, path, moment) == -9
+    assert children.run(die_while_making, path, moment) == -9
 
     assert path.exists() == (moment == "after")
     with PrivacyLedger.open(path) as ledger:
@@ -285,7 +285,7 @@ def unprivileged(work, *arguments):
             os.setuid(65534)
         work(*arguments)
 
-    return forking.run(lowered)
+    return children.run(lowered)
 
 
 def not_opened(path):
@@ -368,11 +368,11 @@ def crash_in_the_middle(path):
     connection.execute("BEGIN IMMEDIATE")
     connection.execute('UPDATE scopes SET spent = \'["0","0"]\'')
     connection.executemany("INSERT INTO log VALUES (?, ?, ?)", [(n, "x" * 3000, "") for n in range(100, 160)])
-    forking.die()
+    children.die()
 
 
 def test_what_was_not_finished_is_undone_when_it_is_opened(path):
-    assert forking.run(crash_in_the_middle, path) == -9
+    assert children.run(crash_in_the_middle, path) == -9
     assert Path(f"{path}-journal").stat().st_size > 0
 
     with PrivacyLedger.open(path) as ledger:
@@ -381,7 +381,7 @@ def test_what_was_not_finished_is_undone_when_it_is_opened(path):
 
 def test_what_was_not_finished_and_cannot_be_undone_is_noticed(path):
     """Somebody removed the journal of a crashed process."""
-    assert forking.run(crash_in_the_middle, path) == -9
+    assert children.run(crash_in_the_middle, path) == -9
     Path(f"{path}-journal").unlink()
 
     refused(path)

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import threading
 
-import forking
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger, _points
 from ferrodp.errors import BudgetExceeded, LedgerError, TicketError
+from support import children
 
 EVENT = LaplaceEvent(noise_multiplier=1024.0)
 
@@ -52,7 +52,7 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(ledger, path):
     ticket, lease = ledger.reserve("all", EVENT), ledger.lease("all", EVENT, count=5)
     before = ledger.head
 
-    assert forking.run(refusals, ledger, ticket, lease) == 0
+    assert children.run(refusals, ledger, ticket, lease) == 0
 
     assert ledger.head == before
     ticket.arm()
@@ -70,7 +70,7 @@ def spend_as_someone_else(path, count):
 
 
 def test_a_child_opens_its_own(ledger, path):
-    assert forking.run(spend_as_someone_else, path, 3) == 0
+    assert children.run(spend_as_someone_else, path, 3) == 0
 
     ledger.spend("all", EVENT)
     assert ledger.remaining_count("all", EVENT) == 4096 - 4

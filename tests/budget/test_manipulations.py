@@ -14,10 +14,10 @@ import sys
 import threading
 from pathlib import Path
 
-import forking
-import parties
 import pytest
-from parties import CAP, World, begin, beside, copied, exchange
+
+from support import children, parties
+from support.parties import CAP, World, begin, beside, copied, exchange
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="names system calls by their numbers"
@@ -365,7 +365,7 @@ def in_own_mounts(work, folder):
             for party in world.parties:
                 party.kill()
 
-    assert forking.run(run) == 0
+    assert children.run(run) == 0
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import forking
 import pytest
 
 from ferrodp import _native
@@ -15,6 +14,7 @@ from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger
 from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.errors import LedgerError
+from support import children
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="locks of open files are Linux's")
@@ -158,9 +158,9 @@ def test_a_database_of_another_program_keeps_its_log(tmp_path):
         connection = sqlite3.connect(tmp_path / "other.db", isolation_level=None)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE t (x)")
-        forking.die()
+        children.die()
 
-    assert forking.run(crash) == -9
+    assert children.run(crash) == -9
     before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()}
     assert before["other.db-wal"]
 

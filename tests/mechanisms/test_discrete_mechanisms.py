@@ -3,12 +3,10 @@
 import copy
 import dataclasses
 import itertools
-import json
 import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -20,16 +18,10 @@ from mpmath import mp, mpf
 from ferrodp.accounting import DiscreteGaussianEvent, DiscreteLaplaceEvent, gaussian_delta
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType, WeakPrivacyWarning
 from ferrodp.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
+from support import vectors
 
-VECTORS = json.loads(Path(__file__).parents[1].joinpath("vectors", "samplers.json").read_text())
 TOLERANCE = 1e-12
 """Of the curves relatively to the chance that the loss exceeds ε, as `accounting.rdp.discrete_gaussian` states it."""
-
-
-def vectors(prefix):
-    found = [entry for entry in VECTORS if entry["id"].startswith(prefix)]
-    assert found
-    return pytest.mark.parametrize("vector", found, ids=lambda vector: vector["id"])
 
 
 def exact(value):
@@ -46,7 +38,7 @@ def gaussian_law(scale, reach):
     return {x: weight / total for x, weight in weights.items()}
 
 
-@vectors("dgauss-delta")
+@vectors.each(vectors.samplers("dgauss-delta"))
 def test_delta_is_the_given_one_and_not_the_continuous_one(vector):
     inputs = vector["inputs"]
     mechanism = DiscreteGaussianMechanism(scale=float(inputs["sigma"]), l2_sensitivity=inputs["mu"])
@@ -58,7 +50,7 @@ def test_delta_is_the_given_one_and_not_the_continuous_one(vector):
         assert mechanism.epsilon(found) <= inputs["eps"]
 
 
-@vectors("dgauss-rdp")
+@vectors.each(vectors.samplers("dgauss-rdp"))
 def test_rho_bounds_the_given_divergences(vector):
     inputs = vector["inputs"]
     for dimension in (1, 2):
@@ -69,7 +61,7 @@ def test_rho_bounds_the_given_divergences(vector):
         assert mpf(vector["expected"]) <= mpf(inputs["alpha"]) * mechanism.rho
 
 
-@vectors("dgauss-var")
+@vectors.each(vectors.samplers("dgauss-var"))
 def test_the_standard_deviation_of_the_gaussian_is_the_given_one(vector):
     sigma = Fraction(vector["inputs"]["sigma_exact"])
     mechanism = DiscreteGaussianMechanism(scale=float(sigma))
@@ -167,7 +159,7 @@ def test_the_scale_of_the_gaussian_is_taken_exactly():
 # the discrete Laplace law -----------------------------------------------------------------------------------------
 
 
-@vectors("dlap-var")
+@vectors.each(vectors.samplers("dlap-var"))
 def test_the_standard_deviation_of_the_laplace_is_the_given_one(vector):
     mechanism = DiscreteLaplaceMechanism(scale=Fraction(vector["inputs"]["scale_exact"]))
 

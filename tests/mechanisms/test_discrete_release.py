@@ -12,7 +12,7 @@ from ferrodp import NoiseSource, _native
 from ferrodp.errors import EntropyError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from ferrodp.testing import seeded
-from ticket_cases import Book, ticket_for
+from support.tickets import Book, ticket_for
 
 KEY = b"mechanisms: releases of integers"
 LAWS = ["gaussian", "laplace"]

@@ -2,12 +2,10 @@
 
 import copy
 import dataclasses
-import json
 import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -32,14 +30,11 @@ from ferrodp.errors import (
 from ferrodp.mechanisms import RandomizedResponse
 from ferrodp.testing import seeded
 from reference import keystream, selection
+from support import vectors
 
 SEED = b"mechanisms: randomized response "
 REPLACE = NeighboringRelation.REPLACE_ONE
-VECTORS = [
-    entry
-    for entry in json.loads(Path(__file__).parents[1].joinpath("vectors", "samplers.json").read_text())
-    if entry["id"].startswith("rr-")
-]
+VECTORS = vectors.samplers("rr-")
 PARAMETERS = {"noise_parameter": 0.3, "num_categories": 5}
 
 parameters = st.floats(2.0**-64, 1.0)

@@ -1,9 +1,7 @@
 """Choices have exactly the stated probabilities, and these keep the stated ε: formulas, keys, counts."""
 
-import json
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -17,14 +15,11 @@ from ferrodp import _native
 from ferrodp.mechanisms import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from ferrodp.testing import seeded
 from reference import keystream, selection
+from support import vectors
 
 SEED = b"mechanisms: exact choices       "
 NOISES = {"gumbel": ExponentialMechanism, "exponential": PermuteAndFlip, "laplace": ReportNoisyMax}
-VECTORS = [
-    entry
-    for entry in json.loads(Path(__file__).parents[1].joinpath("vectors", "samplers.json").read_text())
-    if entry["id"].startswith(("expmech-", "permflip-"))
-]
+VECTORS = vectors.samplers("expmech-", "permflip-")
 CASES = [
     ([0.0, 1.0], 2.0),
     ([0.0, 1.0, 3.0], 0.8),

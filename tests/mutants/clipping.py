@@ -4,8 +4,8 @@ KILLERS = {
     "clip": "cargo test -p ferrodp-core --test clip",
     "clip units": "cargo test -p ferrodp-core --lib clip",
     "clipped rows": "pytest tests/test_clipping_rows.py",
-    "clipped sums": "pytest tests/test_clipping_sums.py",
-    "states": "pytest tests/test_clipping_state.py",
+    "clipped sums": "pytest tests/sums/test_clipping_sums.py",
+    "states": "pytest tests/sums/test_clipping_state.py",
 }
 
 MUTANTS = [

@@ -1,7 +1,7 @@
 """Defects of statistics of columns that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 KILLERS = {
-    "statistics": "pytest tests/test_statistics.py",
+    "statistics": "pytest tests/statistics/test_statistics.py",
 }
 
 MUTANTS = [

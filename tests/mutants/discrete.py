@@ -7,7 +7,7 @@ KILLERS = {
     "response tapes": "cargo test -p ferrodp-core --lib -- respond::tapes",
     "discrete margins": "cargo test -p ferrodp-core --test discrete",
     "selection margins": "cargo test -p ferrodp-core --lib -- select::",
-    "discrete reference": "pytest tests/test_discrete_noise.py",
+    "discrete reference": "pytest tests/random/test_discrete_noise.py",
 }
 
 MUTANTS = [

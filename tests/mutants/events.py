@@ -1,15 +1,15 @@
 """Defects of events and accountants that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 KILLERS = {
-    "events": "pytest tests/accounting/test_events.py tests/accounting/test_event_parameters.py",
-    "simple events": "pytest tests/accounting/test_simple_events.py",
-    "accountants": "pytest tests/accounting/test_accountant.py",
-    "trees": "pytest tests/accounting/test_tree.py",
+    "events": "pytest tests/events/test_events.py tests/events/test_event_parameters.py",
+    "simple events": "pytest tests/events/test_simple_events.py",
+    "accountants": "pytest tests/accounting/accountants/test_accountant.py",
+    "trees": "pytest tests/events/test_tree.py",
     "explanations": "pytest tests/accounting/test_explanation.py",
-    "importers": "pytest tests/accounting/test_importers.py",
-    "pictures": "pytest tests/accounting/test_plots.py",
+    "importers": "pytest tests/accounting/reports/test_importers.py",
+    "pictures": "pytest tests/accounting/reports/test_plots.py",
     "enumeration": "pytest tests/accounting/test_enumerated_cells.py",
-    "statistics' tickets": "pytest tests/test_ticketed_releases.py",
+    "statistics' tickets": "pytest tests/tickets/test_ticketed_releases.py",
 }
 
 MUTANTS = [

@@ -2,7 +2,7 @@
 
 KILLERS = {
     "fixed time": "cargo test -p ferrodp-core --lib -- discrete::fixed",
-    "fixed time reference": "pytest tests/test_fixed_time_noise.py",
+    "fixed time reference": "pytest tests/random/test_fixed_time_noise.py",
     "timing": "cargo test -p ferrodp-testkit --test timing",
     # Needs valgrind: without it nothing is asked, and its mutants survive.
     "secrets": "cargo test -p ferrodp-testkit --test secrets -- nothing_but_a_tie",

@@ -1,9 +1,9 @@
 """Defects of tickets and replays that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 KILLERS = {
-    "tickets": "pytest tests/test_tickets.py",
-    "payments": "pytest tests/test_ticket_payments.py",
-    "ticketed": "pytest tests/test_ticketed_releases.py",
+    "tickets": "pytest tests/tickets/test_tickets.py",
+    "payments": "pytest tests/tickets/test_ticket_payments.py",
+    "ticketed": "pytest tests/tickets/test_ticketed_releases.py",
     "replay": "pytest tests/test_replay.py",
 }
 

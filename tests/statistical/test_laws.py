@@ -7,10 +7,8 @@ ferrodp-testkit does the same with fresh keys and 10^8 draws.
 """
 
 import hashlib
-import json
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from scipy import stats
 
 import ferrodp as fd
 from reference import rounded_noise
+from support import vectors
 
 pytestmark = pytest.mark.statistical
 
@@ -25,7 +24,6 @@ DRAWS = 1 << 20
 ALPHA = 1e-9
 LAWS = {"gaussian": stats.norm, "laplace": stats.laplace}
 SCALES = {"gaussian": "standard_deviation", "laplace": "scale"}
-VECTORS = Path(__file__).parents[1] / "vectors" / "samplers.json"
 
 
 def seeded(name):
@@ -92,7 +90,7 @@ def test_coarse_grids_have_exactly_the_probabilities_of_the_reference(law, ratio
     assert stats.chisquare(observed, expected).pvalue > ALPHA
 
 
-@pytest.mark.parametrize("entry", [e for e in json.loads(VECTORS.read_text()) if e["id"].startswith("rgauss-pmf")])
+@pytest.mark.parametrize("entry", vectors.samplers("rgauss-pmf"))
 def test_draws_hit_integers_with_the_given_probabilities(entry):
     x, sigma = entry["inputs"]["x"], float(entry["inputs"]["sigma"])
     draws = releases("gaussian", 0.0, sigma, f"given pmf {entry['id']}", granularity=1.0)
@@ -101,7 +99,7 @@ def test_draws_hit_integers_with_the_given_probabilities(entry):
         assert stats.binomtest(np.count_nonzero(draws == side), DRAWS, float(entry["expected"])).pvalue > ALPHA
 
 
-@pytest.mark.parametrize("entry", [e for e in json.loads(VECTORS.read_text()) if e["id"].startswith("rgauss-var")])
+@pytest.mark.parametrize("entry", vectors.samplers("rgauss-var"))
 def test_draws_have_the_given_variances(entry):
     """The sum of squares is compared through its own empirical spread, which 2^20 draws know to 0.2 %."""
     draws = releases("gaussian", 0.0, float(entry["inputs"]["sigma"]), f"given variance {entry['id']}", granularity=1.0)

@@ -16,7 +16,7 @@
 //!   keys, long-lived keystreams, big integers, candidates of a choice.
 //!
 //! The results themselves are the caller's, and so is what the system keeps of a process that it swaps out or suspends
-//! during a call. The test of the whole reads the memory of a process from outside (`tests/test_memory_residue.py`).
+//! during a call. The test of the whole reads the memory of a process from outside (`tests/random/test_memory_residue.py`).
 
 use core::arch::asm;
 

@@ -1,0 +1,258 @@
+"""Random allocation: against definitions, by other integrals, and given values."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ferrodp import _native, accounting
+from ferrodp.accounting import rdp
+from ferrodp.accounting.rdp import allocation_moments as moments
+from ferrodp.accounting.sampling import allocation
+from ferrodp.errors import InvalidParameter, InvalidType
+from reference import sampling_schemes as reference
+from support import vectors
+
+QUANTITIES = {"rdp_random_allocation_remove", "delta_balls_in_bins_one_epoch", "epsilon_random_allocation_interval"}
+ALL_VECTORS = vectors.accounting()
+VECTORS = [vector for vector in ALL_VECTORS if vector["quantity"] in QUANTITIES]
+
+
+def test_there_are_given_values():
+    assert len(VECTORS) >= 11
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v["id"])
+def test_given_values(vector):
+    inputs, quantity = vector["inputs"], vector["quantity"]
+    if quantity == "rdp_random_allocation_remove":
+        arguments = (inputs["sigma"], inputs["num_bins"], inputs["alpha"])
+        found = float(rdp.random_allocation_gaussian(*arguments, direction="remove"))
+        assert found == pytest.approx(vector["expected"], **vector["tolerance"])
+    elif quantity == "delta_balls_in_bins_one_epoch":
+        bounds = allocation.random_allocation_delta_bounds(
+            epsilon=inputs["epsilon"],
+            noise_multiplier=inputs["sigma"],
+            num_steps=inputs["num_bins"],
+            direction=inputs["direction"].lower(),
+        )
+        assert bounds == pytest.approx((vector["expected"],) * 2, **vector["tolerance"])
+    else:
+        lower, upper = allocation.random_allocation_epsilon_bounds(
+            delta=inputs["delta"],
+            noise_multiplier=inputs["sigma"],
+            num_steps=inputs["num_steps"],
+            num_selected=inputs["num_selected"],
+            num_rounds=inputs["num_epochs"],
+        )
+        assert vector["expected"][0] <= lower <= upper <= vector["expected"][1]
+
+
+@pytest.mark.parametrize(("z", "steps"), [(1.0, 2), (0.5, 3), (3.0, 4), (40.0, 3)])
+def test_moments_count_the_ways_to_choose_steps(z, steps):
+    for order in range(2, 7):
+        exact = mp.log(reference.allocation_moment(z, steps, order)) / (order - 1)
+
+        found = moments.rate(z, steps, order)
+
+        assert exact <= found <= exact * (1 + 2.0**-51)  # ln to 20 digits, one float up
+
+
+@pytest.mark.parametrize(("z", "steps"), [(1.0, 5), (0.3, 2), (20.0, 3), (2.0, 40)])
+def test_a_power_of_a_series_is_a_product(z, steps):
+    """The recurrence with its negative terms against repeated multiplication."""
+    exact = moments._context(400)
+    series = [exact.divide(m, math.factorial(k)) for k, m in enumerate(moments._moments(z, 48))]
+    expected = [series[0]] + [moments._ZERO] * 48
+    for _ in range(steps):
+        expected = [
+            sum_exactly(exact, [exact.multiply(expected[k], series[n - k]) for k in range(n + 1)]) for n in range(49)
+        ]
+
+    found = moments.power(series, steps, 48)
+
+    for value, product in zip(found, expected, strict=True):
+        assert float(value / product if product else 1 + value) == pytest.approx(1.0, rel=1e-15)
+
+
+def sum_exactly(context, terms):
+    total = moments._ZERO
+    for term in terms:
+        total = context.add(total, term)
+    return total
+
+
+def test_between_integers_the_curve_is_interpolated_from_above():
+    z, steps = 1.0, 2
+    with mp.workdps(30):
+        root = mp.sqrt(mp.mpf(1) / 2)
+        for order in (1.25, 2.5, 5.75):  # E r̄^α, mean and half difference apart
+            points = [root * k for k in (-20, -9, -3, 0, 3, 9, 20)]
+            inner = mp.quad(lambda d, a=order: mp.npdf(d, 0, root) * mp.cosh(d) ** a, points)
+            exact = mp.log(inner * mp.exp(-mp.mpf(order) / 2 + mp.mpf(order) ** 2 / 4)) / (mp.mpf(order) - 1)
+
+            assert exact <= moments.rate(z, steps, order) <= exact * 1.7
+
+
+@pytest.mark.parametrize("z", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("order", [1.05, 1.5, 3.25, 20.0])
+def test_the_second_direction_with_two_steps(z, order):
+    exact = mp.log(reference.two_bins_add_moment(z, order)) / (mp.mpf(order) - 1)
+
+    bound = _native.AllocationMoments(math.nextafter(1 / z, math.inf), 2).rates([order])[0]
+
+    assert exact <= bound
+    means = (order / 2 + 0.5) / (2 * z * z)
+    assert bound <= exact * (1 + 1e-9) or bound <= means * (1 + 1e-12)
+
+
+def test_the_second_direction_with_one_step_is_plain_noise():
+    assert _native.AllocationMoments(0.5, 1).rates([3.0])[0] == pytest.approx(3 / 8, rel=1e-14)
+
+
+@pytest.mark.parametrize(("z", "epsilon"), [(1.0, 0.5), (0.5, 4.0), (5.0, 0.1), (0.3, 0.0)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_two_steps_are_an_integral_over_the_plane(z, epsilon, direction):
+    exact = reference.two_bins_delta(z, epsilon, direction == "add")
+
+    lower, upper = _native.allocation_two_bins(1 / z, epsilon, direction)
+
+    assert lower <= exact + 1e-15  # what the reference is good for
+    assert exact - 1e-15 <= upper
+    assert upper - lower <= 1e-11 * exact
+
+
+@pytest.mark.parametrize(("z", "epsilon"), [(1.0, 0.5), (0.5, 4.0), (5.0, 0.1)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_the_grid_encloses_two_steps_ever_closer(z, epsilon, direction):
+    exact = sum(_native.allocation_two_bins(1 / z, epsilon, direction)) / 2
+    gaps = []
+    for spacing in (0.04 / z, 0.02 / z, 0.01 / z):
+        lower, upper = (
+            _native.AllocationLaw(1 / z, 2, spacing, side, 10**5).delta(epsilon, direction) for side in (False, True)
+        )
+        assert lower <= exact * (1 + 1e-11)
+        assert exact * (1 - 1e-11) <= upper
+        gaps.append(upper - lower)
+
+    assert gaps[2] < gaps[0] / 4  # O(h²): 16 but for the place of a node
+
+
+@pytest.mark.parametrize("is_upper", [False, True])
+def test_masses_are_those_of_a_pair(is_upper):
+    first, masses, zero, infinity = _native.AllocationLaw(1.0, 20, 0.01, is_upper, 10**5).masses()
+    losses = (first + np.arange(len(masses))) * 0.01
+
+    assert masses.min() >= 0.0
+    assert zero + masses.sum() == pytest.approx(1.0, abs=1e-12)  # 6 convolutions of 3000 nodes: 20·6000 units
+    assert infinity + (masses * np.exp(losses)).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("z", "steps"), [(1.0, 10), (2.0, 37), (0.7, 5)])
+def test_moments_and_laws_of_many_steps_enclose_each_other(z, steps):
+    """Two ways that share nothing: the finite sum and the Laplace transforms against either law's own moments."""
+    orders = [1.5, 3.0, 7.0]
+    added = _native.AllocationMoments(1 / z, steps).rates(orders)
+    removed = [moments.rate(z, steps, order) for order in (2, 3)]
+    enclosing = []
+    for is_upper in (False, True):
+        first, masses, _, _ = _native.AllocationLaw(1 / z, steps, 0.004, is_upper, 10**5).masses()
+        losses = (first + np.arange(len(masses))) * 0.004
+        enclosing.append(
+            [math.log((masses * np.exp((1 - order) * losses)).sum()) / (order - 1) for order in orders]
+            + [math.log((masses * np.exp(order * losses)).sum()) / (order - 1) for order in (2, 3)]
+        )
+
+    for below, value, above in zip(enclosing[0], added + removed, enclosing[1], strict=True):
+        # Sums of 6000 masses; then at most 2·10⁻³ between the laws at this spacing.
+        assert below <= value * (1 + 1e-11)
+        assert value * (1 - 1e-11) <= above
+        assert above - below < 3e-3 * value
+
+
+def test_three_rounds_of_one_step_are_three_gaussian_releases():
+    lower, upper = (_native.AllocationLaw(0.5, 1, 0.002, side, 10**5).repeated(3, 10**5) for side in (False, True))
+    exact = accounting.gaussian_delta(epsilon=0.7, noise_multiplier=2 / math.sqrt(3))
+
+    for direction in ("remove", "add"):
+        assert lower.delta(0.7, direction) <= exact <= upper.delta(0.7, direction)
+        assert upper.delta(0.7, direction) - lower.delta(0.7, direction) < 1e-5 * exact
+
+
+def test_joining_two_laws_is_repeating_one():
+    law = _native.AllocationLaw(0.5, 4, 0.01, True, 10**5)
+
+    assert law.joined(law, 10**5).delta(0.3, "remove") == law.repeated(2, 10**5).delta(0.3, "remove")
+
+
+def test_epsilon_is_the_inverse_of_delta():
+    setting = {"noise_multiplier": 1.0, "num_steps": 12, "num_rounds": 2}
+    bounds = allocation.random_allocation_epsilon_bounds(delta=1e-5, **setting)
+
+    assert allocation.random_allocation_delta_bounds(epsilon=bounds.upper, **setting).upper <= 1e-5
+    assert allocation.random_allocation_delta_bounds(epsilon=bounds.lower, **setting).lower >= 1e-5
+    assert bounds.upper - bounds.lower < 2e-3 * bounds.upper
+
+
+@settings(max_examples=12)
+@given(st.floats(0.4, 20), st.integers(2, 300), st.floats(1e-9, 1e-2), st.sampled_from(["remove", "add", "both"]))
+def test_bounds_are_in_order_and_below_plain_noise(z, steps, delta, direction):
+    setting = {"noise_multiplier": z, "num_steps": steps, "direction": direction, "value_discretization_interval": 0.05}
+
+    lower, upper = allocation.random_allocation_epsilon_bounds(delta=delta, **setting)
+    more_steps = allocation.random_allocation_epsilon_bounds(delta=delta, **{**setting, "num_steps": 2 * steps})
+
+    assert 0.0 <= lower <= upper <= accounting.gaussian_epsilon(delta=delta, noise_multiplier=z)
+    assert more_steps.lower <= upper
+
+
+def test_several_selected_steps():
+    some = allocation.random_allocation_epsilon_bounds(delta=1e-5, noise_multiplier=2.0, num_steps=9, num_selected=2)
+    one = allocation.random_allocation_epsilon_bounds(delta=1e-5, noise_multiplier=2.0, num_steps=9)
+    all_ = allocation.random_allocation_epsilon_bounds(delta=1e-5, noise_multiplier=2.0, num_steps=9, num_selected=9)
+
+    assert some.lower == 0.0
+    assert one.upper < some.upper < all_.upper
+    assert all_.upper == pytest.approx(accounting.gaussian_epsilon(delta=1e-5, noise_multiplier=2 / 3), rel=1e-14)
+    rates = rdp.random_allocation_gaussian(2.0, 9, [2.0, 8.0], num_selected=2)
+    blocks = [rdp.random_allocation_gaussian(2.0, length, [2.0, 8.0]) for length in (4, 5)]
+    assert rates == pytest.approx(blocks[0] + blocks[1], rel=1e-15)
+
+
+def test_edges_are_total():
+    nothing = {"noise_multiplier": 1.0, "num_steps": 5}
+    assert allocation.random_allocation_epsilon_bounds(delta=0.1, **nothing, num_selected=0) == (0.0, 0.0)
+    assert allocation.random_allocation_delta_bounds(epsilon=0.1, **nothing, num_rounds=0) == (0.0, 0.0)
+    assert float(rdp.random_allocation_gaussian(1.0, 5, 3.0, num_selected=0)) == 0.0
+    assert float(rdp.random_allocation_gaussian(1.0, 5, math.inf)) == math.inf
+    for z in (1e-3, 1e4):
+        lower, upper = allocation.random_allocation_epsilon_bounds(delta=1e-6, noise_multiplier=z, num_steps=5)
+        assert 0.0 <= lower <= upper <= accounting.gaussian_epsilon(delta=1e-6, noise_multiplier=z)
+    many = allocation.random_allocation_epsilon_bounds(
+        delta=1e-6, noise_multiplier=1.0, num_steps=10**9, num_rounds=10**9
+    )
+    assert 0.0 <= many.lower <= many.upper < math.inf
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"delta": 0.0}, InvalidParameter),
+        ({"delta": 1e-301}, InvalidParameter),
+        ({"noise_multiplier": 0.0}, InvalidParameter),
+        ({"num_steps": 0}, InvalidParameter),
+        ({"num_steps": 2.0}, InvalidType),
+        ({"num_selected": 6}, InvalidParameter),
+        ({"num_rounds": -1}, InvalidParameter),
+        ({"direction": "up"}, InvalidParameter),
+        ({"value_discretization_interval": 0.0}, InvalidParameter),
+        ({"value_discretization_interval": 2.0}, InvalidParameter),
+    ],
+)
+def test_bad_parameters_are_refused(changed, error):
+    arguments = {"delta": 1e-5, "noise_multiplier": 1.0, "num_steps": 5, **changed}
+    with pytest.raises(error):
+        allocation.random_allocation_epsilon_bounds(**arguments)
