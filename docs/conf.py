@@ -45,8 +45,6 @@ def _skip(app, what, name, member, skip, options):
 
 def _write_attributes(app, what, name, member, options, lines):
     """Write attributes as napoleon reads them: `a, b : type` as two attributes with the same description."""
-    if what == "attribute":
-        lines.insert(0, "")  # napoleon takes what comes before a colon in the first line for a type
     found = next((i for i, line in enumerate(lines) if line == "Attributes"), None)
     while found is not None and found < len(lines):
         names, colon, kind = lines[found].partition(" : ")
@@ -57,10 +55,20 @@ def _write_attributes(app, what, name, member, options, lines):
         found += 1
 
 
+def _rejoin(app, what, name, member, options, lines):
+    """Undo that napoleon takes what comes before a colon in an attribute's first line for a type."""
+    for number, line in enumerate(lines):
+        if what == "attribute" and line.startswith(":type: "):
+            lines[0] = f"{line.removeprefix(':type: ')}: {lines[0]}"
+            del lines[number]
+            break
+
+
 def setup(app):
     """Connect to Sphinx."""
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _write_attributes, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _rejoin, priority=600)  # after it
     for field in PyObject.doc_field_types:
         if field.name == "variable":
             field.label = "Attributes"
