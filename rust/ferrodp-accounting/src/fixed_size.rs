@@ -36,6 +36,9 @@
 //! be off by 4 units of `τ` where the slope of `ln g` is at most `τ + s + (2α + 2)s + 2/τ`.
 
 use core::f64::consts::PI;
+use core::num::NonZeroUsize;
+
+use ferrodp_core::blocks::for_each_block;
 
 use crate::functions::{UNIT, cos, exp, expm1, ln, ln_1p, sin, sqrt};
 use crate::gauss_legendre::{ellipses, nodes};
@@ -54,6 +57,31 @@ const MOST_PANELS: u32 = 4000;
 
 /// Orders from which on Minkowski's inequality is as good.
 const LARGEST_ORDER: f64 = 1e7;
+
+/// Orders that a thread takes at a time.
+const BLOCK: usize = 16;
+
+/// Returns [`gaussian_replace_one`] of every triple of noise multiplier, sampling probability and order.
+///
+/// # Panics
+/// If the slices differ in length.
+#[must_use]
+pub fn gaussian_replace_one_of_each(
+    noise_multipliers: &[f64],
+    sampling_probabilities: &[f64],
+    orders: &[f64],
+    threads: NonZeroUsize,
+) -> Vec<f64> {
+    let (z, q) = (noise_multipliers, sampling_probabilities);
+    assert!(z.len() == orders.len() && q.len() == orders.len(), "triples");
+    let mut found = vec![0.0; orders.len()];
+    for_each_block(&mut found, BLOCK, threads, |start, block| {
+        for (i, rho) in (start..).zip(block) {
+            *rho = gaussian_replace_one(z[i], q[i], orders[i]);
+        }
+    });
+    found
+}
 
 /// Returns an upper bound on `ρ(α)` of one release about a fixed-size sample, for datasets that differ in one record's
 /// value and noise measured in the distance that this makes. `noise_multiplier > 0`, `0 ≤ q ≤ 1`, `α > 1`.

@@ -161,6 +161,19 @@ impl<T: numpy::Element> core::ops::Deref for Vector<'_, T> {
     }
 }
 
+/// Checks that columns have the length of one of them.
+///
+/// # Errors
+/// `InvalidArray`, naming the first that has not.
+pub(crate) fn same_length(one: &[f64], others: &[(&'static str, &[f64])]) -> crate::error::Result<()> {
+    for &(name, column) in others {
+        if column.len() != one.len() {
+            return Err(ferrodp_core::Error::Length { name, given: column.len(), needed: one.len() }.into());
+        }
+    }
+    Ok(())
+}
+
 /// Borrows `array` for reading.
 ///
 /// # Errors

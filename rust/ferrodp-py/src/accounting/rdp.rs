@@ -12,7 +12,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::spec::Spec;
-use crate::array::Numbers;
+use crate::array::{Numbers, same_length};
 use crate::error::Result;
 use crate::isa;
 
@@ -34,6 +34,7 @@ fn rdp_poisson_gaussian<'py>(
 ) -> Result<Arrays<'py>> {
     let isa = isa::active()?;
     let (sigma, q, orders) = (&*noise_multipliers, &*sampling_probabilities, &*orders);
+    same_length(orders, &[("noise_multipliers", sigma), ("sampling_probabilities", q)])?;
     let threads = threads.unwrap_or_else(|| default_threads(orders.len().saturating_mul(WEIGHT)));
     let bounds = py.detach(|| rdp::poisson_gaussian(isa, sigma, q, orders, threads));
     Ok(split(py, &bounds))
@@ -52,6 +53,7 @@ fn rdp_poisson_gaussian_epsilon<'py>(
 ) -> Result<Bound<'py, PyArray1<f64>>> {
     let isa = isa::active()?;
     let (sigma, q, counts, deltas) = (&*noise_multipliers, &*sampling_probabilities, &*counts, &*deltas);
+    same_length(counts, &[("noise_multipliers", sigma), ("sampling_probabilities", q), ("deltas", deltas)])?;
     let threads = threads.unwrap_or_else(|| default_threads(counts.len().saturating_mul(64 * WEIGHT)));
     Ok(py.detach(|| rdp::poisson_gaussian_epsilon(isa, sigma, q, counts, deltas, threads)).into_pyarray(py))
 }
@@ -225,6 +227,7 @@ fn rdp_convert_values<'py>(
     let question = question(value, is_delta);
     let conversion = if is_classical { Conversion::Classical } else { Conversion::Improved };
     let (orders, rho) = (&*orders, &*rho);
+    same_length(orders, &[("rho", rho)])?;
     let answer = py.detach(|| rdp::best_of(question, conversion, orders, rho));
     Ok((answer.value, answer.order, answer.rho))
 }

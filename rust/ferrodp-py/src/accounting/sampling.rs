@@ -6,17 +6,13 @@ use std::sync::Mutex;
 use ferrodp_accounting::allocation::{self, AddedMoments, Allocation};
 use ferrodp_accounting::fixed_size;
 use ferrodp_accounting::types::{Bounds, Rounding};
-use ferrodp_core::blocks::for_each_block;
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::{PyMemoryError, PyValueError};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
-use crate::array::Numbers;
+use crate::array::{Numbers, same_length};
 use crate::error::Result;
 use crate::words::DirectionArg;
-
-/// Orders that a thread takes at a time.
-const BLOCK: usize = 16;
 
 /// See `ferrodp.accounting.rdp._sampling.fixed_size_sampled_gaussian`: arrays of equal length, already checked.
 #[pyfunction]
@@ -29,19 +25,9 @@ fn rdp_fixed_size_gaussian_replace_one<'py>(
     threads: Option<NonZeroUsize>,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
     let (z, q, orders) = (&*noise_multipliers, &*sampling_probabilities, &*orders);
-    if z.len() != orders.len() || q.len() != orders.len() {
-        return Err(PyValueError::new_err("arrays must have the same length").into());
-    }
-    let found = py.detach(|| {
-        let mut found = vec![0.0; orders.len()];
-        for_each_block(&mut found, BLOCK, threads.unwrap_or(NonZeroUsize::MIN), |start, block| {
-            for (offset, value) in block.iter_mut().enumerate() {
-                let i = start + offset;
-                *value = fixed_size::gaussian_replace_one(z[i], q[i], orders[i]);
-            }
-        });
-        found
-    });
+    same_length(orders, &[("noise_multipliers", z), ("sampling_probabilities", q)])?;
+    let threads = threads.unwrap_or(NonZeroUsize::MIN);
+    let found = py.detach(|| fixed_size::gaussian_replace_one_of_each(z, q, orders, threads));
     Ok(found.into_pyarray(py))
 }
 
