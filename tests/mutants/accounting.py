@@ -10,7 +10,8 @@ KILLERS = {
     "contours": "pytest tests/accounting/solve/test_contour.py tests/accounting/accountants/test_pld_grid.py",
     "conversions": "pytest tests/accounting/rdp/test_rdp_conversion.py",
     "curves of replaced records": "pytest tests/accounting/rdp/test_rdp_poisson_replaced.py",
-    "curves of samples": "pytest tests/accounting/rdp/test_rdp_poisson_gaussian.py tests/accounting/rdp/test_rdp_curves.py",
+    "curves of samples": "pytest tests/accounting/rdp/test_rdp_poisson_gaussian.py "
+    "tests/accounting/rdp/test_rdp_curves.py",
     "single steps": "pytest tests/accounting/solve/test_pairs.py tests/accounting/curves/test_single.py",
 }
 

@@ -8,11 +8,12 @@ from mpmath import mp, mpf
 
 import ferrodp as fd
 from ferrodp import _native
+from ferrodp.accounting.curves import gaussian_standard_deviation
 from reference import aes, keystream, rounded_noise
-from support.vectors import samplers
-from vectors import generate_decisions, verify_decisions
+from support import vectors
+from vectors import generate_decisions, generate_samplers, verify_decisions, verify_samplers
 
-VECTORS = {entry["id"]: entry for entry in samplers()}
+VECTORS = {entry["id"]: entry for entry in vectors.samplers()}
 
 
 def entries(prefix: str) -> list[str]:
@@ -101,6 +102,24 @@ def test_the_reference_has_the_given_variances(name):
         )
 
         assert_relative(VECTORS[name]["expected"], 2 * mpmath.fsum(terms), VECTORS[name]["tolerance"]["rel"])
+
+
+def test_the_given_values_are_what_their_generator_writes():
+    """If not: `python tests/vectors/generate_samplers.py`."""
+    assert generate_samplers.PATH.read_text(encoding="utf-8") == generate_samplers.written()
+
+
+@vectors.each(vectors.samplers())
+def test_the_given_values_are_right_by_another_road(vector):
+    verify_samplers.verify(vector)
+
+
+@vectors.each(vectors.samplers("agm-sigma-"))
+def test_the_least_noise_of_the_library_is_the_given_one_rounded_up(vector):
+    inputs, exact = vector["inputs"], mpf(vector["expected"])
+    found = gaussian_standard_deviation(epsilon=inputs["eps"], delta=inputs["delta"], l2_sensitivity=1.0)
+
+    assert exact <= mpf(found) <= exact * (1 + mpf(10) ** -12)
 
 
 def test_the_hard_decisions_are_what_their_generator_writes():
