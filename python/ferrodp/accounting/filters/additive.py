@@ -1,23 +1,26 @@
-"""Privacy filters: they stop before the budget, whatever is asked next.
+"""Privacy filters whose costs add up: pure ε, ρ of zCDP, μ² of Gaussian differential privacy.
 
-In *full adaptivity* each mechanism, and how much privacy it costs, may be chosen after seeing all answers before. Then
-a composition theorem for costs fixed in advance proves nothing by itself: the sum must be shown to bound the loss at a
-random time. It does for the measures here:
+Under *full adaptivity* each mechanism, and how much it costs, may be chosen after seeing all results before.
+Composition theorems for costs fixed in advance do not cover that: the sum has to bound the loss at a random time. It
+does for the measures here:
 
-======  ===============================  ===============================================================================
-pure    Σεᵢ ≤ ε and Σδᵢ ≤ δ              Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016,
-                                         Theorem 3.6
-zCDP    Σρᵢ ≤ ρ                          Feldman, Zrnic, "Individual privacy accounting via a Rényi filter", NeurIPS
-                                         2021, section 4, at every order; with δᵢ: Whitehouse, Ramdas, Rogers, Wu,
-                                         "Fully-adaptive composition in differential privacy", ICML 2023, Theorem 1
-RDP     Σρᵢ(α) ≤ B(α), α fixed before    the same; Lécuyer, "Practical privacy filters and odometers with Rényi
-                                         differential privacy", 2021
-GDP     Σμᵢ² ≤ μ²                        Smith, Thakurta, "Fully adaptive composition for Gaussian differential
-                                         privacy", 2022
-======  ===============================  ===============================================================================
+======  ===============================  =============================================================================
+pure    Σεᵢ ≤ ε and Σδᵢ ≤ δ              [RRUV16], Theorem 3.6
+zCDP    Σρᵢ ≤ ρ                          [FZ21], section 4, at every order; with δᵢ: [WRRW23], Theorem 1
+RDP     Σρᵢ(α) ≤ B(α), α fixed before    the same; [Lec21]
+GDP     Σμᵢ² ≤ μ²                        [ST22]
+======  ===============================  =============================================================================
 
-It does not for privacy loss distributions and general trade-off functions (arXiv 2602.06756), so there is no filter for
-them here, and there will be none. An accountant's `would_exceed` is right for plans that were fixed in advance.
+It does not for privacy loss distributions and general trade-off functions (arXiv 2602.06756), so no such filter is
+offered. For plans fixed in advance, an accountant's `would_exceed` is correct.
+
+References
+----------
+[RRUV16] Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016. [FZ21] Feldman, Zrnic, "Individual
+privacy accounting via a Rényi filter", NeurIPS 2021. [WRRW23] Whitehouse, Ramdas, Rogers, Wu, "Fully-adaptive
+composition in differential privacy", ICML 2023. [Lec21] Lécuyer, "Practical privacy filters and odometers with Rényi
+differential privacy", 2021. [ST22] Smith, Thakurta, "Fully adaptive composition for Gaussian differential privacy",
+2022.
 """
 
 from __future__ import annotations
@@ -39,22 +42,28 @@ Measure = Literal["pure", "zcdp", "rdp", "gdp"]
 
 
 class PureDpFilter(PrivacyFilter):
-    """Stop before Σε exceeds `epsilon`, or Σδ exceeds `delta`.
+    """Privacy filter for pure differential privacy: refuses to let Σε exceed `epsilon`, or Σδ exceed `delta`.
 
-    Everything charged is (`epsilon`, `delta`)-differentially private together.
+    All charges together are (`epsilon`, `delta`)-differentially private.
 
     Parameters
     ----------
     epsilon : float
-        Finite, ≥ 0. A Decimal or Fraction that is no float is kept as it is, or rounded down if it is a long one.
+        Finite, ≥ 0. A Decimal or Fraction is kept exactly, or rounded down if it is a long one.
     delta : float
         For events that have a δ; in [0, 1). Kept or rounded likewise.
     neighboring_relation : NeighboringRelation
         The relation in which the sensitivities behind the events were stated.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
     Examples
     --------
     >>> from ferrodp.accounting import LaplaceEvent
+    >>> from ferrodp.accounting.filters import PureDpFilter
     >>> budget = PureDpFilter(epsilon=1.0)
     >>> query = LaplaceEvent(noise_multiplier=3.0)
     >>> budget.charge(query)
@@ -78,26 +87,32 @@ class PureDpFilter(PrivacyFilter):
 
 
 class ZcdpFilter(PrivacyFilter):
-    """Stop before Σρ exceeds `rho`.
+    """Privacy filter for zero-concentrated differential privacy: refuses to let Σρ exceed `rho`.
 
-    Everything charged is `rho`-zCDP together, but for a probability of `delta` that a stated δ strikes.
+    All charges together are `rho`-zCDP, but for a failure of probability at most `delta`.
 
     Parameters
     ----------
     rho : float
-        Finite, ≥ 0. Rounded down if it is no float. `for_budget` derives it from ε and δ.
+        Finite, ≥ 0. Rounded down if not exactly representable. `for_budget` derives it from ε and δ.
     delta : float
-        For events that have a δ of their own; in [0, 1). Rounded down if it is no float.
+        For events that have a δ of their own; in [0, 1). Rounded down if not exactly representable.
     neighboring_relation : NeighboringRelation
         The relation in which the sensitivities behind the events were stated.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
     Notes
     -----
-    For pure ε, ρ = ε²/2: the rate of advanced composition, without its constant.
+    An ε-private event costs ρ = ε²/2 at most: the rate of advanced composition with a smaller constant.
 
     Examples
     --------
     >>> from ferrodp.accounting import GaussianEvent
+    >>> from ferrodp.accounting.filters import ZcdpFilter
     >>> budget = ZcdpFilter.for_budget(epsilon=8.0, delta=1e-5)
     >>> budget.remaining_count(GaussianEvent(noise_multiplier=10.0))
     245
@@ -124,25 +139,51 @@ class ZcdpFilter(PrivacyFilter):
         delta: Real,
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> ZcdpFilter:
-        """Return the filter with the ρ that implies (`epsilon`, `delta`): `zcdp_rho`. It takes no stated δ."""
+        """Return the filter with the largest ρ that implies (`epsilon`, `delta`)-differential privacy.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
+        neighboring_relation : NeighboringRelation
+            The relation in which the sensitivities behind the events were stated.
+
+        Returns
+        -------
+        ZcdpFilter
+            Its ρ is `zcdp_rho`; it refuses events with a δ of their own.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is outside its domain or of another type.
+        """
         return cls(rho=zcdp_rho(epsilon=epsilon, delta=delta), neighboring_relation=neighboring_relation)
 
 
 class GdpFilter(PrivacyFilter):
-    """Stop before √Σμ² exceeds `mu`: for Gaussian noise alone, without any loss.
+    """Privacy filter for Gaussian noise: refuses to let √Σμ² exceed `mu`.
 
-    Everything charged is `mu`-GDP together. `spent` and `budget` are in units of μ².
+    All charges together are `mu`-GDP, which is exact for Gaussian noise. `spent` and `budget` are in units of μ².
 
     Parameters
     ----------
     mu : float
-        Finite, ≥ 0. Rounded down if it is no float. `for_budget` derives it from ε and δ.
+        Finite, ≥ 0. Rounded down if not exactly representable. `for_budget` derives it from ε and δ.
     neighboring_relation : NeighboringRelation
         The relation in which the sensitivities behind the events were stated.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Examples
     --------
     >>> from ferrodp.accounting import GaussianEvent
+    >>> from ferrodp.accounting.filters import GdpFilter
     >>> budget = GdpFilter.for_budget(epsilon=8.0, delta=1e-5)
     >>> budget.remaining_count(GaussianEvent(noise_multiplier=10.0))
     277
@@ -165,32 +206,58 @@ class GdpFilter(PrivacyFilter):
         delta: Real,
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> GdpFilter:
-        """Return the filter whose budget is one Gaussian release that is exactly (`epsilon`, `delta`)-private."""
+        """Return the filter whose budget is that of one Gaussian release that is (`epsilon`, `delta`)-private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
+        neighboring_relation : NeighboringRelation
+            The relation in which the sensitivities behind the events were stated.
+
+        Returns
+        -------
+        GdpFilter
+            Its μ is that of the least noise for (`epsilon`, `delta`).
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is outside its domain or of another type.
+        """
         target = _validate.non_negative("epsilon", epsilon, toward="down")
         multiplier = gaussian_noise_multiplier(epsilon=target, delta=delta)
         return cls._of_caps([1 / Fraction(multiplier) ** 2], neighboring_relation)
 
 
 def privacy_filter(measure: Measure, *, epsilon: Real, delta: Real, **settings: Any) -> PrivacyFilter:
-    """Return a filter that keeps (`epsilon`, `delta`) under full adaptivity.
+    """Return a privacy filter for an (`epsilon`, `delta`) budget under full adaptivity.
 
     Parameters
     ----------
     measure : {"pure", "zcdp", "rdp", "gdp"}
-        In what costs are added up.
+        The measure in which costs are added up.
     epsilon, delta : float
         The budget; δ in (0, 1), or 0 for "pure".
     **settings
         For the filter: `orders` for "rdp", `neighboring_relation` for all.
 
+    Returns
+    -------
+    PrivacyFilter
+        A `PureDpFilter`, `ZcdpFilter`, `RdpFilter` or `GdpFilter`.
+
     Raises
     ------
-    InvalidParameter
-        For other measures. "pld" and "fdp" are refused by design: under full adaptivity their composition is no bound
-        (arXiv 2602.06756), so a filter of that kind would promise what is false.
+    InvalidParameter, InvalidType
+        For other measures, and for parameters outside their domain. "pld" and "fdp" are refused by design: under full
+        adaptivity their composition is no bound (arXiv 2602.06756).
 
     Examples
     --------
+    >>> from ferrodp.accounting import privacy_filter
     >>> privacy_filter("gdp", epsilon=1.0, delta=1e-5)
     <GdpFilter: 0.0 of 0.0718514... spent>
     """

@@ -26,6 +26,18 @@ class PrivacyFilter(abc.ABC):
     before. Sums are exact; a charge takes one or two microseconds, however many there were. All methods may be called
     from any number of threads.
 
+    Parameters
+    ----------
+    caps : sequence of Fraction
+        What may be charged in all, one cap for each sum; ≥ 0. A subclass passes them.
+    relation : NeighboringRelation
+        The relation in which the sensitivities behind the events were stated.
+
+    Raises
+    ------
+    InvalidType
+        If `relation` is no `NeighboringRelation`.
+
     Examples
     --------
     >>> from ferrodp.accounting import GaussianEvent, privacy_filter
@@ -41,6 +53,11 @@ class PrivacyFilter(abc.ABC):
     ... except BudgetExceeded:
     ...     print("nothing was charged")
     nothing was charged
+    >>> budget.would_exceed(GaussianEvent(noise_multiplier=2.0))
+    True
+    >>> again = type(budget).from_state_dict(budget.state_dict())
+    >>> again.spent == budget.spent
+    True
     >>> budget.exact_costs(GaussianEvent(noise_multiplier=2.0)), budget.exact_caps()[1]  # of ρ and δ
     ((Fraction(1, 8), Fraction(0, 1)), Fraction(0, 1))
     """

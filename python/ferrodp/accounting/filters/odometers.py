@@ -1,4 +1,4 @@
-"""An odometer: how much privacy was lost so far, at every moment of an adaptive interaction."""
+"""Privacy odometer: a bound on the privacy loss so far that holds at all times of an adaptive interaction."""
 
 from __future__ import annotations
 
@@ -40,37 +40,48 @@ def mixture_reading(total: Fraction, *, gamma: float, delta: float) -> float:
 
 
 class Odometer:
-    """Add up what was released and tell, after each release, a bound on the privacy loss that held all along.
+    """Privacy odometer: a bound on the privacy loss so far, valid at all times at once.
 
-    With probability at least 1 − `delta`, the privacy loss of what was released up to *every* moment t is at most the ε
-    read at t, even if releases, their costs and the moment to look were chosen after seeing the answers. Where there is
-    a budget a filter is the better tool: a reading that is acted upon is no (ε, δ) guarantee fixed in advance.
+    With probability at least 1 − `delta`, the privacy loss of the releases up to *every* time t is at most the ε read
+    at t, even if releases, their costs and the times of reading were chosen after seeing results. Where there is a
+    budget, use a filter: a reading that decides when to stop is no (ε, δ) guarantee fixed in advance.
 
     Parameters
     ----------
     delta : float
-        The probability that a reading ever fails; in (0, 1). Rounded down if it is no float.
+        The probability that any reading fails; in (0, 1). Rounded down if not exactly representable.
     expected_rho : float
-        The Σρ at which readings shall be tightest; finite, > 0. It does not matter for their being true.
+        The Σρ at which readings are tightest; finite, > 0. Readings hold whatever it is.
     neighboring_relation : NeighboringRelation
         The relation in which the sensitivities behind the events were stated.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
     Notes
     -----
-    ε = V + √((2V + γ)·(2 ln(1/δ) + ln(1 + 2V/γ))), V = Σρᵢ of zCDP and γ > 0 fixed in advance: Whitehouse, Ramdas,
-    Rogers, Wu, "Fully-adaptive composition in differential privacy", ICML 2023, the mixture odometer of Theorem 3. Why:
-    for λ > 0, exp(λ(L − V) − λ²V) is a supermartingale in the loss L, as D_{1+λ} ≤ (1 + λ)ρ; so is its mean over a
-    half-normal λ with density 2√(γ/2π)·e^{−γλ²/2}, which is at least √(γ/(γ + 2V))·exp((L − V)²/2(γ + 2V)) where L ≥ V;
-    and it ever reaches 1/δ with probability δ at most (Ville). If all releases had a pure ε, Σε is read where that is
-    less.
+    ε = V + √((2V + γ)·(2 ln(1/δ) + ln(1 + 2V/γ))), V = Σρᵢ of zCDP and γ > 0 fixed in advance: [WRRW23], the mixture
+    odometer of Theorem 3. For λ > 0, exp(λ(L − V) − λ²V) is a supermartingale in the loss L, as D_{1+λ} ≤ (1 + λ)ρ; so
+    is its mean over a half-normal λ with density 2√(γ/2π)·e^{−γλ²/2}, which is at least √(γ/(γ + 2V))·exp((L − V)²/2(γ
+    + 2V)) where L ≥ V; and it ever reaches 1/δ with probability δ at most (Ville). If all releases had a pure ε, the
+    reading is at most Σε.
+
+    References
+    ----------
+    [WRRW23] Whitehouse, Ramdas, Rogers, Wu, "Fully-adaptive composition in differential privacy", ICML 2023.
 
     Examples
     --------
-    >>> from ferrodp.accounting import GaussianEvent
+    >>> from ferrodp.accounting import GaussianEvent, Odometer
     >>> odometer = Odometer(delta=1e-5)
     >>> odometer.charge(GaussianEvent(noise_multiplier=10.0), count=100)
     >>> round(odometer.epsilon, 3)
     5.728
+    >>> again = Odometer.from_state_dict(odometer.state_dict())
+    >>> again.epsilon == odometer.epsilon
+    True
     """
 
     def __init__(
@@ -89,7 +100,7 @@ class Odometer:
 
     @property
     def delta(self) -> float:
-        """The probability that a reading ever fails."""
+        """The probability that any reading fails."""
         return self._delta
 
     @property
@@ -111,12 +122,21 @@ class Odometer:
     def charge(self, event: PrivacyEvent, count: int = 1) -> None:
         """Add `count` times `event`.
 
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What was released.
+        count : int
+            How often; from 0 to 2⁶³ − 1.
+
         Raises
         ------
         UnsupportedEventError
             If it has no ρ of zCDP, or a δ of its own; nothing was added.
         BudgetExceeded
-            For a release without protection, of which no reading would be true; nothing was added.
+            For a release without protection, after which no finite reading would hold; nothing was added.
+        InvalidParameter, InvalidType
+            If `event` is no event, or `count` is outside its domain or no int.
         """
         count = _validate.count("count", count, minimum=0)
         meter = self._meter
@@ -127,7 +147,13 @@ class Odometer:
             meter.add(costs, count)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return plain JSON data from which `from_state_dict` makes an odometer with the same, exact, sums."""
+        """Return plain JSON data from which `from_state_dict` makes an odometer with the same, exact, sums.
+
+        Returns
+        -------
+        dict
+            Version, kind, relation, parameters and sums.
+        """
         return {
             "version": FORMAT_VERSION,
             "odometer": _KIND,
@@ -139,12 +165,22 @@ class Odometer:
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the odometer whose `state_dict` this is; refuse anything that no odometer wrote.
+        """Return the odometer whose `state_dict` this is.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` returned, or the same after a round trip through JSON.
+
+        Returns
+        -------
+        Odometer
+            A new odometer with the same sums.
 
         Raises
         ------
         InvalidParameter, InvalidType
-            If fields are missing, unknown or out of their domain.
+            If fields are missing, unknown or outside their domain.
         """
         state = check_fields(state, _FIELDS, "odometer", _KIND)
         result = cls(delta=state["delta"], neighboring_relation=relation_of(state["neighboring_relation"]))

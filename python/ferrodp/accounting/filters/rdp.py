@@ -27,23 +27,29 @@ _INFINITE = Fraction(10**400)
 
 
 class RdpFilter(PrivacyFilter):
-    """Stop before Σρ(α) exceeds its budget at orders α that were fixed in advance.
+    """Privacy filter for Rényi divergences: refuses to let Σρ(α) exceed its budget at orders α fixed in advance.
 
-    Everything charged has Rényi divergence at most ``budgets[i]`` at ``orders[i]``, for every i. A filter from
-    `for_budget` promises (ε, δ) instead, and goes on while the budget of *some* order lasts.
+    All charges together have Rényi divergence at most ``budgets[i]`` at ``orders[i]``, for every i. A filter from
+    `for_budget` guarantees (ε, δ) instead, and accepts charges while the budget of *some* order lasts.
 
     Parameters
     ----------
     orders : sequence of float
         The α > 1, all different.
     budgets : sequence of float
-        One for each order; finite, ≥ 0. Rounded down if they are no floats.
+        One for each order; finite, ≥ 0. Rounded down if not exactly representable.
     neighboring_relation : NeighboringRelation
         The relation in which the sensitivities behind the events were stated.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
     Notes
     -----
-    For a fixed order: Feldman, Zrnic 2021, section 4. Several orders that all have to hold are several filters.
+    For a fixed order: [FZ21], section 4 (Feldman, Zrnic, NeurIPS 2021). Several orders that all have to hold are
+    several filters.
 
     Why `for_budget` may use any order that lasts: let n orders have budgets B(α) that imply (ε, δ/n) each. Every
     outcome has an order that lasted; take the first. Where it is α, the charges were those of a filter at α alone,
@@ -53,6 +59,7 @@ class RdpFilter(PrivacyFilter):
     Examples
     --------
     >>> from ferrodp.accounting import GaussianEvent
+    >>> from ferrodp.accounting.filters import RdpFilter
     >>> budget = RdpFilter.for_budget(epsilon=8.0, delta=1e-5, orders=[2.5, 3.0, 4.0])
     >>> budget.remaining_count(GaussianEvent(noise_multiplier=10.0))
     227
@@ -92,14 +99,30 @@ class RdpFilter(PrivacyFilter):
         orders: Sequence[Real] = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0),
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> RdpFilter:
-        """Return the filter that keeps (`epsilon`, `delta`) and goes on while the budget of some order lasts.
+        """Return the filter that guarantees (`epsilon`, `delta`) while the budget of some order lasts.
 
-        Few orders near the right one are best: each costs, as the class says.
+        Choose few orders near the best one: each of n orders costs, as the Notes of the class say.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
+        orders : sequence of float
+            The α > 1, all different. Those without any budget are left out.
+        neighboring_relation : NeighboringRelation
+            The relation in which the sensitivities behind the events were stated.
+
+        Returns
+        -------
+        RdpFilter
+            With a budget for each order that has one.
 
         Raises
         ------
-        InvalidParameter
-            If no order leaves any budget.
+        InvalidParameter, InvalidType
+            If no order leaves any budget, or a parameter is outside its domain or of another type.
         """
         checked = _checked_orders(orders)
         share = Fraction(_validate.delta(delta)) / len(checked)
