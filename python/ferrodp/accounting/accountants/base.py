@@ -39,6 +39,11 @@ class PrivacyAccountant(abc.ABC):
     neighboring_relation : NeighboringRelation
         Which datasets a guarantee tells apart. All sensitivities behind the events have to be stated for it.
 
+    Raises
+    ------
+    InvalidType
+        If `neighboring_relation` is no `NeighboringRelation`.
+
     Notes
     -----
     A subclass sets `kind` and writes `_supports`, `_epsilon_bounds`, `_delta_bounds` and `_explanation`; the last three
@@ -56,6 +61,15 @@ class PrivacyAccountant(abc.ABC):
     True
     >>> accountant.remaining_count(GaussianEvent(noise_multiplier=20.0), epsilon=2.5, delta=1e-5)
     49
+    >>> lower, upper = accountant.epsilon_bounds(delta=1e-5)
+    >>> accountant.delta_bounds(epsilon=upper).upper <= 1e-5 < accountant.delta(epsilon=lower / 2)
+    True
+    >>> print(str(accountant.explain(delta=1e-5)).splitlines()[0])
+    ε is at most 1.99309... at δ = 1e-05: a proven upper bound, rounding errors included.
+    >>> again = PldAccountant.from_state_dict(accountant.state_dict())
+    >>> again.merge(accountant.copy())
+    >>> again.events == PldAccountant.of_events([(accountant.events[0][0], 200)], again.neighboring_relation).events
+    True
     """
 
     kind: ClassVar[str] = ""

@@ -31,6 +31,11 @@ class GdpAccountant(PrivacyAccountant):
     neighboring_relation : NeighboringRelation
         The relation in which the sensitivities behind the events were stated. The answers hold for that relation.
 
+    Raises
+    ------
+    InvalidType
+        If `neighboring_relation` is no `NeighboringRelation`.
+
     Notes
     -----
     A Gaussian release with noise multiplier z is 1/z-GDP, and the composition of μᵢ-GDP releases is √Σμᵢ²-GDP, both
@@ -54,6 +59,10 @@ class GdpAccountant(PrivacyAccountant):
     4.377178095681225
     >>> accountant.remaining_count(GaussianEvent(noise_multiplier=10.0), epsilon=8.0, delta=1e-5)
     177
+    >>> accountant.log_delta(epsilon=60.0)
+    -1779.23339...
+    >>> GdpAccountant.from_state_dict(accountant.state_dict()).mu
+    1.0
     """
 
     kind: ClassVar[str] = "gdp"

@@ -1,4 +1,4 @@
-"""The moments accountant, as it was published."""
+"""The moments accountant as published: integer orders and the classical conversion."""
 
 from __future__ import annotations
 
@@ -12,26 +12,35 @@ from ferrodp.events import NeighboringRelation
 
 
 class MomentsAccountant(RdpAccountant):
-    """Add up log moments at integer orders and convert by the tail bound of the original moments accountant.
+    """Accountant based on log moments at integer orders, with the tail bound of the original moments accountant.
 
-    For comparison with published numbers: `RdpAccountant` is never worse.
+    Use it to reproduce published numbers: `RdpAccountant` is never worse.
 
     Parameters
     ----------
     max_moment : int
-        The moments are λ = 1 … `max_moment`, that is α = λ + 1.
+        The moments are λ = 1 … `max_moment`, that is α = λ + 1; from 1 to 10⁶.
     neighboring_relation : NeighboringRelation
         Which datasets a guarantee tells apart. All sensitivities behind the events have to be stated for it.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If `max_moment` is outside its domain, or a parameter is of another type.
+
     Notes
     -----
-    Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang, "Deep learning with differential privacy", CCS 2016,
-    Theorem 2: α_M(λ) = λ·ρ(λ + 1) adds up, and δ = min over λ of exp(α_M(λ) − λε), which is the conversion of Mironov,
-    "Rényi differential privacy", CSF 2017, Proposition 3. The paper uses λ ≤ 32.
+    α_M(λ) = λ·ρ(λ + 1) adds up, and δ = min over λ of exp(α_M(λ) − λε) ([ACGMMTZ16], Theorem 2), which is the
+    conversion of [Mir17], Proposition 3. The paper uses λ ≤ 32.
+
+    References
+    ----------
+    [ACGMMTZ16] Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang, "Deep learning with differential privacy", CCS
+    2016. [Mir17] Mironov, "Rényi differential privacy", CSF 2017.
 
     Examples
     --------
-    >>> from ferrodp.accounting import GaussianEvent, PoissonSampledEvent
+    >>> from ferrodp.accounting import GaussianEvent, MomentsAccountant, PoissonSampledEvent
     >>> accountant = MomentsAccountant()
     >>> step = PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=4.0))
     >>> accountant.compose(step, count=10000)

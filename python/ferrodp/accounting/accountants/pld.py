@@ -1,10 +1,11 @@
-"""The accountant for everything whose privacy loss has a law: certified from both sides."""
+"""Accountant based on privacy loss distributions, with certified bounds from both sides."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, ClassVar, Self
 
+from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import choose as _composition
@@ -14,10 +15,10 @@ from ferrodp.events import NeighboringRelation
 
 
 class PldAccountant(PrivacyAccountant):
-    """Add up releases with the tightest proven ε: an interval that holds the exact one.
+    """Accountant based on privacy loss distributions: the tightest proven interval around the exact ε.
 
-    Noise, sampled or not, randomized response, and whatever is described by an (ε, δ). The releases may be chosen
-    adaptively; their parameters may not depend on earlier results (for that see the filters).
+    It accepts noise, sampled or not, randomized response, and mechanisms described by an (ε, δ). The releases may be
+    chosen adaptively; their parameters may not depend on earlier results (the filters allow that).
 
     Parameters
     ----------
@@ -27,6 +28,11 @@ class PldAccountant(PrivacyAccountant):
         alone; it is made larger where memory would not suffice.
     neighboring_relation : NeighboringRelation
         Which datasets a guarantee tells apart. All sensitivities behind the events have to be stated for it.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If `value_discretization_interval` is outside its domain, or a parameter is of another type.
 
     Notes
     -----
@@ -72,13 +78,15 @@ class PldAccountant(PrivacyAccountant):
 
     Examples
     --------
-    >>> from ferrodp.accounting import LaplaceEvent, PoissonSampledEvent
+    >>> from ferrodp.accounting import LaplaceEvent, PldAccountant, PoissonSampledEvent
     >>> accountant = PldAccountant()
     >>> step = PoissonSampledEvent(sampling_probability=0.01, event=LaplaceEvent(noise_multiplier=1.0))
     >>> accountant.compose(step, count=1000)
     >>> bounds = accountant.epsilon_bounds(delta=1e-5)
     >>> print(f"{bounds.upper:.3f}, {(bounds.upper - bounds.lower) / bounds.upper < 1e-4}")
     1.124, True
+    >>> accountant.has_contour(), accountant.at_effort(0.25).epsilon(delta=1e-5) >= bounds.lower
+    (False, True)
     """
 
     kind: ClassVar[str] = "pld"
@@ -106,12 +114,36 @@ class PldAccountant(PrivacyAccountant):
         return {"value_discretization_interval": self._interval}
 
     def at_effort(self, effort: float) -> Self:
-        """Return this accountant, whose answers from now on cost at most that part of the work that they may."""
+        """Limit the work of all further answers, which may become wider.
+
+        Parameters
+        ----------
+        effort : float
+            Share of the work that an answer may cost by default; in (0, 1].
+
+        Returns
+        -------
+        PldAccountant
+            This accountant.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `effort` is outside its domain or no real number.
+        """
+        if _validate.positive("effort", effort) > 1.0:
+            raise _validate.out_of_domain("effort", "in (0, 1]", effort)
         self._effort = effort
         return self
 
     def has_contour(self) -> bool:
-        """Whether the closed form or the contour answers for what it was told, unless they find it too hard."""
+        """Return whether the closed form or the contour integral answers for the events, where they can.
+
+        Returns
+        -------
+        bool
+            True if all events are Gaussian, sampled or not, and the relation is not `REPLACE_ONE`.
+        """
         return _composition.has_contour(self.events, self.neighboring_relation)
 
     def _solve(self, quantity: _composition.Quantity, at: float) -> _composition.Found:

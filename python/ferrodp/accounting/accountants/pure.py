@@ -1,4 +1,4 @@
-"""Pure differential privacy: ε adds up, and so does δ where there is one."""
+"""Accountant for pure differential privacy: ε adds up, and so does δ where there is one."""
 
 from __future__ import annotations
 
@@ -15,28 +15,37 @@ from ferrodp.accounting.explanation import Explanation
 
 
 class PureDpAccountant(PrivacyAccountant):
-    """Add up the ε of releases, exactly, and the δ of those that have one.
+    """Accountant for pure differential privacy: adds up ε exactly, and the δ of events that have one.
 
-    The only accountant that answers for δ = 0. It takes Laplace, discrete Laplace, randomized response, exponential
-    mechanism and stated (ε, δ), unsampled or sampled.
+    It accepts Laplace and discrete Laplace noise, randomized response, exponential mechanisms and stated (ε, δ),
+    unsampled or sampled, and answers for δ = 0.
 
     Parameters
     ----------
     neighboring_relation : NeighboringRelation
         Which datasets a guarantee tells apart. All sensitivities behind the events have to be stated for it.
 
+    Raises
+    ------
+    InvalidType
+        If `neighboring_relation` is no `NeighboringRelation`.
+
     Notes
     -----
-    Dwork, Kenthapadi, McSherry, Mironov, Naor, "Our data, ourselves", EUROCRYPT 2006, Theorem 1; adaptive choice of the
-    releases, and of their ε within a bound on the sum, is covered. Sums are exact rationals and rounded up once.
+    Basic composition: [DKMMN06], Theorem 1. The releases, and their ε within a bound on the sum, may be chosen
+    adaptively. Sums are exact rationals and rounded up once.
     Sampling: `amplify_by_sampling`; Poisson for adding or removing one record, a fixed size for replacing one.
 
     ``delta(epsilon)`` below Σε is that of randomized response with Σε (`compose_optimal_delta`). For many releases and
-    some δ, `compose_optimal` and the other accountants promise less loss.
+    some δ, `compose_optimal` and the other accountants give smaller bounds.
+
+    References
+    ----------
+    [DKMMN06] Dwork, Kenthapadi, McSherry, Mironov, Naor, "Our data, ourselves", EUROCRYPT 2006.
 
     Examples
     --------
-    >>> from ferrodp.accounting import LaplaceEvent
+    >>> from ferrodp.accounting import LaplaceEvent, PureDpAccountant
     >>> accountant = PureDpAccountant()
     >>> accountant.compose(LaplaceEvent(noise_multiplier=3.0), count=6)
     >>> accountant.epsilon(0.0)

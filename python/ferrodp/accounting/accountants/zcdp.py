@@ -14,34 +14,45 @@ from ferrodp.events import GaussianEvent, NonPrivateEvent
 
 
 class ZcdpAccountant(PrivacyAccountant):
-    """Add up the ρ of releases, exactly, and convert once.
+    """Accountant for zero-concentrated differential privacy: adds up ρ exactly and converts it once.
 
-    It takes Gaussian and discrete Gaussian noise, adaptive clipping, tree and matrix mechanisms, everything with a pure
-    ε, exponential mechanisms, and stated ρ and (ε, δ). Samples are refused, as zCDP gains nothing from sampling. Where
-    all releases are Gaussian, `GdpAccountant` has the exact answer; it is the lower bound here.
+    It accepts Gaussian and discrete Gaussian noise, adaptive clipping, tree and matrix mechanisms, everything with a
+    pure ε, exponential mechanisms, and stated ρ and (ε, δ). Samples are refused, as sampling does not reduce ρ. Where
+    all releases are Gaussian, `GdpAccountant` has the exact answer, which is the lower bound here.
 
     Parameters
     ----------
     neighboring_relation : NeighboringRelation
         Which datasets a guarantee tells apart. All sensitivities behind the events have to be stated for it.
 
+    Raises
+    ------
+    InvalidType
+        If `neighboring_relation` is no `NeighboringRelation`.
+
     Notes
     -----
-    ρ adds up, under adaptive choice too (Bun, Steinke, "Concentrated differential privacy", TCC 2016, Lemma 1.7):
+    ρ adds up, under adaptive choice too ([BS16], Lemma 1.7):
 
     =============================  ==================  =====================================================
-    Gaussian                       1/2z²               Bun, Steinke 2016, Proposition 1.6
-    discrete Gaussian, any size    Δ²/2σ²              Canonne, Kamath, Steinke, NeurIPS 2020, Theorem 4
-    pure ε                         min(ε²/2, ε)        Bun, Steinke 2016, Proposition 1.4
-    range of losses ε              min(ε²/8, ε)        Cesar, Rogers, ALT 2021, Lemmas 3.2, 3.4
+    Gaussian                       1/2z²               [BS16], Proposition 1.6
+    discrete Gaussian, any size    Δ²/2σ²              [CKS20], Theorem 4
+    pure ε                         min(ε²/2, ε)        [BS16], Proposition 1.4
+    range of losses ε              min(ε²/8, ε)        [CR21], Lemmas 3.2, 3.4
     (ε, δ)                         as pure ε           fails with probability δ
     =============================  ==================  =====================================================
 
     The conversion is that of `zcdp_epsilon`; failures, of probability ξ ≤ Σδᵢ in all, make δ = ξ + (1 − ξ)·δ₀.
 
+    References
+    ----------
+    [BS16] Bun, Steinke, "Concentrated differential privacy", TCC 2016. [CKS20] Canonne, Kamath, Steinke, "The discrete
+    Gaussian for differential privacy", NeurIPS 2020. [CR21] Cesar, Rogers, "Bounding, concentrating, and truncating",
+    ALT 2021.
+
     Examples
     --------
-    >>> from ferrodp.accounting import LaplaceEvent
+    >>> from ferrodp.accounting import GaussianEvent, LaplaceEvent, ZcdpAccountant
     >>> accountant = ZcdpAccountant()
     >>> accountant.compose(GaussianEvent(noise_multiplier=10.0), count=60)
     >>> accountant.compose(LaplaceEvent(noise_multiplier=10.0), count=40)
