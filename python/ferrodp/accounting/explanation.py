@@ -1,4 +1,4 @@
-"""What an answer is, how it was found and what it rests on, for people."""
+"""Explanations: an accountant's answer with its method, parameters and assumptions, printed as sentences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One number with everything that is known about it; `str` tells it in plain words.
+    """One number with its bounds, method and assumptions; `str` returns it as sentences.
 
     Parameters
     ----------
@@ -48,9 +48,18 @@ class Explanation:
     is_bound : bool
         True for a proven upper bound, False for an estimate.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a number is NaN, `lower` exceeds the `value` of a bound, or a field is of another type.
+
     Examples
     --------
-    >>> print(Explanation(quantity="epsilon", value=4.5, lower=4.25, method="an example", parameters={"delta": 1e-05}))
+    >>> from ferrodp.accounting import Explanation
+    >>> found = Explanation(quantity="epsilon", value=4.5, lower=4.25, method="an example", parameters={"delta": 1e-05})
+    >>> found.to_dict()["slack"]
+    'inf'
+    >>> print(found)
     ε is at most 4.5 at δ = 1e-05: a proven upper bound, rounding errors included.
     Meaning: whatever one looks for in the released values, its probability under one of two
         neighboring datasets is at most e^4.5 = 90.02 times that under the other, plus 1e-05.
@@ -83,7 +92,13 @@ class Explanation:
         object.__setattr__(self, "parameters", dict(self.parameters))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data; numbers that are not finite as text."""
+        """Return the fields as plain JSON data.
+
+        Returns
+        -------
+        dict
+            By name; numbers that are not finite are text.
+        """
         plain = dataclasses.asdict(self)
         plain["assumptions"] = list(self.assumptions)
         return {name: _plain(value) for name, value in plain.items()}

@@ -1,4 +1,4 @@
-"""Privacy loss distributions as objects: compose them, ask them, look at them."""
+"""Privacy loss distributions as objects that are composed, bounded and read as arrays."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ferrodp.accounting._solve.dominating_pairs import EventPairs, pairs_of
 from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
+from ferrodp.events.base import check_relation
 
 __all__ = ["LossPmf", "PrivacyLossDistribution"]
 
@@ -26,26 +27,42 @@ _LOG2_MAX_NODES = 24
 
 
 class LossPmf(NamedTuple):
-    """A privacy loss on a grid, from above and from below."""
+    """A privacy loss on a grid, from above and from below.
+
+    Attributes
+    ----------
+    losses : (n,) float64 ndarray
+        Losses in units of ε, increasing by one interval each.
+    upper : (n,) float64 ndarray
+        Masses of a law that dominates the composition, under its first distribution.
+    lower : (n,) float64 ndarray
+        Masses of a law that the composition dominates.
+    infinity : Bounds
+        Mass of the loss +∞ in the lower and in the upper law.
+    noise : float
+        Bound on the Euclidean norm of the rounding errors in either array; 0 for a single step, where they are part of
+        the masses.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import LaplaceEvent, PrivacyLossDistribution
+    >>> pmf = PrivacyLossDistribution.from_event(LaplaceEvent(noise_multiplier=2.0)).pmf(0.25)
+    >>> pmf.losses.round(6).tolist()[0::2], pmf.infinity, pmf.noise
+    ([-0.5, 0.0, 0.5], Bounds(lower=0.0, upper=0.0), 0.0)
+    """
 
     losses: npt.NDArray[np.float64]
-    """(n,), rising by one interval each."""
     upper: npt.NDArray[np.float64]
-    """(n,): masses of a law that dominates the composition, under its first distribution."""
     lower: npt.NDArray[np.float64]
-    """(n,): masses of a law that the composition dominates."""
     infinity: Bounds
-    """Mass of the loss +∞ in the lower and in the upper law."""
     noise: float
-    """Bound on the Euclidean norm of the rounding errors in either array; 0 for a single step, where they are part of
-    the masses."""
 
 
 class PrivacyLossDistribution:
     """The privacy loss of a composition, in both directions; immutable.
 
     A pair (P, Q) stands for a release on two neighboring datasets; its privacy loss is L = ln dP/dQ under P. There are
-    two directions, "remove" and "add", each composed by itself. Made by `from_event` or `from_masses`, put together by
+    two directions, "remove" and "add", each composed by itself. Made by `from_event` or `from_masses`, composed by
     `compose` and `self_compose`.
 
     Notes
@@ -55,11 +72,13 @@ class PrivacyLossDistribution:
 
     Examples
     --------
-    >>> from ferrodp.accounting import LaplaceEvent
+    >>> from ferrodp.accounting import LaplaceEvent, PrivacyLossDistribution
     >>> step = PrivacyLossDistribution.from_event(LaplaceEvent(noise_multiplier=2.0))
     >>> both = step.self_compose(10).compose(PrivacyLossDistribution.from_masses([0.75, 0.25], [0.25, 0.75]))
     >>> print(f"{both.epsilon_bounds(delta=1e-6).upper:.2f}")
     6.10
+    >>> print(f"{both.delta_bounds(epsilon=3.0).upper:.4f}")
+    0.1063
     >>> pmf = step.pmf(0.25)
     >>> [round(float(p), 3) for p in pmf.upper]
     [0.322, 0.043, 0.049, 0.055, 0.531]
@@ -86,14 +105,19 @@ class PrivacyLossDistribution:
         neighboring_relation : NeighboringRelation
             The relation in which its sensitivities were stated.
 
+        Returns
+        -------
+        PrivacyLossDistribution
+            In both directions.
+
         Raises
         ------
         UnsupportedEventError
             If a part of it has no known pair of laws.
+        InvalidType
+            If an argument is of another type.
         """
-        if not isinstance(neighboring_relation, NeighboringRelation):
-            found = type(neighboring_relation).__name__
-            raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+        check_relation(neighboring_relation)
         parts = []
         for part, count in decompose(event):
             pairs = pairs_of(part, neighboring_relation)
@@ -111,6 +135,16 @@ class PrivacyLossDistribution:
         p, q : (n,) array_like of float
             Masses of each outcome under P, where the record is, and Q, where it is not; each 0 or from 1e-250 to
             1e250. Taken up to a factor: each is divided by its sum. They describe a mechanism, never data.
+
+        Returns
+        -------
+        PrivacyLossDistribution
+            In both directions.
+
+        Raises
+        ------
+        InvalidParameter
+            If the arrays differ in size, are empty or not one-dimensional, or hold masses outside the domain.
         """
         laws = []
         for name, values in (("p", p), ("q", q)):
@@ -137,22 +171,86 @@ class PrivacyLossDistribution:
         return made
 
     def compose(self, other: PrivacyLossDistribution) -> PrivacyLossDistribution:
-        """Return the loss of both, about the same pair of neighbors."""
+        """Return the loss of both releases, about the same pair of neighbors.
+
+        Parameters
+        ----------
+        other : PrivacyLossDistribution
+            The loss of the other release.
+
+        Returns
+        -------
+        PrivacyLossDistribution
+            A new one.
+
+        Raises
+        ------
+        InvalidType
+            If `other` is of another type.
+        """
         if not isinstance(other, PrivacyLossDistribution):
             raise InvalidType(f"other must be a PrivacyLossDistribution, got {type(other).__name__}")
         return self._of([*self._parts, *other._parts])
 
     def self_compose(self, count: int) -> PrivacyLossDistribution:
-        """Return the loss of so many independent repetitions; from 0 to 2⁶³ − 1."""
+        """Return the loss of independent repetitions.
+
+        Parameters
+        ----------
+        count : int
+            How many; from 0 to 2⁶³ − 1.
+
+        Returns
+        -------
+        PrivacyLossDistribution
+            A new one.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `count` is outside its domain or no int.
+        """
         count = _validate.count("count", count, minimum=0)
         return self._of([(pairs, times * count) for pairs, times in self._parts])
 
     def epsilon_bounds(self, delta: Real) -> Bounds:
-        """Return bounds on the smallest ε ≥ 0 with δ(ε) ≤ `delta` in both directions; `delta` in [0, 1)."""
+        """Return bounds on the smallest ε ≥ 0 with δ(ε) ≤ `delta` in both directions.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1). Rounded down if not exactly representable.
+
+        Returns
+        -------
+        Bounds
+            `lower` is 0 where a pair of laws is not attained.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is outside its domain or no real number.
+        """
         return self._bounds("epsilon", _validate.delta(delta, zero=True))
 
     def delta_bounds(self, epsilon: Real) -> Bounds:
-        """Return bounds on the larger δ(ε) of both directions; `epsilon` ≥ 0."""
+        """Return bounds on the larger δ(ε) of both directions.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, ≥ 0. Rounded down if not exactly representable.
+
+        Returns
+        -------
+        Bounds
+            `lower` is 0 where a pair of laws is not attained.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `epsilon` is outside its domain or no real number.
+        """
         return self._bounds("delta", _validate.non_negative("epsilon", epsilon, toward="down"))
 
     def _bounds(self, quantity: _composition.Quantity, at: float) -> Bounds:

@@ -119,10 +119,17 @@ def calibrate_parameter(
     count, accountant, neighboring_relation
         As in `calibrate_noise_multiplier`.
 
+    Returns
+    -------
+    CalibratedValue
+        A float; its `gap` bounds how far the best possible value is.
+
     Raises
     ------
     CalibrationError
         If no value within the bounds is proven to be enough; the message holds the best one and its ε.
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Examples
     --------

@@ -38,7 +38,7 @@ def calibrate_count(
     event : PrivacyEvent
         What happens each time.
     target_epsilon, target_delta : float
-        The guarantee to keep. Rounded down if they are no floats.
+        The guarantee to keep. Rounded down if not exactly representable.
     accountant, neighboring_relation
         As in `calibrate_noise_multiplier`.
 
@@ -48,6 +48,13 @@ def calibrate_count(
         An int, 0 if even one is too many; 2⁶³ − 1 stands for no limit. Its `gap` says how many more might be possible:
         0 where one more is proven to be too many.
 
+    Raises
+    ------
+    UnsupportedEventError
+        If the accountant cannot bound the event.
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
     Notes
     -----
     A prefix of a composition is post-processing of the whole, so δ(ε) grows with the count and bisection
@@ -56,7 +63,7 @@ def calibrate_count(
 
     Examples
     --------
-    >>> from ferrodp.accounting import GaussianEvent, PoissonSampledEvent
+    >>> from ferrodp.accounting import GaussianEvent, PoissonSampledEvent, calibrate_count
     >>> step = PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.1))
     >>> calibrate_count(step, target_epsilon=3.0, target_delta=1e-5)
     3712
@@ -98,7 +105,7 @@ def calibrate_sampling_probability(
     Parameters
     ----------
     target_epsilon, target_delta : float
-        The guarantee to keep. Rounded down if they are no floats.
+        The guarantee to keep. Rounded down if not exactly representable.
     noise_multiplier : float
         Standard deviation of the noise divided by the L2 sensitivity; finite, > 0.
     count : int

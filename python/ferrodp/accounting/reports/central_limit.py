@@ -1,9 +1,9 @@
 """The central limit of composed privacy: an estimate, not a bound.
 
 The composition of many small losses looks like a Gaussian mechanism (Dong, Roth, Su, "Gaussian differential privacy",
-JRSS B 2022, Theorem 3.5). How far it still is from it is not in the formula, and the error has no sign: with q = 0.01,
-σ = 1, 1000 steps and δ = 10⁻⁵ it gives ε = 1.618 where 1.828 is true. What is here is named an estimate, accepted by no
-accountant, filter or calibration, and meant for comparison with papers that used it.
+JRSS B 2022, Theorem 3.5). The formula does not bound the error, which can have either sign: with q = 0.01, σ = 1, 1000
+steps and δ = 10⁻⁵ it gives ε = 1.618 where 1.828 is true. These functions are named estimates, accepted by no
+accountant, filter or calibration, and meant for comparison with papers that used them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,17 @@ def estimate_central_limit_mu(
     count : int
         Number of steps; from 0 to 2⁶³ − 1.
     sampling : {"poisson", "uniform"}
-        A coin for each record (add or remove one), or a sample of fixed size (replace one).
+        Poisson samples (add or remove one), or samples of fixed size (replace one).
+
+    Returns
+    -------
+    float
+        μ ≥ 0; infinite for noise below 10⁻³ of the sensitivity.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Notes
     -----
@@ -71,7 +81,22 @@ def estimate_central_limit_epsilon(
 ) -> float:
     """Return the ε of the Gaussian mechanism that the composition approaches: an estimate, not a bound.
 
-    Parameters are those of `estimate_central_limit_mu`, and `delta` in (0, 1).
+    Parameters
+    ----------
+    delta : float
+        In (0, 1).
+    noise_multiplier, sampling_probability, count, sampling
+        As for `estimate_central_limit_mu`.
+
+    Returns
+    -------
+    float
+        ε ≥ 0.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Examples
     --------
@@ -91,7 +116,29 @@ def estimate_central_limit_delta(
 ) -> float:
     """Return the δ of the Gaussian mechanism that the composition approaches: an estimate, not a bound.
 
-    Parameters are those of `estimate_central_limit_mu`, and `epsilon` ≥ 0.
+    Parameters
+    ----------
+    epsilon : float
+        Finite, ≥ 0.
+    noise_multiplier, sampling_probability, count, sampling
+        As for `estimate_central_limit_mu`.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting.reports import estimate_central_limit_delta
+    >>> step = {"noise_multiplier": 1.0, "sampling_probability": 0.01}
+    >>> round(estimate_central_limit_delta(epsilon=1.6177, count=1000, **step), 7)
+    1e-05
     """
     mu = estimate_central_limit_mu(
         noise_multiplier=noise_multiplier, sampling_probability=sampling_probability, count=count, sampling=sampling
@@ -105,7 +152,24 @@ def estimate_central_limit_delta(
 def explain_central_limit(
     *, delta: Real, noise_multiplier: Real, sampling_probability: Real, count: int, sampling: Sampling = "poisson"
 ) -> Explanation:
-    """Return the estimate of ε with what it is: not a bound.
+    """Return the estimate of ε as an explanation that says that it is not a bound.
+
+    Parameters
+    ----------
+    delta : float
+        In (0, 1).
+    noise_multiplier, sampling_probability, count, sampling
+        As for `estimate_central_limit_mu`.
+
+    Returns
+    -------
+    Explanation
+        With `is_bound` False.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The same noise and batch size under different ways to form batches: what each of them costs."""
+"""Comparison of sampling schemes: the ε of the same noise and batch size under each way to form batches."""
 
 from __future__ import annotations
 
@@ -80,6 +80,11 @@ def compare_sampling_schemes(
         known order              each record is in one step of each epoch, and which may be known
         all records              no sampling at all
         =======================  ====================================================================
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Notes
     -----

@@ -20,11 +20,11 @@ def dp_sgd_epsilon(
     delta: Real,
     threads: int | None = None,
 ) -> Any:
-    """Return upper bounds on ε of so many steps of DP-SGD, for arrays of parameters that broadcast.
+    """Return upper bounds on the ε of DP-SGD training runs, for arrays of parameters that broadcast.
 
     Each is what an `RdpAccountant` answers for `count` Poisson-sampled Gaussian releases, adding or removing one
     record: for tables, plots and searches over parameters, some 20 µs a value and thread. For a single training run
-    ask a `PldAccountant`, which promises less loss.
+    use a `PldAccountant`, whose bounds are tighter.
 
     Parameters
     ----------
@@ -37,15 +37,21 @@ def dp_sgd_epsilon(
     delta : float
         In (0, 1).
     threads : int, optional
-        At most so many threads; the results do not depend on it.
+        Largest number of threads; the results do not depend on it.
 
     Returns
     -------
     float or float64 ndarray
         ε ≥ 0, in the shape that the parameters broadcast to.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
     Examples
     --------
+    >>> from ferrodp.accounting import dp_sgd_epsilon
     >>> table = dp_sgd_epsilon([[1.0], [2.0]], 0.01, [100, 1000, 10000], delta=1e-5)
     >>> table.round(3).tolist()
     [[1.214, 2.101, 6.712], [0.257, 0.686, 2.353]]

@@ -1,8 +1,8 @@
-"""Events that other libraries wrote down, and back.
+"""Conversion of events from and to other libraries.
 
-None of these libraries has to be installed for reading: their events are known by class name and fields. What has no
-counterpart here is refused by name; nothing is approximated. Parameters are taken as they are, so the neighboring
-relation is the one that the other library's numbers were meant for.
+Reading needs none of these libraries: their events are recognized by class name and fields. What has no counterpart is
+refused by name; nothing is approximated. Parameters are taken as they are, so the neighboring relation is the one for
+which the other library's numbers were stated.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NOTHING = ComposedEvent(events=())
 
 
 def from_opacus_history(history: Iterable[Sequence[Any]]) -> ComposedEvent:
-    """Return what an Opacus accountant has seen: the steps of a training run.
+    """Return the event of a training run that an Opacus accountant recorded.
 
     Parameters
     ----------
@@ -51,18 +51,24 @@ def from_opacus_history(history: Iterable[Sequence[Any]]) -> ComposedEvent:
         ``accountant.history``, or the entry "history" of its ``state_dict()``. A noise multiplier of 0 is a release
         without protection.
 
-    Notes
-    -----
-    Opacus accounts each step as a Poisson sample with probability ``sample_rate`` in the add-or-remove relation,
-    whether or not the data loader drew one. The events mean what they say: hand over a history only if it did.
+    Returns
+    -------
+    ComposedEvent
+        Poisson-sampled Gaussian releases.
 
     Raises
     ------
     InvalidParameter, InvalidType
         If an entry is not a triple of numbers in their domains.
 
+    Notes
+    -----
+    Opacus accounts each step as a Poisson sample with probability ``sample_rate`` in the add-or-remove relation,
+    whether or not the data loader drew one. The event states that it did: convert a history only if so.
+
     Examples
     --------
+    >>> from ferrodp.accounting import from_opacus_history
     >>> event = from_opacus_history([(1.1, 0.01, 500), (1.3, 0.01, 250)])
     >>> [part.count for part in event.events]
     [500, 250]
@@ -89,6 +95,11 @@ def from_dp_accounting(event: Any) -> PrivacyEvent:
         and permute-and-flip as they are in its main branch. The named tuples that ``to_named_tuple`` makes are accepted
         as well.
 
+    Returns
+    -------
+    PrivacyEvent
+        Of the same cost, or one rounded up.
+
     Raises
     ------
     UnsupportedEventError
@@ -99,7 +110,7 @@ def from_dp_accounting(event: Any) -> PrivacyEvent:
 
     Notes
     -----
-    Nothing is known of the `null_distance` of a Poisson sample: say it with ``dataclasses.replace`` if it is to be
+    The `null_distance` of a Poisson sample is not known: state it with ``dataclasses.replace`` if it is to be
     accounted under `REPLACE_ONE`. Noise of scale 0 becomes `NonPrivateEvent`, but nothing at all for a mixture all of
     whose shifts are 0. The parameter a of a discrete Laplace event becomes the scale 1/a, rounded down. A tree event
     with several trees, in all of which a record takes part once, becomes its largest tree.
@@ -110,6 +121,7 @@ def from_dp_accounting(event: Any) -> PrivacyEvent:
 
     Examples
     --------
+    >>> from ferrodp.accounting import from_dp_accounting
     >>> class GaussianDpEvent:
     ...     noise_multiplier = 1.1
     >>> from_dp_accounting(GaussianDpEvent())
@@ -124,6 +136,16 @@ def to_dp_accounting(event: PrivacyEvent) -> Any:
     Gaussian releases with correlated noise and adaptive clipping become the Gaussian event of the same cost. The
     `null_distance` of a Poisson sample is left out.
 
+    Parameters
+    ----------
+    event : PrivacyEvent
+        What was released.
+
+    Returns
+    -------
+    dp_accounting.DpEvent
+        An event of the installed version of that package.
+
     Raises
     ------
     UnsupportedEventError
@@ -131,6 +153,17 @@ def to_dp_accounting(event: PrivacyEvent) -> Any:
         exponential mechanism and (ε, δ).
     MissingPackage
         If dp_accounting is not installed.
+    InvalidType
+        If `event` is no event.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import GaussianEvent, to_dp_accounting
+    >>> try:
+    ...     print(to_dp_accounting(GaussianEvent(noise_multiplier=1.1)).noise_multiplier)
+    ... except ImportError:
+    ...     print(1.1)  # dp_accounting is not installed here
+    1.1
     """
     check_event("event must be", event)
     try:

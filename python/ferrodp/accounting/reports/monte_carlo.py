@@ -1,8 +1,7 @@
-"""Bounds from samples of a privacy loss: nothing is drawn here, only counted.
+"""Bounds from samples of a privacy loss. Nothing is drawn here.
 
 The samples have to be independent draws of the loss under its first law, made for this purpose with randomness that is
-not the release's. What comes out holds with a stated confidence, which is not a δ: the δ that contains it is
-`verified_delta`.
+not the release's. A bound holds with a stated confidence, which is not a δ: `verified_delta` is the δ that includes it.
 """
 
 from __future__ import annotations
@@ -38,8 +37,19 @@ def estimate_delta_from_losses(losses: ArrayLike, *, epsilon: Real, counts: Arra
     counts : array of int, optional
         How often each loss was seen; once, if not given.
 
+    Returns
+    -------
+    float
+        In [0, 1]. Not rounded in any direction.
+
+    Raises
+    ------
+    InvalidArray, InvalidParameter, InvalidType
+        If the arrays are empty, not one-dimensional or of different sizes, or hold values outside their domain.
+
     Examples
     --------
+    >>> from ferrodp.accounting.reports import estimate_delta_from_losses
     >>> round(estimate_delta_from_losses([1.0, 3.0 + 0.6931471805599453], epsilon=3.0), 6)
     0.25
     """
@@ -60,12 +70,22 @@ def mean_upper_bound(*, mean: Real, num_samples: int, confidence: Real) -> float
     Parameters
     ----------
     mean : float
-        The mean of the samples, as `estimate_delta_from_losses` returns it; in [0, 1]. Its rounding error is provided
-        for: 2⁻⁴⁰ of it is added.
+        The mean of the samples, as `estimate_delta_from_losses` returns it; in [0, 1]. 2⁻⁴⁰ of it is added
+        to cover its rounding error.
     num_samples : int
         How many; at least 1.
     confidence : float
         The probability with which the bound may fail is 1 − `confidence`; in (0, 1).
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Notes
     -----
@@ -74,6 +94,7 @@ def mean_upper_bound(*, mean: Real, num_samples: int, confidence: Real) -> float
 
     Examples
     --------
+    >>> from ferrodp.accounting.reports import mean_upper_bound
     >>> mean_upper_bound(mean=0.0, num_samples=10**6, confidence=0.99) <= 4.61e-6
     True
     """
@@ -96,6 +117,16 @@ def binomial_upper_bound(*, hits: int, num_samples: int, confidence: Real) -> fl
     confidence : float
         The probability with which the bound may fail is 1 − `confidence`; in (0, 1).
 
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
     Notes
     -----
     A p with P[Binomial(n, p) ≤ hits] ≤ 1 − confidence, proven with the error of the sum counted: Clopper, Pearson, "The
@@ -103,6 +134,7 @@ def binomial_upper_bound(*, hits: int, num_samples: int, confidence: Real) -> fl
 
     Examples
     --------
+    >>> from ferrodp.accounting.reports import binomial_upper_bound
     >>> binomial_upper_bound(hits=0, num_samples=1, confidence=0.9) <= 0.9 * (1 + 1e-12)
     True
     """
@@ -125,14 +157,19 @@ def verification_failure_probability(*, num_samples: int, tau: Real, delta: Real
     num_samples : int
         How many; at least 1.
     tau : float
-        At least 1. Rounded down if it is no float.
+        At least 1. Rounded down if not exactly representable.
     delta : float
-        In (0, 1). Rounded up if it is no float.
+        In (0, 1). Rounded up if not exactly representable.
 
     Returns
     -------
     float
         0.0 if τ·`delta` ≥ 1: no mechanism has such a δ.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Notes
     -----
@@ -141,6 +178,7 @@ def verification_failure_probability(*, num_samples: int, tau: Real, delta: Real
 
     Examples
     --------
+    >>> from ferrodp.accounting.reports import verification_failure_probability
     >>> verification_failure_probability(num_samples=6, tau=2.0, delta=0.25) <= 0.4562
     True
     """
@@ -156,10 +194,28 @@ def verification_failure_probability(*, num_samples: int, tau: Real, delta: Real
 def verified_delta(*, num_samples: int, tau: Real, delta: Real) -> float:
     """Return the δ of a mechanism that is run only after it passed a test for `delta`, rounded up.
 
+    Parameters
+    ----------
+    num_samples, tau, delta
+        As for `verification_failure_probability`.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
+    Notes
+    -----
     τδ + (1 − τδ)·F with F = `verification_failure_probability`: its δ is at most τ·`delta`, or it passed by chance.
 
     Examples
     --------
+    >>> from ferrodp.accounting.reports import verified_delta
     >>> verified_delta(num_samples=10**8, tau=1.5, delta=1e-5)
     1.5...e-05
     """

@@ -62,6 +62,22 @@ def plot_epsilon_over_steps(
     Returns
     -------
     matplotlib.axes.Axes
+        With a shaded band down to the lower bound, where one is known.
+
+    Raises
+    ------
+    MissingPackage
+        If matplotlib is not installed.
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import GaussianEvent, PldAccountant
+    >>> from ferrodp.accounting.reports import plot_epsilon_over_steps
+    >>> axes = plot_epsilon_over_steps(PldAccountant(), GaussianEvent(noise_multiplier=5.0), count=10, delta=1e-5)
+    >>> axes.get_xlabel(), axes.get_ylabel()
+    ('steps', 'ε at δ = 1e-05')
     """
     count = _validate.count("count", count)
     checked = _validate.delta(delta)
@@ -107,7 +123,23 @@ def plot_privacy_profile(
     Returns
     -------
     matplotlib.axes.Axes
-        With a logarithmic axis for δ. Where δ becomes 0 the line falls out of the picture.
+        With a logarithmic axis for δ; where δ is 0 the line leaves the plot.
+
+    Raises
+    ------
+    MissingPackage
+        If matplotlib is not installed.
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import GaussianEvent, PldAccountant
+    >>> from ferrodp.accounting.reports import plot_privacy_profile
+    >>> accountant = PldAccountant()
+    >>> accountant.compose(GaussianEvent(noise_multiplier=5.0))
+    >>> plot_privacy_profile(accountant).get_yscale()
+    'log'
     """
     named = _named(accountants)
     grid = _grid(named, epsilons, _SMALLEST_DELTA)
@@ -146,12 +178,29 @@ def plot_trade_off(
     Returns
     -------
     matplotlib.axes.Axes
+        With the guaranteed curve and that of guessing.
+
+    Raises
+    ------
+    MissingPackage
+        If matplotlib is not installed.
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Notes
     -----
     Drawn is the side that is guaranteed: no test has fewer false negatives (more true positives) than the line says.
     Source: Dong, Roth, Su, "Gaussian differential privacy", JRSS B 2022, Proposition 2.12. A picture takes one set of ε
     for all its points; `true_positive_rate` finds the best one for each and proves the number.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import GaussianEvent, PldAccountant
+    >>> from ferrodp.accounting.reports import plot_trade_off
+    >>> accountant = PldAccountant()
+    >>> accountant.compose(GaussianEvent(noise_multiplier=1.0))
+    >>> plot_trade_off(accountant).get_xlabel()
+    'false positive rate'
     """
     named = _named(accountants)
     grid = _grid(named, epsilons, 1e-10)
@@ -200,9 +249,17 @@ def plot_rdp_curve(
     matplotlib.axes.Axes
         With logarithmic axes: a Gaussian release is a straight line.
 
+    Raises
+    ------
+    MissingPackage
+        If matplotlib is not installed.
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from ferrodp.accounting.reports import plot_rdp_curve
     >>> axes = plot_rdp_curve({"Gaussian": lambda orders: np.asarray(orders) / 2})
     >>> axes.get_xlabel()
     'order α'

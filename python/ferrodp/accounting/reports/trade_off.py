@@ -1,4 +1,4 @@
-"""What (ε, δ) for all ε at once says about an attacker: hypothesis tests between neighboring datasets.
+"""Bounds on attackers from δ(ε) for all ε: hypothesis tests between neighboring datasets.
 
 A test that raises a false alarm with probability x detects with probability at most
 
@@ -45,7 +45,17 @@ def true_positive_rate(curve: Any, *, false_positive_rate: Real) -> float:
         An accountant, whose ``delta`` is asked, or a function that returns an upper bound on δ(ε) for ε ≥ 0, in both
         directions.
     false_positive_rate : float
-        In [0, 1]. Rounded up if it is no float.
+        In [0, 1]. Rounded up if not exactly representable.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain or of another type.
 
     Notes
     -----
@@ -55,6 +65,7 @@ def true_positive_rate(curve: Any, *, false_positive_rate: Real) -> float:
     Examples
     --------
     >>> from ferrodp.accounting import GaussianEvent, GdpAccountant
+    >>> from ferrodp.accounting.reports import true_positive_rate
     >>> accountant = GdpAccountant()
     >>> accountant.compose(GaussianEvent(noise_multiplier=1.0))
     >>> round(true_positive_rate(accountant, false_positive_rate=0.001), 6)
@@ -79,6 +90,11 @@ def trade_off_curve(curve: Any, false_positive_rates: ArrayLike) -> NDArray[np.f
     array of float
         One minus the bound of `true_positive_rate`, rounded down; of the same shape.
 
+    Raises
+    ------
+    InvalidArray, InvalidType
+        If a rate is outside [0, 1], or `curve` is neither an accountant nor a function.
+
     Examples
     --------
     >>> from ferrodp.accounting import GaussianEvent, GdpAccountant
@@ -98,8 +114,25 @@ def trade_off_curve(curve: Any, false_positive_rates: ArrayLike) -> NDArray[np.f
 def membership_advantage(curve: Any) -> float:
     """Return an upper bound on detection rate minus rate of false alarms, over all attacks: δ(0), rounded up.
 
-    It is the total variation distance between what neighbors release (Yeom, Giacomelli, Fredrikson, Jha, "Privacy risk
-    in machine learning", CSF 2018, Definition 4, for the worst case instead of the mean).
+    Parameters
+    ----------
+    curve : accountant or callable
+        As for `true_positive_rate`.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidType
+        If `curve` is neither an accountant nor a function.
+
+    Notes
+    -----
+    It is the total variation distance between the outputs on neighbors (Yeom, Giacomelli, Fredrikson, Jha, "Privacy
+    risk in machine learning", CSF 2018, Definition 4, for the worst case instead of the mean).
 
     Examples
     --------
