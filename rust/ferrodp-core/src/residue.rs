@@ -6,7 +6,7 @@
 //!
 //! - *Stack.* All frames of the work lie below the frame of [`leaving_nothing`], which overwrites [`DEPTH`] bytes below itself
 //!   when the work is done, panics included. Tests measure how deep the work gets on every path and hold it to
-//!   [`DEPTH`]` − `[`SIGNAL_FRAME`]; so the frame that the kernel writes when a signal interrupts the deepest function, with
+//!   [`DEPTH`]` − SIGNAL_FRAME`; so the frame that the kernel writes when a signal interrupts the deepest function, with
 //!   all vector registers in it, is overwritten as well. What the work returns is no secret.
 //! - *Registers.* Before that all vector registers and all scratch registers are set to zero, so neither a later signal
 //!   nor a later function that saves what it finds in a register can bring anything back. (The other registers are the caller's

@@ -20,7 +20,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// Returns P[Z > z], relatively within 1e-13.
+    /// Returns `P[Z > z]`, relatively within 1e-13.
     #[must_use]
     pub fn tail(self, z: f64) -> f64 {
         match self {
@@ -36,7 +36,7 @@ impl Law {
         if low >= 0.0 { self.tail(low) - self.tail(high) } else { self.tail(-high) - self.tail(-low) }
     }
 
-    /// Returns E[Z²] and E[Z⁴].
+    /// Returns `E[Z²]` and `E[Z⁴]`.
     #[must_use]
     pub const fn moments(self) -> (f64, f64) {
         match self {

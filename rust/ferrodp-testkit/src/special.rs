@@ -5,7 +5,7 @@
 
 use core::f64::consts::PI;
 
-/// Returns P[Z > x] for a standard normal Z; relative error below 1e-13 up to x = 37.
+/// Returns `P[Z > x]` for a standard normal Z; relative error below 1e-13 up to x = 37.
 #[must_use]
 pub fn normal_tail(x: f64) -> f64 {
     if x < 0.0 {

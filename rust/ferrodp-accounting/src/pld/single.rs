@@ -7,7 +7,7 @@ use crate::types::Bounds;
 /// Below it masses are no longer normal numbers, and their errors no longer relative.
 const SMALLEST: f64 = 4.0 * f64::MIN_POSITIVE;
 
-/// Returns bounds on δ(ε) = P[L > ε] − e^ε·Q[L > ε], L = ∞ included, of one pair.
+/// Returns bounds on `δ(ε) = P[L > ε] − e^ε·Q[L > ε]`, `L = ∞` included, of one pair.
 ///
 /// # Numerics
 ///

@@ -21,7 +21,7 @@ pub struct Settings {
     /// Limit on the number of nodes, and on those of a single step: 2^this. Memory is 200 bytes a node.
     pub log2_max_nodes: u32,
     /// How much work a question may cost where the step is chosen: cells of Gaussian noise, see [`LossPair::effort`], some
-    /// 0.3 µs each. Beyond [`MANY`] different steps each may cost as much as one of these.
+    /// 0.3 µs each. Beyond 32 different steps each may cost as much as one of these.
     ///
     /// A limit on work, unlike one on time, gives the same answer everywhere. When it is reached, the bounds are as wide as
     /// they are.
