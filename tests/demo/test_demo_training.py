@@ -7,6 +7,7 @@ import pytest
 
 from ferrodp import demo
 from ferrodp.accounting import GaussianEvent, GdpAccountant, gaussian_epsilon
+from ferrodp.demo import picture
 from ferrodp.errors import BudgetExceeded
 
 
@@ -98,3 +99,15 @@ def test_every_client_is_clipped_and_the_sum_is_noised_once_a_round(
     demo.train(data, demo.Settings(rounds=2))
 
     assert calls == 2 * [("new", 0.5), *100 * ["add"], ("release", 3.3)]
+
+
+def test_the_picture_rounds_a_bound_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the printed report does: 8.1231 is no bound on 8.1232."""
+    axes = pytest.importorskip("matplotlib.axes")
+    written: list[str] = []
+    monkeypatch.setattr(axes.Axes, "annotate", lambda self, text, *args, **kwargs: written.append(text))
+    training = demo.Training({}, (demo.Round(0.5, 7.0),), 8.1231)
+
+    picture.draw(training, [0.9], demo.Settings())
+
+    assert "round 2 would reach ε = 8.124: refused" in written

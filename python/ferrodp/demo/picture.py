@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 
 from ferrodp.demo._training import Settings, Training
@@ -60,7 +61,7 @@ def draw(training: Training, without_privacy: Sequence[float], settings: Setting
         refused = len(epsilons) + 1
         below.plot([refused], [training.next_epsilon], "x", color=_LIMIT, ms=7, mew=1.8)
         below.annotate(
-            f"round {refused} would reach ε = {training.next_epsilon:.3f}: refused",
+            f"round {refused} would reach ε = {math.ceil(1000 * training.next_epsilon) / 1000:.3f}: refused",
             (refused, training.next_epsilon),
             xytext=(4, 7),
             textcoords="offset points",
