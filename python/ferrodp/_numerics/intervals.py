@@ -171,12 +171,18 @@ class Arithmetic:
 
     def exp(self, x: Interval) -> Interval:
         """Return eˣ for x up to 10¹⁵."""
+        if x.lower == x.upper and x.lower >= -(10**6):
+            nearest = self.down.exp(x.lower)  # whatever the context's rounding
+            return Interval(self.down.next_minus(nearest), self.up.next_plus(nearest))
         lower = ZERO if x.lower < -(10**6) else self.down.next_minus(self.down.exp(x.lower))
         upper = NEGLIGIBLE if x.upper < -(10**6) else self.up.next_plus(self.up.exp(x.upper))
         return Interval(lower, upper)
 
     def ln(self, x: Interval) -> Interval:
         """Return ln x for x > 0."""
+        if x.lower == x.upper:
+            nearest = self.down.ln(x.lower)
+            return Interval(self.down.next_minus(nearest), self.up.next_plus(nearest))
         return Interval(self.down.next_minus(self.down.ln(x.lower)), self.up.next_plus(self.up.ln(x.upper)))
 
     def one_minus_exp(self, x: Interval) -> Interval:
