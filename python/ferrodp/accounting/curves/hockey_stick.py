@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, first_float
 from ferrodp._validate import Real
-from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
+from ferrodp.accounting._solve.dominating_pairs import Spec, pairs_of
 from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.accounting.curves import gaussian, laplace
 from ferrodp.errors import CalibrationError, InvalidType, UnsupportedEventError
@@ -77,7 +77,17 @@ def hockey_stick_delta(
     >>> hockey_stick_delta(event, 2.0, direction="add").upper
     0.0
     """
-    return _answer(_DELTA, _validate.finite("epsilon", epsilon), event, neighboring_relation, direction)
+    epsilon = _validate.finite("epsilon", epsilon)
+    step = _step(event, neighboring_relation, direction)
+    if step is None and epsilon >= 0.0:
+        return Bounds(0.0, 0.0)
+    if step is None:
+        return Bounds(*_native.pair_delta([("epsilon_delta", 0.0, 0.0)], epsilon))  # max(0, 1 − e^ε)
+    if isinstance(step.event, GaussianEvent):
+        return gaussian.gaussian_delta_bounds(epsilon=epsilon, noise_multiplier=step.event.noise_multiplier)
+    if isinstance(step.event, LaplaceEvent):
+        return laplace.laplace_delta_bounds(epsilon=epsilon, noise_multiplier=step.event.noise_multiplier)
+    return step.bounds(_native.pair_delta(step.pairs, epsilon))
 
 
 def hockey_stick_epsilon(
@@ -114,7 +124,17 @@ def hockey_stick_epsilon(
     >>> f"{bounds.lower:.12f} {bounds.upper:.12f}"
     '0.500000000000 0.500000000000'
     """
-    return _answer(_EPSILON, usable_delta(delta), event, neighboring_relation, direction)
+    target = usable_delta(delta)
+    step = _step(event, neighboring_relation, direction)
+    if step is None:
+        return Bounds(0.0, 0.0)
+    if isinstance(step.event, GaussianEvent) and not target:
+        return Bounds(math.inf, math.inf)
+    if isinstance(step.event, GaussianEvent):
+        return gaussian.gaussian_epsilon_bounds(delta=target, noise_multiplier=step.event.noise_multiplier)
+    if isinstance(step.event, LaplaceEvent):
+        return laplace.laplace_epsilon_bounds(delta=target, noise_multiplier=step.event.noise_multiplier)
+    return step.bounds(_native.pair_epsilon(step.pairs, target))
 
 
 def single_step_noise(
@@ -257,37 +277,20 @@ def sampled_pairs(spec: Spec, probability: object, direction: Direction | None) 
     return list(both.values()) if direction is None else [both[direction]]
 
 
-class _Question(NamedTuple):
-    """δ of a given ε, or ε of a given δ: who answers it for which step."""
+class _Step(NamedTuple):
+    event: PrivacyEvent
+    pairs: list[Spec]
+    """Those for the directions asked for."""
+    is_exact: bool
+    """Whether some datasets attain the pairs."""
 
-    nothing: Callable[[float], Bounds]
-    gaussian: Callable[[float, float], Bounds]
-    laplace: Callable[[float, float], Bounds]
-    pairs: Callable[[list[Spec], float], tuple[float, float]]
-
-
-def _answer(
-    question: _Question,
-    value: float,
-    event: PrivacyEvent,
-    relation: NeighboringRelation,
-    direction: Direction | None,
-) -> Bounds:
-    simple = _single(event)
-    if simple is None:
-        return question.nothing(value)
-    pairs = _pairs(simple, relation)
-    check_direction(direction)
-    if isinstance(simple, (GaussianEvent, LaplaceEvent)):
-        closed_form = question.gaussian if isinstance(simple, GaussianEvent) else question.laplace
-        return closed_form(value, simple.noise_multiplier)
-    chosen = pairs.specs if direction is None else [pairs.remove if direction == "remove" else pairs.add]
-    bounds = Bounds(*question.pairs(chosen, value))
-    return bounds if pairs.is_exact else Bounds(0.0, bounds.upper)
+    def bounds(self, found: tuple[float, float]) -> Bounds:
+        """Return the bounds for the pairs as bounds for the step."""
+        return Bounds(found[0] if self.is_exact else 0.0, found[1])
 
 
-def _single(event: PrivacyEvent) -> PrivacyEvent | None:
-    """Return the one event that a step is made of, or None for nothing."""
+def _step(event: PrivacyEvent, relation: NeighboringRelation, direction: Direction | None) -> _Step | None:
+    """Return the one step that an event is, or None for nothing."""
     parts = [part for part in decompose(event) if part[1]]
     if not parts:
         return None
@@ -295,41 +298,13 @@ def _single(event: PrivacyEvent) -> PrivacyEvent | None:
         raise UnsupportedEventError(
             f"a composition is more than one step, got {type(event).__name__}; use an accountant for it"
         )
-    return parts[0][0]
-
-
-def _pairs(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs:
+    event = parts[0][0]
     check_relation(relation)
-    found = pairs_of(event, relation)
-    if isinstance(found, Unsupported):
+    pairs = pairs_of(event, relation)
+    if isinstance(pairs, Unsupported):
         others = [each.name for each in NeighboringRelation if not isinstance(pairs_of(event, each), Unsupported)]
         way_out = f"; it has one under {' and '.join(others)}" if others else ""
-        raise UnsupportedEventError(f"no curve of {type(event).__name__} under {relation.name}: {found}{way_out}")
-    return found
-
-
-def _delta_of_nothing(epsilon: float) -> Bounds:
-    """Return δ(ε) where the output does not depend on the data: max(0, 1 − e^ε)."""
-    if epsilon >= 0.0:
-        return Bounds(0.0, 0.0)
-    return Bounds(*_native.pair_delta([("epsilon_delta", 0.0, 0.0)], epsilon))
-
-
-def _gaussian_epsilon(delta: float, noise_multiplier: float) -> Bounds:
-    if not delta:
-        return Bounds(math.inf, math.inf)
-    return gaussian.gaussian_epsilon_bounds(delta=delta, noise_multiplier=noise_multiplier)
-
-
-_DELTA = _Question(
-    nothing=_delta_of_nothing,
-    gaussian=lambda epsilon, z: gaussian.gaussian_delta_bounds(epsilon=epsilon, noise_multiplier=z),
-    laplace=lambda epsilon, z: laplace.laplace_delta_bounds(epsilon=epsilon, noise_multiplier=z),
-    pairs=_native.pair_delta,
-)
-_EPSILON = _Question(
-    nothing=lambda _: Bounds(0.0, 0.0),
-    gaussian=_gaussian_epsilon,
-    laplace=lambda delta, z: laplace.laplace_epsilon_bounds(delta=delta, noise_multiplier=z),
-    pairs=_native.pair_epsilon,
-)
+        raise UnsupportedEventError(f"no curve of {type(event).__name__} under {relation.name}: {pairs}{way_out}")
+    check_direction(direction)
+    chosen = {None: pairs.specs, "remove": [pairs.remove], "add": [pairs.add]}
+    return _Step(event, chosen[direction], pairs.is_exact)
