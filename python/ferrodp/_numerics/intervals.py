@@ -23,6 +23,7 @@ from decimal import (
     MIN_EMIN,
     ROUND_CEILING,
     ROUND_FLOOR,
+    ROUND_HALF_EVEN,
     Context,
     Decimal,
     DivisionByZero,
@@ -125,6 +126,7 @@ class Arithmetic:
         self.digits = digits
         self.down = Context(digits, ROUND_FLOOR, MIN_EMIN, MAX_EMAX, traps=traps)
         self.up = Context(digits, ROUND_CEILING, MIN_EMIN, MAX_EMAX, traps=traps)
+        self.nearest = Context(digits, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, traps=traps)
 
     def add(self, x: Interval, y: Interval) -> Interval:
         """Return x + y."""

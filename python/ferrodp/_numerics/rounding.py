@@ -1,15 +1,20 @@
-"""Products, ratios and square roots rounded to the side that is asked for; and places where a function turns ≤ 0."""
+"""Directed rounding of products, ratios, square roots and decimals; and zeros of functions between two floats.
+
+The ends of intervals become floats in `intervals` (`float_up`, `float_down`), other numbers in `_validate.rounded`.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 
 from ferrodp import _validate
 
-_BITS = 64  # of the root: more than a float has, so that rounding twice toward zero rounds once
+_ROOT_BITS = 64  # more than a float has, so that rounding twice toward zero is rounding once
+_SMALLEST_RATIO = Decimal("1e-400")
 
 
 def sqrt_down(value: Fraction) -> float:
@@ -17,7 +22,7 @@ def sqrt_down(value: Fraction) -> float:
     if not value:
         return 0.0
     # ⌊√⌊x·4ᵏ⌋⌋ = ⌊√x·2ᵏ⌋ has at least 64 bits; floats lie on multiples of its unit or coarser
-    shift = _BITS + (value.denominator.bit_length() - value.numerator.bit_length()) // 2 + 1
+    shift = _ROOT_BITS + (value.denominator.bit_length() - value.numerator.bit_length()) // 2 + 1
     scaled = value * Fraction(4) ** shift
     root = math.isqrt(scaled.numerator // scaled.denominator)
     largest = _validate.rounded(root * Fraction(2) ** -shift, "down")
@@ -25,16 +30,15 @@ def sqrt_down(value: Fraction) -> float:
 
 
 def sqrt_up(value: Fraction) -> float:
-    """Return the smallest float ≥ √value, for `value` ≥ 0; infinite if it is above all floats."""
+    """Return the smallest float ≥ √value, for `value` ≥ 0; infinite if the root is above all floats."""
     lower = sqrt_down(value)
     return lower if Fraction(lower) ** 2 == value else math.nextafter(lower, math.inf)
 
 
 def narrow(margin: Callable[[float], float], low: float, high: float, tolerance: float) -> tuple[float, float]:
-    """Return ends, within `tolerance`, of which the first still has a margin > 0 and the second one ≤ 0.
+    """Return two points, at most `tolerance` apart, with a margin > 0 at the first and ≤ 0 at the second.
 
-    The method of Oliveira and Takahashi, "An enhancement of the bisection method average performance preserving minmax
-    optimality", ACM TOMS 2021: never more than one question beyond bisection, a handful where the margin is smooth.
+    The method of [OT21]: at most one evaluation more than bisection, and only a few where the margin is smooth.
     """
     if not high - low > tolerance:
         return low, high
@@ -72,3 +76,28 @@ def ratio_down(a: float, b: float) -> float:
     """Return the largest finite float ≤ a/b for positive floats."""
     nearest = min(a / b, sys.float_info.max)
     return math.nextafter(nearest, 0.0) if Fraction(nearest) * Fraction(b) > Fraction(a) else nearest
+
+
+def next_up(value: float) -> float:
+    """Return the smallest float > `value`."""
+    return math.nextafter(value, math.inf)
+
+
+def above(value: Decimal) -> float:
+    """Return a float greater than `value` ≥ 0 and next to the nearest one; infinite beyond the range of floats."""
+    return math.inf if value > Decimal("1.7e308") else next_up(float(value))
+
+
+def probability_up(value: Decimal) -> float:
+    """Return a float ≥ `value`, at most 1; positive if `value` is."""
+    if value < Decimal("1e-320"):
+        return math.ulp(0.0) if value else 0.0
+    return min(_validate.rounded(value, "up"), 1.0)
+
+
+def fraction_up(value: Decimal) -> Fraction:
+    """Return a rational that is no smaller: the number itself, but at least 10⁻⁴⁰⁰ if it is > 0.
+
+    The denominator of a very small decimal would fill the memory.
+    """
+    return Fraction(max(value, _SMALLEST_RATIO)) if value > 0 else Fraction(value)

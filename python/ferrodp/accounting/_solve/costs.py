@@ -15,7 +15,8 @@ from typing import NamedTuple, TypeAlias
 
 from ferrodp import _validate
 from ferrodp._numerics.intervals import arithmetic, point
-from ferrodp.accounting._solve.amplification import amplified, fraction_up
+from ferrodp._numerics.rounding import fraction_up
+from ferrodp.accounting._solve.amplification import amplified
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import (
     ComposedEvent,

@@ -28,6 +28,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from ferrodp._numerics.rounding import next_up
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting.rdp._moment_curve import MomentCurve
 from ferrodp.events import MixtureOfGaussiansEvent
@@ -52,7 +53,7 @@ def mixture_of_gaussians_curve(event: MixtureOfGaussiansEvent, sampling_probabil
         share = Fraction(sampling_probability) * Fraction(probability) / total
         weights[shift] = weights.get(shift, Fraction(0)) + share
     kept = [(shift, float(weight)) for shift, weight in sorted(weights.items()) if weight]
-    distances = [_up(shift / event.noise_multiplier) if shift else 0.0 for shift, _ in kept]
+    distances = [next_up(shift / event.noise_multiplier) if shift else 0.0 for shift, _ in kept]
     mixture = _Mixture(distances, [weight for _, weight in kept])
     return MomentCurve(mixture.log_moment, mixture.anyway)
 
@@ -164,7 +165,3 @@ class _Mixture:
 def _normal_tail(x: float) -> float:
     """Return at least P[t > x]."""
     return math.exp(-0.5 * x * x) if x > 0.0 else 1.0
-
-
-def _up(value: float) -> float:
-    return math.nextafter(value, math.inf)

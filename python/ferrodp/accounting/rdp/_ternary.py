@@ -13,15 +13,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from decimal import Context, Decimal
+
+from ferrodp._numerics.intervals import arithmetic
+from ferrodp._numerics.rounding import above
 
 LARGEST_ORDER = 1024
 _DIGITS = 60
 _UP = Decimal(1) + Decimal("1e-25")
-
-
-def _context(digits: int) -> Context:
-    return Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def gaussian_terms(noise_multiplier: float, largest: int) -> list[Decimal]:
@@ -30,7 +29,7 @@ def gaussian_terms(noise_multiplier: float, largest: int) -> list[Decimal]:
     c_j = e^{j(j−1)/2z²} is e^{(j−1)ρ(j)}; t₂ = min(4(c₂ − 1), 2c₂), t_j = min(4·√(B(2⌊j/2⌋)·B(2⌈j/2⌉)), 2c_j) with
     B(l) = E_Q[(r − 1)^l], the l-th forward difference of the c_i at 0.
     """
-    c = _context(_DIGITS)
+    c = arithmetic(_DIGITS).nearest
     square = c.power(Decimal(noise_multiplier), 2)
     growth = [c.exp(c.divide(Decimal(j * (j - 1) // 2), square)) for j in range(largest + 2)]
     central = central_moments(noise_multiplier, largest + 1)
@@ -63,7 +62,7 @@ def central_moments(noise_multiplier: float, largest: int) -> list[Decimal | Non
     log_t = math.log(math.expm1(inverse)) if 1e-300 < inverse < 700.0 else math.log(max(inverse, 1e-300))
     top = kept - 1
     lost = top * math.log(2.0) + top * top * inverse / 2 - min(0.0, log_t) * (top / 2 + 1)
-    c = _context(40 + math.ceil(lost / math.log(10.0)))
+    c = arithmetic(40 + math.ceil(lost / math.log(10.0))).nearest
     step = c.exp(c.divide(Decimal(1), c.multiply(Decimal(noise_multiplier), Decimal(noise_multiplier))))
     row = [Decimal(1)] * min(2, kept)
     power = Decimal(1)
@@ -79,7 +78,7 @@ def central_moments(noise_multiplier: float, largest: int) -> list[Decimal | Non
 
 def generic_terms(base: Callable[[int], float], base_epsilon: float, largest: int) -> list[Decimal]:
     """Return t_j for j ≤ `largest`: Theorem 9, for a release with Rényi curve `base` and pure ε `base_epsilon`."""
-    c = _context(_DIGITS)
+    c = arithmetic(_DIGITS).nearest
     range_ = None if base_epsilon == math.inf else c.subtract(c.exp(Decimal(base_epsilon)), Decimal(1))
     terms = [Decimal(0)] * min(2, largest + 1)
     for j in range(2, largest + 1):
@@ -98,7 +97,7 @@ def generic_terms(base: Callable[[int], float], base_epsilon: float, largest: in
 
 def log_moment(terms: list[Decimal], sampling_probability: float, order: int) -> Decimal:
     """Return an upper bound on ln A(α) for an integer α ≥ 1."""
-    c = _context(_DIGITS)
+    c = arithmetic(_DIGITS).nearest
     q, binomial, power, total = Decimal(sampling_probability), Decimal(1), Decimal(1), Decimal(0)
     for j in range(1, order + 1):
         binomial = c.divide(c.multiply(binomial, Decimal(order - j + 1)), Decimal(j))
@@ -109,14 +108,14 @@ def log_moment(terms: list[Decimal], sampling_probability: float, order: int) ->
 
 def rate(terms: list[Decimal], sampling_probability: float, order: float) -> float:
     """Return an upper bound on ρ(α) for any α > 1: ln A is convex in α (Corollary 10) and ln A(1) = 0."""
-    c = _context(_DIGITS)
+    c = arithmetic(_DIGITS).nearest
     below = math.floor(order)
     share = c.subtract(Decimal(order), Decimal(below))
     log = c.multiply(c.subtract(Decimal(1), share), log_moment(terms, sampling_probability, below))
     if share:
         log = c.add(log, c.multiply(share, log_moment(terms, sampling_probability, below + 1)))
     found = c.multiply(c.divide(log, c.subtract(Decimal(order), Decimal(1))), _UP)
-    return math.inf if found > Decimal("1.7e308") else math.nextafter(float(found), math.inf)
+    return above(found)
 
 
 def _log_one_plus(c: Context, x: Decimal) -> Decimal:
