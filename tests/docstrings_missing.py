@@ -4,20 +4,6 @@ MISSING = {
     "_observer": {
         "Observation.is_within",
     },
-    "accounting": {
-        "RepeatAndSelectCurve",
-        "amplify_by_sampling",
-        "group_privacy",
-        "group_rho",
-        "grouped",
-        "random_allocation_delta_bounds",
-        "random_allocation_epsilon_bounds",
-        "repeat_and_select_epsilon",
-        "truncated_poisson_gaussian",
-        "truncated_sample",
-        "truncation_delta",
-        "truncation_probability",
-    },
     "budget": {
         "Head",
         "Head.parse",

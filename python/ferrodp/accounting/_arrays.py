@@ -98,6 +98,14 @@ def checked(name: str, value: Any, accepted: str, holds: Condition) -> Array:
     return array
 
 
+def divergences(name: str, curve: Callable[[Array], Any], orders: Array) -> Array:
+    """Return what a Rényi curve returns for some orders, if these are divergences."""
+    values = np.asarray(curve(orders), dtype=np.float64)
+    if values.shape != orders.shape or not (values >= 0.0).all():
+        raise InvalidParameter(f"{name} must return one divergence >= 0 for each order")
+    return values
+
+
 def shaped(values: Array, shape: tuple[int, ...]) -> Any:
     """Return the values in that shape; a number for numbers."""
     return values.reshape(shape) if shape else float(values[0])

@@ -30,7 +30,7 @@ def test_tails_enclose_the_sum(number, probability, least):
     assert mp.mpf(str(tail.lower)) <= exact * (1 + mp.mpf("1e-35"))
     assert exact * (1 - mp.mpf("1e-35")) <= mp.mpf(str(tail.upper))
     if least > number * probability:
-        assert tail.upper - tail.lower <= tail.upper * _binomial._SLACK * 3
+        assert tail.upper - tail.lower <= tail.upper * _binomial._RELATIVE_SLACK * 3
 
 
 def test_tails_of_large_laws_are_beta_functions():

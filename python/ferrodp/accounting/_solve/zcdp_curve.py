@@ -26,7 +26,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from ferrodp._numerics.intervals import ONE, ZERO, Interval, arithmetic, exact, float_up, point
-from ferrodp.accounting._solve.amplification import fraction_up
+from ferrodp._numerics.rounding import fraction_up
 from ferrodp.accounting._solve.costs import Cost, with_failure, without_failure
 
 _DIGITS = 50

@@ -42,7 +42,6 @@ from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting.rdp._moment_curve import MomentCurve, log_factorials, log_one_plus, log_sum
-from ferrodp.errors import InvalidParameter
 
 _UNIT = 2.0**-48
 """Of what logarithms of terms are made of: numpy's functions within 2⁻⁵⁰, ln n! likewise, and a dozen roundings."""
@@ -102,7 +101,7 @@ def poisson_sampled_curve(
     if probability == 0.0:
         return lambda orders: np.zeros(orders.shape)
     if probability == 1.0:
-        return lambda orders: _checked(base, orders)
+        return lambda orders: _arrays.divergences("base_rdp", base, orders)
     sample = _Sample(base, probability, is_symmetric)
     return MomentCurve(sample.log_moment, sample.anyway)
 
@@ -142,7 +141,7 @@ class _Sample:
         if self._excess.size < order - 1:
             known = max(64, 2 * order)
             places = np.arange(2.0, known + 1.0)
-            x = (places - 1.0) * _checked(self._base, places) * (1.0 + 2.0**-51)
+            x = (places - 1.0) * _arrays.divergences("base_rdp", self._base, places) * (1.0 + 2.0**-51)
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                 small = np.log(np.expm1(np.minimum(x, 1.0)))
                 large = x + np.log1p(-np.exp(-np.maximum(x, 1.0)))
@@ -157,12 +156,12 @@ class _Sample:
         size = 1.0 + math.log(n * n) - 2.0 * self._log_q - (n + 1.0) * self._log_rest
         by_taylor = log_one_plus(taylor + float(self._excesses(2)[0]) + _UNIT * size)
         t = self._q * (n - 1.0) * (1.0 + 2.0**-51)
-        by_means = t * float(_checked(self._base, np.array([(1.0 + t) * (1.0 + 2.0**-51)]))[0])
+        by_means = t * float(_arrays.divergences("base_rdp", self._base, np.array([(1.0 + t) * (1.0 + 2.0**-51)]))[0])
         return min(by_taylor, -(n - 1.0) * self._log_rest * _UP, by_means * _UP)
 
     def anyway(self, orders: Array) -> Array:
         """Return the bounds at any order: Minkowski's, those on Q against P′, and the curve itself."""
-        plain = _checked(self._base, orders)
+        plain = _arrays.divergences("base_rdp", self._base, orders)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             share = np.where(orders == math.inf, 1.0, (orders - 1.0) / orders)
             x = np.where(share == 0.0, 0.0, share * plain) * (1.0 + 2.0**-50)
@@ -173,10 +172,3 @@ class _Sample:
         if not self._is_symmetric:
             joined = np.maximum(joined, np.minimum(plain, -self._log_rest * _UP))
         return np.minimum(joined, plain)
-
-
-def _checked(base: Callable[[Array], Array], orders: Array) -> Array:
-    values = np.asarray(base(orders), dtype=np.float64)
-    if values.shape != orders.shape or not (values >= 0.0).all():
-        raise InvalidParameter("base_rdp must return one divergence >= 0 for each order")
-    return values

@@ -1,4 +1,4 @@
-"""Privacy amplification: what is released about a secret random sample costs less."""
+"""Privacy amplification: a release about a secret random sample has a smaller ε and δ."""
 
 from __future__ import annotations
 
@@ -16,23 +16,30 @@ def amplify_by_sampling(*, epsilon: Real, delta: Real = 0.0, sampling_probabilit
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee of the mechanism about whatever it is given; ε ≥ 0 finite, δ in [0, 1]. Rounded up if they are no
-        floats.
+        The guarantee of the mechanism for its own input; ε ≥ 0 finite, δ in [0, 1]. Rounded up if not exactly
+        representable.
     sampling_probability : float
-        The chance of each record to be in the sample; in [0, 1]. Rounded up if it is no float.
+        The chance of each record to be in the sample; in [0, 1]. Rounded up if not exactly representable.
+
+    Returns
+    -------
+    Guarantee
+        The best that holds for every mechanism with the given ε; for a known mechanism such as Gaussian noise an
+        accountant gives a far smaller loss.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
-    ε′ = ln(1 + q·(e^ε − 1)) and δ′ = q·δ: Balle, Barthe, Gaboardi, "Privacy amplification by subsampling", NeurIPS
-    2018.
+    ε′ = ln(1 + q·(e^ε − 1)) and δ′ = q·δ ([BBG18]):
 
     ===============================  ============================================================
     Poisson sampling                 both guarantees for adding or removing one record (Theorem 8)
     q·n of n, without replacement    both guarantees for replacing one record (Theorem 9)
     ===============================  ============================================================
-
-    They are the best that hold for every mechanism with the given ε; for Gaussian noise an accountant promises far less
-    loss.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a guarantee for one unit says about a group of them."""
+"""Group privacy: what a guarantee for one unit of privacy implies for a group of units."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ _DIGITS = 50
 
 
 def group_privacy(*, epsilon: Real, delta: Real = 0.0, size: int) -> Guarantee:
-    """Return the (ε, δ) that any (ε, δ)-private mechanism has for groups, rounded up.
+    """Return the (ε, δ) that every (ε, δ)-private mechanism has for groups, rounded up.
 
     Parameters
     ----------
     epsilon, delta : float
         The guarantee for one unit of privacy; ε ≥ 0 finite, δ in [0, 1]. Rounded up if they are no floats.
     size : int
-        How many units two neighbors differ in; from 1 to 2⁶³ − 1.
+        In how many units, k, two neighbors differ; from 1 to 2⁶³ − 1.
+
+    Returns
+    -------
+    Guarantee
+        kε and δ·(e^{kε} − 1)/(e^ε − 1), at most 1.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Notes
     -----
-    kε and δ·(e^{kε} − 1)/(e^ε − 1), at most 1: k steps from one dataset to the other, one unit each (Vadhan, "The
-    complexity of differential privacy", 2017, Lemma 2.2, with its sum kept). It is what is true of *every* such
-    mechanism; for a known one, state the sensitivity of the group: Gaussian noise of multiplier z has z/k for k units.
+    k steps from one dataset to the other, one unit each ([Vad17] Lemma 2.2, with its sum). This is true of *every* such
+    mechanism. For a known one, state the sensitivity of the group, which gives less: Gaussian noise with multiplier z
+    for one unit has multiplier z/k for k units; see `grouped`.
 
     Examples
     --------
@@ -51,9 +61,24 @@ def group_privacy(*, epsilon: Real, delta: Real = 0.0, size: int) -> Guarantee:
 
 
 def group_rho(*, rho: Real, size: int) -> float:
-    """Return the ρ that any ρ-zCDP mechanism has for groups: k²ρ, rounded up; `inf` where that is no float.
+    """Return the ρ that every ρ-zCDP mechanism has for groups, rounded up.
 
-    Bun, Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.9.
+    Parameters
+    ----------
+    rho : float
+        ρ for one unit of privacy; finite, ≥ 0. Rounded up if not exactly representable.
+    size : int
+        In how many units, k, two neighbors differ; from 1 to 2⁶³ − 1.
+
+    Returns
+    -------
+    float
+        k²ρ ([BS16] Proposition 1.9); `inf` beyond the range of floats.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
 
     Examples
     --------

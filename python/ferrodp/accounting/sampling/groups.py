@@ -1,4 +1,4 @@
-"""Groups of records as the unit of privacy, where the mechanism is known: the event that says what they lose."""
+"""Events of known mechanisms for groups of records as the unit of privacy."""
 
 from __future__ import annotations
 
@@ -6,28 +6,17 @@ import dataclasses
 import math
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp import _validate, events
+from ferrodp._numerics.rounding import next_up
 from ferrodp.errors import UnsupportedEventError
-from ferrodp.events import (
-    ComposedEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    MixtureOfGaussiansEvent,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    SelfComposedEvent,
-    ZcdpEvent,
-    decompose,
-)
+from ferrodp.events import GaussianEvent, MixtureOfGaussiansEvent, PoissonSampledEvent, PrivacyEvent, decompose
 
 MAX_GROUP = 1024
 """Largest group whose sampled contributions are told apart."""
 
 
 def grouped(event: PrivacyEvent, size: int) -> PrivacyEvent:
-    """Return the event that says for one record what `event` says for a group: tight, and composable.
+    """Return the event whose cost for one record is that of `event` for a group: tight, and composable.
 
     Parameters
     ----------
@@ -37,8 +26,15 @@ def grouped(event: PrivacyEvent, size: int) -> PrivacyEvent:
     size : int
         k, the number of records that are one unit of privacy; at least 1, at most 1024 where they are sampled.
 
+    Returns
+    -------
+    PrivacyEvent
+        For any accountant.
+
     Raises
     ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
     UnsupportedEventError
         For other events; use `group_privacy` on their ε and δ.
 
@@ -47,13 +43,12 @@ def grouped(event: PrivacyEvent, size: int) -> PrivacyEvent:
     ==============================  ==============================================================
     Gaussian, Laplace               noise multiplier ÷ k
     discrete Gaussian, Laplace      sensitivity × k
-    zCDP                            k²·ρ (Bun, Steinke, TCC 2016, Proposition 1.9)
+    zCDP                            k²·ρ ([BS16] Proposition 1.9)
     Poisson sampled Gaussian        mixture of Gaussians with shift j of probability Binomial(k, q)
     ==============================  ==============================================================
 
-    The mixture: Ganesh, "Tight group-level DP guarantees for DP-SGD with sampling via mixture of Gaussians mechanisms",
-    arXiv 2401.10294, Theorem 3.1. Its weights are floats, rounded so that mass only moves to larger shifts; tests are
-    thresholds, whose power grows then, so that the mixture dominates.
+    The mixture is that of [Gan24] Theorem 3.1. Its weights are floats, rounded so that mass only moves to larger
+    shifts; optimal tests are thresholds, whose power then grows, so that the mixture dominates.
 
     Examples
     --------
@@ -65,15 +60,15 @@ def grouped(event: PrivacyEvent, size: int) -> PrivacyEvent:
     parts = [(_grouped_single(part, count), times) for part, times in decompose(event)]
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
-    return ComposedEvent(events=tuple(_repeated(part, times) for part, times in parts))
+    return events.ComposedEvent(events=tuple(_repeated(part, times) for part, times in parts))
 
 
 def binomial_weights(size: int, probability: float) -> tuple[float, ...]:
-    """Return floats p₀, …, p_k that stand for Binomial(k, q), mass moved to larger numbers only.
+    """Return floats p₀, …, p_k in place of Binomial(k, q), with mass moved to larger numbers only.
 
-    Their exact sum s is at most 1, and pⱼ + … + p_k ≥ s·P[Binomial(k, q) ≥ j]. From above, each is what is missing
-    to the exact upper tail, rounded up; once more than what is left to 1 is missing, it gets that, rounded down, and
-    all below it get nothing: those tails are then all of the mass.
+    Their exact sum s is at most 1, and pⱼ + … + p_k ≥ s·P[Binomial(k, q) ≥ j]. From the largest number down, each
+    weight is what is missing to the exact upper tail, rounded up; as soon as this exceeds what is left to 1, the weight
+    is that rest, rounded down, and all smaller numbers get 0: those tails are then all of the mass.
     """
     numerator, denominator = probability.as_integer_ratio()  # all numbers below are integers over 2^bits
     other = denominator - numerator
@@ -85,27 +80,25 @@ def binomial_weights(size: int, probability: float) -> tuple[float, ...]:
     for j in range(size, 0, -1):
         tail += term
         if tail > given:
-            weight = _float(tail - given, bits, 1)
+            weight = _float(tail - given, bits, "up")
             left = (1 << bits) - given
             if _integer(weight, bits) > left:
-                weights[j] = _float(left, bits, 0)
+                weights[j] = _float(left, bits, "down")
                 return tuple(weights)
             weights[j] = weight
             given += _integer(weight, bits)
         term = term * (j * other) // ((size - j + 1) * numerator)
-    weights[0] = _float((1 << bits) - given, bits, 0)
+    weights[0] = _float((1 << bits) - given, bits, "down")
     return tuple(weights)
 
 
-def _float(number: int, bits: int, direction: int) -> float:
-    """Return number/2^bits as a float, rounded down, or up with `direction` 1."""
-    if not number:
-        return 0.0
-    shift = max(number.bit_length() - 53, bits - 1074)  # the place of the float's last bit
-    mantissa = number >> shift
-    if direction and mantissa << shift != number:
-        mantissa += 1
-    return math.ldexp(mantissa, shift - bits)
+def _float(number: int, bits: int, toward: _validate.Rounding) -> float:
+    """Return number/2^bits as a float; faster than from a ratio in lowest terms."""
+    nearest = number / (1 << bits)
+    error = _integer(nearest, bits) - number
+    if toward == "up" and error < 0:
+        return next_up(nearest)
+    return math.nextafter(nearest, 0.0) if toward == "down" and error > 0 else nearest
 
 
 def _integer(value: float, bits: int) -> int:
@@ -114,20 +107,20 @@ def _integer(value: float, bits: int) -> int:
 
 
 def _repeated(event: PrivacyEvent, times: int) -> PrivacyEvent:
-    return event if times == 1 else SelfComposedEvent(event=event, count=times)
+    return event if times == 1 else events.SelfComposedEvent(event=event, count=times)
 
 
 def _grouped_single(event: PrivacyEvent, size: int) -> PrivacyEvent:
     if size == 1:
         return event
-    if isinstance(event, (GaussianEvent, LaplaceEvent)):
+    if isinstance(event, (GaussianEvent, events.LaplaceEvent)):
         return dataclasses.replace(event, noise_multiplier=Fraction(event.noise_multiplier) / size)  # type: ignore[arg-type]
-    if isinstance(event, DiscreteGaussianEvent):
+    if isinstance(event, events.DiscreteGaussianEvent):
         return dataclasses.replace(event, l2_sensitivity=Fraction(event.l2_sensitivity) * size)  # type: ignore[arg-type]
-    if isinstance(event, DiscreteLaplaceEvent):
+    if isinstance(event, events.DiscreteLaplaceEvent):
         return dataclasses.replace(event, l1_sensitivity=event.l1_sensitivity * size)
-    if isinstance(event, ZcdpEvent):
-        return ZcdpEvent(rho=Fraction(event.rho) * size**2)  # type: ignore[arg-type]  # rounded up
+    if isinstance(event, events.ZcdpEvent):
+        return events.ZcdpEvent(rho=Fraction(event.rho) * size**2)  # type: ignore[arg-type]  # rounded up
     if isinstance(event, PoissonSampledEvent) and isinstance(event.event, GaussianEvent):
         _validate.count("size", size, maximum=MAX_GROUP)
         weights = binomial_weights(size, event.sampling_probability)
