@@ -21,14 +21,6 @@ MISSING = {
     "statistics": {
         "private_quantile",
     },
-    "sums": {
-        "ClippedSum.add_many",
-        "ClippedSum.from_state",
-        "ClippedSum.merge",
-        "ClippedSum.state",
-        "GridSum.release",
-        "GridSum.to_float",
-    },
     "testing": {
         "SeededNoiseSource",
         "record",

@@ -1,11 +1,11 @@
 """Clipping: vectors and rows of bounded norm, and their sums.
 
-The bounds hold in exact arithmetic, not up to rounding, because sensitivity is read off them.
+The bounds hold in exact arithmetic, not up to rounding, because the sensitivity of what follows depends on them.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,36 +14,38 @@ from ferrodp import _arrays, _native, _trees, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray
 from ferrodp.sums import ClippedSum, GridSum
+from ferrodp.sums.layout import Layout
 
 __all__ = ["ClippedSum", "GridSum", "clip_and_sum", "clip_by_global_norm", "clip_rows"]
 
 Order = Literal[1, 2]
 """Besides infinity, which is a float."""
+Tree = TypeVar("Tree")
+Floating = TypeVar("Floating", np.float32, np.float64)
 
 
 @_arrays.quiet
-def clip_by_global_norm(tree: Any, *, clip_norm: Real) -> tuple[Any, float]:
+def clip_by_global_norm(tree: Tree, *, clip_norm: Real) -> tuple[Tree, float]:
     r"""Scale arrays together, as one vector, to an L2 norm of at most `clip_norm`.
 
-    The norm of the result, over all its elements and in exact arithmetic, is at most `clip_norm`. That is a statement
-    about this one vector; for sums of such vectors `ClippedSum` keeps the sensitivity exact, which sums in floating
-    point do not.
+    The norm of the result, over all its elements and in exact arithmetic, is at most `clip_norm`. This holds for one
+    vector; for sums of such vectors `ClippedSum` keeps the sensitivity exact, which floating-point sums do not.
 
     Parameters
     ----------
     tree : array, list, tuple or mapping
-        Arrays, nested as you like, all float32 or all float64, in any memory layout. Never written to.
+        Arrays, arbitrarily nested, all float32 or all float64, in any memory layout. Never written to.
     clip_norm : float
         The bound, in the units of the arrays; finite, > 0. From 2⁻¹²⁰ to 2¹²⁸ for float32, 2⁻⁵⁰⁰ to 2⁵⁰⁰ for float64.
-        Rounded down if it is no float.
+        Rounded down if not exactly representable.
 
     Returns
     -------
     clipped : array, list, tuple or mapping
         New arrays, in containers of the types they came in.
     norm : float
-        Of the whole tree before clipping: of relative error below (150 + leaves + elements/1024)·2⁻⁵³, and off by
-        another 2⁻¹⁰⁷⁴ at most. *Not private.*
+        Of the whole tree before clipping: with a relative error below (150 + leaves + elements/1024)·2⁻⁵³, plus an
+        absolute one of at most 2⁻¹⁰⁷⁴. *Not private.*
 
     Raises
     ------
@@ -79,6 +81,14 @@ def clip_by_global_norm(tree: Any, *, clip_norm: Real) -> tuple[Any, float]:
     return _trees.put_together(structure, out), norm
 
 
+@overload
+def clip_rows(
+    matrix: npt.NDArray[Floating], *, clip_norm: Real, ord: Order | float = ..., threads: int | None = ...
+) -> tuple[npt.NDArray[Floating], npt.NDArray[np.float64]]: ...
+@overload
+def clip_rows(
+    matrix: npt.ArrayLike, *, clip_norm: Real, ord: Order | float = ..., threads: int | None = ...
+) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.float64]]: ...
 @_arrays.quiet
 def clip_rows(
     matrix: npt.ArrayLike, *, clip_norm: Real, ord: Order | float = 2, threads: int | None = None
@@ -109,7 +119,10 @@ def clip_rows(
 
     Raises
     ------
-    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
+    InvalidArray, InvalidArrayType
+        If the matrix is not accepted.
+    InvalidParameter, InvalidType
+        If another argument is out of its domain.
 
     Notes
     -----
@@ -138,9 +151,17 @@ def clip_rows(
     return out, norms
 
 
+@overload
+def clip_and_sum(
+    matrix: npt.NDArray[Floating], *, clip_norm: Real, threads: int | None = ...
+) -> GridSum[npt.NDArray[Floating]]: ...
+@overload
+def clip_and_sum(
+    matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None = ...
+) -> GridSum[npt.NDArray[np.floating[Any]]]: ...
 @_arrays.quiet
-def clip_and_sum(matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None = None) -> GridSum:
-    """Clip every row of a matrix to an L2 norm of at most `clip_norm` and add the rows up, in one pass over memory.
+def clip_and_sum(matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None = None) -> GridSum[Any]:
+    """Clip every row of a matrix to an L2 norm of at most `clip_norm` and sum the rows, in one pass over memory.
 
     The sum is a sum of integers: its sensitivity to adding or removing one row is exactly `clip_norm`. Release it with
     `GridSum.release`.
@@ -157,13 +178,14 @@ def clip_and_sum(matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None 
     Returns
     -------
     GridSum
-        The sum of shape (d,): un-noised, so not private, until it is released.
+        The sum of shape (d,), without noise and so not private until it is released.
 
     Raises
     ------
-    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-    InvalidArray
-        Also if another thread changed the matrix meanwhile such that a row's norm is not certain.
+    InvalidArray, InvalidArrayType
+        If the matrix is not accepted, or another thread changed it meanwhile such that a row's norm is not certain.
+    InvalidParameter, InvalidType
+        If another argument is out of its domain.
 
     Examples
     --------
@@ -183,7 +205,7 @@ def clip_and_sum(matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None 
     _validate.fits_in_memory("matrix", 8 * width)
     native = _native.GridSum(width, bound, rows.dtype.name)
     native.add([rows], count, threads)
-    return GridSum(native, (width,), rows.dtype, bound)
+    return GridSum(native, Layout((width,), rows.dtype), bound)
 
 
 def _matrix(value: object) -> npt.NDArray[Any]:

@@ -383,8 +383,8 @@ MUTANTS = [
     (
         "a batch is clipped after it was summed",
         "batch-clipped-after-it-summed",
-        'self._leaves(updates, "updates", (count,)), count',
-        '[leaf.sum(axis=0) for leaf in self._leaves(updates, "updates", (count,))], 1',
+        "leaves, count",
+        "[leaf.sum(axis=0) for leaf in leaves], 1",
         "sums",
     ),
     (

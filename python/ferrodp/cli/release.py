@@ -178,7 +178,7 @@ def _common_layout(paths: list[str], console: Console) -> Layout:
 @_arrays.quiet
 def _clipped_sum(
     paths: list[str], template: Layout, dtype: np.dtype[Any], clip_norm: float, threads: int | None, console: Console
-) -> ClippedSum:
+) -> ClippedSum[dict[str, npt.NDArray[Any]]]:
     """Return the sum of the clipped updates in `dtype`, which holds each of theirs; one is in memory at a time."""
     stored = {name: np.zeros(entry.shape, entry.dtype) for name, entry in template.items()}
     update = {name: array if array.dtype == dtype else np.zeros(array.shape, dtype) for name, array in stored.items()}

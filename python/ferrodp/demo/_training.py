@@ -137,7 +137,7 @@ def train_without_privacy(data: Digits, rounds: int, advance: Callable[[], None]
     return accuracies
 
 
-def clipped_sum(model: Model, data: Digits, settings: Settings) -> ClippedSum:
+def clipped_sum(model: Model, data: Digits, settings: Settings) -> ClippedSum[Model]:
     """Return the sum of what the clients send in a round, each clipped: not private before it is released."""
     total = ClippedSum(model, clip_norm=settings.clip_norm)
     for client in data.clients:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _trees
+from ferrodp import _arrays
 from ferrodp._numerics.rounding import product_up
 from ferrodp.clipping import clip_rows
 from ferrodp.engine._step import Step
@@ -49,7 +49,7 @@ class RoundSum(Protocol):
 
 def sum_for(step: Step, template: object) -> RoundSum:
     """Return an empty sum for a round of this kind, or refuse parameters that no release could have."""
-    total = ClippedSum(template, clip_norm=step.config.max_grad_norm)
+    total: ClippedSum[Any] = ClippedSum(template, clip_norm=step.config.max_grad_norm)
     if step.config.mechanism is NoiseMechanism.GAUSSIAN:
         return _GaussianSum(step, total)
     return (_LaplaceSum if step.config.mechanism is NoiseMechanism.LAPLACE else _DiscreteSum)(step, total)
@@ -85,7 +85,7 @@ def _release(mechanism: DiscreteGaussianMechanism, integers: npt.NDArray[np.int6
 
 
 class _GaussianSum:
-    def __init__(self, step: Step, total: ClippedSum) -> None:
+    def __init__(self, step: Step, total: ClippedSum[Any]) -> None:
         self._multiplier = step.config.noise_multiplier
         self._total = total
         self.add, self.add_many = total.add, total.add_many
@@ -100,12 +100,12 @@ class _GaussianSum:
 class _DiscreteSum:
     """The integers of the sum with integer noise; only then do they become floats."""
 
-    def __init__(self, step: Step, total: ClippedSum) -> None:
+    def __init__(self, step: Step, total: ClippedSum[Any]) -> None:
         self._total = total
         self.add, self.add_many = total.add, total.add_many
         # mutant: discrete-noise-forgets-grid
         units = math.ceil(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
-        self._mechanism = _discrete(step.config, units, total._size, step.distance)
+        self._mechanism = _discrete(step.config, units, total._layout.size, step.distance)
         self.event: PrivacyEvent = self._mechanism.event
 
     @_arrays.quiet
@@ -113,16 +113,16 @@ class _DiscreteSum:
         integers = self._total._native.snapshot()[1]
         _release(self._mechanism, integers, ticket)
         values = integers * self._total.granularity
-        return _trees.split(_as(values, denominator, self._total.dtype), self._total._structure)
+        return self._total._layout.split(_as(values, denominator, self._total.dtype))
 
 
 class _LaplaceSum:
     """A sum of integers whose every contribution has an L1 norm of at most C, which becomes floats without rounding."""
 
-    def __init__(self, step: Step, total: ClippedSum) -> None:
-        self._like = total  # knows what an update looks like; nothing is ever added to it
+    def __init__(self, step: Step, total: ClippedSum[Any]) -> None:
+        self._layout, self._granularity = total._layout, total.granularity
         self._clip_norm = total.clip_norm
-        self._integers = np.zeros(total._size)  # whole numbers below 2⁵³, whose sums are exact as floats
+        self._integers = np.zeros(total._layout.size)  # whole numbers below 2⁵³, whose sums are exact as floats
         self._bound = math.floor(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
         self._most = _FLOATS // (self._bound + 1)
         self._count = 0
@@ -130,11 +130,10 @@ class _LaplaceSum:
         self.event: PrivacyEvent = self._mechanism.event
 
     def add(self, update: object) -> None:
-        self._add(self._like._leaves(update, "update", ()), 1)
+        self._add(self._layout.leaves(update, "update"), 1)
 
     def add_many(self, updates: object) -> None:
-        count = batch_size(updates, self._like._structure, "updates")
-        self._add(self._like._leaves(updates, "updates", (count,)), count)
+        self._add(*self._layout.stacked(updates))
 
     @_arrays.quiet
     def _add(self, leaves: list[npt.NDArray[Any]], count: int) -> None:
@@ -145,7 +144,7 @@ class _LaplaceSum:
         for start in range(0, count, height):
             # mutant: updates-for-laplace-noise-clipped-in-l2
             clipped, _ = clip_rows(rows[start : start + height], clip_norm=self._clip_norm, ord=1)
-            units = np.divide(clipped, self._like.granularity, dtype=np.float64)
+            units = np.divide(clipped, self._granularity, dtype=np.float64)
             # mutant: updates-for-laplace-noise-rounded-to-nearest
             np.trunc(units, out=units)
             # mutant: update-that-changed-while-it-clipped-added
@@ -156,19 +155,10 @@ class _LaplaceSum:
 
     @_arrays.quiet
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
-        values = self._integers * self._like.granularity  # below 2⁵³ units: exact
+        values = self._integers * self._granularity  # below 2⁵³ units: exact
         self._mechanism.release(values, out=values, ticket=ticket)
         # mutant: denominator-forgotten
-        return _trees.split(_as(values, denominator, self._like.dtype), self._like._structure)
-
-
-def batch_size(updates: object, structure: _trees.Node, name: str) -> int:
-    """Return the length of the axis in front of a stack of updates."""
-    path, first = _trees.matching_leaves(updates, structure, name)[0]
-    shape = _trees.float_array(path, first).shape
-    if not shape:
-        raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
-    return int(shape[0])
+        return self._layout.split(_as(values, denominator, self._layout.dtype))
 
 
 def rows_of(leaves: list[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:

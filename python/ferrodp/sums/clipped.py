@@ -1,38 +1,51 @@
-"""Sums of clipped rows: exact integers inside, noise at the door, once."""
+"""Sums of clipped rows: exact integers inside, released once, with noise."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _native, _trees, _validate
 from ferrodp._observer import OBSERVER
-from ferrodp._trees import Node
+from ferrodp._trees import Shape
 from ferrodp._validate import Real
-from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidType
+from ferrodp.errors import FerroError, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.random import NoiseSource
-from ferrodp.random.laws import float_dtype
 from ferrodp.random.noise import source_or_default
 from ferrodp.sums import _state as _sum_state
 from ferrodp.sums._state import SumState
+from ferrodp.sums.layout import Layout, from_template
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.source import checked, source_for
 
 __all__ = ["ClippedSum", "GridSum"]
 
+Tree = TypeVar("Tree")
+Key = TypeVar("Key")
+Floating = TypeVar("Floating", np.float32, np.float64)
+Array: TypeAlias = npt.NDArray[Floating]
+DType: TypeAlias = type[Floating] | np.dtype[Floating]
+Doubles: TypeAlias = npt.NDArray[np.float64]
+ShapeTree: TypeAlias = "Shape | list[ShapeTree] | tuple[ShapeTree, ...] | Mapping[str, ShapeTree]"
+FloatTree: TypeAlias = (
+    "npt.NDArray[np.floating[Any]] | list[FloatTree] | tuple[FloatTree, ...] | Mapping[Any, FloatTree]"
+)
+"""What is released where the types do not say what the template was."""
 
-class GridSum:
+
+class GridSum(Generic[Tree]):
     r"""A sum of clipped rows, in integers on a grid, that can be released once.
 
     Every row has an L2 norm of at most `clip_norm` *in exact arithmetic*, so adding or removing one row, or replacing
     it by zeros, moves the sum by at most `clip_norm`, and replacing it by another by at most twice that. This is exact,
     in any dimension and for any number of rows; the order of rows, the CPU and the number of threads change no bit.
 
-    `clip_and_sum` returns one. Nothing here but `release` and `event` is private.
+    Returned by `clip_and_sum`. Only `release` and `event` are private.
 
     Attributes
     ----------
@@ -52,17 +65,23 @@ class GridSum:
     A row x becomes the integers :math:`k_i = \mathrm{trunc}(x_i f / g)`, where f is 1 for rows within the bound and
     otherwise :math:`C/\lVert x\rVert`, rounded down by more than all rounding errors together. Truncation goes toward
     zero, so :math:`\lVert k\rVert \le C/g`, and sums of integers are exact. It costs at most g per row and coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ferrodp as fd
+    >>> total = fd.clip_and_sum(np.array([[3.0, 4.0], [0.5, 0.0]]), clip_norm=1.0)
+    >>> total.to_float().round(6)
+    array([1.1, 0.8])
+    >>> released = total.release(noise_multiplier=2.0, denominator=2)
+    >>> released.shape, total.event
+    ((2,), GaussianEvent(noise_multiplier=2.0))
     """
 
-    __slots__ = ("_clip_norm", "_dtype", "_event", "_native", "_shapes", "_size", "_structure")
+    __slots__ = ("_clip_norm", "_event", "_layout", "_native")
 
-    def __init__(self, native: _native.GridSum, structure: Node, dtype: np.dtype[Any], clip_norm: float) -> None:
-        self._native = native
-        self._structure = structure
-        self._shapes = _trees.shapes(structure)
-        self._size = sum(math.prod(shape) for shape in self._shapes)
-        self._dtype = dtype
-        self._clip_norm = clip_norm
+    def __init__(self, native: _native.GridSum, layout: Layout, clip_norm: float) -> None:
+        self._native, self._layout, self._clip_norm = native, layout, clip_norm
         self._event: PrivacyEvent | None = None
 
     @property
@@ -78,7 +97,7 @@ class GridSum:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the rows, and of what is released."""
-        return self._dtype
+        return self._layout.dtype
 
     @property
     def count(self) -> int:
@@ -88,15 +107,24 @@ class GridSum:
     @property
     def integers(self) -> Any:
         """The sum in units of `granularity`, without noise: not private. Like the template, in int64; a fresh copy."""
-        return _trees.split(self._native.snapshot()[1], self._structure)
+        return self._layout.split(self._native.snapshot()[1])
 
+    @overload
+    def to_float(self: GridSum[npt.NDArray[Any]]) -> Doubles: ...
+    @overload
+    def to_float(self: GridSum[dict[Key, npt.NDArray[Any]]]) -> dict[Key, Doubles]: ...
+    @overload
+    def to_float(self) -> FloatTree: ...
     @_arrays.quiet
     def to_float(self) -> Any:
         """Return the sum without noise, in float64: *not private*, for tests and diagnosis.
 
-        Exact where a coordinate is below 2⁵³ grid steps.
+        Returns
+        -------
+        ndarray or tree of ndarrays
+            Like the template; exact where a coordinate is below 2⁵³ grid steps.
         """
-        return _trees.split(self._native.snapshot()[1] * self.granularity, self._structure)
+        return self._layout.split(self._native.snapshot()[1] * self.granularity)
 
     def release(
         self,
@@ -106,16 +134,16 @@ class GridSum:
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
         threads: int | None = None,
-    ) -> Any:
-        r"""Return the sum with exactly rounded Gaussian noise: the one thing here that may be published.
+    ) -> Tree:
+        r"""Return the sum with exactly rounded Gaussian noise, for publication.
 
         The noise has standard deviation `noise_multiplier * clip_norm`, rounded up, in every coordinate. Its integer is
         drawn on the grid of the sum and added to the sum's integer before anything becomes a float, so the result is
-        a function of the ideal, real-valued Gaussian mechanism of sensitivity `clip_norm`, and `event` says what it
-        costs. A sum of no rows is noised like any other.
+        a function of the ideal, real-valued Gaussian mechanism of sensitivity `clip_norm`, and `event` states its
+        cost. A sum of no rows is noised like any other.
 
-        A sum is released once. A second release would be a second query with a price of its own, and averaging the two
-        would halve the variance that the first was charged for; whoever means that adds the rows to two sums.
+        A sum is released once. A second release would be a further query with its own cost: averaging the two would
+        halve the variance that the first was charged for. To release twice, add the rows to two sums.
 
         Parameters
         ----------
@@ -126,9 +154,9 @@ class GridSum:
         source : NoiseSource, optional
             None, or a seeded source for tests.
         ticket : Ticket, optional
-            What pays for the release: see `ferrodp.tickets`. It is armed after every check, right before the first
-            random bit, and spent from then on, whatever happens. It must have been paid for a Gaussian event of this
-            noise multiplier; of half of it where the ticket speaks of replaced rows, which move the sum twice as far.
+            What pays for the release: see `ferrodp.tickets`. It is armed after all checks, right before the first
+            random bit, and counts as spent from then on. It must have been paid for a Gaussian event of this noise
+            multiplier, or of half of it under `REPLACE_ONE`, where a row moves the sum twice as far.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -140,10 +168,10 @@ class GridSum:
         Raises
         ------
         InvalidParameter, InvalidType
-            Before anything is drawn.
+            If a parameter is not accepted. Nothing was drawn.
         FerroError
-            If the sum was released before; or in a forked child of the process that made it, for both could release
-            it: `ClippedSum.state` and `ClippedSum.from_state` hand it over on purpose.
+            If the sum was released before; or in a forked child of the process that made it, as both could release it:
+            use `ClippedSum.state` and `ClippedSum.from_state` to hand it over.
         TicketError
             If `ticket` was used or cancelled before.
         InvalidArray
@@ -165,7 +193,7 @@ class GridSum:
             # mutant: sum-of-replaced-rows-costs-what-one
             paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
             drawn_from = source_for(drawn_from, ticket, GaussianEvent(noise_multiplier=paid))
-        out = np.empty(self._size, self._dtype)
+        out = np.empty(self._layout.size, self._layout.dtype)
         observer = OBSERVER.get()
         integers = None if observer is None else self._native.snapshot()[1]
         self._native.release(out, multiplier, divisor, drawn_from._key(), threads)
@@ -183,15 +211,16 @@ class GridSum:
                 unit=self.granularity,
                 public=(f"denominator={divisor!r}",),
             )
-        return _trees.split(out, self._structure)
+        released: Tree = self._layout.split(out)
+        return released
 
     @property
     def event(self) -> PrivacyEvent:
         """What an accountant needs to know about the release.
 
         A Gaussian event, stated for adding or removing one row, or replacing it by zeros; where a row may be replaced
-        by another, the sensitivity is twice the clip norm, and half the noise multiplier tells the cost. A release from
-        a seeded source is a `NonPrivateEvent`: whoever has the seed can subtract the noise.
+        by another, the sensitivity is twice the clip norm, and the cost is that of half the noise multiplier. A release
+        from a seeded source is a `NonPrivateEvent`: anyone holding the seed can subtract the noise.
 
         Raises
         ------
@@ -203,35 +232,38 @@ class GridSum:
         return self._event
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._size} {self._dtype}, clip_norm={self._clip_norm!r}>"
+        return f"<{type(self).__name__} of {self._layout.size} {self.dtype}, clip_norm={self._clip_norm!r}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a sum cannot be copied or pickled: a copy could be released again; see ClippedSum.state")
 
 
-class ClippedSum(GridSum):
+class ClippedSum(GridSum[Tree]):
     r"""Add up updates as they arrive, each clipped to a norm, and release the sum with noise.
 
-    The server's accumulator for federated learning, and any other sum of vectors of bounded norm. Each update is one
-    vector: all its arrays together are clipped to L2 norm `clip_norm`, which holds in exact arithmetic, so the sum's
-    sensitivity to adding or removing one update is exactly `clip_norm`. Sums are integers: order, batches, threads,
-    machines and merges change no bit. Methods may be called from several threads.
+    For a server's round of federated learning, and any other sum of vectors of bounded norm. Each update is one vector:
+    all its arrays together are clipped to L2 norm `clip_norm` in exact arithmetic, so the sum's sensitivity to adding
+    or removing one update is exactly `clip_norm`. Sums are integers: order, batches, threads, machines and merges
+    change no bit. Methods may be called from several threads.
 
     Parameters
     ----------
     template : tree of ndarrays, or tree of shapes
-        What one update looks like: an array, or lists, tuples and mappings of arrays, nested as you like, all float32
-        or all float64. Only structure, shapes and dtype are taken. A tuple of ints is a shape. Keys of mappings are str
+        What one update looks like: an array, or lists, tuples and mappings of arrays, arbitrarily nested, all float32
+        or all float64. Only structure, shapes and dtype are used. A tuple of ints is a shape. Keys of mappings are str
         or int.
     clip_norm : float
         The bound on the L2 norm of an update, in its units; finite, > 0. From 2⁻¹²⁰ to 2¹²⁸ for float32, 2⁻⁵⁰⁰ to
-        2⁵⁰⁰ for float64. Rounded down if it is no float.
+        2⁵⁰⁰ for float64. Rounded down if not exactly representable.
     dtype : float32 or float64, optional
         For a template of shapes; float64 if not given.
 
     Raises
     ------
-    InvalidParameter, InvalidType, InvalidArray, InvalidArrayType, MemoryError
+    InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
+        If the template, the clip norm or the dtype is not accepted.
+    MemoryError
+        If the sum does not fit in memory.
 
     See Also
     --------
@@ -254,23 +286,47 @@ class ClippedSum(GridSum):
     >>> acc = fd.ClippedSum({"w": (2, 3), "b": (3,)}, clip_norm=1.0, dtype=np.float32)
     >>> for client in range(10):
     ...     acc.add({"w": np.ones((2, 3), np.float32), "b": np.zeros(3, np.float32)})
-    >>> mean = acc.release(noise_multiplier=1.1, denominator=10)
+    >>> acc.add_many({"w": np.ones((5, 2, 3), np.float32), "b": np.zeros((5, 3), np.float32)})
+    >>> elsewhere = fd.ClippedSum.from_state(acc.state())  # on another machine, say
+    >>> acc.merge(fd.ClippedSum({"w": (2, 3), "b": (3,)}, clip_norm=1.0, dtype=np.float32))
+    >>> mean = acc.release(noise_multiplier=1.1, denominator=15)
     >>> mean["w"].shape, acc.event
     ((2, 3), GaussianEvent(noise_multiplier=1.1))
     """
 
     __slots__ = ()
 
+    @overload
+    def __init__(self: ClippedSum[Doubles], template: Shape, *, clip_norm: Real) -> None: ...
+    @overload
+    def __init__(
+        self: ClippedSum[Array[Floating]], template: Shape, *, clip_norm: Real, dtype: DType[Floating]
+    ) -> None: ...
+    @overload
+    def __init__(self: ClippedSum[dict[Key, Doubles]], template: Mapping[Key, Shape], *, clip_norm: Real) -> None: ...
+    @overload
+    def __init__(
+        self: ClippedSum[dict[Key, Array[Floating]]],
+        template: Mapping[Key, Shape],
+        *,
+        clip_norm: Real,
+        dtype: DType[Floating],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ClippedSum[FloatTree], template: ShapeTree, *, clip_norm: Real, dtype: npt.DTypeLike = ...
+    ) -> None: ...
+    @overload
+    def __init__(self, template: Tree, *, clip_norm: Real) -> None: ...
     def __init__(self, template: object, *, clip_norm: Real, dtype: npt.DTypeLike | None = None) -> None:
         bound = _validate.positive("clip_norm", clip_norm, toward="down")
-        structure, kind = _from_template(template, dtype)
-        _trees.check_keys(structure, "template")
-        _native.check_clip_norm(bound, kind.name)
-        size = sum(math.prod(shape) for shape in _trees.shapes(structure))
-        for shape in _trees.shapes(structure):
+        layout = from_template(template, dtype)
+        _trees.check_keys(layout.structure, "template")
+        _native.check_clip_norm(bound, layout.dtype.name)
+        for shape in layout.shapes:
             _validate.addressable("template", shape, 8)
-        _validate.fits_in_memory("template", 8 * size)
-        super().__init__(_native.GridSum(size, bound, kind.name), structure, kind, bound)
+        _validate.fits_in_memory("template", 8 * layout.size)
+        super().__init__(_native.GridSum(layout.size, bound, layout.dtype.name), layout, bound)
 
     @_arrays.quiet
     def add(self, update: object, *, threads: int | None = None) -> None:
@@ -287,13 +343,13 @@ class ClippedSum(GridSum):
         Raises
         ------
         InvalidArray, InvalidArrayType
-            If it does not look like the template: nothing is added.
+            If it does not look like the template. Nothing was added.
         InvalidParameter
             If 2³² updates were added already.
         FerroError
             If the sum has been released.
         """
-        self._native.add(self._leaves(update, "update", ()), 1, _validate.threads(threads))
+        self._native.add(self._layout.leaves(update, "update"), 1, _validate.threads(threads))
 
     @_arrays.quiet
     def add_many(self, updates: object, *, threads: int | None = None) -> None:
@@ -306,21 +362,27 @@ class ClippedSum(GridSum):
             of shape (d,), a matrix of shape (n, d).
         threads : int, optional
             As for `add`.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, FerroError
+            As for `add`.
         """
         threads = _validate.threads(threads)
-        path, first = _trees.matching_leaves(updates, self._structure, "updates")[0]
-        shape = _trees.float_array(path, first).shape
-        if not shape:
-            raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
-        count = shape[0]
+        leaves, count = self._layout.stacked(updates)
         # mutant: batch-clipped-after-it-summed
-        self._native.add(self._leaves(updates, "updates", (count,)), count, threads)
+        self._native.add(leaves, count, threads)
 
-    def merge(self, other: ClippedSum) -> None:
-        """Add all that another accumulator holds, which stays as it is.
+    def merge(self, other: ClippedSum[Any]) -> None:
+        """Add all that another accumulator holds, which stays unchanged.
 
-        The caller sees to it that no update is in both, and that the other one is not released as well: an update that
+        The caller ensures that no update is in both, and that the other one is not released as well: an update that
         counts twice has twice the sensitivity.
+
+        Parameters
+        ----------
+        other : ClippedSum
+            Of the same structure, shapes, dtype and clip norm.
 
         Raises
         ------
@@ -328,10 +390,12 @@ class ClippedSum(GridSum):
             If the two differ in structure, shapes, dtype or clip norm, or together hold more than 2³² updates.
         FerroError
             If it is this accumulator itself, or one of the two has been released.
+        InvalidType
+            If `other` is no `ClippedSum`.
         """
         if not isinstance(other, ClippedSum):
             raise InvalidType(f"other must be a ClippedSum, got {type(other).__name__}")
-        if (other._structure, other._dtype) != (self._structure, self._dtype):
+        if other._layout != self._layout:
             raise _validate.out_of_domain("other", f"a sum over the same template as {self!r}", other)
         self._native.merge(other._native)
 
@@ -342,6 +406,11 @@ class ClippedSum(GridSum):
         not a signature: keep it where only this program writes. Restoring it twice and releasing both is a second
         release of the same updates.
 
+        Returns
+        -------
+        bytes
+            In a format that later versions read.
+
         Raises
         ------
         FerroError
@@ -350,11 +419,21 @@ class ClippedSum(GridSum):
         if self._native.released:
             raise FerroError("this sum has been released; start a new one")
         count, integers = self._native.snapshot()
-        return _sum_state.dump(SumState(self._dtype.name, self._clip_norm, count, self._structure, integers))
+        return _sum_state.dump(SumState(self.dtype.name, self._clip_norm, count, self._layout.structure, integers))
 
     @classmethod
-    def from_state(cls, state: bytes) -> ClippedSum:
-        """Return the accumulator whose `state` this is; containers of the template become plain ones.
+    def from_state(cls, state: bytes) -> ClippedSum[FloatTree]:
+        """Return the accumulator that a state describes.
+
+        Parameters
+        ----------
+        state : bytes
+            What `state` returned.
+
+        Returns
+        -------
+        ClippedSum
+            Containers of its template are plain dicts, lists and tuples.
 
         Raises
         ------
@@ -362,44 +441,7 @@ class ClippedSum(GridSum):
             If the bytes are cut, altered, or not a state at all.
         """
         loaded = _sum_state.load(state)
-        restored = cls.__new__(cls)
+        restored: ClippedSum[Any] = cls.__new__(cls)
         native = _native.GridSum.from_integers(loaded.integers, loaded.clip_norm, loaded.dtype, loaded.count)
-        GridSum.__init__(restored, native, loaded.structure, np.dtype(loaded.dtype), loaded.clip_norm)
+        GridSum.__init__(restored, native, Layout(loaded.structure, np.dtype(loaded.dtype)), loaded.clip_norm)
         return restored
-
-    def _leaves(self, tree: object, name: str, front: tuple[int, ...]) -> list[npt.NDArray[Any]]:
-        """Return the arrays of one or many updates, in order, or refuse what does not look like the template."""
-        leaves = _trees.matching_leaves(tree, self._structure, name)
-        _trees.refuse_shared(leaves)
-        arrays = []
-        for (path, value), shape in zip(leaves, self._shapes, strict=True):
-            array = _trees.float_array(path, value)
-            if array.dtype != self._dtype:
-                rule = f"must have the dtype of the template, {self._dtype}"
-                raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {array.dtype}")
-            if array.shape != front + shape:
-                raise InvalidArray(f"{_trees.where(path)} must have shape {front + shape}, got {array.shape}")
-            arrays.append(array)
-        return arrays
-
-
-def _from_template(template: object, dtype: npt.DTypeLike | None) -> tuple[Node, np.dtype[Any]]:
-    """Return the structure of one update and its dtype."""
-    leaves, structure = _trees.take_apart(template, "template", _is_shape)
-    if leaves and all(_is_shape(value) for _, value in leaves):
-        kind = float_dtype(np.float64 if dtype is None else dtype)
-        sizes = [_validate.size(value, name=_trees.where(path), itemsize=8) for path, value in leaves]
-        return _trees.with_shapes(structure, sizes), kind
-    if dtype is not None:
-        raise InvalidType("dtype must be left out where template holds arrays: it is theirs")
-    for path, value in leaves:
-        if isinstance(value, (int, float, np.number)):
-            rule = "must be an array or a shape, a tuple of ints; for a vector write (length,)"
-            raise InvalidArrayType(f"{_trees.where(path)} {rule}")
-    arrays, shaped = _trees.float_leaves(template, "template")
-    return shaped, arrays[0].dtype
-
-
-def _is_shape(value: object) -> bool:
-    """Whether `value` is a shape: a plain tuple of ints."""
-    return type(value) is tuple and all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value)

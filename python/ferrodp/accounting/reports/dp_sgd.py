@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import overload
 
 import numpy as np
 
@@ -12,6 +12,14 @@ from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Reals
 
 
+@overload
+def dp_sgd_epsilon(  # type: ignore[overload-overlap]  # numbers are array_like too
+    noise_multiplier: Real, sampling_probability: Real, count: int, *, delta: Real, threads: int | None = ...
+) -> float: ...
+@overload
+def dp_sgd_epsilon(
+    noise_multiplier: Reals, sampling_probability: Reals, count: Reals, *, delta: Real, threads: int | None = ...
+) -> _arrays.Array: ...
 def dp_sgd_epsilon(
     noise_multiplier: Reals,
     sampling_probability: Reals,
@@ -19,7 +27,7 @@ def dp_sgd_epsilon(
     *,
     delta: Real,
     threads: int | None = None,
-) -> Any:
+) -> float | _arrays.Array:
     """Return upper bounds on the ε of DP-SGD training runs, for arrays of parameters that broadcast.
 
     Each is what an `RdpAccountant` answers for `count` Poisson-sampled Gaussian releases, adding or removing one

@@ -1,0 +1,79 @@
+"""What one update looks like: its structure, shapes and dtype, and how trees of arrays become flat ones and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _trees, _validate
+from ferrodp._trees import Node, Shape
+from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidType
+from ferrodp.events.base import settle
+from ferrodp.random.laws import float_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The structure of a tree with shapes for leaves, and the dtype of all of them."""
+
+    structure: Node
+    dtype: np.dtype[Any]
+    shapes: list[Shape] = field(init=False, compare=False)
+    size: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        shapes = _trees.shapes(self.structure)
+        settle(self, shapes=shapes, size=sum(math.prod(shape) for shape in shapes))
+
+    def leaves(self, tree: object, name: str, front: Shape = ()) -> list[npt.NDArray[Any]]:
+        """Return the arrays of one or many updates, in order, or refuse what does not look like the template."""
+        leaves = _trees.matching_leaves(tree, self.structure, name)
+        _trees.refuse_shared(leaves)
+        arrays = []
+        for (path, value), shape in zip(leaves, self.shapes, strict=True):
+            array = _trees.float_array(path, value)
+            if array.dtype != self.dtype:
+                rule = f"must have the dtype of the template, {self.dtype}"
+                raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {array.dtype}")
+            if array.shape != front + shape:
+                raise InvalidArray(f"{_trees.where(path)} must have shape {front + shape}, got {array.shape}")
+            arrays.append(array)
+        return arrays
+
+    def stacked(self, updates: object) -> tuple[list[npt.NDArray[Any]], int]:
+        """Return the arrays of updates that are stacked along a first axis, and how many there are."""
+        path, first = _trees.matching_leaves(updates, self.structure, "updates")[0]
+        shape = _trees.float_array(path, first).shape
+        if not shape:
+            raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
+        return self.leaves(updates, "updates", shape[:1]), shape[0]
+
+    def split(self, flat: npt.NDArray[Any]) -> Any:
+        """Return a flat array as a tree like the template."""
+        return _trees.split(flat, self.structure)
+
+
+def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:
+    """Return the layout of updates that look like `template`, a tree of arrays or of shapes."""
+    leaves, structure = _trees.take_apart(template, "template", _is_shape)
+    if leaves and all(_is_shape(value) for _, value in leaves):
+        kind = float_dtype(np.float64 if dtype is None else dtype)
+        sizes = [_validate.size(value, name=_trees.where(path), itemsize=8) for path, value in leaves]
+        return Layout(_trees.with_shapes(structure, sizes), kind)
+    if dtype is not None:
+        raise InvalidType("dtype must be left out where template holds arrays: it is theirs")
+    for path, value in leaves:
+        if isinstance(value, (int, float, np.number)):
+            rule = "must be an array or a shape, a tuple of ints; for a vector write (length,)"
+            raise InvalidArrayType(f"{_trees.where(path)} {rule}")
+    arrays, shaped = _trees.float_leaves(template, "template")
+    return Layout(shaped, arrays[0].dtype)
+
+
+def _is_shape(value: object) -> bool:
+    """Whether `value` is a shape: a plain tuple of ints."""
+    return type(value) is tuple and all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value)
