@@ -18,9 +18,6 @@ MISSING = {
         "poisson_sample",
         "uniform_sample",
     },
-    "statistics": {
-        "private_quantile",
-    },
     "testing": {
         "SeededNoiseSource",
         "record",

@@ -1,4 +1,4 @@
-"""The privacy parameters that all statistics share, and the integer noise they lead to."""
+"""The privacy parameters that all statistics share, and the integer noise that they call for."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.events.base import check_relation
 from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
+from ferrodp.statistics.estimate import Estimate, Value
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payment import poisson_samples
 from ferrodp.tickets.source import checked, source_for, sources_for
@@ -48,11 +50,11 @@ class Budget(NamedTuple):
         return self._replace(epsilon=self.epsilon / 2.0, delta=self.delta / 2.0)
 
     def sources(self, *events: PrivacyEvent, null_distance: Fraction | None) -> list[NoiseSource]:
-        """Return what each of the releases draws from that together are the statistic, and have the (ε, δ) asked for.
+        """Return a source for each of the releases that together are the statistic and have the requested (ε, δ).
 
         A ticket pays for their events, or for that (ε, δ): then it is one payment for all of them. `null_distance` is
-        how far the statistic moves if a unit comes or goes, over how far it does if one is replaced; None if it also
-        shows in other ways that a unit is missing, such as the number of rows.
+        how far the statistic moves if a unit is added or removed, divided by how far it moves if one is replaced; None
+        if a missing unit shows in other ways too, such as in the number of rows.
         """
         if self.ticket is None:
             return [self.source] * len(events)
@@ -89,9 +91,24 @@ class Budget(NamedTuple):
                 "this statistic tell of a missing record"
             )
 
-    def mechanism(self, *, l1_sensitivity: int, squared_l2_sensitivity: int, dimension: int) -> Mechanism:
-        """Return the mechanism for an integer statistic: discrete Laplace for δ = 0, discrete Gaussian otherwise."""
-        return _calibrated(self.epsilon, self.delta, l1_sensitivity, squared_l2_sensitivity, dimension)
+    def mechanism(
+        self, l1_sensitivity: int, squared_l2_sensitivity: int | None = None, dimension: int = 1
+    ) -> Mechanism:
+        """Return the mechanism for integers: discrete Laplace for δ = 0, discrete Gaussian otherwise."""
+        squared = l1_sensitivity**2 if squared_l2_sensitivity is None else squared_l2_sensitivity
+        return _calibrated(self.epsilon, self.delta, l1_sensitivity, squared, dimension)
+
+    def estimate(self, value: Value, standard_error: float | None, event: PrivacyEvent) -> Estimate[Value]:
+        """Return a released value with what it cost."""
+        return Estimate(
+            value=value,
+            standard_error=standard_error,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            event=event,
+            unit=self.unit,
+            neighboring_relation=self.relation,
+        )
 
 
 @functools.lru_cache(maxsize=256)
@@ -120,9 +137,7 @@ def budget(
     ticket: Ticket | None,
 ) -> Budget:
     """Check the parameters."""
-    if not isinstance(neighboring_relation, NeighboringRelation):
-        found = type(neighboring_relation).__name__
-        raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+    check_relation(neighboring_relation)
     return Budget(
         _validate.positive("epsilon", epsilon, toward="down"),
         _validate.delta(delta, zero=True),

@@ -63,19 +63,24 @@ def nullable_column(values: object, name: str = "values") -> Column:
     return found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
 
 
-def public_numbers(values: object, name: str) -> npt.NDArray[Any]:
+def public_numbers(
+    values: object, name: str, lengths: range, *, kinds: str = "iuf", order: str = ""
+) -> npt.NDArray[Any]:
     """Return public edges, categories or candidates as an array of numbers, of whatever dtype all of them have."""
-    if not isinstance(values, (list, tuple)):
+    if isinstance(values, (list, tuple)):
+        try:
+            array = np.array(values)
+        except Exception:
+            array = np.array(None)
+        if array.dtype.kind not in _KINDS:
+            raise InvalidArrayType(f"{name} must be numbers, in a list of one depth")
+    else:
         found = nullable_column(values, name)
         if found.missing is not None:
             raise InvalidArray(f"{name} must not hold nulls")
-        return found.values
-    try:
-        array = np.array(values)
-    except Exception:
-        array = np.array(None)
-    if array.dtype.kind not in _KINDS:
-        raise InvalidArrayType(f"{name} must be numbers, in a list of one depth")
+        array = found.values
+    if array.dtype.kind not in kinds or array.ndim != 1 or array.size not in lengths:
+        raise InvalidArray(f"{name} must be from {lengths[0]} to {lengths[-1]} numbers{order}")
     return array
 
 

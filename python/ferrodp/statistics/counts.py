@@ -36,7 +36,7 @@ def private_count(
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
-) -> Estimate:
+) -> Estimate[int]:
     """Return how many rows a column has, or how many are true in a column of truth values, with integer noise.
 
     The release is (ε, δ)-differentially private for a unit that contributes at most `max_contributions` rows.
@@ -46,19 +46,19 @@ def private_count(
     values : array, Series or list, one-dimensional
         Truth values, integers or floats; numpy, pandas or polars. Only truth values matter, others are counted as rows.
     epsilon : float
-        Finite, > 0. Rounded down if it is no float.
+        Finite, > 0. Rounded down if not exactly representable.
     delta : float
         In [0, 1). 0 for discrete Laplace noise, otherwise discrete Gaussian.
     max_contributions : int
-        How many rows one unit of privacy has at most: the caller's promise, from 1.
+        The most rows that one unit of privacy may have, which the caller promises; ≥ 1.
     neighboring_relation : NeighboringRelation
         `REPLACE_ONE` makes the number of rows public, so that only truth values can be counted.
     source : NoiseSource, optional
         None, or a seeded source for tests.
     ticket : Ticket, optional
         What pays for the release: see `ferrodp.tickets`. It must have been paid for the `event` of the result, or for
-        an `EpsilonDeltaEvent` of this ε and δ, under the same neighboring relation. It is armed after every check,
-        right before the first random bit, and spent from then on, whatever happens.
+        an `EpsilonDeltaEvent` of this ε and δ, under the same neighboring relation. It is armed after all checks, right
+        before the first random bit, and counts as spent from then on.
 
     Returns
     -------
@@ -68,15 +68,19 @@ def private_count(
     Raises
     ------
     InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-        Before anything is drawn, by type, dtype and shape alone.
+        If an argument is not accepted, by its type, dtype or shape alone. Nothing was drawn.
     TicketError
-        If `ticket` was used or cancelled before: before anything is drawn.
+        If `ticket` was used or cancelled before. Nothing was drawn.
 
     Notes
     -----
-    Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009, for the discrete
-    Laplace law; Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020. Sensitivity:
+    Discrete Laplace noise is that of [GRS09], discrete Gaussian noise that of [CKS20]. The sensitivity is
     `max_contributions`, exactly. Missing truth values count as false, missing numbers as rows.
+
+    References
+    ----------
+    [CKS20] Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020.
+    [GRS09] Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009.
 
     Examples
     --------
@@ -91,19 +95,11 @@ def private_count(
     if spent.replaces and array.dtype != np.bool_:
         raise InvalidParameter("values must be truth values under REPLACE_ONE, where the number of rows is public")
     moved = spent.max_contributions
-    mechanism = spent.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
+    mechanism = spent.mechanism(moved)
     exact = int(np.count_nonzero(array)) if array.dtype == np.bool_ else array.size
     event = mechanism.event
     (source,) = spent.sources(event, null_distance=Fraction(1))
-    return Estimate(
-        value=mechanism.release(exact, source=source),
-        standard_error=mechanism.standard_deviation,
-        epsilon=spent.epsilon,
-        delta=spent.delta,
-        event=event,
-        unit=spent.unit,
-        neighboring_relation=spent.relation,
-    )
+    return spent.estimate(mechanism.release(exact, source=source), mechanism.standard_deviation, event)
 
 
 @_arrays.quiet
@@ -118,8 +114,8 @@ def private_histogram(
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
-) -> Estimate:
-    """Return how many rows fall into each public bin or category, with integer noise on every count.
+) -> Estimate[npt.NDArray[np.int64]]:
+    """Return how many rows fall into each public bin or category, with integer noise in every count.
 
     The whole histogram is (ε, δ)-differentially private: bins are disjoint, so a row moves one of them by one.
 
@@ -137,20 +133,22 @@ def private_histogram(
     Returns
     -------
     Estimate
-        Its value is an int64 array, one count a bin or category; they may be negative. Empty bins get noise like any
-        other.
+        Its value is an int64 array, one count a bin or category; counts may be negative. Empty bins are noised too.
 
     Raises
     ------
-    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-        Before anything is drawn.
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        As for `private_count`. Nothing was drawn.
 
     Notes
     -----
-    Rows outside all bins, NaN and nulls among them, are not counted, and nobody learns how many there were.
-    Sensitivities for k = `max_contributions` rows: L1 k and L2 k if a unit is added or removed, or there is one bin
-    alone; 2k and √2·k if it is replaced.
-    Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006, Section 3.
+    Rows outside all bins, NaN and nulls among them, are not counted, and their number is not released. Sensitivities
+    for k = `max_contributions` rows: L1 k and L2 k if a unit is added or removed, or there is only one bin; 2k and √2·k
+    if it is replaced ([DMNS06] Section 3).
+
+    References
+    ----------
+    [DMNS06] Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006.
 
     Examples
     --------
@@ -174,7 +172,7 @@ def private_histogram(
     # mutant: replaced-row-moves-one-bin
     ends = 2 if spent.replaces and size > 1 else 1  # a row that is replaced leaves a bin and comes to another
     # mutant: rows-of-one-unit-taken-to-fall-into
-    mechanism = spent.mechanism(l1_sensitivity=ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=size)
+    mechanism = spent.mechanism(ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=size)
     counts = count(parts)
     event = mechanism.event
     # a row that comes moves one bin: 1 over 2 of L1, over √2 of L2, which is below 0.7072
@@ -182,31 +180,18 @@ def private_histogram(
     (source,) = spent.sources(event, null_distance=distance)
     # mutant: empty-bins-get-no-noise
     mechanism.release(counts, out=counts, source=source)
-    return Estimate(
-        value=counts,
-        standard_error=mechanism.standard_deviation,
-        epsilon=spent.epsilon,
-        delta=spent.delta,
-        event=event,
-        unit=spent.unit,
-        neighboring_relation=spent.relation,
-    )
+    return spent.estimate(counts, mechanism.standard_deviation, event)
 
 
 def _ascending(bins: Any) -> npt.NDArray[np.float64]:
-    edges = public_numbers(bins, "bins")
-    if edges.dtype.kind not in "iuf" or edges.ndim != 1 or not 2 <= edges.size <= MAX_BINS + 1:
-        raise InvalidArray(f"bins must be from 2 to {MAX_BINS + 1} numbers in ascending order")
-    edges = edges.astype(np.float64)
+    edges = public_numbers(bins, "bins", range(2, MAX_BINS + 2), order=" in ascending order").astype(np.float64)
     if np.isnan(edges).any() or not (np.diff(edges) > 0.0).all():
         raise InvalidArray("bins must be in ascending order, all different")
     return edges
 
 
 def _distinct(categories: Any) -> npt.NDArray[Any]:
-    known = public_numbers(categories, "categories")
-    if known.ndim != 1 or not 1 <= known.size <= MAX_BINS:
-        raise InvalidArray(f"categories must be from 1 to {MAX_BINS} numbers")
+    known = public_numbers(categories, "categories", range(1, MAX_BINS + 1), kinds="biuf")
     if np.unique(known).size != known.size or (known.dtype.kind == "f" and not np.isfinite(known).all()):
         raise InvalidArray("categories must be finite and all different")
     return known

@@ -39,7 +39,7 @@ def private_quantile(
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
-) -> Estimate:
+) -> Estimate[float]:
     """Return one of many public candidates, most likely one near the quantile.
 
     The choice is ε-differentially private for a unit that contributes at most `max_contributions` rows.
@@ -53,7 +53,9 @@ def private_quantile(
     bounds : (float, float)
         The candidates are `num_candidates` evenly spaced numbers from one to the other.
     candidates : array of float
-        Or these: public, finite, not taken from the data.
+        Used instead: public, finite, not taken from the data.
+    num_candidates : int
+        How many candidates `bounds` stand for; from 2 to 10⁷.
     epsilon, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
 
@@ -64,15 +66,18 @@ def private_quantile(
 
     Raises
     ------
-    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-        Before anything is drawn.
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        As for `private_count`. Nothing was drawn.
 
     Notes
     -----
     With q = a/b, a candidate c has utility −|(b − a)·#{x < c} − a·#{x > c}|, an integer that is 0 at the quantile. A
-    row that comes or goes moves it by at most max(a, b − a), one that is replaced by at most b: exact in machine
-    arithmetic. Smith, "Privacy-preserving statistical estimation with optimal convergence rates", STOC 2011,
-    Algorithm 2, over a grid. Values that are missing or not finite count as 0.
+    row that is added or removed moves it by at most max(a, b − a), one that is replaced by at most b: exact in machine
+    arithmetic. This is [Smi11] Algorithm 2 over a grid. Values that are missing or not finite count as 0.
+
+    References
+    ----------
+    [Smi11] Smith, "Privacy-preserving statistical estimation with optimal convergence rates", STOC 2011, Algorithm 2.
 
     Examples
     --------
@@ -95,15 +100,7 @@ def private_quantile(
     utilities = _utilities(array, points, below, above)
     event = mechanism.event
     (source,) = spent.sources(event, null_distance=None)
-    return Estimate(
-        value=float(points[mechanism.release(utilities, source=source)]),
-        standard_error=None,
-        epsilon=spent.epsilon,
-        delta=0.0,
-        event=event,
-        unit=spent.unit,
-        neighboring_relation=spent.relation,
-    )
+    return spent.estimate(float(points[mechanism.release(utilities, source=source)]), None, event)
 
 
 def _utilities(
@@ -130,10 +127,7 @@ def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float6
         lower, upper = bounds(ends)
         count = _validate.count("num_candidates", number, minimum=2, maximum=MAX_CANDIDATES)
         return np.linspace(lower, upper, count)
-    points = public_numbers(candidates, "candidates")
-    if points.dtype.kind not in "iuf" or points.ndim != 1 or not 1 <= points.size <= MAX_CANDIDATES:
-        raise InvalidArray(f"candidates must be from 1 to {MAX_CANDIDATES} numbers")
-    points = points.astype(np.float64)
+    points = public_numbers(candidates, "candidates", range(1, MAX_CANDIDATES + 1)).astype(np.float64)
     if not np.isfinite(points).all():
         raise InvalidArray("candidates must be finite")
     return points

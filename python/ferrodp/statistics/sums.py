@@ -80,7 +80,7 @@ def private_sum(
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
-) -> Estimate:
+) -> Estimate[float]:
     """Return the sum of a column whose values are clamped to public bounds, with noise on an integer grid.
 
     The release is (ε, δ)-differentially private for a unit that contributes at most `max_contributions` rows.
@@ -101,15 +101,15 @@ def private_sum(
 
     Raises
     ------
-    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-        Before anything is drawn.
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        As for `private_count`. Nothing was drawn.
 
     Notes
     -----
-    Each row is clamped, divided by the grid and cut toward zero; the integers are summed exactly, integer noise is
-    added, and the total is scaled back. The sensitivity is that of integers, (`max_contributions` times) the larger
-    bound in steps, or the distance of the bounds if rows are replaced: no rounding, no order of summation can exceed
-    it. Cutting biases the sum by less than one step a row.
+    Each row is clamped, divided by the grid and truncated toward zero; the integers are summed exactly, integer noise
+    is added, and the total is scaled back. The sensitivity is that of integers, (`max_contributions` times) the larger
+    bound in steps, or the distance of the bounds if rows are replaced: no rounding and no order of summation can exceed
+    it. Truncation biases the sum by less than one step a row.
 
     =========================  ==============================================
     value NaN, infinite, null  counts as 0, clamped to the bounds
@@ -134,15 +134,7 @@ def private_sum(
     event = mechanism.event
     (source,) = spent.sources(event, null_distance=grid.null_distance)
     total = mechanism.release(exact, source=source)
-    return Estimate(
-        value=float(total * grid.width),
-        standard_error=mechanism.standard_deviation * grid.width,
-        epsilon=spent.epsilon,
-        delta=spent.delta,
-        event=event,
-        unit=spent.unit,
-        neighboring_relation=spent.relation,
-    )
+    return spent.estimate(float(total * grid.width), mechanism.standard_deviation * grid.width, event)
 
 
 @_arrays.quiet
@@ -156,12 +148,12 @@ def private_mean(
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
-) -> Estimate:
+) -> Estimate[float]:
     """Return the mean of a column whose values are clamped to public bounds.
 
     The release is (ε, δ)-differentially private for a unit that contributes at most `max_contributions` rows. If rows
-    come and go, half of the budget is for the number of rows and half for the sum; if they are replaced, their number
-    is public and all of it is for the sum.
+    are added or removed, half of the budget is for the number of rows and half for the sum; if they are replaced, their
+    number is public and the whole budget is for the sum.
 
     Parameters
     ----------
@@ -176,15 +168,18 @@ def private_mean(
 
     Raises
     ------
-    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-        Before anything is drawn.
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        As for `private_count`. Nothing was drawn.
 
     Notes
     -----
-    What is summed is the distance from the middle of the bounds, which halves the sensitivity; the ratio, and
-    clamping it to the bounds, are post-processing. Li, Lyu, Su, Yang, "Differential privacy: from theory to
-    practice", 2016, Section 2. Values that are missing or not finite count as the number within the bounds nearest
-    to 0; an empty column gives the middle, noise apart.
+    Distances from the middle of the bounds are summed, which halves the sensitivity; the ratio, and clamping it to the
+    bounds, are post-processing ([LLSY16] Section 2). Values that are missing or not finite count as the number within
+    the bounds nearest to 0; an empty column gives the middle, up to noise.
+
+    References
+    ----------
+    [LLSY16] Li, Lyu, Su, Yang, "Differential privacy: from theory to practice", 2016, Section 2.
 
     Examples
     --------
@@ -211,7 +206,7 @@ def private_mean(
         (source,) = spent.sources(event, null_distance=None)  # what is divided by is the very number of rows
     else:
         moved = spent.max_contributions
-        counter = part.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
+        counter = part.mechanism(moved)
         event = ComposedEvent(events=(counter.event, mechanism.event))
         # mutant: half-ticket-begins-mean
         of_rows, source = spent.sources(*event.events, null_distance=None)
@@ -219,21 +214,13 @@ def private_mean(
         rows = counter.release(rows, source=of_rows)
     total = mechanism.release(exact, source=source)
     ratio = total * grid.width / max(rows, 1)
-    return Estimate(
-        value=min(max(middle + ratio, lower), upper),
-        standard_error=mechanism.standard_deviation * grid.width / rows if rows > 0 else None,
-        epsilon=spent.epsilon,
-        delta=spent.delta,
-        event=event,
-        unit=spent.unit,
-        neighboring_relation=spent.relation,
-    )
+    error = mechanism.standard_deviation * grid.width / rows if rows > 0 else None
+    return spent.estimate(min(max(middle + ratio, lower), upper), error, event)
 
 
 def _mechanism(spent: Budget, grid: _Grid) -> Mechanism:
     # mutant: several-rows-of-unit-move-sum-by-one
-    moved = grid.moved_by(spent.max_contributions, replaced=spent.replaces)
-    return spent.mechanism(l1_sensitivity=moved, squared_l2_sensitivity=moved**2, dimension=1)
+    return spent.mechanism(grid.moved_by(spent.max_contributions, replaced=spent.replaces))
 
 
 def _summable(values: object) -> npt.NDArray[Any]:
