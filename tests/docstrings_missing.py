@@ -12,9 +12,7 @@ MISSING = {
         "grant",
     },
     "engine": {
-        "DifferentialPrivacyEngine.round",
         "DifferentialPrivacyEngine.sample",
-        "GaussianDifferentialPrivacy.reset",
         "poisson_sample",
         "uniform_sample",
     },

@@ -120,7 +120,7 @@ class _LaplaceSum:
     """A sum of integers whose every contribution has an L1 norm of at most C, which becomes floats without rounding."""
 
     def __init__(self, step: Step, total: ClippedSum[Any]) -> None:
-        self._layout, self._granularity = total._layout, total.granularity
+        self._total = total  # knows what an update looks like; nothing is ever added to it
         self._clip_norm = total.clip_norm
         self._integers = np.zeros(total._layout.size)  # whole numbers below 2⁵³, whose sums are exact as floats
         self._bound = math.floor(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
@@ -130,10 +130,10 @@ class _LaplaceSum:
         self.event: PrivacyEvent = self._mechanism.event
 
     def add(self, update: object) -> None:
-        self._add(self._layout.leaves(update, "update"), 1)
+        self._add(self._total._layout.leaves(update, "update"), 1)
 
     def add_many(self, updates: object) -> None:
-        self._add(*self._layout.stacked(updates))
+        self._add(*self._total._layout.stacked(updates))
 
     @_arrays.quiet
     def _add(self, leaves: list[npt.NDArray[Any]], count: int) -> None:
@@ -144,7 +144,7 @@ class _LaplaceSum:
         for start in range(0, count, height):
             # mutant: updates-for-laplace-noise-clipped-in-l2
             clipped, _ = clip_rows(rows[start : start + height], clip_norm=self._clip_norm, ord=1)
-            units = np.divide(clipped, self._granularity, dtype=np.float64)
+            units = np.divide(clipped, self._total.granularity, dtype=np.float64)
             # mutant: updates-for-laplace-noise-rounded-to-nearest
             np.trunc(units, out=units)
             # mutant: update-that-changed-while-it-clipped-added
@@ -155,10 +155,10 @@ class _LaplaceSum:
 
     @_arrays.quiet
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
-        values = self._integers * self._granularity  # below 2⁵³ units: exact
+        values = self._integers * self._total.granularity  # below 2⁵³ units: exact
         self._mechanism.release(values, out=values, ticket=ticket)
         # mutant: denominator-forgotten
-        return self._layout.split(_as(values, denominator, self._layout.dtype))
+        return self._total._layout.split(_as(values, denominator, self._total.dtype))
 
 
 def rows_of(leaves: list[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:

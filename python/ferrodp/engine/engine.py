@@ -1,20 +1,26 @@
-"""The engine: clip, sum, noise and account from one configuration, and refuse when the budget is gone."""
+"""The engine: clip, sum, noise and account from one configuration, and refuse when the budget is spent."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NoReturn, TypeAlias
+from fractions import Fraction
+from typing import Any, NoReturn, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._numerics.rounding import product_up
+from ferrodp._trees import Shape
 from ferrodp._validate import Real
-from ferrodp.engine import _accounts, _sums
+from ferrodp.clipping import Order, clip_by_global_norm
+from ferrodp.engine import _accounts, _gradients, _sums
 from ferrodp.engine._counter import RoundCounter
-from ferrodp.engine._gradients import GradientMethods, Model, mapping
-from ferrodp.engine._spending import SpendingMethods
-from ferrodp.engine._step import step_of
+from ferrodp.engine._gradients import mapping
+from ferrodp.engine._step import Step, step_of
 from ferrodp.engine.protocol import RoundLedger
-from ferrodp.engine.records import DPConfig, PrivacyBudget, config_of, member
+from ferrodp.engine.records import DPConfig, PrivacyBudget, PrivacyReport, config_of, member
 from ferrodp.engine.sampling import Sampling, poisson_sample, uniform_sample
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
@@ -24,47 +30,67 @@ from ferrodp.tickets import Ticket, TicketState
 __all__ = ["DifferentialPrivacyEngine"]
 
 Updates: TypeAlias = "Iterable[Mapping[str, Any]] | Mapping[str, Any]"
+Doubles: TypeAlias = npt.NDArray[np.float64]
+Arrays = TypeVar("Arrays")
+"""An array, or a tree of arrays: what a name stands for in a model."""
 
 
-class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
+class RoundOptions(TypedDict, total=False):
+    """Keywords of a round, besides the template."""
+
+    denominator: Real | None
+    key: str | None
+
+
+class RunOptions(TypedDict, total=False):
+    """Keywords of a run of rounds, besides the template."""
+
+    num_rounds: int | None
+    denominator: Real | None
+
+
+class DifferentialPrivacyEngine:
     r"""Run the rounds of a training under one configuration, and not one more than its budget allows.
 
-    A round clips every contribution to C, adds them up exactly, and releases the sum once, with noise of z·C. The
-    guarantee is for a *contribution*: a client's update, or the gradient of a record. All rounds together are
-    (`target_epsilon`, `target_delta`)-private, for whoever sees all noised sums but not who was sampled; the round that
-    would exceed that is refused before anything is added or drawn. As all parameters are fixed by a configuration that
-    never changes, what one round costs does not depend on earlier results, and composition is adaptive in the data
-    alone: clients may train on what earlier rounds released.
+    A round clips every contribution to C, sums them exactly, and releases the sum once, with noise of z·C. The unit of
+    privacy is a *contribution*: a client's update, or the gradient of a record. All rounds together are
+    (`target_epsilon`, `target_delta`)-private against an adversary who sees all noised sums but not who was sampled;
+    the round that would exceed that is refused before anything is added or drawn. As the configuration never changes,
+    the cost of a round does not depend on earlier results, and composition is adaptive in the data alone: clients may
+    train on what earlier rounds released.
 
     Parameters
     ----------
     config : DPConfig, optional
         By default `DPConfig()`.
     sampling : Sampling
-        How clients are drawn (the member, or its value): "poisson", where the guarantee tells apart datasets with one
-        client more or less, or "uniform", a fixed number without replacement, where it tells apart datasets with
-        another client in one place: sums are then 2C apart, which the cost includes.
+        How clients are drawn (the member, or its value): "poisson", where neighboring datasets differ by one client
+        added or removed, or "uniform", a fixed number without replacement, where one client is replaced: sums are then
+        2C apart, which the cost includes.
     population_size : int, optional
         Number of clients there are; a public number. Needed for "uniform" and for `sample`. A uniform sample has
         `sampling_rate` times as many, rounded to the nearest number, at least one; that number is what is accounted.
     ledger : PrivacyLedger, optional
-        Who decides, instead of a counter in memory: every round is reserved there and spent at its first random bit,
-        so that the budget of the ledger holds across processes and crashes. The targets of the configuration do not
-        limit rounds then.
+        Limits rounds instead of a counter in memory: every round is reserved there and spent at its first random bit,
+        so the budget of the ledger holds across processes and crashes. The targets of the configuration do not limit
+        rounds then.
     scope : str, optional
-        Where in the ledger.
+        The scope of the ledger that rounds are charged to.
 
     Raises
     ------
     UnsupportedEventError
         If the configured accounting has no bound for such rounds, and the message says which methods do; or if the
         ledger has none.
-    InvalidParameter, InvalidType, LedgerError
+    InvalidParameter, InvalidType
+        If a parameter is not accepted, or only one of `ledger` and `scope` is given.
+    LedgerError
+        If the ledger cannot be read.
 
     Notes
     -----
     The engine may be shared by threads of one process. It cannot be copied or pickled, and is refused in a forked
-    child: the copy would have a budget of its own. That is what a ledger is for.
+    child: the copy would have a budget of its own. To share a budget among processes, use a ledger.
 
     ======================  =========================================  =================================================
     mechanism               what is clipped and noised                 accounting
@@ -136,10 +162,11 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
 
     @property
     def budget(self) -> PrivacyBudget:
-        """The targets, and what so many rounds as were run consume of them, by the configured accounting.
+        """The targets, and what the rounds run so far consume of them, by the configured accounting.
 
-        A guarantee for a number of rounds fixed in advance. Who stops in view of results has the targets: they hold
-        whenever it is done. With a ledger `PrivacyLedger.odometer` bounds the loss so far at every moment.
+        A guarantee for a number of rounds fixed in advance. If the results decide when training stops, only the targets
+        are guaranteed: they hold whenever it stops. With a ledger, `PrivacyLedger.odometer` bounds the loss at any
+        time.
         """
         rounds = self._counter.spent
         return PrivacyBudget(
@@ -152,15 +179,19 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
 
     @property
     def remaining_rounds(self) -> int:
-        """How many more rounds are allowed: exactly so many run, unless others draw on the same ledger."""
+        """How many more rounds are allowed; with a ledger, unless others draw on it."""
         if self._ledger is not None and self._scope is not None:
             return self._ledger.remaining_count(self._scope, self.event)
         return self._counter.remaining
 
     def sample(self) -> Indices:
-        """Draw the clients of a round, as the accounting says: indices below `population_size`, in increasing order.
+        """Draw the clients of a round from cryptographic bits, exactly as accounted.
 
-        They are drawn from cryptographic bits. *Secret:* amplification holds for those who do not know who was sampled.
+        Returns
+        -------
+        (m,) ndarray of int64
+            Indices below `population_size`, in increasing order. *Secret:* amplification holds against those who do not
+            know who was sampled.
 
         Raises
         ------
@@ -173,6 +204,14 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
             return poisson_sample(self._population_size, self._config.sampling_rate)
         return uniform_sample(self._population_size, self._step.sample_size)
 
+    @overload
+    def round(
+        self, updates: Updates, *, template: Mapping[str, Shape], **options: Unpack[RoundOptions]
+    ) -> dict[str, Doubles]: ...
+    @overload
+    def round(
+        self, updates: Updates, *, template: Mapping[str, Arrays], **options: Unpack[RoundOptions]
+    ) -> dict[str, Arrays]: ...
     def round(
         self,
         updates: Updates,
@@ -180,8 +219,8 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         template: Mapping[str, Any],
         denominator: Real | None = None,
         key: str | None = None,
-    ) -> Model:
-        """Return the noised sum of the updates of one round: the one thing here that may be published.
+    ) -> dict[str, Any]:
+        """Return the noised sum of the updates of one round, for publication.
 
         The round is reserved first, before `updates` is looked at; it is spent at the first random bit, and given back
         if an exception comes before that.
@@ -189,7 +228,7 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         Parameters
         ----------
         updates : iterable of dicts of ndarrays, or one dict of stacked ndarrays
-            What the sampled clients sent, each like the template, perhaps none at all; an iterator is taken one by one.
+            What the sampled clients sent, each like the template, possibly none; an iterator is consumed one by one.
             A dict holds them all, with one more axis in front, such as per-sample gradients. Never written to. Each is
             clipped to `max_grad_norm`; one that holds NaN or infinity counts as zeros.
         template : dict of ndarrays
@@ -198,8 +237,8 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         denominator : float, optional
             Divides the result: a *public* number, such as the expected number of clients, for a mean.
         key : str, optional
-            Name of the round in the ledger: a round that is repeated under its key is not charged twice, and not
-            released twice.
+            Name of the round in the ledger: a round that is repeated under its key is neither charged nor released
+            twice.
 
         Returns
         -------
@@ -211,19 +250,35 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         BudgetExceeded
             If the round would exceed the budget. Nothing was added, drawn or charged.
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
-            Before anything is drawn; the round is given back.
+            If an argument is not accepted. Nothing was drawn; the round is given back.
         EntropyError
             If the operating system gives no key; the round is spent.
 
         Notes
         -----
-        That `updates` are those of clients who were drawn as the configuration says is the caller's promise; `sample`
-        draws them. Who shuffles once and cuts batches must account without sampling.
+        The caller promises that `updates` come from clients who were drawn as configured; `sample` draws them. Batches
+        cut from a shuffled dataset are another law of sampling: account for them without sampling.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> engine = DifferentialPrivacyEngine(DPConfig(sampling_rate=0.5), population_size=8)
+        >>> updates = [{"w": np.ones(3)} for _ in engine.sample()]
+        >>> engine.round(updates, template={"w": (3,)}, denominator=4)["w"].shape
+        (3,)
         """
         total = _sums.sum_for(self._step, mapping("template", template))
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
         return self._run(total, lambda: updates, divisor, key)
 
+    @overload
+    def run_rounds(
+        self, train: Callable[[Indices], Updates], *, template: Mapping[str, Shape], **options: Unpack[RunOptions]
+    ) -> Iterator[dict[str, Doubles]]: ...
+    @overload
+    def run_rounds(
+        self, train: Callable[[Indices], Updates], *, template: Mapping[str, Arrays], **options: Unpack[RunOptions]
+    ) -> Iterator[dict[str, Arrays]]: ...
     def run_rounds(
         self,
         train: Callable[[Indices], Updates],
@@ -231,7 +286,7 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         template: Mapping[str, Any],
         num_rounds: int | None = None,
         denominator: Real | None = None,
-    ) -> Iterator[Model]:
+    ) -> Iterator[dict[str, Any]]:
         """Run rounds one after the other: draw clients, have them trained, and yield the noised sum of their updates.
 
         Parameters
@@ -254,6 +309,8 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
         BudgetExceeded
             If the budget does not allow `num_rounds`, at the call, before the first of them; with a ledger on which
             others draw, also before any later one.
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError, EntropyError
+            As for `round`.
         """
         if not callable(train):
             raise InvalidType(f"train must be a function, got {type(train).__name__}")
@@ -269,9 +326,300 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
                 raise BudgetExceeded(f"num_rounds must be at most {left}, what the budget allows, got {num_rounds}")
         return self._rounds(train, template, num_rounds, divisor)
 
+    def clip_gradients(self, gradients: Mapping[str, Arrays], max_norm: Real) -> tuple[dict[str, Arrays], float]:
+        """Return the gradients, as one vector scaled to an L2 norm of at most `max_norm`, and the norm they had.
+
+        Parameters
+        ----------
+        gradients : dict of ndarrays
+            All float32 or all float64. Never written to.
+        max_norm : float
+            The bound, which holds in exact arithmetic; finite, > 0.
+
+        Returns
+        -------
+        clipped : dict of ndarrays
+            New arrays of the same shapes.
+        norm : float
+            Before clipping. *Not private.*
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
+            As for `ferrodp.clip_by_global_norm`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> DifferentialPrivacyEngine().clip_gradients({"w": np.array([3.0, 4.0])}, 10.0)
+        ({'w': array([3., 4.])}, 5.0)
+        """
+        clipped, norm = clip_by_global_norm(mapping("gradients", gradients), clip_norm=max_norm)
+        return clipped, norm
+
+    def per_sample_clip(
+        self, gradients: Mapping[str, Arrays], max_norm: Real, *, ord: Order | float = 2
+    ) -> tuple[dict[str, Arrays], Doubles]:
+        """Clip the gradient of every sample by itself, all its arrays together as one vector.
+
+        Parameters
+        ----------
+        gradients : dict of ndarrays
+            All float32 or all float64, with one more axis in front than the model: entry i of each array belongs to
+            sample i. Never written to.
+        max_norm : float
+            The bound on each norm; finite, > 0.
+        ord : {1, 2, inf}
+            Which norm; Laplace noise needs 1, Gaussian noise 2.
+
+        Returns
+        -------
+        clipped : dict of ndarrays
+            New arrays of the same shapes.
+        norms : (n,) float64 ndarray
+            Of each sample before clipping. *Not private.*
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
+            If an argument is not accepted.
+
+        Notes
+        -----
+        For a sum of clipped gradients pass them to `round` unclipped: it clips, truncates to a grid and sums in one
+        pass, without a second copy, and its sensitivity is exact, unlike that of a sum of floats.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> engine = DifferentialPrivacyEngine()
+        >>> clipped, norms = engine.per_sample_clip({"w": np.array([[3.0, 4.0], [0.3, 0.4]])}, 1.0)
+        >>> norms
+        array([5. , 0.5])
+        """
+        clipped, norms = _gradients.clipped_samples(gradients, max_norm, ord)
+        return clipped, norms
+
+    def add_noise(
+        self, gradients: Mapping[str, Arrays], config: DPConfig, *, ticket: Ticket | None = None
+    ) -> dict[str, Arrays]:
+        """Return the gradients with exactly sampled noise of standard deviation (Laplace: scale) z·C everywhere.
+
+        All arrays are one vector. The caller promises that those of neighbors are within C = `max_grad_norm` of each
+        other, in the norm of the noise: clipping ensures it for one contribution, `round` for a sum. Noise alone is
+        charged to no budget, unless a ticket pays for it; `round` charges by itself.
+
+        Parameters
+        ----------
+        gradients : dict of ndarrays
+            All float32 or all float64. Never written to.
+        config : DPConfig
+            `mechanism`, `noise_multiplier` and `max_grad_norm` are used.
+        ticket : Ticket, optional
+            What pays for the release.
+
+        Returns
+        -------
+        dict of ndarrays
+            New arrays of the same shapes and dtype.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
+            If an argument is not accepted. Nothing was drawn.
+
+        Notes
+        -----
+        Discrete Gaussian noise needs integers: values are truncated toward zero to multiples of g, C·2⁻³⁰ < g ≤ C·2⁻²⁹.
+        That can move neighbors apart by √d·g in d coordinates, so the noise is z·(C + √d·g), at the same cost.
+        Coordinates that are not finite count as 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> noised = DifferentialPrivacyEngine().add_noise({"w": np.zeros(3, np.float32)}, DPConfig())
+        >>> noised["w"].dtype
+        dtype('float32')
+        """
+        noised: dict[str, Arrays] = _gradients.noised(gradients, config, ticket)
+        return noised
+
+    def compute_privacy_spent(self, config: DPConfig, num_steps: int) -> PrivacyReport:
+        """Return the cost of a number of rounds of a configuration, under the sampling of this engine.
+
+        Parameters
+        ----------
+        config : DPConfig
+            What is accounted, and how.
+        num_steps : int
+            Number of rounds, from 0.
+
+        Returns
+        -------
+        PrivacyReport
+            ε at the target δ as an upper bound, and how many more rounds stay within the target.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If the configured accounting has no bound for such rounds; the message says which methods do.
+
+        Notes
+        -----
+        ==========  ==============================================================================================
+        moments     `MomentsAccountant`: Abadi et al., "Deep learning with differential privacy", CCS 2016, Theorem 2
+        renyi       `RdpAccountant` at exactly `renyi_orders`: Mironov, "Rényi differential privacy", CSF 2017;
+                    conversion of Balle et al. 2020, Theorem 21
+        basic       each round has the ε that its own curve gives for δ/n: Dwork et al., EUROCRYPT 2006, Theorem 1
+        advanced    a part of δ is divided among the rounds, the rest is the δ′ of Kairouz, Oh, Viswanath, ICML 2015,
+                    Theorem 3.5
+        optimal     likewise, composed by their Theorem 3.3; by Theorem 3.5 beyond 10⁹ rounds
+        pld         `PldAccountant`: the privacy loss itself, on a certified grid or contour
+        zcdp        `ZcdpAccountant`: ρ adds up (Bun, Steinke, TCC 2016); without sampling only
+        ==========  ==============================================================================================
+
+        Examples
+        --------
+        >>> engine = DifferentialPrivacyEngine()
+        >>> report = engine.compute_privacy_spent(DPConfig(), 1000)
+        >>> round(report.epsilon_spent, 4), report.estimated_rounds_left
+        (1.7256, 15895)
+        """
+        checked = config_of(config)
+        steps = _validate.count("num_steps", num_steps, minimum=0)
+        step = self._step_of(checked)
+        spent = _accounts.epsilon(step, steps)
+        return PrivacyReport(
+            epsilon_spent=spent,
+            delta_spent=checked.target_delta if steps else 0.0,
+            noise_scale=product_up(checked.noise_multiplier, checked.max_grad_norm),
+            num_compositions=steps,
+            budget_remaining=_left(checked.target_epsilon, spent),
+            estimated_rounds_left=max(_accounts.largest_count(step) - steps, 0),
+            accounting_method=checked.accounting,
+        )
+
+    def get_noise_multiplier(
+        self, target_epsilon: Real, target_delta: Real, sampling_rate: Real, num_steps: int
+    ) -> float:
+        """Return the least noise multiplier for which a number of rounds keeps the target, rounded up.
+
+        It is proven to be enough by the accounting of this engine: an engine with that multiplier and these targets
+        allows `num_steps` rounds. With `AccountingMethod.PLD` it is the least that can be proven by any of them.
+
+        Parameters
+        ----------
+        target_epsilon : float
+            Finite, > 0.
+        target_delta : float
+            In (0, 1).
+        sampling_rate : float
+            In (0, 1].
+        num_steps : int
+            Number of rounds, from 1.
+
+        Returns
+        -------
+        float
+            The noise multiplier.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is out of its domain.
+        UnsupportedEventError
+            If the configured accounting has no bound for such rounds.
+        CalibrationError
+            If no multiplier up to 10⁶ is proven to be enough, as may happen with few Rényi orders.
+
+        Examples
+        --------
+        >>> engine = DifferentialPrivacyEngine(DPConfig(accounting="pld"))
+        >>> round(engine.get_noise_multiplier(8, 1e-5, 0.01, 1000), 4)
+        0.5863
+        """
+        config = DPConfig(
+            mechanism=self._config.mechanism,
+            accounting=self._config.accounting,
+            target_epsilon=target_epsilon,  # type: ignore[arg-type]  # a Real, made a float there
+            target_delta=target_delta,  # type: ignore[arg-type]
+            sampling_rate=sampling_rate,  # type: ignore[arg-type]
+            renyi_orders=self._config.renyi_orders,
+        )
+        steps = _validate.count("num_steps", num_steps)
+        return _accounts.noise_multiplier(self._step_of(config), steps)
+
+    def check_budget(self, budget: PrivacyBudget) -> bool:
+        """Return whether what was consumed is within the budget: neither ε nor δ is larger than allowed.
+
+        Parameters
+        ----------
+        budget : PrivacyBudget
+            Such as `DifferentialPrivacyEngine.budget`.
+
+        Returns
+        -------
+        bool
+            False if either is exceeded.
+
+        Raises
+        ------
+        InvalidType
+            If it is no `PrivacyBudget`.
+
+        Examples
+        --------
+        >>> engine = DifferentialPrivacyEngine()
+        >>> engine.check_budget(engine.budget)
+        True
+        """
+        if not isinstance(budget, PrivacyBudget):
+            raise InvalidType(f"budget must be a PrivacyBudget, got {type(budget).__name__}")
+        # mutant: budget-may-exceeded-in-delta
+        return budget.consumed_epsilon <= budget.epsilon and budget.consumed_delta <= budget.delta
+
+    def renyi_divergence(self, alpha: Real, sigma: Real) -> float:
+        """Return α/2σ², the Rényi divergence of order α of Gaussian noise of σ sensitivities, rounded up.
+
+        Parameters
+        ----------
+        alpha : float
+            α; finite, ≥ 1.
+        sigma : float
+            σ, the standard deviation of the noise divided by its sensitivity; finite, > 0.
+
+        Returns
+        -------
+        float
+            The divergence of [Mir17] Proposition 7.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is out of its domain.
+
+        References
+        ----------
+        [Mir17] Mironov, "Rényi differential privacy", CSF 2017, Proposition 7.
+
+        Examples
+        --------
+        >>> DifferentialPrivacyEngine().renyi_divergence(2, 1)
+        1.0
+        """
+        order, deviation = _validate.exact("alpha", alpha), _validate.exact("sigma", sigma)
+        if order < 1:
+            raise _validate.out_of_domain("alpha", "finite and >= 1", alpha)
+        if deviation <= 0:
+            raise _validate.out_of_domain("sigma", "finite and > 0", sigma)
+        return _validate.rounded(order / (2 * deviation**2), "up")
+
+    def _step_of(self, config: DPConfig) -> Step:
+        return step_of(config, self._sampling, self._population_size)
+
     def _rounds(
         self, train: Callable[[Indices], Updates], template: object, num_rounds: int | None, divisor: float | None
-    ) -> Iterator[Model]:
+    ) -> Iterator[dict[str, Any]]:
         done = 0
         while self.remaining_rounds if num_rounds is None else done < num_rounds:
             total = _sums.sum_for(self._step, template)
@@ -280,13 +628,13 @@ class DifferentialPrivacyEngine(GradientMethods, SpendingMethods):
 
     def _run(
         self, total: _sums.RoundSum, updates: Callable[[], Updates], divisor: float | None, key: str | None
-    ) -> Model:
+    ) -> dict[str, Any]:
         """Reserve, then add, then release; what fails before the first random bit gives the round back."""
         # mutant: updates-looked-at-before-round-reserved
         with self._reserved(self._step.sampled(total.event), key) as ticket:
             _add_all(total, updates())
             try:
-                noised: Model = total.release(ticket, divisor)
+                noised: dict[str, Any] = total.release(ticket, divisor)
             finally:
                 # mutant: rounds-that-ledger-paid-for-not-counted
                 if self._ledger is not None and ticket.state is TicketState.ARMED:
@@ -322,3 +670,9 @@ def _add_all(total: _sums.RoundSum, updates: object) -> None:
             total.add(update)
     else:
         raise InvalidType(f"updates must be an iterable or a mapping of arrays, got {type(updates).__name__}")
+
+
+def _left(target: float, spent: float) -> float:
+    """Return target − spent, rounded down, or 0."""
+    # mutant: budget-left-rounded-up
+    return _validate.rounded(Fraction(target) - Fraction(spent), "down") if spent < target else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,29 +16,32 @@ from ferrodp.clipping import clip_by_global_norm
 from ferrodp.engine.protocol import RoundLedger
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
+from ferrodp.events.base import check_relation
 from ferrodp.mechanisms import GaussianMechanism
 
 __all__ = ["GaussianDifferentialPrivacy"]
+
+Arrays = TypeVar("Arrays")
 
 
 class GaussianDifferentialPrivacy:
     r"""Clip a named model jointly, add the least Gaussian noise that makes it (ε, δ)-private, and keep count.
 
-    What is protected is one model, or one update of it, as a whole: all its arrays together are one vector, clipped to
-    L2 norm C. By default the guarantee tells it apart from a model of zeros, which is what a server sees of a client
-    that takes no part: the distance is C. With `REPLACE_ONE` it tells any two models apart: the distance is 2C, and
-    so is the noise. For sums over clients use `DifferentialPrivacyEngine.round`.
+    The unit of privacy is one model, or one update of it, as a whole: all its arrays together are one vector, clipped to
+    L2 norm C. By default its neighbor is a model of zeros, which is what a server sees of a client that does not take
+    part: the distance is C. With `REPLACE_ONE` any two models are neighbors: distance and noise are twice as large. For
+    sums over clients use `DifferentialPrivacyEngine.round`.
 
     Parameters
     ----------
     clip_norm : float
-        C, in the units of the model; finite, > 0. Rounded down if it is no float.
+        C, in the units of the model; finite, > 0. Rounded down if not exactly representable.
     neighboring_relation : NeighboringRelation
-        What the model is told apart from; see above. `ADD_OR_REMOVE_ONE` and `REPLACE_SPECIAL` mean the same here.
+        Which models are neighbors; see above. `ADD_OR_REMOVE_ONE` and `REPLACE_SPECIAL` mean the same here.
     ledger : PrivacyLedger, optional
         Reserve each release there, before its first random bit; it refuses what its budget does not allow.
     scope : str, optional
-        Where in the ledger.
+        The scope of the ledger that releases are charged to.
 
     Attributes
     ----------
@@ -50,11 +53,15 @@ class GaussianDifferentialPrivacy:
     Raises
     ------
     InvalidParameter, InvalidType
+        If a parameter is not accepted, or only one of `ledger` and `scope` is given.
 
     Notes
     -----
-    The noise is that of Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8,
-    which is less than the classical Δ·√(2 ln(1.25/δ))/ε, and holds for ε > 1 too.
+    The noise is that of [BW18] Theorem 8, which is less than the classical Δ·√(2 ln(1.25/δ))/ε, and holds for ε > 1 too.
+
+    References
+    ----------
+    [BW18] Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8.
 
     Examples
     --------
@@ -76,9 +83,7 @@ class GaussianDifferentialPrivacy:
         scope: str | None = None,
     ) -> None:
         self._clip_norm = _validate.positive("clip_norm", clip_norm, toward="down")
-        if not isinstance(neighboring_relation, NeighboringRelation):
-            found = type(neighboring_relation).__name__
-            raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+        check_relation(neighboring_relation)
         self._relation = neighboring_relation
         # mutant: model-told-apart-from-opposite-at-price
         distance = 2.0 if neighboring_relation is NeighboringRelation.REPLACE_ONE else 1.0
@@ -96,11 +101,10 @@ class GaussianDifferentialPrivacy:
 
     @property
     def privacy_budget_consumed(self) -> Guarantee:
-        """An (ε, δ) that all releases since the last `reset` together keep, as if all were about the same data.
+        """An (ε, δ) that all releases since the last `reset` together satisfy, as if all were about the same data.
 
-        What is counted is what this object released, in this process. δ is the sum of theirs. ε is the exact one of a
-        composition of Gaussian releases at that δ (Dong, Roth, Su, "Gaussian differential privacy", 2022, Corollary
-        3.3), rounded up: less than the sum of all ε.
+        Only what this object released in this process is counted. δ is the sum of theirs. ε is the exact one of a
+        composition of Gaussian releases at that δ ([DRS22] Corollary 3.3), rounded up: less than the sum of all ε.
         """
         with self._lock:
             accountant, delta = self._accountant.copy(), self._delta
@@ -109,19 +113,19 @@ class GaussianDifferentialPrivacy:
             return Guarantee(0.0, 0.0)
         return Guarantee(0.0, 1.0) if at >= 1.0 else Guarantee(accountant.epsilon(at), at)
 
-    def apply_privacy(self, model: Mapping[str, Any], epsilon: Real, delta: Real) -> dict[str, Any]:
-        """Return the model, clipped to `clip_norm` and with noise: the one thing here that may be published.
+    def apply_privacy(self, model: Mapping[str, Arrays], epsilon: Real, delta: Real) -> dict[str, Arrays]:
+        """Return the model, clipped to `clip_norm` and with noise, for publication.
 
-        The cost is charged before the first random bit, and stays charged whatever happens.
+        The cost is charged before the first random bit, and stays charged even if the call fails.
 
         Parameters
         ----------
         model : dict of ndarrays
-            All float32 or all float64, nested as you like. Never written to.
+            All float32 or all float64, arbitrarily nested. Never written to.
         epsilon : float
-            Finite, > 0. Rounded down if it is no float.
+            Finite, > 0. Rounded down if not exactly representable.
         delta : float
-            In (0, 1). Rounded down if it is no float.
+            In (0, 1). Rounded down if not exactly representable.
 
         Returns
         -------
@@ -131,7 +135,7 @@ class GaussianDifferentialPrivacy:
         Raises
         ------
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-            Before anything is drawn or charged.
+            If an argument is not accepted. Nothing was drawn or charged.
         BudgetExceeded
             If the ledger does not allow it.
 
@@ -160,14 +164,22 @@ class GaussianDifferentialPrivacy:
                     raise InvalidParameter(f"scope must have the neighboring_relation {here}, got {there}")
                 self._charge(mechanism, allowed)
                 mechanism.release(values, out=values, ticket=ticket)
-        noised: dict[str, Any] = _trees.split(values, structure)
+        noised: dict[str, Arrays] = _trees.split(values, structure)
         return noised
 
     def reset(self) -> None:
-        """Begin to count anew, for other data.
+        """Start counting from zero, for other data.
 
-        Privacy that was spent on data stays spent: about the same data, what was consumed before still adds to what
-        comes after. A ledger keeps what it recorded.
+        The privacy loss of earlier releases remains: for the same data it adds to that of later ones. A ledger keeps
+        what it recorded.
+
+        Examples
+        --------
+        >>> privacy = GaussianDifferentialPrivacy()
+        >>> _ = privacy.apply_privacy({"w": np.zeros(3)}, epsilon=1.0, delta=1e-6)
+        >>> privacy.reset()
+        >>> privacy.privacy_budget_consumed
+        Guarantee(epsilon=0.0, delta=0.0)
         """
         with self._lock:
             self._accountant = GdpAccountant(neighboring_relation=self._relation)
