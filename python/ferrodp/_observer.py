@@ -1,9 +1,8 @@
-"""What every release reports while a test looks on: the sensitivity it declares, what went in, what came out.
+"""Test hook: records each release's input, output and declared sensitivity.
 
 Code around private releases is right if, run on two neighboring datasets and given the same outputs, it makes the same
-releases in the same order, and no two inputs of one release are further apart than its declared sensitivity. That can
-be tried on any two datasets: record a run on the first, replay it on the second (Kifer, Messing, Roth, Thakurta,
-Zhang, "Guidelines for implementing and auditing differentially private systems", 2020). NOT PRIVATE: a record holds
+releases in the same order, and no two inputs of one release are further apart than its declared sensitivity. This can
+be tested on any two datasets: record a run on the first, replay it on the second [KMRTZ20]. NOT PRIVATE: a record holds
 the inputs.
 """
 
@@ -25,7 +24,7 @@ Norm = Literal["L0", "L1", "L2", "Linf"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Observation:
-    """One release as a test saw it: NOT PRIVATE.
+    """The record of one release: NOT PRIVATE.
 
     Attributes
     ----------
@@ -51,13 +50,38 @@ class Observation:
     event: PrivacyEvent
     norm: Norm
     sensitivity: float
-    public: tuple[str, ...]
+    public: tuple[str, ...] = ()
     value: npt.NDArray[Any]
-    unit: float
+    unit: float = 1.0
     output: npt.NDArray[Any]
 
     def is_within(self, other: Observation) -> bool:
-        """Whether the inputs of both are no further apart than the sensitivity: in rational arithmetic."""
+        """Return whether the inputs of both are no further apart than the sensitivity, in rational arithmetic.
+
+        Parameters
+        ----------
+        other : Observation
+            Of a release with inputs of the same shape.
+
+        Returns
+        -------
+        bool
+            True if their distance in `norm` is at most `sensitivity`.
+
+        Raises
+        ------
+        ValueError
+            If the shapes differ in size.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> mechanism = fd.LaplaceMechanism(scale=2.0, l1_sensitivity=1.0)
+        >>> with fd.testing.record() as log:
+        ...     _ = [mechanism.release(value) for value in (1.0, 2.0, 4.0)]
+        >>> log[0].is_within(log[1]), log[0].is_within(log[2])
+        (True, False)
+        """
         pairs = zip(self.value.ravel().tolist(), other.value.ravel().tolist(), strict=True)
         steps = [abs(Fraction(a) - Fraction(b)) * Fraction(self.unit) for a, b in pairs]
         bound = Fraction(self.sensitivity)
@@ -84,34 +108,22 @@ class Recorder:
         mechanism: object,
         value: npt.NDArray[Any],
         output: Any,
-        *,
-        event: PrivacyEvent,
-        norm: Norm,
-        sensitivity: float,
-        unit: float = 1.0,
-        public: tuple[str, ...] = (),
+        **declared: Any,
     ) -> Any:
-        """Take down one release, and return what it shall return: an array like `output`."""
+        """Record one release, and return what it shall return: an array like `output`.
+
+        `declared` are `event`, `norm` and `sensitivity`, perhaps `unit` and `public`: fields of an `Observation`.
+        """
         seen = np.array(np.where(np.isfinite(value), value, 0) if value.dtype.kind == "f" else value)
-        self.log.append(
-            Observation(
-                mechanism=type(mechanism).__name__,
-                event=event,
-                norm=norm,
-                sensitivity=sensitivity,
-                public=public,
-                value=seen,
-                unit=unit,
-                output=np.array(output),
-            )
-        )
+        name = type(mechanism).__name__
+        self.log.append(Observation(mechanism=name, value=seen, output=np.array(output), **declared))
         return np.array(output)
 
 
 class Replayer(Recorder):
-    """Compares what it sees with a record, and answers as it says there.
+    """Compares what it sees with a record, and returns the recorded outputs.
 
-    It raises `AssertionError` for anything that would tell the datasets apart.
+    Raises `AssertionError` for anything that would distinguish the datasets.
     """
 
     def __init__(self, record: Sequence[Observation]) -> None:
@@ -150,7 +162,7 @@ def _compared(seen: Observation) -> tuple[Any, ...]:
 
 
 OBSERVER: ContextVar[Recorder | None] = ContextVar("ferrodp observer", default=None)
-"""Who looks on, in this thread or task: nobody, but in tests."""
+"""The observer of this thread or task; None except in tests."""
 
 
 def drawn_in_place(
@@ -163,7 +175,7 @@ def drawn_in_place(
     public: tuple[str, ...] = (),
     exact: npt.NDArray[Any] | None = None,
 ) -> None:
-    """Noise `array` by `draw`, under the eyes of the observer if there is one; `exact` is what floats stand for."""
+    """Noise `array` by `draw`, and report it to the observer, if there is one; `exact` is what floats stand for."""
     observer = OBSERVER.get()
     if observer is None:
         draw(array)

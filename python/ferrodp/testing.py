@@ -1,4 +1,4 @@
-"""Replays, for tests only: whatever comes from here is NOT PRIVATE."""
+"""Seeded noise, and recorded and replayed releases, for tests only: NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -17,10 +17,25 @@ __all__ = ["Observation", "SeededNoiseSource", "record", "replay", "seeded"]
 
 
 class SeededNoiseSource(NoiseSource):
-    """A noise source that replays: NOT PRIVATE, for whoever has the seed can subtract the noise.
+    """A noise source that replays: NOT PRIVATE, as anyone holding the seed can subtract the noise.
 
-    Call number `c` uses the key that the seed gives for `c`, and is otherwise the same code as `NoiseSource`. So equal
-    sequences of calls on equal seeds give equal bits, on every CPU and at any number of threads.
+    Call number `c` uses a key derived from the seed and `c`; all else is the code of `NoiseSource`. So equal sequences
+    of calls on equal seeds give equal bits, on every CPU and with any number of threads.
+
+    Parameters
+    ----------
+    seed : bytes
+        32 bytes.
+
+    Raises
+    ------
+    InvalidType, InvalidParameter
+        If the seed is not 32 bytes.
+
+    Examples
+    --------
+    >>> SeededNoiseSource(bytes(32)).is_private
+    False
     """
 
     __slots__ = ("_calls", "_lock", "_seed")
@@ -56,6 +71,21 @@ class SeededNoiseSource(NoiseSource):
 def seeded(seed: bytes) -> SeededNoiseSource:
     """Return a source that replays the same noise for the same 32 bytes: NOT PRIVATE, for tests only.
 
+    Parameters
+    ----------
+    seed : bytes
+        32 bytes.
+
+    Returns
+    -------
+    SeededNoiseSource
+        A fresh one, at its first call.
+
+    Raises
+    ------
+    InvalidType, InvalidParameter
+        If the seed is not 32 bytes.
+
     Examples
     --------
     >>> import ferrodp as fd
@@ -68,9 +98,23 @@ def seeded(seed: bytes) -> SeededNoiseSource:
 
 @contextlib.contextmanager
 def record() -> Iterator[list[Observation]]:
-    """Return a list that grows by an `Observation` for each release inside the block: NOT PRIVATE, it holds the inputs.
+    """Record every release inside the block: NOT PRIVATE, as the record holds the inputs.
 
-    Of this thread or task alone. Mechanisms, sums and statistics report; a bare `NoiseSource` has nothing to declare.
+    Only releases of this thread or task are recorded, by mechanisms, sums and statistics; a bare `NoiseSource` declares
+    no sensitivity.
+
+    Yields
+    ------
+    list of Observation
+        Grows by one for each release.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> with fd.testing.record() as log:
+    ...     _ = fd.LaplaceMechanism(scale=2.0, l1_sensitivity=1.0).release(3.0)
+    >>> log[0].mechanism, log[0].sensitivity, log[0].value.item()
+    ('LaplaceMechanism', 1.0, 3.0)
     """
     recorder = Recorder()
     with _looking_on(recorder):
@@ -79,11 +123,22 @@ def record() -> Iterator[list[Observation]]:
 
 @contextlib.contextmanager
 def replay(log: Sequence[Observation]) -> Iterator[list[Observation]]:
-    """Make releases return what was recorded, and check that nothing else tells the two runs apart: NOT PRIVATE.
+    """Make releases return what was recorded, and check that nothing else distinguishes the two runs: NOT PRIVATE.
 
-    For the code *around* releases: run it on a dataset inside `record`, then on a neighboring one inside this. It has
-    to make the same releases, one after the other, with inputs no further apart than each declares: see `Observation`.
-    That monotonic utilities or queries move one way is not checked, nor what is published without a release.
+    Tests the code *around* releases: run it on a dataset inside `record`, then on a neighboring one inside this block.
+    It has to make the same releases in the same order, with inputs no further apart than each declares: see
+    `Observation`. Not checked: that monotonic utilities or queries move one way, and what is published without a
+    release.
+
+    Parameters
+    ----------
+    log : sequence of Observation
+        What `record` yielded.
+
+    Yields
+    ------
+    list of Observation
+        The releases of this run; outputs are those of the record.
 
     Raises
     ------

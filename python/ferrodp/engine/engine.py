@@ -197,6 +197,12 @@ class DifferentialPrivacyEngine:
         ------
         InvalidParameter
             If the engine was not told the `population_size`.
+
+        Examples
+        --------
+        >>> engine = DifferentialPrivacyEngine(DPConfig(sampling_rate=0.3), sampling="uniform", population_size=20)
+        >>> len(engine.sample())
+        6
         """
         if self._population_size is None:
             raise InvalidParameter("population_size must be given to the engine before it can draw samples")

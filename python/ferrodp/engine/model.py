@@ -27,10 +27,10 @@ Arrays = TypeVar("Arrays")
 class GaussianDifferentialPrivacy:
     r"""Clip a named model jointly, add the least Gaussian noise that makes it (ε, δ)-private, and keep count.
 
-    The unit of privacy is one model, or one update of it, as a whole: all its arrays together are one vector, clipped to
-    L2 norm C. By default its neighbor is a model of zeros, which is what a server sees of a client that does not take
-    part: the distance is C. With `REPLACE_ONE` any two models are neighbors: distance and noise are twice as large. For
-    sums over clients use `DifferentialPrivacyEngine.round`.
+    The unit of privacy is one model, or one update of it, as a whole: all its arrays together are one vector, clipped
+    to L2 norm C. By default its neighbor is a model of zeros, which is what a server sees of a client that does not
+    take part: the distance is C. With `REPLACE_ONE` any two models are neighbors: distance and noise are twice as
+    large. For sums over clients use `DifferentialPrivacyEngine.round`.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class GaussianDifferentialPrivacy:
 
     Notes
     -----
-    The noise is that of [BW18] Theorem 8, which is less than the classical Δ·√(2 ln(1.25/δ))/ε, and holds for ε > 1 too.
+    The noise is that of [BW18] Theorem 8, which is less than the classical Δ·√(2 ln(1.25/δ))/ε and holds for ε > 1 too.
 
     References
     ----------

@@ -36,6 +36,13 @@ def poisson_sample(population_size: int, sampling_rate: float) -> Indices:
         Indices in increasing order, perhaps none. *Secret:* amplification holds for those who do not know them; and how
         many they are is a release too.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType, MemoryError
+        If a parameter is not accepted. Nothing was drawn.
+    EntropyError
+        If the operating system gives no key.
+
     Examples
     --------
     >>> members = poisson_sample(10_000, 0.1)
@@ -59,6 +66,13 @@ def uniform_sample(population_size: int, sample_size: int) -> Indices:
     -------
     (sample_size,) ndarray of int64
         Indices in increasing order. *Secret:* amplification holds for those who do not know them.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, MemoryError
+        If a parameter is not accepted. Nothing was drawn.
+    EntropyError
+        If the operating system gives no key.
 
     Examples
     --------

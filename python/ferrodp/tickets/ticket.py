@@ -53,21 +53,20 @@ class Bookkeeper(Protocol):
 class Ticket:
     """The right to make the releases of one event, once. Made by a ledger; passed on as ``release(ticket=…)``.
 
-    What a release costs has to be what the ticket was paid for: the same event, or one inside it (the noise of a
+    The cost of a release has to be what the ticket was paid for: the same event, or one inside it (the noise of a
     composed or sampled event), or the same noise with a larger multiplier. Anything else is refused before a bit is
-    drawn. That a sample was drawn as a sampled event says, with its `null_distance`, and that a mechanism's sensitivity
-    was stated for the ticket's neighboring relation, is the caller's promise; sums of `ClippedSum` keep a
-    `null_distance` of ½ by themselves, and the functions of `ferrodp.statistics` refuse one that they would not keep.
+    drawn. The caller promises that samples were drawn as a sampled event states, with its `null_distance`, and that a
+    mechanism's sensitivity was stated for the ticket's neighboring relation. Sums of `ClippedSum` have a
+    `null_distance` of ½ by construction, and the functions of `ferrodp.statistics` refuse one that they would violate.
 
-    Releases of different tickets may be interleaved, each chosen after seeing parts of others, interactive ones such as
-    the queries of a sparse vector included: what a filter promises for releases one after the other holds then, too
-    (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang, "Concurrent composition for interactive differential privacy with
-    adaptive privacy-loss parameters", CCS 2023).
+    Releases of different tickets may be interleaved, each chosen after seeing parts of others, including interactive
+    ones such as the queries of a sparse vector: the guarantee of a filter for sequential releases holds then, too
+    [HSTVVXZ23].
 
     As a context manager, a ticket that nothing was released with is cancelled at the end of the block.
 
-    A ticket is good for the process that got it, and safe in any number of threads: one of them wins. It cannot be
-    copied or pickled.
+    A ticket is valid in the process that reserved it, and in any number of threads, of which one can use it. It cannot
+    be copied or pickled.
 
     Attributes
     ----------
@@ -84,6 +83,11 @@ class Ticket:
     is_new : bool
         Whether it was charged by the call that returned it; False if its key had led to it before.
 
+    References
+    ----------
+    [HSTVVXZ23] Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang, "Concurrent composition for interactive differential
+    privacy with adaptive privacy-loss parameters", CCS 2023.
+
     Examples
     --------
     >>> import tempfile
@@ -96,6 +100,14 @@ class Ticket:
     ...     released = mechanism.release(1234.0, ticket=ticket)
     >>> ticket.state, ledger.remaining_count("hospital/ages", mechanism.event)
     (<TicketState.SPENT: 'spent'>, 3)
+    >>> ticket = ledger.reserve("hospital/ages", mechanism.event)
+    >>> ticket.pays_for(mechanism.event), len(ticket.permits([mechanism.event])), type(ticket.permit(mechanism.event))
+    (True, 1, <class 'ferrodp._native.Permit'>)
+    >>> ticket.cancel()  # nothing was drawn: its cost is given back
+    >>> ticket = ledger.reserve("hospital/ages", mechanism.event)
+    >>> ticket.arm()  # before code of one's own draws
+    >>> ticket.check_running()  # before it goes on
+    >>> ticket.close()
     >>> ledger.close()
     >>> folder.cleanup()
     """
@@ -159,7 +171,17 @@ class Ticket:
         return self._is_new
 
     def pays_for(self, event: PrivacyEvent) -> bool:
-        """Whether a release that costs `event` is among those that were paid for, made already or not.
+        """Return whether a release of this cost is among those that were paid for, made already or not.
+
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What the release costs.
+
+        Returns
+        -------
+        bool
+            True if the ticket was paid for this event, or for one that costs at least as much.
 
         Raises
         ------
@@ -172,7 +194,17 @@ class Ticket:
             return event in left or any(covers(part, event) for part in left)
 
     def permit(self, event: PrivacyEvent) -> _native.Permit:
-        """Return what the native code arms before it draws, for a release that costs `event`; changes nothing.
+        """Return what the native code arms before it draws; changes nothing.
+
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What the release costs.
+
+        Returns
+        -------
+        Permit
+            For one release.
 
         Raises
         ------
@@ -184,7 +216,23 @@ class Ticket:
         return self.permits((event,))[0]
 
     def permits(self, events: Iterable[PrivacyEvent]) -> list[_native.Permit]:
-        """Return permits for several releases, only if the ticket has them all to give; see `permit`."""
+        """Return permits for several releases, only if the ticket can pay for all of them.
+
+        Parameters
+        ----------
+        events : iterable of PrivacyEvent
+            What the releases cost.
+
+        Returns
+        -------
+        list of Permit
+            One for each event.
+
+        Raises
+        ------
+        TicketError, InvalidParameter
+            As for `permit`.
+        """
         self._check_process()
         with self._lock:
             self._check_usable(whole=False)
@@ -195,7 +243,7 @@ class Ticket:
         return [_native.Permit(functools.partial(self._arm, part)) for part in parts]
 
     def arm(self) -> None:
-        """Take the whole ticket for a release by code of one's own: call it before the first random bit.
+        """Take the whole ticket for a release by the caller's own code: call it before the first random bit.
 
         Raises
         ------
@@ -222,7 +270,7 @@ class Ticket:
             self._cancel()
 
     def check_running(self) -> None:
-        """Return if what the ticket pays for may go on: a run of many answers asks before each of them.
+        """Return if what the ticket pays for may continue: a run of many answers asks before each of them.
 
         Raises
         ------
@@ -233,7 +281,7 @@ class Ticket:
             self._book.proceed(self)
 
     def close(self) -> None:
-        """Say that nothing more will be released with this ticket: cancel it if it is held, else it is spent."""
+        """Declare that nothing more will be released with this ticket: it is cancelled if held, otherwise spent."""
         self._check_process()
         with self._lock:
             if self._state is TicketState.HELD:
