@@ -170,8 +170,8 @@ class GaussianDifferentialPrivacy:
     def reset(self) -> None:
         """Start counting from zero, for other data.
 
-        Privacy that was spent stays spent: for the same data, the loss of earlier releases adds to that of later ones. A
-        ledger keeps what it recorded.
+        Privacy that was spent stays spent: for the same data, the loss of earlier releases adds to that of later ones.
+        A ledger keeps what it recorded.
 
         Examples
         --------
