@@ -112,7 +112,7 @@ def test_nothing_beside_a_release_changes_it():
     """An event without loss got two masses of 1 on a grid finer than its own error: a lower end above the truth."""
     step = sampled(7.900276978691255e-10, GaussianEvent(noise_multiplier=78.08063361097578))
     lower, upper = composed((step, 100), (stated(0.0, 0.0), 100)).delta_bounds(0.0)
-    exact = contour.delta_bounds([contour.Release(78.08063361097578, 7.900276978691255e-10, 100)], [0.0])[0]
+    exact = contour.bounds("delta", [contour.Release(78.08063361097578, 7.900276978691255e-10, 100)], [0.0])[0]
 
     assert lower <= exact.upper
     assert exact.lower <= upper

@@ -55,7 +55,7 @@ ANCHORS = [
 @pytest.mark.parametrize(("sigma", "q", "count", "delta", "epsilon"), ANCHORS)
 def test_known_values_lie_within_narrow_intervals(sigma, q, count, delta, epsilon):
     """The values are rounded to ten digits, the last to eight: half a unit of that is allowed for."""
-    [found] = _contour.epsilon_bounds([Release(sigma, q, count)], [delta])
+    [found] = _contour.bounds("epsilon", [Release(sigma, q, count)], [delta])
     half_unit = 0.5e-6 if count == 10**5 else 0.5e-10
 
     assert found.lower - half_unit <= epsilon <= found.upper + half_unit
@@ -65,8 +65,8 @@ def test_known_values_lie_within_narrow_intervals(sigma, q, count, delta, epsilo
 
 def test_nothing_costs_nothing():
     for releases in ([], [Release(1.0, 0.1, 0)], [Release(1.0, 0.0, 5)]):
-        assert _contour.epsilon_bounds(releases, [1e-5])[0][:2] == (0.0, 0.0)
-        assert _contour.log_delta_bounds(releases, [0.5])[0][:2] == (-math.inf, -math.inf)
+        assert _contour.bounds("epsilon", releases, [1e-5])[0][:2] == (0.0, 0.0)
+        assert _contour.bounds("log_delta", releases, [0.5])[0][:2] == (-math.inf, -math.inf)
 
 
 LINES = [  # σ, q, count, ε, whether added, a line for the reference: c, step, nodes
@@ -96,7 +96,7 @@ def test_compositions_lie_within_the_bounds(sigma, q, count, epsilon, add, c, st
 def test_different_releases_are_added_up():
     releases = [(1.0, 0.02, 100), (2.0, 0.3, 7), (1.5, 0.1, 30)]
     exact, last = reference.contour(2.0, releases, False, 3.0, 0.25, 100, digits=35, density=0.2)
-    [found] = _contour.log_delta_bounds([Release(*release) for release in releases], [2.0])
+    [found] = _contour.bounds("log_delta", [Release(*release) for release in releases], [2.0])
 
     assert last < -40
     assert found.lower - 1e-9 <= exact <= found.upper + 1e-9  # aliasing of the reference: e^{−75}/δ
@@ -104,7 +104,7 @@ def test_different_releases_are_added_up():
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-100, 1e-30])
 def test_far_tails_are_reached(delta):
-    [found] = _contour.epsilon_bounds([Release(1.5, 0.04, 2250)], [delta])
+    [found] = _contour.bounds("epsilon", [Release(1.5, 0.04, 2250)], [delta])
 
     assert 0 < found.lower <= found.upper <= found.lower * (1 + 1e-8)
 
@@ -115,7 +115,7 @@ def test_any_number_of_steps(count):
     sigma = math.sqrt(count) / 100
     sigma = max(sigma, 3.0)
     q = math.sqrt(1.0 / count / math.expm1(sigma**-2))
-    [found] = _contour.epsilon_bounds([Release(sigma, q, count)], [1e-6])
+    [found] = _contour.bounds("epsilon", [Release(sigma, q, count)], [1e-6])
 
     assert 4.8 < found.lower <= found.upper < 5.0  # 4.886 for a Gaussian with μ = 1
     assert found.upper - found.lower < 1e-5  # rounding grows with √count
@@ -132,18 +132,18 @@ def test_epsilon_and_delta_agree(sigma, q, count, log_delta):
     """At the upper ε the certified δ does not have to exceed the target; at the lower one it has to reach it."""
     delta = math.exp(log_delta)
     release = [Release(sigma, q, count)]
-    [found] = _contour.epsilon_bounds(release, [delta])
+    [found] = _contour.bounds("epsilon", release, [delta])
 
     assert 0 <= found.lower <= found.upper
     assert found.upper - found.lower <= max(1e-6, 1e-2 * found.upper)
-    assert _contour.delta_bounds(release, [found.upper])[0].lower <= delta * (1 + 1e-12)
+    assert _contour.bounds("delta", release, [found.upper])[0].lower <= delta * (1 + 1e-12)
     if found.lower > 0:
-        assert _contour.delta_bounds(release, [found.lower])[0].upper >= delta * (1 - 1e-12)
+        assert _contour.bounds("delta", release, [found.lower])[0].upper >= delta * (1 - 1e-12)
 
 
 def test_the_worse_direction_is_named():
     both = _contour.by_direction([Release(1.0, 0.01, 1000)], "epsilon", [math.log(1e-5)])
-    [worst] = _contour.epsilon_bounds([Release(1.0, 0.01, 1000)], [1e-5])
+    [worst] = _contour.bounds("epsilon", [Release(1.0, 0.01, 1000)], [1e-5])
 
     assert worst.direction == REMOVE
     assert both[ADD][0].upper < worst.lower == both[REMOVE][0].lower
@@ -156,18 +156,18 @@ def test_a_sweep_is_its_single_questions(threads):
 
     for index in np.ndindex(3, 2):
         release = Release(float(sigmas[index[0], 0]), 0.01, int(counts[index[1]]))
-        [single] = _contour.epsilon_bounds([release], [1e-5])
+        [single] = _contour.bounds("epsilon", [release], [1e-5])
         assert (single.lower, single.upper) == (lower[index], upper[index])
 
 
 def test_parameters_outside_their_domain_are_refused():
     for release in (Release(0.0, 0.1, 1), Release(math.nan, 0.1, 1), Release(1.0, 1.1, 1), Release(1.0, math.nan, 1)):
         with pytest.raises(InvalidParameter):
-            _contour.epsilon_bounds([release], [1e-5])
+            _contour.bounds("epsilon", [release], [1e-5])
 
 
 def test_noise_too_small_for_the_method_gets_the_trivial_bounds():
-    [found] = _contour.epsilon_bounds([Release(1e-3, 0.1, 1)], [1e-5])
+    [found] = _contour.bounds("epsilon", [Release(1e-3, 0.1, 1)], [1e-5])
     assert (found.lower, found.upper) == (0.0, math.inf)
-    [found] = _contour.delta_bounds([Release(1e-3, 0.1, 1)], [1.0])
+    [found] = _contour.bounds("delta", [Release(1e-3, 0.1, 1)], [1.0])
     assert (found.lower, found.upper) == (0.0, 1.0)

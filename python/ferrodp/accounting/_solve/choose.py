@@ -1,4 +1,4 @@
-"""Which method answers for a composition: closed form, contour, grid. The tighter bounds are kept, and named.
+"""Choice of the method that bounds ε or δ of a composition: closed form, contour integral or grid.
 
 A composition is a sequence of simple events and counts under a neighboring relation. All answers are two-sided; the
 lower end is 0 where an event is only bounded, not attained, by its pair of laws.
@@ -43,8 +43,8 @@ TOLERANCE = 1e-4
 """Relative width that the grid is refined to, and above which the contour's answer is compared with the grid's."""
 LOG2_MAX_NODES = 21
 """Limit on the nodes of a grid, which keeps memory below 500 MB."""
-WORK = 2e6
-"""Limit on the work of one answer of the grid, in cells of 0.3 µs; one whose interval was given is not limited."""
+MAX_WORK = 2e6
+"""Limit on the work of one answer of the grid, in cells of 0.3 µs; none where the interval is given."""
 SMALLEST_DELTA = 1e-300
 """Below it the masses that δ is made of would no longer be normal numbers."""
 
@@ -54,12 +54,12 @@ ANCHORS: dict[Quantity, tuple[float, ...]] = {
 }
 """Where ε(δ), and δ(ε), are asked if the interval at a larger δ, or ε, is wide: in turn, until it is narrow."""
 
-MOST_ANCHORS = 3
-"""So many of them are asked at most, the nearest first."""
-MORE = (2, 8, 64)
-"""How many times as many releases the contour is asked about where its interval is wide."""
+MAX_ANCHORS = 3
+"""Number of anchors that are asked at most, the nearest first."""
+COUNT_FACTORS = (2, 8, 64)
+"""Factors by which the counts grow when the contour is asked about more releases, where its interval is wide."""
 
-LITTLE_NOISE = 0.1
+SMALLEST_CONTOUR_NOISE = 0.1
 """Noise multiplier below which no contour is asked for an ε if no participation is expected."""
 
 CLOSED_FORM = "closed form of the Gaussian curve (Balle, Wang 2018, Theorem 8) at the composition's μ² = Σ1/z²"
@@ -86,6 +86,19 @@ class Found:
     direction: str
     parameters: dict[str, Any] = field(default_factory=dict)
 
+    def capped(self, upper: float, method: str) -> Found:
+        """Return this answer, or a smaller upper bound that another method gives for both directions."""
+        if upper >= self.bounds.upper:
+            return self
+        return Found(Bounds(min(self.bounds.lower, upper), upper), method, "both")
+
+    def or_less(self, other: Found) -> Found:
+        """Return this answer, or the upper bound of another question whose answer is no smaller than this one's."""
+        upper = other.bounds.upper
+        if upper >= self.bounds.upper:
+            return self
+        return replace(other, bounds=Bounds(min(self.bounds.lower, upper), upper))
+
 
 def pairs_or_curve(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs | Curve | Unsupported:
     """Return the dominating pairs of a simple event, or else its Rényi curve."""
@@ -104,7 +117,7 @@ def solve(
     events: Events,
     relation: NeighboringRelation,
     interval: float | None = None,
-    work: float = WORK,
+    work: float = MAX_WORK,
 ) -> Found:
     """Return bounds on ε at a δ in [0, 1), or on δ at an ε ≥ 0.
 
@@ -164,10 +177,7 @@ def _of_singles(epsilon: float, pairs: Sequence[tuple[EventPairs, int]], found: 
         return lambda at: _solve("delta", at, [(each, 1)]).bounds.upper
 
     curves = [(curve_of_step(each), count) for each, count in pairs if count]
-    upper = delta_of_singles(epsilon, curves, found.bounds.upper)
-    if upper >= found.bounds.upper:
-        return found
-    return Found(Bounds(min(found.bounds.lower, upper), upper), SINGLES, "both")
+    return found.capped(delta_of_singles(epsilon, curves, found.bounds.upper), SINGLES)
 
 
 def _are_rare_and_hardly_noisy(releases: Sequence[_contour.Release]) -> bool:
@@ -177,7 +187,7 @@ def _are_rare_and_hardly_noisy(releases: Sequence[_contour.Release]) -> bool:
     costly.
     """
     expected = sum(release.count * release.sampling_probability for release in releases)
-    return expected < 1.0 and any(release.noise_multiplier < LITTLE_NOISE for release in releases)
+    return expected < 1.0 and any(release.noise_multiplier < SMALLEST_CONTOUR_NOISE for release in releases)
 
 
 def _of_more(quantity: Quantity, at: float, releases: list[_contour.Release], found: Found) -> Found:
@@ -187,17 +197,15 @@ def _of_more(quantity: Quantity, at: float, releases: list[_contour.Release], fo
     Numbers of releases next to each other are asked about the same one, lest the bound of fewer be the larger one. Once
     a lower end of more is above what was found, still more cannot help; and where no ε is found they rarely do.
     """
-    for factor in MORE:
+    for factor in COUNT_FACTORS:
         many = [replace(release, count=_power_of_2(release.count * factor)) for release in releases]
         if any(release.count > _validate.MAX_COUNT for release in many):
             break
         again = _contoured(quantity, at, many)
-        if again.bounds.upper < found.bounds.upper:
-            upper = again.bounds.upper
-            found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
+        found = found.or_less(again)
         if _is_narrow(again.bounds) or again.bounds.lower >= found.bounds.upper:
             break
-        if factor == MORE[1] and found.bounds.upper == math.inf:
+        if factor == COUNT_FACTORS[1] and found.bounds.upper == math.inf:
             break
     return found
 
@@ -214,11 +222,9 @@ def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float,
     And at ε = 0, where δ is the total variation, an interval may be narrow where next to it none is. Once an anchor's
     lower end is above what was found, anchors beyond it cannot help; nor will they, in the tail, if its upper end is.
     """
-    for anchor in [anchor for anchor in ANCHORS[quantity] if anchor < at][:MOST_ANCHORS]:
+    for anchor in [anchor for anchor in ANCHORS[quantity] if anchor < at][:MAX_ANCHORS]:
         again = certified(anchor)
-        if again.bounds.upper < found.bounds.upper:
-            upper = again.bounds.upper
-            found = replace(again, bounds=Bounds(min(found.bounds.lower, upper), upper))
+        found = found.or_less(again)
         if _is_narrow(again.bounds) or again.bounds.lower >= found.bounds.upper:
             break
         if quantity == "epsilon" and anchor < 0.5 and again.bounds.upper > found.bounds.upper:
@@ -231,8 +237,7 @@ def _least(quantity: Quantity, at: float, events: Events, relation: NeighboringR
     if quantity == "epsilon" and not at:
         return found
     for upper, method in upper_bounds(quantity, at, events, relation):
-        if upper < found.bounds.upper:
-            found = Found(Bounds(min(found.bounds.lower, upper), upper), method, "both")
+        found = found.capped(upper, method)
     return found
 
 
@@ -269,8 +274,7 @@ def _with_bare(
             spec: Spec = ("epsilon_delta", epsilon, delta)
             parts = [*_paired(_merged(rest), relation), (EventPairs(spec, spec, False), 1)]
             upper = _solve(quantity, at, parts, None, work).bounds.upper
-            if upper < found.bounds.upper:
-                found = Found(Bounds(min(found.bounds.lower, upper), upper), SPLIT, "both")
+            found = found.capped(upper, SPLIT)
     return found
 
 
@@ -316,7 +320,7 @@ def _solve(
     at: float,
     parts: Sequence[tuple[EventPairs, int]],
     interval: float | None = None,
-    work: float = WORK,
+    work: float = MAX_WORK,
 ) -> Found:
     remove = [(pairs.remove, count) for pairs, count in parts]
     add = [(pairs.add, count) for pairs, count in parts]
@@ -412,7 +416,7 @@ def _pure(directions: Directions) -> Found:
 
 
 def grid(
-    quantity: Quantity, at: float, directions: Directions, interval: float | None = None, work: float = WORK
+    quantity: Quantity, at: float, directions: Directions, interval: float | None = None, work: float = MAX_WORK
 ) -> Found:
     """Return the answer of the grid method."""
     lower, upper, index, step, nodes, tilt = _native.pld_bounds(
@@ -443,15 +447,9 @@ def _releases(events: Events, relation: NeighboringRelation) -> list[_contour.Re
     return releases
 
 
-_CONTOUR: dict[str, Callable[..., list[_contour.ContourBounds]]] = {
-    "epsilon": _contour.epsilon_bounds,
-    "delta": _contour.delta_bounds,
-}
-
-
 def _contoured(quantity: Quantity, at: float, releases: list[_contour.Release]) -> Found:
     """Return the contour's answer: exact in both directions, as some neighbors attain these pairs."""
-    answer = _CONTOUR[quantity](releases, [at])[0]
+    answer = _contour.bounds(quantity, releases, [at])[0]
     parameters = {"saddle": answer.saddle, "num_nodes": answer.num_nodes}
     return Found(Bounds(answer.lower, answer.upper), CONTOUR, answer.direction, parameters)
 

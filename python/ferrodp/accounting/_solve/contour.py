@@ -45,23 +45,17 @@ class ContourBounds(NamedTuple):
     """Logarithms of what was added relative to δ: rounding and quadrature, truncation, aliasing."""
 
 
-def log_delta_bounds(releases: Sequence[Release], epsilons: Sequence[float]) -> list[ContourBounds]:
-    """Return bounds on ln δ at each ε ≥ 0, over both directions; −∞ for δ = 0."""
-    return _bounds("log_delta", "worst", releases, epsilons)
+def bounds(quantity: str, releases: Sequence[Release], points: Sequence[float]) -> list[ContourBounds]:
+    """Return bounds over both directions: on "log_delta" (−∞ for δ = 0) or "delta" at each ε ≥ 0, or on "epsilon".
 
-
-def delta_bounds(releases: Sequence[Release], epsilons: Sequence[float]) -> list[ContourBounds]:
-    """Return bounds on δ at each ε ≥ 0, over both directions."""
-    return _bounds("delta", "worst", releases, epsilons)
-
-
-def epsilon_bounds(releases: Sequence[Release], deltas: Sequence[float]) -> list[ContourBounds]:
-    """Return bounds on the least ε ≥ 0 at each δ in (0, 1), over both directions; infinite where none is proven."""
-    return _bounds("epsilon", "worst", releases, [math.log(delta) for delta in deltas])
+    "epsilon" is the least ε ≥ 0 at each δ in (0, 1), infinite where none is proven.
+    """
+    at = [math.log(delta) for delta in points] if quantity == "epsilon" else points
+    return _bounds(quantity, "worst", releases, at)
 
 
 def by_direction(releases: Sequence[Release], quantity: str, points: Sequence[float]) -> dict[str, list[ContourBounds]]:
-    """Return the bounds of each direction apart: on "log_delta" or "delta" at ε, or on "epsilon" at ln δ."""
+    """Return the bounds of each direction separately: on "log_delta" or "delta" at ε, or on "epsilon" at ln δ."""
     return {direction: _bounds(quantity, direction, releases, points) for direction in (REMOVE, ADD)}
 
 

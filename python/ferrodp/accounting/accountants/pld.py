@@ -150,7 +150,7 @@ class PldAccountant(PrivacyAccountant):
         """Return the answer; the last one is kept, as an explanation asks for it again."""
         events, question = self.events, (quantity, at, self._effort)
         if self._last is None or self._last[0] is not events or self._last[1] != question:
-            work = self._effort * _composition.WORK
+            work = self._effort * _composition.MAX_WORK
             found = _composition.solve(quantity, at, events, self.neighboring_relation, self._interval, work)
             self._last = (events, question, found)
             return found
