@@ -13,31 +13,12 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from ferrodp import _validate
+from ferrodp import _validate, events
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp._numerics.rounding import fraction_up
 from ferrodp.accounting._solve.amplification import amplified
 from ferrodp.accounting._types import Unsupported
-from ferrodp.events import (
-    ComposedEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    EpsilonDeltaEvent,
-    ExponentialMechanismEvent,
-    FixedSizeSampledEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    NeighboringRelation,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    RandomAllocationEvent,
-    RandomizedResponseEvent,
-    RepeatAndSelectEvent,
-    SelfComposedEvent,
-    TruncatedPoissonSampledEvent,
-    ZcdpEvent,
-    decompose,
-)
+from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
 
 _DIGITS = 60
 _MANY = 300
@@ -57,33 +38,38 @@ NO_ANSWER = Unsupported(
     "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
 )
 SAMPLE_OF_A_SAMPLE = Unsupported("what is drawn from a sample is known for samples of one kind alone")
-_ADDITIVE = (LaplaceEvent, DiscreteLaplaceEvent)
-SAMPLES = (PoissonSampledEvent, FixedSizeSampledEvent, TruncatedPoissonSampledEvent, RandomAllocationEvent)
+_ADDITIVE = (events.LaplaceEvent, events.DiscreteLaplaceEvent)
+SAMPLES = (
+    events.PoissonSampledEvent,
+    events.FixedSizeSampledEvent,
+    events.TruncatedPoissonSampledEvent,
+    events.RandomAllocationEvent,
+)
 
 
 @functools.lru_cache(maxsize=4096)
 def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Return the pure ε of a simple event."""
-    if isinstance(event, LaplaceEvent):
+    if isinstance(event, events.LaplaceEvent):
         return Cost(1 / Fraction(event.noise_multiplier))
-    if isinstance(event, DiscreteLaplaceEvent):
+    if isinstance(event, events.DiscreteLaplaceEvent):
         return Cost(event.l1_sensitivity / Fraction(event.scale))
-    if isinstance(event, RandomizedResponseEvent):
+    if isinstance(event, events.RandomizedResponseEvent):
         return _randomized_response(event, relation)
-    if isinstance(event, ExponentialMechanismEvent):
+    if isinstance(event, events.ExponentialMechanismEvent):
         return Cost(Fraction(event.epsilon))
-    if isinstance(event, EpsilonDeltaEvent):
+    if isinstance(event, events.EpsilonDeltaEvent):
         return Cost(Fraction(event.epsilon), Fraction(event.delta))
-    if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
+    if isinstance(event, (events.PoissonSampledEvent, events.FixedSizeSampledEvent)):
         return _sampled(event, relation)
-    if isinstance(event, RepeatAndSelectEvent):
+    if isinstance(event, events.RepeatAndSelectEvent):
         return _repeated(event, relation)
-    if isinstance(event, (ComposedEvent, SelfComposedEvent)):  # about one sample
+    if isinstance(event, (events.ComposedEvent, events.SelfComposedEvent)):  # about one sample
         return _together(event, relation)
     return Unsupported("it has no pure ε")
 
 
-def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRelation) -> CostOrUnsupported:
+def _randomized_response(event: events.RandomizedResponseEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         return NO_ANSWER
     random = Fraction(event.noise_parameter)
@@ -95,7 +81,7 @@ def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRe
     return Cost(fraction_up(r.ln(r.ratio(1 + event.num_buckets * (1 - random) / random)).upper))
 
 
-def _repeated(event: RepeatAndSelectEvent, relation: NeighboringRelation) -> CostOrUnsupported:
+def _repeated(event: events.RepeatAndSelectEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Papernot, Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022, Corollary 3: (2 + η)·ε.
 
     A run costs the sum of its releases. Its failures are charged E[K] times, see `RepeatAndSelectCurve`.
@@ -118,12 +104,14 @@ def _together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsup
 
 def samples_again(event: PrivacyEvent) -> bool:
     """Whether something in it is about a sample of what it is about."""
-    if isinstance(event, ComposedEvent):
+    if isinstance(event, events.ComposedEvent):
         return any(samples_again(part) for part in event.events)
     return isinstance(event, SAMPLES) or (hasattr(event, "event") and samples_again(event.event))
 
 
-def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: NeighboringRelation) -> CostOrUnsupported:
+def _sampled(
+    event: events.PoissonSampledEvent | events.FixedSizeSampledEvent, relation: NeighboringRelation
+) -> CostOrUnsupported:
     """Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
 
     Poisson sampling and a replaced record: `_pairs._poisson_replaced` has the argument. A null record is a record that
@@ -134,7 +122,7 @@ def _sampled(event: PoissonSampledEvent | FixedSizeSampledEvent, relation: Neigh
     inner = pure(event.event, relation)
     if isinstance(inner, Unsupported):
         return inner
-    if isinstance(event, PoissonSampledEvent):
+    if isinstance(event, events.PoissonSampledEvent):
         chance = Fraction(event.sampling_probability)
         additive = isinstance(event.event, _ADDITIVE)
         # mutant: pure-epsilon-amplified
@@ -158,19 +146,22 @@ def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupporte
     ε²/2 (Bun, Steinke 2016, Proposition 1.4), and never more than ε, which bounds the divergence of every order;
     bounded range ε²/8 (Cesar, Rogers, "Bounding, concentrating, and truncating", ALT 2021, Lemmas 3.2 and 3.4).
     """
-    if isinstance(event, GaussianEvent):
+    if isinstance(event, events.GaussianEvent):
         return Cost(1 / (2 * Fraction(event.noise_multiplier) ** 2))
-    if isinstance(event, DiscreteGaussianEvent):
+    if isinstance(event, events.DiscreteGaussianEvent):
         return Cost(Fraction(event.l2_sensitivity) ** 2 / (2 * Fraction(event.scale) ** 2))
-    if isinstance(event, ZcdpEvent):
+    if isinstance(event, events.ZcdpEvent):
         return Cost(Fraction(event.rho))
-    if isinstance(event, ExponentialMechanismEvent):
+    if isinstance(event, events.ExponentialMechanismEvent):
         epsilon = Fraction(event.epsilon)
         return Cost(min(epsilon**2 / 8, epsilon))
-    if isinstance(event, (LaplaceEvent, DiscreteLaplaceEvent, RandomizedResponseEvent, EpsilonDeltaEvent)):
+    if isinstance(
+        event,
+        (events.LaplaceEvent, events.DiscreteLaplaceEvent, events.RandomizedResponseEvent, events.EpsilonDeltaEvent),
+    ):
         cost = pure(event, relation)
         return cost if isinstance(cost, Unsupported) else Cost(min(cost.amount**2 / 2, cost.amount), cost.delta)
-    if isinstance(event, (PoissonSampledEvent, FixedSizeSampledEvent)):
+    if isinstance(event, (events.PoissonSampledEvent, events.FixedSizeSampledEvent)):
         return Unsupported("zCDP gains nothing from sampling")
     return Unsupported("no ρ is known that bounds it")
 
@@ -178,17 +169,17 @@ def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupporte
 @functools.lru_cache(maxsize=4096)
 def squared_mu(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Return μ² = 1/z² of a simple event that is Gaussian, under any relation."""
-    if isinstance(event, GaussianEvent):
+    if isinstance(event, events.GaussianEvent):
         return Cost(1 / Fraction(event.noise_multiplier) ** 2)
     return Unsupported("only Gaussian noise is Gaussian differential privacy without loss")
 
 
 def priced(
-    cost_of: CostOf, events: Iterable[tuple[PrivacyEvent, int]], relation: NeighboringRelation
+    cost_of: CostOf, simple_events: Iterable[tuple[PrivacyEvent, int]], relation: NeighboringRelation
 ) -> list[tuple[Cost, int]] | Unsupported:
     """Return the costs of simple events with their counts, or which event has none and why."""
     found: list[tuple[Cost, int]] = []
-    for event, times in events:
+    for event, times in simple_events:
         cost = cost_of(event, relation)
         if isinstance(cost, Unsupported):
             return Unsupported(f"{type(event).__name__}: {cost}")
@@ -196,9 +187,9 @@ def priced(
     return found
 
 
-def total_of(cost_of: CostOf, events: Iterable[tuple[PrivacyEvent, int]], relation: NeighboringRelation) -> Cost:
+def total_of(cost_of: CostOf, simple_events: Iterable[tuple[PrivacyEvent, int]], relation: NeighboringRelation) -> Cost:
     """Return the sum of what simple events cost; those without a cost, releases without protection, are left out."""
-    found = ((cost_of(event, relation), times) for event, times in events)
+    found = ((cost_of(event, relation), times) for event, times in simple_events)
     return total((cost, times) for cost, times in found if isinstance(cost, Cost))
 
 

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
-from ferrodp.accounting.explanation import Explanation
+from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.events import PrivacyEvent
 
 Array = npt.NDArray[np.float64]
-
-
-class Accountant(Protocol):
-    """What a curve is drawn from: every accountant of this package."""
-
-    def compose(self, event: PrivacyEvent, count: int = 1) -> None: ...
-    def epsilon_bounds(self, delta: Real) -> Bounds: ...
-    def delta_bounds(self, epsilon: Real) -> Bounds: ...
-    def explain(self, delta: Real) -> Explanation: ...
 
 
 class Curve(NamedTuple):
@@ -34,9 +24,11 @@ class Curve(NamedTuple):
     upper: Array
 
 
-def epsilon_over_counts(accountant: Accountant, event: PrivacyEvent, counts: Sequence[int], delta: Real) -> Curve:
+def epsilon_over_counts(
+    accountant: PrivacyAccountant, event: PrivacyEvent, counts: Sequence[int], delta: Real
+) -> Curve:
     """Return ε(δ) after each of the rising `counts` of `event` on top of what `accountant` was told."""
-    running, before, bounds = copy.copy(accountant), 0, []
+    running, before, bounds = accountant.copy(), 0, []
     for count in counts:
         running.compose(event, count - before)
         before = count
@@ -44,7 +36,7 @@ def epsilon_over_counts(accountant: Accountant, event: PrivacyEvent, counts: Seq
     return _curve(np.array(counts, dtype=np.float64), bounds)
 
 
-def privacy_profile(accountant: Accountant, epsilons: Array) -> Curve:
+def privacy_profile(accountant: PrivacyAccountant, epsilons: Array) -> Curve:
     """Return δ(ε) at each of `epsilons`."""
     return _curve(epsilons, [accountant.delta_bounds(float(epsilon)) for epsilon in epsilons])
 

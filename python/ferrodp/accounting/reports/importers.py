@@ -12,31 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp import _validate, events
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage, UnsupportedEventError
-from ferrodp.events import (
-    AdaptiveClipEvent,
-    ComposedEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    EpsilonDeltaEvent,
-    ExponentialMechanismEvent,
-    FixedSizeSampledEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    MatrixMechanismEvent,
-    MixtureOfGaussiansEvent,
-    NonPrivateEvent,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    RandomizedResponseEvent,
-    RepeatAndSelectEvent,
-    SelfComposedEvent,
-    TreeAggregationEvent,
-    TruncatedPoissonSampledEvent,
-    ZcdpEvent,
-    decompose,
-)
+from ferrodp.events import ComposedEvent, GaussianEvent, NonPrivateEvent, PrivacyEvent, decompose
 from ferrodp.events.base import MAX_DEPTH, check_event
 
 _NOTHING = ComposedEvent(events=())
@@ -80,8 +58,8 @@ def from_opacus_history(history: Iterable[Sequence[Any]]) -> ComposedEvent:
         if not isinstance(entry, (tuple, list)) or len(entry) != 3:
             raise InvalidParameter("history must hold triples of noise multiplier, sample rate and number of steps")
         noise_multiplier, sample_rate, num_steps = entry
-        sampled = PoissonSampledEvent(sampling_probability=sample_rate, event=_gaussian(noise_multiplier))
-        steps.append(SelfComposedEvent(event=sampled, count=num_steps))
+        sampled = events.PoissonSampledEvent(sampling_probability=sample_rate, event=_gaussian(noise_multiplier))
+        steps.append(events.SelfComposedEvent(event=sampled, count=num_steps))
     return ComposedEvent(events=tuple(steps))
 
 
@@ -181,7 +159,7 @@ def _gaussian(noise_multiplier: Any) -> PrivacyEvent:
 
 def _laplace(event: Any, depth: int) -> PrivacyEvent:
     multiplier = _validate.non_negative("noise_multiplier", event.noise_multiplier, toward="down")
-    return LaplaceEvent(noise_multiplier=multiplier) if multiplier else NonPrivateEvent()
+    return events.LaplaceEvent(noise_multiplier=multiplier) if multiplier else NonPrivateEvent()
 
 
 def _discrete_laplace(event: Any, depth: int) -> PrivacyEvent:
@@ -190,19 +168,21 @@ def _discrete_laplace(event: Any, depth: int) -> PrivacyEvent:
         raise _validate.out_of_domain("noise_parameter", "finite and > 0", event.noise_parameter)
     # mutant: scale-of-imported-event-rounded-up
     scale = _validate.positive("1/noise_parameter", 1 / parameter, toward="down")
-    return DiscreteLaplaceEvent(scale=scale, l1_sensitivity=event.sensitivity)
+    return events.DiscreteLaplaceEvent(scale=scale, l1_sensitivity=event.sensitivity)
 
 
 def _randomized_response(event: Any, depth: int) -> PrivacyEvent:
     if _validate.count("num_buckets", event.num_buckets) == 1:
         return _NOTHING  # there is but one answer
-    return RandomizedResponseEvent(noise_parameter=event.noise_parameter, num_buckets=event.num_buckets)
+    return events.RandomizedResponseEvent(noise_parameter=event.noise_parameter, num_buckets=event.num_buckets)
 
 
 def _mixture(event: Any, depth: int) -> PrivacyEvent:
     deviation = _validate.non_negative("standard_deviation", event.standard_deviation, toward="down")
     shifts, probabilities = tuple(event.sensitivities), tuple(event.sampling_probs)
-    mixture = MixtureOfGaussiansEvent(noise_multiplier=deviation or 1.0, shifts=shifts, probabilities=probabilities)
+    mixture = events.MixtureOfGaussiansEvent(
+        noise_multiplier=deviation or 1.0, shifts=shifts, probabilities=probabilities
+    )
     if deviation:
         return mixture
     # Without noise the result is a number, and unmoved it is the same one with and without the record.
@@ -217,14 +197,16 @@ def _tree(event: Any, depth: int) -> PrivacyEvent:
     multiplier = _validate.non_negative("noise_multiplier", event.noise_multiplier, toward="down")
     if not steps:
         return _NOTHING
-    return TreeAggregationEvent(noise_multiplier=multiplier, num_steps=steps) if multiplier else NonPrivateEvent()
+    return (
+        events.TreeAggregationEvent(noise_multiplier=multiplier, num_steps=steps) if multiplier else NonPrivateEvent()
+    )
 
 
 def _epsilon_delta(event: Any, depth: int) -> PrivacyEvent:
     delta = _validate.probability("delta", event.delta)
     if delta == 1.0 or event.epsilon == math.inf:
         return NonPrivateEvent()
-    return EpsilonDeltaEvent(epsilon=event.epsilon, delta=event.delta)
+    return events.EpsilonDeltaEvent(epsilon=event.epsilon, delta=event.delta)
 
 
 def _discrete_gaussian(event: Any, depth: int) -> PrivacyEvent:
@@ -238,25 +220,25 @@ def _discrete_gaussian(event: Any, depth: int) -> PrivacyEvent:
         return _NOTHING
     if not scale:
         return NonPrivateEvent()
-    return DiscreteGaussianEvent(scale=event.sigma, l2_sensitivity=sensitivity, dimension=dimension)
+    return events.DiscreteGaussianEvent(scale=event.sigma, l2_sensitivity=sensitivity, dimension=dimension)
 
 
 def _exponential(event: Any, depth: int) -> PrivacyEvent:
-    return NonPrivateEvent() if event.epsilon == math.inf else ExponentialMechanismEvent(epsilon=event.epsilon)
+    return NonPrivateEvent() if event.epsilon == math.inf else events.ExponentialMechanismEvent(epsilon=event.epsilon)
 
 
 def _permute_and_flip(event: Any, depth: int) -> PrivacyEvent:
-    return NonPrivateEvent() if event.epsilon == math.inf else EpsilonDeltaEvent(epsilon=event.epsilon)
+    return NonPrivateEvent() if event.epsilon == math.inf else events.EpsilonDeltaEvent(epsilon=event.epsilon)
 
 
 def _zcdp(event: Any, depth: int) -> PrivacyEvent:
     if event.xi != 0.0:
         raise UnsupportedEventError(f"ZCDpEvent has no counterpart for xi = {_validate.shown(event.xi)}, only for 0")
-    return ZcdpEvent(rho=event.rho)
+    return events.ZcdpEvent(rho=event.rho)
 
 
 def _truncated(event: Any, depth: int) -> PrivacyEvent:
-    return TruncatedPoissonSampledEvent(
+    return events.TruncatedPoissonSampledEvent(
         population_size=event.dataset_size,
         sampling_probability=event.sampling_probability,
         truncated_batch_size=event.truncated_batch_size,
@@ -271,7 +253,7 @@ def _composed(event: Any, depth: int) -> PrivacyEvent:
 
 
 def _without_replacement(event: Any, depth: int) -> PrivacyEvent:
-    return FixedSizeSampledEvent(
+    return events.FixedSizeSampledEvent(
         population_size=event.source_dataset_size, sample_size=event.sample_size, event=_read(event.event, depth)
     )
 
@@ -292,12 +274,14 @@ _READERS: dict[str, Callable[[Any, int], PrivacyEvent]] = {
     "ZCDpEvent": _zcdp,
     "TruncatedSubsampledGaussianDpEvent": _truncated,
     "ComposedDpEvent": _composed,
-    "SelfComposedDpEvent": lambda event, depth: SelfComposedEvent(event=_read(event.event, depth), count=event.count),
-    "PoissonSampledDpEvent": lambda event, depth: PoissonSampledEvent(
+    "SelfComposedDpEvent": lambda event, depth: events.SelfComposedEvent(
+        event=_read(event.event, depth), count=event.count
+    ),
+    "PoissonSampledDpEvent": lambda event, depth: events.PoissonSampledEvent(
         sampling_probability=event.sampling_probability, event=_read(event.event, depth)
     ),
     "SampledWithoutReplacementDpEvent": _without_replacement,
-    "RepeatAndSelectDpEvent": lambda event, depth: RepeatAndSelectEvent(
+    "RepeatAndSelectDpEvent": lambda event, depth: events.RepeatAndSelectEvent(
         event=_read(event.event, depth), mean=event.mean, shape=event.shape
     ),
 }
@@ -319,52 +303,52 @@ def _read(event: Any, depth: int) -> PrivacyEvent:
 
 
 def _write(event: PrivacyEvent, library: Any) -> Any:
-    if isinstance(event, (AdaptiveClipEvent, MatrixMechanismEvent)):
+    if isinstance(event, (events.AdaptiveClipEvent, events.MatrixMechanismEvent)):
         [(event, _)] = decompose(event)
-    if isinstance(event, TreeAggregationEvent) and event.max_participation > 1:
+    if isinstance(event, events.TreeAggregationEvent) and event.max_participation > 1:
         event = next((part for part, _ in decompose(event)), _NOTHING)
     match event:
         case ComposedEvent():
             return library.ComposedDpEvent([_write(part, library) for part in event.events])
-        case SelfComposedEvent():
+        case events.SelfComposedEvent():
             return library.SelfComposedDpEvent(_write(event.event, library), event.count)
-        case PoissonSampledEvent():
+        case events.PoissonSampledEvent():
             return library.PoissonSampledDpEvent(event.sampling_probability, _write(event.event, library))
-        case FixedSizeSampledEvent():
+        case events.FixedSizeSampledEvent():
             inner = _write(event.event, library)
             return library.SampledWithoutReplacementDpEvent(event.population_size, event.sample_size, inner)
-        case TruncatedPoissonSampledEvent(event=GaussianEvent() as inner):
+        case events.TruncatedPoissonSampledEvent(event=GaussianEvent() as inner):
             return library.TruncatedSubsampledGaussianDpEvent(
                 event.population_size, event.sampling_probability, event.truncated_batch_size, inner.noise_multiplier
             )
-        case RepeatAndSelectEvent():
+        case events.RepeatAndSelectEvent():
             return library.RepeatAndSelectDpEvent(_write(event.event, library), event.mean, event.shape)
         case GaussianEvent():
             return library.GaussianDpEvent(event.noise_multiplier)
-        case LaplaceEvent():
+        case events.LaplaceEvent():
             return library.LaplaceDpEvent(event.noise_multiplier)
-        case DiscreteLaplaceEvent():
+        case events.DiscreteLaplaceEvent():
             parameter = _validate.rounded(1 / Fraction(event.scale), "up")
             if parameter == math.inf:
                 raise UnsupportedEventError(
-                    "dp_accounting has no counterpart of DiscreteLaplaceEvent at this small scale"
+                    "dp_accounting has no counterpart of events.DiscreteLaplaceEvent at this small scale"
                 )
             return library.DiscreteLaplaceDpEvent(parameter, event.l1_sensitivity)
-        case RandomizedResponseEvent():
+        case events.RandomizedResponseEvent():
             return library.RandomizedResponseDpEvent(event.noise_parameter, event.num_buckets)
-        case MixtureOfGaussiansEvent():
+        case events.MixtureOfGaussiansEvent():
             shifts, probabilities = list(event.shifts), list(event.probabilities)
             return library.MixtureOfGaussiansDpEvent(event.noise_multiplier, shifts, probabilities)
-        case TreeAggregationEvent():
+        case events.TreeAggregationEvent():
             return library.SingleEpochTreeAggregationDpEvent(event.noise_multiplier, event.num_steps)
-        case EpsilonDeltaEvent() if hasattr(library, "EpsilonDeltaDpEvent"):
+        case events.EpsilonDeltaEvent() if hasattr(library, "EpsilonDeltaDpEvent"):
             stated = (_validate.rounded(each, "up") for each in (event.epsilon, event.delta))
             return library.EpsilonDeltaDpEvent(*stated)
-        case DiscreteGaussianEvent() if hasattr(library, "DiscreteGaussianDpEvent"):
+        case events.DiscreteGaussianEvent() if hasattr(library, "DiscreteGaussianDpEvent"):
             return library.DiscreteGaussianDpEvent(event.scale, event.l2_sensitivity, event.dimension)
-        case ExponentialMechanismEvent() if hasattr(library, "ExponentialMechanismDpEvent"):
+        case events.ExponentialMechanismEvent() if hasattr(library, "ExponentialMechanismDpEvent"):
             return library.ExponentialMechanismDpEvent(event.epsilon)
-        case ZcdpEvent():
+        case events.ZcdpEvent():
             return library.ZCDpEvent(event.rho)
         case NonPrivateEvent():
             return library.NonPrivateDpEvent()

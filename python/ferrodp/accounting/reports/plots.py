@@ -15,7 +15,8 @@ import numpy as np
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.reports._curves import Accountant, Array, Curve, epsilon_over_counts, privacy_profile, trade_off
+from ferrodp.accounting.accountants.base import PrivacyAccountant
+from ferrodp.accounting.reports._curves import Array, Curve, epsilon_over_counts, privacy_profile, trade_off
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import PrivacyEvent
 
@@ -31,7 +32,7 @@ _ORDERS = (1.0 + np.geomspace(0.01, 1000.0, _NUM_POINTS)).tolist()
 
 
 def plot_epsilon_over_steps(
-    accountants: Accountant | Mapping[str, Accountant],
+    accountants: PrivacyAccountant | Mapping[str, PrivacyAccountant],
     event: PrivacyEvent,
     *,
     count: int,
@@ -104,7 +105,7 @@ def plot_epsilon_over_steps(
 
 
 def plot_privacy_profile(
-    accountants: Accountant | Mapping[str, Accountant],
+    accountants: PrivacyAccountant | Mapping[str, PrivacyAccountant],
     *,
     epsilons: Sequence[float] | None = None,
     axes: Axes | None = None,
@@ -155,7 +156,7 @@ def plot_privacy_profile(
 
 
 def plot_trade_off(
-    accountants: Accountant | Mapping[str, Accountant],
+    accountants: PrivacyAccountant | Mapping[str, PrivacyAccountant],
     *,
     epsilons: Sequence[float] | None = None,
     log: bool = False,
@@ -288,7 +289,7 @@ def _rdp(source: Any, orders: Array) -> Array:
     return values
 
 
-def _named(accountants: Accountant | Mapping[str, Accountant]) -> Mapping[str, Accountant]:
+def _named(accountants: PrivacyAccountant | Mapping[str, PrivacyAccountant]) -> Mapping[str, PrivacyAccountant]:
     named = accountants if isinstance(accountants, Mapping) else {"": accountants}
     for accountant in named.values():
         if not hasattr(accountant, "epsilon_bounds") or not hasattr(accountant, "delta_bounds"):
@@ -296,7 +297,7 @@ def _named(accountants: Accountant | Mapping[str, Accountant]) -> Mapping[str, A
     return named
 
 
-def _grid(named: Mapping[str, Accountant], epsilons: Sequence[float] | None, delta: float) -> Array:
+def _grid(named: Mapping[str, PrivacyAccountant], epsilons: Sequence[float] | None, delta: float) -> Array:
     """Return the given ε, or evenly spaced ones up to where every δ has fallen to `delta`."""
     if epsilons is not None:
         grid = np.array([_validate.non_negative("epsilons", each) for each in epsilons])
