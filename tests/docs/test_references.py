@@ -14,6 +14,10 @@ def cited():
         if file.name != "references.md":
             for key in KEY.findall(file.read_text(encoding="utf-8")):
                 yield key, file.relative_to(ROOT).as_posix()
+    for file in (ROOT / "rust").rglob("*.rs"):
+        comments = re.findall(r"//.*", file.read_text(encoding="utf-8"))
+        for key in KEY.findall("\n".join(comments)):
+            yield key, file.relative_to(ROOT).as_posix()
 
 
 def test_every_key_that_is_cited_is_listed():
