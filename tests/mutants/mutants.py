@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import accounting
 import clipping
 import coins
 import columns
@@ -25,8 +26,6 @@ import rounds
 import sparse_vector
 import subsets
 import tickets
-
-import accounting
 
 ROOMS = (
     *(accounting, clipping, coins, columns, discrete, events, fixed_time, ledger, noise, releases, rounds),
