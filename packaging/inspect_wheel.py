@@ -54,6 +54,7 @@ def faults(wheel: Path) -> list[str]:
         found += [f"{name} holds the path {path.decode()}" for path in paths if path in content]
         if name.endswith(".so"):
             found += [f"{name} {fault}" for fault in faults_of_code(content)]
+            found += [f"{name} holds the functions that only tests call"] if b"_testing" in content else []
         if "/sboms/" in name:
             listed = json.loads(content)["components"]
             found += [f"{name} lists nothing"] if not listed else []
