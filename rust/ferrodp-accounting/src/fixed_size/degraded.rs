@@ -150,3 +150,14 @@ fn rounding_of_minkowskis_bound() {
     }
     assert!(wrong >= 1, "{wrong}");
 }
+
+/// Whoever is always chosen, or never, gets what noise gives without sampling, or nothing.
+#[test]
+fn ends() {
+    for (z, order) in [(1.0, 2.0), (0.5, 8.5), (30.0, 1.5)] {
+        let whole = 0.5 * order / (z * z);
+        let found = gaussian_replace_one(z, 1.0, order);
+        assert!(found >= whole && found <= whole * (1.0 + 1e-14), "{found} {whole}");
+        assert!(gaussian_replace_one(z, 0.5, order) <= found);
+    }
+}

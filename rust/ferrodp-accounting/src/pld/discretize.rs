@@ -237,6 +237,76 @@ mod tests {
         }
     }
 
+    /// A pair of which one outcome in ten tells all.
+    struct Failing(Gaussian);
+
+    impl LossPair for Failing {
+        fn mass(&self, lower: f64, upper: f64) -> crate::pld::pair::Mass {
+            let found = self.0.mass(lower, upper);
+            crate::pld::pair::Mass { p: 0.9 * found.p, q: found.q }
+        }
+
+        fn infinite(&self) -> f64 {
+            0.1
+        }
+
+        fn relative_error(&self) -> f64 {
+            self.0.relative_error() + 2.0 * UNIT
+        }
+
+        fn range(&self, x: f64) -> (f64, f64) {
+            self.0.range(x)
+        }
+
+        fn range_under_q(&self, x: f64) -> (f64, f64) {
+            self.0.range_under_q(x)
+        }
+
+        fn lattice(&self) -> Option<(f64, f64)> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_tells_all_is_at_infinity_in_both_laws() {
+        let pair = Failing(Gaussian::new(1.0));
+        for kind in [Lower::Merged, Lower::Spread] {
+            let both = bracket(&pair, Nodes::over(&pair, 0.05, 1e-13, 1e-15), kind);
+            assert!(both.upper.infinity >= 0.1 && both.upper.infinity < 0.1 + 1e-9);
+            assert!(both.lower.infinity <= 0.1 && both.lower.infinity > 0.1 - 1e-9);
+            assert!(sum(&both.upper.p) + both.upper.infinity >= 1.0);
+            assert!(sum(&both.lower.p) + both.lower.infinity <= 1.0);
+        }
+    }
+
+    /// Nodes that leave out a quarter of the mass at either end, of a law on a lattice and of one that is on none.
+    #[test]
+    fn mass_beyond_the_nodes_is_at_infinity_above_and_lost_below() {
+        let lattice = crate::pld::pairs::DiscreteLaplace::new(4.0, 8.0);
+        let nodes = Nodes::within(&lattice, 0.25, -1.0, 1.0);
+        assert!(nodes.atoms.is_some());
+        let both = bracket(&lattice, nodes, Lower::Merged);
+        let top = lattice.mass(1.25, f64::INFINITY).p;
+        assert!(top > 0.1 && both.upper.infinity >= top && both.lower.infinity == 0.0, "{top} {both:?}");
+        assert!(delta(&both.upper, 0.2) >= brute(&lattice, 0.2).0 * (1.0 - 1e-9));
+        let atoms: Vec<f64> = vec![0.1, 0.2, 0.3, 0.4];
+        let finite = crate::pld::pairs::FiniteLosses::masses(&atoms, &[0.4, 0.3, 0.2, 0.1]);
+        let pairs: [&dyn LossPair; 2] = [&finite, &Gaussian::new(0.5)];
+        for pair in pairs {
+            for kind in [Lower::Merged, Lower::Spread] {
+                let both = bracket(pair, Nodes::at_multiples(0.05, -0.3, 0.3), kind);
+                let above = pair.mass(0.4, f64::INFINITY).p;
+                let (upper, lower) = (delta(&both.upper, 0.2), delta(&both.lower, 0.2));
+                let (low, high) = brute(pair, 0.2);
+                assert!(above > 0.1, "{above}");
+                assert!(upper >= low * (1.0 - 1e-9), "{kind:?}: {upper} {low}");
+                assert!(lower <= high * (1.0 + 1e-9), "{kind:?}: {lower} {high}");
+                assert!(sum(&both.upper.p) + both.upper.infinity >= 1.0, "{kind:?}");
+                assert!(sum(&both.lower.p) + both.lower.infinity <= 1.0 + 1e-12, "{kind:?}");
+            }
+        }
+    }
+
     #[test]
     fn an_end_that_the_step_does_not_resolve_is_no_end() {
         // an atom between two nodes, nearer to both than losses are told apart

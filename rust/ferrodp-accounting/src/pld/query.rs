@@ -130,4 +130,32 @@ mod tests {
         assert!(little.upper - little.lower > much.upper - much.lower);
         assert!(little.lower <= much.upper && much.lower <= little.upper);
     }
+
+    #[test]
+    fn the_direction_that_loses_more_counts_wherever_it_stands() {
+        let (weak, strong) = (Gaussian::new(8.0), Gaussian::new(2.0));
+        let direction = |pair| vec![Step { pair, count: 4 }];
+        let question = Question::Delta { epsilon: 0.5 };
+        let (first, at) = worst(&[direction(&weak), direction(&strong)], question, Settings::default());
+        let (second, other) = worst(&[direction(&strong), direction(&weak)], question, Settings::default());
+        // δ of Gaussian noise 2/√4 at ε = 0.5 is 0.238421…
+        for answer in [first, second] {
+            assert!(answer.lower <= 0.238_422 && 0.238_421 <= answer.upper, "{answer:?}");
+        }
+        assert_eq!((1, 0), (at, other));
+    }
+
+    /// A failure of one in a thousand is left when all else is spent.
+    #[test]
+    fn what_tells_all_counts_at_every_epsilon() {
+        let (noise, failing) = (Gaussian::new(8.0), FiniteLosses::epsilon_delta(0.01, 1e-3));
+        let steps = [Step { pair: &noise, count: 10 }, Step { pair: &failing, count: 2 }];
+        for epsilon in [0.5, 2.0, 8.0] {
+            let answer = bounds(&steps, Question::Delta { epsilon }, Settings::default(), 0.0);
+            assert!(answer.upper >= 0.001_999 && answer.lower <= answer.upper, "{epsilon}: {answer:?}");
+            let steps = steps.iter().map(|step| (step.pair, step.count));
+            let by_moments = crate::pld::chernoff::Moments::new(steps, 1e-12, 1e-12).delta(epsilon);
+            assert!(by_moments >= 0.001_999, "{epsilon}: {by_moments}");
+        }
+    }
 }

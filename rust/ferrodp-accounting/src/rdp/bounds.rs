@@ -24,3 +24,22 @@ impl Bounds {
         Self { lower: (self.lower / beta * (1.0 - 8.0 * UNIT)).max(0.0), upper: self.upper / beta * (1.0 + 8.0 * UNIT) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_and_its_rate_lie_between_their_bounds() {
+        for value in [0.0, 5e-324, 1e-300, 0.1, 3.0, 1e300] {
+            let around = Bounds::within(value, 4.0);
+            assert!(
+                around.lower <= value * (1.0 - 4.0 * UNIT) && value * (1.0 + 4.0 * UNIT) <= around.upper,
+                "{value:e}"
+            );
+            assert!(around.lower >= 0.0 && around.upper > value, "{value:e}");
+            let rate = around.rate(3.0);
+            assert!(rate.lower <= value / 2.0 && value / 2.0 <= rate.upper, "{value:e}");
+        }
+    }
+}

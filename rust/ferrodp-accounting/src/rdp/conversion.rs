@@ -91,3 +91,55 @@ pub fn exp_upper(x: f64) -> f64 {
     // mutant: delta-rounded-up
     if x == f64::NEG_INFINITY { 0.0 } else { (exp(x) * (1.0 + 16.0 * UNIT)).next_up().min(1.0) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `(α, ρ, δ, ε)` and `(α, ρ, ε, ln δ)` by the theorem, from mpmath in 40 digits, rounded down.
+    const EPSILONS: [(f64, f64, f64, f64); 5] = [
+        (2.0, 0.5, 1e-5, 10.626631103850336),
+        (1.5, 0.01, 1e-3, 11.915968053079835),
+        (32.0, 1.25, 1e-10, 1.8492227541738302),
+        (300.0, 2.0, 1e-9, 2.0468934845615427),
+        (1.001, 1e-4, 0.25, 1378.3862060076444),
+    ];
+    const LOG_DELTAS: [(f64, f64, f64, f64); 4] = [
+        (2.0, 0.5, 3.0, -3.886294361119891),
+        (1.5, 0.01, 0.1, -0.9997712524422193),
+        (32.0, 1.25, 2.0, -27.699945550551718),
+        (300.0, 2.0, 2.25, -81.45211395304509),
+    ];
+
+    #[test]
+    fn conversions_are_the_theorem_rounded_up() {
+        for (order, rho, delta, exact) in EPSILONS {
+            let found = epsilon(Conversion::Improved, order, rho, delta);
+            assert!(found >= exact && found <= exact + 1e-13 * (1.0 + exact), "{order}: {found:e} {exact:e}");
+            let classical = rho - ln(delta) / (order - 1.0);
+            let found = epsilon(Conversion::Classical, order, rho, delta);
+            assert!(found > classical && found <= classical * (1.0 + 1e-13), "{order}: {found:e} {classical:e}");
+        }
+        for (order, rho, epsilon, exact) in LOG_DELTAS {
+            let found = log_delta(Conversion::Improved, order, rho, epsilon);
+            assert!(found >= exact && found <= exact * (1.0 - 1e-13), "{order}: {found:e} {exact:e}");
+        }
+    }
+
+    #[test]
+    fn the_total_variation_is_the_smaller_bound_rounded_up() {
+        for (divergence, exact) in
+            [(1e-9, 2.2360679774997894e-05), (0.01, 0.070_710_678_118_654_75), (0.5, 0.5), (3.0, 0.9747886599833504)]
+        {
+            let found = total_variation(divergence);
+            assert!(found >= exact && found <= exact * (1.0 + 1e-13), "{found:e} {exact:e}");
+        }
+    }
+
+    #[test]
+    fn no_exponential_of_a_finite_number_is_zero() {
+        assert_eq!(0.0, exp_upper(f64::NEG_INFINITY));
+        assert!([-1e300, -800.0, -745.2].iter().all(|&x| exp_upper(x) > 0.0));
+        assert!(exp_upper(-0.0) <= 1.0);
+    }
+}

@@ -142,3 +142,44 @@ impl PoissonGaussian {
         order * log * (1.0 + 4.0 * UNIT)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By Minkowski's inequality, which is asked where nodes are too many, it is never less than what they give.
+    #[test]
+    fn the_bound_without_nodes_is_above_those_with_nodes() {
+        for (sigma, q) in [(1.0, 0.01), (0.5, 0.3), (4.0, 0.9), (20.0, 1e-4), (0.2, 1e-5)] {
+            for order in [1.25, 2.0, 3.5, 16.0, 200.0] {
+                let mut curve = PoissonGaussian::new(sigma, q);
+                let mut found = [Bounds::ZERO];
+                curve.bounds(Isa::best(), &[order], &mut found);
+                let bound = curve.minkowski(order) / (order - 1.0);
+                assert!(found[0].lower <= bound * (1.0 + 1e-12), "{sigma} {q} {order}: {found:?} {bound}");
+                // and it is a Gaussian's where all take part
+                let whole = PoissonGaussian::new(sigma, 1.0 - UNIT).minkowski(order) / (order - 1.0);
+                assert!(whole >= 0.5 * order / (sigma * sigma) * (1.0 - 1e-9), "{sigma} {order}: {whole}");
+            }
+        }
+    }
+
+    /// Few nodes far apart, and a range that is too short: each costs a term of the error.
+    #[test]
+    fn coarse_rules_give_wide_bounds_around_fine_ones() {
+        for (sigma, q) in [(1.0, 0.01), (0.5, 0.3), (4.0, 0.9), (2.0, 1e-3)] {
+            for order in [1.0, 1.5, 2.5, 7.5, 40.5] {
+                let bounds = |rule| {
+                    let mut found = [Bounds::ZERO];
+                    PoissonGaussian::with_rule(sigma, q, rule).bounds(Isa::best(), &[order], &mut found);
+                    found[0]
+                };
+                let fine = bounds(Rule::default());
+                for rule in [(1.0, 8.75), (2.5, 8.75), (34.0, 1.0), (34.0, 2.0), (34.0, 3.0), (3.0, 2.5)] {
+                    let coarse = bounds(Rule { depth: rule.0, reach: rule.1 });
+                    assert!(coarse.upper >= fine.lower && coarse.lower <= fine.upper, "{sigma} {q} {order} {rule:?}");
+                }
+            }
+        }
+    }
+}

@@ -99,3 +99,17 @@ impl<T: LossPair> LossPair for FixedSize<T> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pld::pairs::Gaussian;
+
+    #[test]
+    fn all_losses_together_have_a_mass_of_one() {
+        for q in [0.01, 0.3, 1.0] {
+            let all = FixedSize::new(q, Gaussian::new(1.5)).mass(f64::NEG_INFINITY, f64::INFINITY);
+            assert!((all.p - 1.0).abs() < 1e-12 && (all.q - 1.0).abs() < 1e-12, "{q}: {all:?}");
+        }
+    }
+}
