@@ -22,6 +22,7 @@ from ferrodp.accounting import (
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.mechanisms import GaussianMechanism, LaplaceMechanism
 from support import vectors
+from vectors import verify_accounting
 
 VECTORS = vectors.accounting()
 
@@ -213,3 +214,15 @@ def test_given_values(vector):
         actual = {name: actual[name] for name in expected}
 
     assert actual == pytest.approx(expected, **{"rel": 0.0, "abs": 0.0, **vector["tolerance"]})
+
+
+@vectors.each([vector for vector in VECTORS if verify_accounting.has_road(vector)])
+def test_a_given_value_is_right_by_another_road(vector):
+    verify_accounting.verify(vector)
+
+
+def test_what_has_no_other_road_is_listed_with_its_reason():
+    without = {vector["quantity"] for vector in VECTORS if not verify_accounting.has_road(vector)}
+    compositions = {"delta_composition", "epsilon_composition", "epsilon_composition_prv_upper"}
+
+    assert without - compositions == verify_accounting.ONE_ROAD.keys()

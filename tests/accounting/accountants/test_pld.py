@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 
 from ferrodp.accounting import (
@@ -25,6 +24,7 @@ from ferrodp.accounting import (
 )
 from ferrodp.accounting.composition import compose_optimal_delta_bounds
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
+from reference.profile_integral import profile_by_integral
 from support import vectors
 
 VECTORS = vectors.accounting()
@@ -52,30 +52,6 @@ STATED_OTHERWISE = [
     (2.0, 0.01, 10**5, True, 19.51387, 1e-6),
     (1.0, 0.01, 10**4, False, 1.0, CORRECTED["koskela-delta-R-3"]),
 ]
-
-
-def profile_by_integral(sigma, q, count, replaced, epsilon):
-    """Return δ(ε) = (1/π)∫ Re e^(T·K(z) − εz)/(z(z+1)) over Re z = c, K(z) = ln ∫ P^(1+z)·Q^(−z), in floats.
-
-    Shares nothing with the library. Both sums are trapezoidal, of analytic functions that decay: the inner one, of step
-    h, is off by e^(−2π²/h²), the outer one by e^(−2πc/h).
-    """
-    t = np.arange(-14.0, 18.0, 0.1)[:, np.newaxis]
-    density = 0.1 * np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-
-    def log_ratio(shift):
-        return np.log1p(q * np.expm1(shift * t - shift * shift / 2))
-
-    log_p, log_q = log_ratio(1 / sigma), log_ratio(-1 / sigma) if replaced else np.zeros_like(t)
-
-    def exponent(z):
-        moment = (density * np.exp((1 + z) * log_p - z * log_q)).sum(axis=0)
-        return count * np.log(moment) - epsilon * z - np.log(z) - np.log(1 + z)
-
-    reals = np.geomspace(1e-2, 50, 400)
-    c = reals[np.argmin(exponent(reals))]
-    values = np.exp(exponent(c + 1j * np.arange(0.0, 150.0, 0.02))).real
-    return 0.02 / math.pi * (values.sum() - values[0] / 2)
 
 
 @pytest.mark.parametrize(("sigma", "q", "count", "replaced", "epsilon", "delta"), STATED_OTHERWISE)
