@@ -1,10 +1,11 @@
-"""Which process of a family of forks this is.
+"""The fork generation of this process.
 
-`generation` is a number that stays the same until the process is forked and is another one in the child, by whatever
-call it was made: no child has a number that an ancestor had. What must not be used twice remembers the one it was made
-in and is refused in any other. Process ids would not do: they are reused, and every pid namespace has a process 1.
+`generation` returns a number that is constant within a process and differs in every forked child, by whatever call it
+was forked: no child has the number of an ancestor. An object that must not be used twice remembers the generation it
+was made in and is refused in any other. Process ids do not suffice: they are reused, and every pid namespace has a
+process 1.
 
-Call it as ``_fork.generation()``; it takes no lock and asks the operating system for nothing.
+Call it as ``_fork.generation()``; it takes no lock and makes no system call.
 """
 
 from ferrodp._native import fork_generation as generation

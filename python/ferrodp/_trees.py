@@ -7,7 +7,7 @@ update does not matter; the order of the template does. Messages name a leaf by 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -180,26 +180,24 @@ def shapes(structure: Node) -> list[Shape]:
 
 def with_shapes(structure: Node | None, leaf_shapes: Sequence[Shape]) -> Node:
     """Return the structure with these shapes for its leaves."""
-    pending = iter(leaf_shapes)
 
-    def visit(node: Node | None) -> Node:
-        if not isinstance(node, Branch):
-            return next(pending)
-        return Branch(node.kind, node.keys, tuple(visit(child) for child in node.children), node.container)
+    def branch(node: Branch, children: list[Any]) -> Node:
+        return Branch(node.kind, node.keys, tuple(children), node.container)
 
-    return visit(structure)
+    made: Node = _filled(structure, iter(leaf_shapes), branch)
+    return made
 
 
 def put_together(structure: Node, leaves: Sequence[Any]) -> Any:
     """Return a tree of this structure with these leaves, in containers of the types it was taken from."""
-    pending = iter(leaves)
+    return _filled(structure, iter(leaves), _build)
 
-    def visit(node: Node) -> Any:
-        if not isinstance(node, Branch):
-            return next(pending)
-        return _build(node, [visit(child) for child in node.children])
 
-    return visit(structure)
+def _filled(node: Node | None, leaves: Iterator[Any], build: Callable[[Branch, list[Any]], Any]) -> Any:
+    """Return a structure with its leaves in order; `build` makes a container of its children."""
+    if not isinstance(node, Branch):
+        return next(leaves)
+    return build(node, [_filled(child, leaves, build) for child in node.children])
 
 
 def split(flat: npt.NDArray[Any], structure: Node) -> Any:

@@ -1,8 +1,8 @@
 """The exceptions and warnings of FerroDP.
 
-Every exception derives from `FerroError` and from the nearest builtin, so callers who never heard of this package catch
+Every exception derives from `FerroError` and from the nearest builtin, so code that does not know this package catches
 the right thing. Whether one is raised depends on parameters, types, shapes and dtypes, never on private values, and no
-message quotes data: an exception is an output too.
+message quotes data, because an exception is an output too.
 """
 
 __all__ = [
@@ -44,7 +44,7 @@ class InvalidArrayType(InvalidArray, TypeError):  # noqa: N818
 
 
 class EntropyError(FerroError, OSError):
-    """The operating system gave no random bytes. Nothing was written; there is no other source to fall back to."""
+    """The operating system gave no random bytes. Nothing was written; there is no fallback source."""
 
 
 class CalibrationError(FerroError, ValueError):
@@ -56,7 +56,7 @@ class UnsupportedEventError(FerroError, ValueError):
 
 
 class MissingPackage(FerroError, ImportError):  # noqa: N818
-    """A package that is needed for this alone is not installed. The message says what to install."""
+    """An optional package is not installed. The message says what to install."""
 
 
 class BudgetExceeded(FerroError):  # noqa: N818
@@ -74,9 +74,9 @@ class TicketError(FerroError):
 class KeyUsed(TicketError):  # noqa: N818  # what is wrong, not that it is an error
     """The release that a key names has begun, perhaps in a process that died. Nothing was charged.
 
-    One charge pays for one release, so to make it again is refused unless it is asked for by name, ``again_ok=True``.
+    One charge pays for one release, so repeating it is refused unless requested with ``again_ok=True``.
     """
 
 
 class WeakPrivacyWarning(UserWarning):
-    """The parameters are valid and the guarantee is true, but it promises next to nothing."""
+    """The parameters are valid and the guarantee holds, but it is too weak to be useful."""

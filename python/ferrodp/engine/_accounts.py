@@ -1,9 +1,9 @@
-"""What rounds cost by each method, how many fit, and how much noise they need.
+"""The cost of rounds by each method, how many fit a target, and how much noise they need.
 
-Accountants are asked where there is one. The composition theorems know nothing of a round but its (ε, δ), so a part
-of δ is divided among the rounds, each of which then has the ε that its own curve gives for that δ; the rest of δ buys
-composition. Whatever the division, the result is a bound; a few are tried, and the least is kept. A round satisfies
-every point of its curve at once, so that nothing has to be decided before the number of rounds is known.
+Accountants answer where there is one. Composition theorems use only the (ε, δ) of a round, so a part of δ is divided
+among the rounds, each of which then has the ε that its own curve gives for that δ; the rest of δ is spent on
+composition. Every division gives a bound; a few are tried, and the least is kept. A round satisfies every point of its
+curve at once, so nothing has to be decided before the number of rounds is known.
 """
 
 from __future__ import annotations

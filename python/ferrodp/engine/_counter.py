@@ -1,4 +1,4 @@
-"""Rounds counted in memory: the ledger of an engine that was given none."""
+"""Rounds counted in memory, for an engine without a ledger."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SCOPES = ("rounds of this engine",)
 
 
 class RoundCounter:
-    """Hand out tickets for so many rounds and no more, to any number of threads of one process.
+    """Issue tickets for a limited number of rounds, to any number of threads of one process.
 
-    How many is computed when it is first needed: for some methods that takes seconds.
+    The limit is computed when it is first needed: for some methods that takes seconds.
     """
 
     def __init__(self, allowed: Callable[[], int], target: str) -> None:
@@ -32,7 +32,7 @@ class RoundCounter:
 
     @property
     def spent(self) -> int:
-        """Rounds for which noise was drawn, or about to be."""
+        """Rounds for which noise was drawn, or was about to be."""
         return self._spent  # without the lock, which a thread that is not in a forked child may hold there for ever
 
     @property

@@ -1,4 +1,4 @@
-"""One round, as an accountant sees it: the one description from which noise, clipping and cost follow."""
+"""One round as an accountant sees it: the description from which noise, clipping and cost follow."""
 
 from __future__ import annotations
 

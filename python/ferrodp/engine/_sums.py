@@ -1,7 +1,7 @@
-"""What a round adds up, and how its noise is added: one object for each kind of noise does both.
+"""The sum of a round and its noise: one class for each kind of noise.
 
-Contributions are clipped to C in the norm of the noise, cut to a grid toward zero and summed as integers, so that the
-sensitivity is C in exact arithmetic whatever the number of clients.
+Contributions are clipped to C in the norm of the noise, truncated to a grid toward zero and summed as integers, so the
+sensitivity is C in exact arithmetic for any number of clients.
 """
 
 from __future__ import annotations

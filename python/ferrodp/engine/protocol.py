@@ -1,8 +1,7 @@
-"""What an engine can do, and what it asks of a ledger: interfaces alone."""
+"""The interfaces of an engine, and of the ledger it reserves rounds in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from ferrodp.engine.records import DPConfig, PrivacyBudget, PrivacyReport
@@ -14,7 +13,7 @@ __all__ = ["DifferentialPrivacyProtocol", "RoundLedger"]
 
 @runtime_checkable
 class DifferentialPrivacyProtocol(Protocol):
-    """Clip, add noise, and say what it costs. `DifferentialPrivacyEngine` does; tests may bring something else."""
+    """Clip, add noise, and account. Implemented by `DifferentialPrivacyEngine`; tests may use something else."""
 
     def add_noise(self, gradients: dict[str, Any], config: DPConfig) -> dict[str, Any]:
         """Return the gradients with noise of standard deviation (or scale) z·C in every coordinate."""
@@ -38,13 +37,10 @@ class DifferentialPrivacyProtocol(Protocol):
 
 
 class RoundLedger(Protocol):
-    """What an engine asks of a ledger; `ferrodp.budget.PrivacyLedger` does it."""
+    """What an engine requires of a ledger; implemented by `ferrodp.budget.PrivacyLedger`."""
 
     def reserve(self, scopes: Any, event: PrivacyEvent, *, key: str | None = None) -> Ticket:
         """Record the cost of an event, durably, and return the right to it; `BudgetExceeded` if it is too much."""
 
     def remaining_count(self, scope: str, event: PrivacyEvent) -> int:
         """Return how often an event still fits."""
-
-
-Gradients = Mapping[str, Any]

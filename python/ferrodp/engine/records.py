@@ -1,4 +1,4 @@
-"""What an engine is told, and what it says: choices, configuration, budget and report, none of which ever changes."""
+"""Immutable records of the engine: choices, configuration, budget and report."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ferrodp import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.events.base import settle
 
 __all__ = ["AccountingMethod", "DPConfig", "NoiseMechanism", "PrivacyBudget", "PrivacyReport"]
 
@@ -52,24 +53,25 @@ class AccountingMethod(enum.StrEnum):
 class PrivacyBudget:
     """How much privacy loss is allowed, and how much of it was consumed.
 
-    A budget is a value: whoever consumes makes a new one. To keep count on disk and among processes, use a ledger.
+    A budget is an immutable value: consuming makes a new one. To keep count on disk and among processes, use a ledger.
 
     Parameters
     ----------
     epsilon : float
-        Allowed ε; finite, ≥ 0. Rounded down if it is no float.
+        Allowed ε; finite, ≥ 0. Rounded down if not exactly representable.
     delta : float
-        Allowed δ; in [0, 1). Rounded down if it is no float.
+        Allowed δ; in [0, 1). Rounded down if not exactly representable.
     consumed_epsilon : float
-        ε consumed so far; ≥ 0, perhaps infinite. Rounded up if it is no float.
+        ε consumed so far; ≥ 0, perhaps infinite. Rounded up if not exactly representable.
     consumed_delta : float
-        δ consumed so far; in [0, 1]. Rounded up if it is no float.
+        δ consumed so far; in [0, 1]. Rounded up if not exactly representable.
     rounds_consumed : int
         Number of rounds behind that; ≥ 0.
 
     Raises
     ------
     InvalidParameter, InvalidType
+        If a parameter is out of its domain.
 
     Examples
     --------
@@ -87,7 +89,7 @@ class PrivacyBudget:
         consumed = self.consumed_epsilon
         if not (isinstance(consumed, float) and consumed == math.inf):
             consumed = _validate.non_negative("consumed_epsilon", consumed)
-        _settle(
+        settle(
             self,
             epsilon=_validate.non_negative("epsilon", self.epsilon, toward="down"),
             delta=_validate.delta(self.delta, zero=True),
@@ -108,23 +110,24 @@ class DPConfig:
     accounting : AccountingMethod
         How rounds are added up; the member, or its value such as "renyi".
     target_epsilon : float
-        ε that all rounds together may cost; finite, > 0. Rounded down if it is no float.
+        ε that all rounds together may cost; finite, > 0. Rounded down if not exactly representable.
     target_delta : float
-        δ at which ε is stated; in (0, 1). Rounded down if it is no float.
+        δ at which ε is stated; in (0, 1). Rounded down if not exactly representable.
     max_grad_norm : float
         C, the norm to which each contribution is clipped, in its units: L1 for Laplace noise, L2 otherwise; finite,
-        > 0. Rounded down if it is no float.
+        > 0. Rounded down if not exactly representable.
     noise_multiplier : float
-        z, the standard deviation (Laplace: scale) of the noise divided by C; unitless, finite, > 0. Rounded up if it is
-        no float.
+        z, the standard deviation (Laplace: scale) of the noise divided by C; unitless, finite, > 0. Rounded up if not
+        exactly representable.
     sampling_rate : float
-        Chance of each client to be in a round; in (0, 1], 1 for no sampling. Rounded up if it is no float.
+        Chance of each client to be in a round; in (0, 1], 1 for no sampling. Rounded up if not exactly representable.
     renyi_orders : tuple of numbers
         Orders α of `AccountingMethod.RENYI`; > 1, in increasing order. No other orders are used.
 
     Raises
     ------
     InvalidParameter, InvalidType
+        If a parameter is out of its domain.
 
     Notes
     -----
@@ -148,7 +151,7 @@ class DPConfig:
     renyi_orders: tuple[float, ...] = (2, 5, 10, 20, 50, 100)
 
     def __post_init__(self) -> None:
-        _settle(
+        settle(
             self,
             mechanism=member(NoiseMechanism, "mechanism", self.mechanism),
             accounting=member(AccountingMethod, "accounting", self.accounting),
@@ -236,9 +239,3 @@ def _order(value: object) -> float:
     if not order > 1.0:
         raise _validate.out_of_domain("renyi_orders", "finite and > 1", value)
     return int(order) if isinstance(value, int) and order == value else order
-
-
-def _settle(record: object, **checked: object) -> None:
-    """Put checked values into the fields of a record that is being made."""
-    for name, value in checked.items():
-        object.__setattr__(record, name, value)

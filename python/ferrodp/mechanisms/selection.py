@@ -426,7 +426,7 @@ def _utilities(values: object) -> tuple[npt.NDArray[np.float64], dict[int, int]]
 
 
 def _exact(values: npt.NDArray[np.float64], integers: dict[int, int]) -> npt.NDArray[Any]:
-    """Return utilities as they count, for who looks on."""
+    """Return utilities as exactly the numbers that they count as, for the observer."""
     if not integers:
         return values
     exact = np.where(np.isfinite(values), values, 0.0).astype(object)

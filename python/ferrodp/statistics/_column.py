@@ -1,8 +1,8 @@
 """One column of data as a one-dimensional numpy array, whatever library holds it.
 
-What is accepted depends on types and dtypes alone: of a list, on the types of its elements. Missing values are data, so
-they never raise; what they count as is stated. What becomes of one row never depends on another row, or the sensitivity
-of what is computed from it would be lost: no common dtype is sought that might round the others.
+What is accepted depends on types and dtypes alone; of a list, on the types of its elements. Missing values are data, so
+they never raise; what they count as is stated. How one row is converted never depends on another row, or the
+sensitivity would be wrong: no common dtype is sought that might round the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts and histograms."""
+"""Private counts and histograms."""
 
 from __future__ import annotations
 

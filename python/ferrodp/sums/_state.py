@@ -1,8 +1,8 @@
-"""The bytes of an accumulator: written, and read back with suspicion.
+"""Serialization of an accumulator, with validation of what is read.
 
 Layout: 12 bytes of magic, the length of a header (4 bytes, little endian), the header (JSON, UTF-8), the integer sums
-(8 bytes each, little endian), SHA-256 of everything before. Reading trusts none of it: a state that is cut, altered or
-made up is refused before memory is taken for it.
+(8 bytes each, little endian), SHA-256 of everything before. Reading trusts none of it: a truncated, altered or forged
+state is refused before memory is allocated for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a paid event pays for: the releases it is made of, and those that cost no more."""
+"""The releases that a paid event covers: those it consists of, and those that cost no more."""
 
 from __future__ import annotations
 

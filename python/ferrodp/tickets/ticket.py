@@ -1,8 +1,8 @@
 """Tickets: the right to one release, paid for before anything is drawn.
 
-A ledger hands out a ticket when its cost has been recorded. The ticket is *held* until a release takes it; at the first
-random bit it is *armed*, and from then on its cost is spent, whatever happens. The native code arms: after all checks,
-before it asks for a key.
+A ledger issues a ticket once its cost is recorded. The ticket is *held* until a release takes it; at the first random
+bit it is *armed*, and from then on its cost is spent, even if the release fails. The native code arms it, after all
+checks and before it asks for a key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Bookkeeper", "Ticket", "TicketState"]
 
 
 class TicketState(enum.Enum):
-    """Where a ticket stands. Only held tickets can be cancelled; armed ones are paid for, whatever comes of them."""
+    """The state of a ticket. Only held tickets can be cancelled; the cost of armed ones is spent."""
 
     HELD = "held"
     ARMED = "armed"
@@ -32,7 +32,7 @@ class TicketState(enum.Enum):
 
 
 class Bookkeeper(Protocol):
-    """Who keeps the record of a ticket. Called with the ticket's lock held: it may read the ticket, not use it."""
+    """Keeps the record of a ticket. Called with the ticket's lock held: it may read the ticket, not use it."""
 
     def arm(self, ticket: Ticket) -> None:
         """Record that random bits are about to be drawn, durably; `TicketError` if the ticket is not held.
@@ -79,7 +79,7 @@ class Ticket:
     event : PrivacyEvent
         What was paid for.
     neighboring_relation : NeighboringRelation
-        Which datasets the cost speaks of.
+        That the cost is stated for.
     is_new : bool
         Whether it was charged by the call that returned it; False if its key had led to it before.
 
@@ -157,12 +157,12 @@ class Ticket:
 
     @property
     def neighboring_relation(self) -> NeighboringRelation:
-        """Which datasets the cost speaks of."""
+        """Neighboring relation that the cost is stated for."""
         return self._about[4]
 
     @property
     def state(self) -> TicketState:
-        """Where the ticket stands, as far as this process knows."""
+        """State of the ticket, as far as this process knows."""
         return self._state
 
     @property
