@@ -1,5 +1,6 @@
 """What all commands have in common: help, versions, errors of one line, interruptions, readers that leave."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 import ferrodp as package
 from ferrodp.cli import _app, _console
 
-COMMANDS = [module.__name__.rpartition(".")[2] for module in _app.COMMANDS]
+COMMANDS = list(_app.COMMANDS)
 
 
 def test_help_explains_every_command_with_an_example(ferrodp: Callable[..., Any]) -> None:
@@ -74,7 +75,7 @@ def test_an_error_nobody_foresaw_shows_neither_trace_nor_message(
     def fails(*_: Any) -> None:
         raise ZeroDivisionError("the secret is 42")
 
-    monkeypatch.setattr(_app.bench, "run", fails)
+    monkeypatch.setitem(_app.COMMANDS, "bench", dataclasses.replace(_app.COMMANDS["bench"], run=fails))
     assert ferrodp("bench").error == (
         "ferrodp bench: error: internal error (ZeroDivisionError); FERRODP_TRACEBACK=1 shows where\n"
     )
@@ -99,7 +100,7 @@ def test_errors_of_the_system_are_one_line(
     def fails(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(_app.demo, "run", fails)
+    monkeypatch.setitem(_app.COMMANDS, "demo", dataclasses.replace(_app.COMMANDS["demo"], run=fails))
     assert ferrodp("demo").error == f"ferrodp demo: error: {message}\n"
 
 
@@ -107,7 +108,7 @@ def test_an_interruption_is_code_130(ferrodp: Callable[..., Any], monkeypatch: p
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_app.demo, "run", interrupted)
+    monkeypatch.setitem(_app.COMMANDS, "demo", dataclasses.replace(_app.COMMANDS["demo"], run=interrupted))
     assert ferrodp("demo", "--json") == (130, "", "ferrodp: interrupted\n")
 
 

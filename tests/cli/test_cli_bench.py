@@ -117,7 +117,7 @@ def test_peers_that_are_missing_or_broken_are_left_out(monkeypatch: pytest.Monke
 
     assert _peers.peer("torch") is None
     assert _peers.opendp_release("make_gaussian", 1.0) is None
-    assert _peers.opendp_integers("make_laplace", 1.0, 3) is None
+    assert _peers.opendp_release("make_laplace", 1.0, 3, integers=True) is None
     sizes = _cases.Sizes(quick=True)
     assert len(_cases.gaussian64(sizes, 1).contenders) == 3
     assert len(_cases.integer_laplace(sizes, 1, 10.0).contenders) == 2

@@ -17,7 +17,7 @@ from ferrodp.cli.ledger import command as ledger_command
 from ferrodp.tickets import TicketState
 
 Run = Callable[..., Any]
-ACTIONS = list(ledger_command._ORDER)
+ACTIONS = list(ledger_command.ACTIONS)
 
 
 def test_ten_times_one_tenth_fits_into_one_and_the_eleventh_is_refused(shell: Run) -> None:

@@ -15,7 +15,7 @@ from ferrodp.cli.ledger import command as ledger_command
 from ferrodp.cli.ledger import common as _ledgers
 
 Run = Callable[..., Any]
-ACTIONS = list(ledger_command._ORDER)
+ACTIONS = list(ledger_command.ACTIONS)
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ MUTANTS = [
     (
         "costs are rounded down",
         "costs-rounded-down",
-        ".ceil(cost * self._unit)",
-        ".floor(cost * self._unit)",
+        ".ceil(cost * unit)",
+        ".floor(cost * unit)",
         "ledger rounding",
     ),
     (
@@ -350,7 +350,7 @@ MUTANTS = [
     (
         "a connection stays open across a fork",
         "connection-stays-open-across-fork",
-        "for store in list(_OPEN):\n        store.pause()",
+        "for store in list(OPEN):\n        store.pause()",
         "",
         "ledger forks",
     ),

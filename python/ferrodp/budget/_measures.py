@@ -34,7 +34,6 @@ Budget: TypeAlias = "tuple[float | Fraction, float | Fraction]"
 _FINE = math.lcm(*range(1, 101)) * 10**20 * 2**64
 UNITS: dict[str, int] = {"pure": _FINE, "zcdp": _FINE, "gdp": _FINE, "rdp": 2**96}
 """How many units make 1, by measure. Divergences at Rényi orders are floats, rounded up, and many: short numbers do."""
-_MAX_KNOWN = 4096
 _IMPOSSIBLE = -1
 """The cap of an order that leaves no budget: nothing fits."""
 
@@ -151,7 +150,7 @@ class Terms:
         BudgetExceeded
             If the event protects nobody.
         """
-        return _pricer(self)(event)
+        return _costs(self, event)
 
     def fits(self, spent: Amounts, caps: Amounts) -> bool:
         """Whether the sums keep the promise: all of them, or at one order."""
@@ -221,12 +220,16 @@ def _are_orders(orders: tuple[object, ...]) -> bool:
 
 def _budget(plain: Mapping[str, Any], is_pure: bool) -> Budget:
     """Return ε and δ as `to_dict` wrote them down."""
-    given = {name: _validate.ratio_of_text(name, plain[name]) for name in ("epsilon", "delta")}
-    epsilon = _validate.non_negative("epsilon", given["epsilon"], toward="down")
-    delta = _validate.delta(given["delta"], zero=is_pure)
+    epsilon, delta = (_validate.ratio_of_text(name, plain[name]) for name in ("epsilon", "delta"))
+    return _rounded(epsilon, delta, is_pure)
+
+
+def _rounded(epsilon: object, delta: object, is_pure: bool) -> Budget:
+    """Return ε and δ as floats, ε rounded down; in "pure" as short ratios, where these are not floats."""
+    floats = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=is_pure)
     if not is_pure:
-        return epsilon, delta
-    return _validate.short_ratio(given["epsilon"], epsilon), _validate.short_ratio(given["delta"], delta)
+        return floats
+    return _validate.short_ratio(epsilon, floats[0]), _validate.short_ratio(delta, floats[1])
 
 
 def succeeding(old: Terms, new: Terms) -> Terms:
@@ -259,12 +262,11 @@ def checked_terms(
             raise InvalidParameter(f'orders must be left out unless measure is "rdp", got {_validate.shown(orders)}')
         settings["orders"] = orders
     found = privacy_filter(measure, epsilon=epsilon, delta=delta, **settings)  # type: ignore[arg-type]  # checks them
-    is_pure = measure == "pure"
-    stated = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=is_pure)
+    stated = _rounded(epsilon, delta, measure == "pure")
     terms = Terms(
         measure=measure,  # type: ignore[arg-type]
-        epsilon=_validate.short_ratio(epsilon, stated[0]) if is_pure else stated[0],
-        delta=_validate.short_ratio(delta, stated[1]) if is_pure else stated[1],
+        epsilon=stated[0],
+        delta=stated[1],
         neighboring_relation=neighboring_relation,
         orders=found.orders if isinstance(found, RdpFilter) else (),
     )
@@ -310,34 +312,20 @@ def _filter(terms: Terms) -> Any:
     )
 
 
-class _Pricer:
-    """The costs of events under some terms, kept for the next time."""
-
-    def __init__(self, terms: Terms) -> None:
-        settings: dict[str, Any] = {"orders": terms.orders} if terms.orders else {}
-        self._filter = _filter(terms)
-        if terms.orders and self._filter.orders != terms.orders:  # an order without budget still has its sum
-            self._filter = RdpFilter(
-                budgets=[0.0] * len(terms.orders), neighboring_relation=terms.neighboring_relation, **settings
-            )
-        self._unit = UNITS[terms.measure]
-        self._known: dict[PrivacyEvent, Amounts] = {}
-
-    def __call__(self, event: PrivacyEvent) -> Amounts:
-        known = self._known.get(event)
-        if known is not None:
-            return known
-        exact = self._filter.exact_costs(event)
-        if exact is None:
-            raise BudgetExceeded(f"{type(event).__name__} protects nobody: no budget allows it")
-        # mutant: costs-rounded-down
-        costs = tuple(math.ceil(cost * self._unit) for cost in exact)
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
-        self._known[event] = costs
-        return costs
-
-
 @functools.lru_cache(maxsize=256)
-def _pricer(terms: Terms) -> _Pricer:
-    return _Pricer(terms)
+def _pricing(terms: Terms) -> Any:
+    """Return the filter that prices events under some terms."""
+    found = _filter(terms)
+    if not terms.orders or found.orders == terms.orders:
+        return found
+    budgets = [0.0] * len(terms.orders)  # an order without budget still has its sum
+    return RdpFilter(budgets=budgets, neighboring_relation=terms.neighboring_relation, orders=terms.orders)
+
+
+@functools.lru_cache(maxsize=16384)
+def _costs(terms: Terms, event: PrivacyEvent) -> Amounts:
+    exact, unit = _pricing(terms).exact_costs(event), UNITS[terms.measure]
+    if exact is None:
+        raise BudgetExceeded(f"{type(event).__name__} protects nobody: no budget allows it")
+    # mutant: costs-rounded-down
+    return tuple(math.ceil(cost * unit) for cost in exact)

@@ -97,19 +97,22 @@ class Lease:
         """
         if self._process != _fork.generation():
             self._refuse("belongs to the parent of this forked process")
-        self._book.check()
-        if not self._take():
+        ticket = self._next()
+        if ticket is None:
             self._refuse("is used up" if self._end is not None else "is closed")
-        return self._drawn()
+        return ticket
 
-    def _take(self) -> bool:
+    def __iter__(self) -> Iterator[Ticket]:
+        """Draw until nothing is left."""
+        while self._process == _fork.generation() and self._left > 0 and (ticket := self._next()) is not None:
+            yield ticket
+
+    def _next(self) -> Ticket | None:
+        self._book.check()
         with self._lock:
             if self._left <= 0:
-                return False
+                return None
             self._left -= 1
-            return True
-
-    def _drawn(self) -> Ticket:
         return Ticket(
             self.event,
             id=self.id,
@@ -118,14 +121,6 @@ class Lease:
             neighboring_relation=self._relation,
             book=self._book,
         )
-
-    def __iter__(self) -> Iterator[Ticket]:
-        """Draw until nothing is left."""
-        while self._process == _fork.generation() and self._left > 0:
-            self._book.check()
-            if not self._take():
-                return
-            yield self._drawn()
 
     def close(self) -> None:
         """End the lease and give back what was not drawn. A ticket that was drawn is spent, used or not."""

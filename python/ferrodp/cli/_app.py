@@ -1,10 +1,6 @@
-"""Parsing, dispatch, and what every command has in common when something goes wrong.
+"""Parsing, dispatch, and how every command ends when something goes wrong.
 
-A command is a module with `register(commands)`, which declares its arguments; `run(args, console)`, which does the
-work and returns a report of plain JSON data; and `show(report, console)`, which prints that report for people. So
-`--json` and the printed form cannot differ, and nothing is printed before the work is done.
-
-Exit codes: 0 done; 1 refused or failed, with one line on standard error; 2 a command line that cannot be understood;
+Exit codes: 0 done; 1 refused or failed, with one line on standard error; 2 a command line that cannot be parsed;
 3 refused because the release that a key names has begun before; 130 interrupted; 141 nobody reads the output.
 """
 
@@ -17,14 +13,24 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import ferrodp
-from ferrodp.cli import calibrate, demo, epsilon, release
 from ferrodp.cli._console import Console, one_line
-from ferrodp.cli.bench import command as bench
-from ferrodp.cli.ledger import command as ledger
+from ferrodp.cli.bench.command import bench
+from ferrodp.cli.calibrate import calibrate
+from ferrodp.cli.demo import demo
+from ferrodp.cli.epsilon import epsilon
+from ferrodp.cli.ledger.command import add_actions, ledger
+from ferrodp.cli.release import release
 from ferrodp.errors import FerroError, KeyUsed
 from ferrodp.files import FileRefused
 
-COMMANDS = (release, epsilon, calibrate, ledger, demo, bench)
+COMMANDS = {
+    "release": release,
+    "epsilon": epsilon,
+    "calibrate": calibrate,
+    "ledger": ledger,
+    "demo": demo,
+    "bench": bench,
+}
 TRACEBACK = "FERRODP_TRACEBACK"
 """Environment variable: anything but empty lets unexpected exceptions through, for a report of the defect."""
 
@@ -65,8 +71,9 @@ def _run(argv: list[str]) -> int:
         args = build_parser().parse_args(argv)
         name = " ".join(("ferrodp", args.command, *([args.action] if "action" in args else ())))
         console = Console(json=args.json)
-        report = args.module.run(args, console)
-        _print(lambda: console.report(report, args.module.show), "; the work itself is done")
+        command = COMMANDS[args.command]
+        report = command.run(args, console)
+        _print(lambda: console.report(report, command.show), "; the work itself is done")
     except SystemExit:  # --help and --version
         return 0
     except _Misused as error:
@@ -91,10 +98,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ferrodp {ferrodp.__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
-        command = module.register(commands)
-        command.add_argument("--json", action="store_true", help="print exactly one JSON object instead of text")
-        command.set_defaults(module=module)
+    for name, command in COMMANDS.items():
+        each = command.declare(commands, name)
+        if command is ledger:
+            add_actions(each)
+        each.add_argument("--json", action="store_true", help="print exactly one JSON object instead of text")
     return parser
 
 

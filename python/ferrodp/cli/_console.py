@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, TypeAlias
 
 Report: TypeAlias = dict[str, Any]
-"""What a command found out: plain JSON data."""
+"""What a command found out: plain JSON data, or an iterator of such data in the place of a long list."""
 Advance: TypeAlias = Callable[[], None]
 
 
@@ -33,7 +33,9 @@ class Console:
     def report(self, report: Report, show: Callable[[Report, Console], None]) -> None:
         """Print the report of a command, once."""
         if self._json:
-            print(json.dumps(report, allow_nan=False))
+            for part in _json_parts(report):
+                print(part, end="")
+            print()
         else:
             show(report, self)
 
@@ -80,6 +82,22 @@ class Console:
         with bar:
             task = bar.add_task(_plain(what), total=total)
             yield lambda: bar.advance(task)
+
+
+def _json_parts(report: Report) -> Iterator[str]:
+    """Yield the JSON text of a report; values that are iterators become arrays, of which memory holds one item."""
+    plain = {name: value for name, value in report.items() if not isinstance(value, Iterator)}
+    texts = {name: json.dumps(value, allow_nan=False) for name, value in plain.items()}  # what fails fails here
+    for number, name in enumerate(report):
+        yield f"{', ' if number else '{'}{json.dumps(name)}: "
+        if name in texts:
+            yield texts[name]
+            continue
+        yield "["
+        for place, item in enumerate(report[name]):
+            yield (", " if place else "") + json.dumps(item, allow_nan=False)
+        yield "]"
+    yield "}"
 
 
 def one_line(text: str) -> str:

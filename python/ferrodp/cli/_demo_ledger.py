@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ferrodp.budget import PrivacyLedger
 from ferrodp.cli._console import Console, Report, counted, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
+from ferrodp.demo import CHECKPOINT, Checkpoint, Digits, PaidTraining, Settings, Training, allowed_rounds
 from ferrodp.errors import InvalidParameter, LedgerError
-
-if TYPE_CHECKING:
-    from ferrodp.budget import PrivacyLedger
-    from ferrodp.demo import Digits, Settings, Training
-    from ferrodp.demo.checkpoint import Checkpoint
 
 _SCOPE = "demo"
 
@@ -23,10 +20,6 @@ def trained(
     args: argparse.Namespace, settings: Settings, data: Digits, console: Console
 ) -> tuple[Settings, Training, Report]:
     """Train, or go on with a training; return it with its budget and what became of it."""
-    from ferrodp.demo import allowed_rounds
-    from ferrodp.demo.checkpoint import Checkpoint
-    from ferrodp.demo.paid import CHECKPOINT, PaidTraining
-
     folder = Path(args.output)
     scope = _SCOPE if args.scope is None else args.scope
     checkpoint = Checkpoint.load(folder / CHECKPOINT)
@@ -53,8 +46,6 @@ def _opened(where: str, folder: Path, checkpoint: Checkpoint | None) -> PrivacyL
 
 def _with_budget(ledger: PrivacyLedger, scope: str, settings: Settings, args: argparse.Namespace) -> Settings:
     """Return the settings with the budget of the scope, which is made if it is not there."""
-    from ferrodp.demo import allowed_rounds
-
     if scope not in ledger.scopes:
         allowed_rounds(settings)
         ledger.create(scope, epsilon=settings.epsilon, delta=settings.delta, measure="gdp")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from ferrodp import _validate
+from ferrodp.cli._command import null_distance_option, option
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import (
     EpsilonDeltaEvent,
@@ -39,46 +38,34 @@ def number(text: str) -> Decimal | Fraction:
         raise argparse.ArgumentTypeError(f"{text[:_LONGEST]!r} is no number") from None
 
 
-def add_event(add: Callable[..., Any]) -> None:
-    """Declare the options that describe an event; see `given`."""
-    add("--noise-multiplier", type=float, metavar="Z", help="noise of the release over its sensitivity")
-    add("--mechanism", choices=tuple(_NOISES), help="what noise it is (default: gaussian)")
-    add(
+OPTIONS = (
+    option("--noise-multiplier", type=float, metavar="Z", help="noise of the release over its sensitivity"),
+    option("--mechanism", choices=tuple(_NOISES), help="what noise it is (default: gaussian)"),
+    option(
         "--sampling-probability",
         type=float,
         metavar="Q",
         help="chance that a record takes part in it, independently (default: 1)",
-    )
-    add(
-        "--null-distance",
-        type=float,
-        metavar="N",
-        help="of sampling under replace_one: how far a record's result is from none, over sensitivity; 0.5 for sums of "
-        "clipped contributions (default: unknown)",
-    )
-    add("--epsilon", type=number, metavar="E", help="of a release that is stated to be (E, D)-private; taken exactly")
-    add("--delta", type=number, metavar="D", help="of such a release (default: 0)")
-    add("--event", metavar="FILE", help="a JSON file as PrivacyEvent.to_dict() makes it, or the JSON itself")
-    add("--count", type=int, metavar="T", help="so many of them (default: 1)")
+    ),
+    null_distance_option(None),
+    option(
+        "--epsilon", type=number, metavar="E", help="of a release that is stated to be (E, D)-private; taken exactly"
+    ),
+    option("--delta", type=number, metavar="D", help="of such a release (default: 0)"),
+    option("--event", metavar="FILE", help="a JSON file as PrivacyEvent.to_dict() makes it, or the JSON itself"),
+    option("--count", type=int, metavar="T", help="so many of them (default: 1)"),
+)
+"""What describes an event; see `given`."""
 
 
 def is_given(args: argparse.Namespace) -> bool:
     """Whether any option says what the event is."""
-    names = (
-        "noise_multiplier",
-        "mechanism",
-        "sampling_probability",
-        "null_distance",
-        "epsilon",
-        "delta",
-        "event",
-        "count",
-    )
+    names = [name.removeprefix("--").replace("-", "_") for (name,), _ in OPTIONS]
     return any(getattr(args, name) is not None for name in names)
 
 
 def given(args: argparse.Namespace) -> PrivacyEvent:
-    """Return the event that the options of `add_event` describe."""
+    """Return the event that `OPTIONS` describe."""
     sources = {"--noise-multiplier": args.noise_multiplier, "--epsilon": args.epsilon, "--event": args.event}
     named = [name for name, value in sources.items() if value is not None]
     if len(named) != 1:

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from ferrodp import files
 from ferrodp.accounting.accountants.registry import ACCOUNTANTS
+from ferrodp.cli._command import null_distance_option, option, relation_option
 from ferrodp.cli._console import Console, Report
 from ferrodp.errors import InvalidParameter
-from ferrodp.events import NeighboringRelation
 
 MAX_ROWS = 1_000_000
 Number = TypeVar("Number", int, float)
@@ -24,7 +24,9 @@ RANGES = """\
 ranges:
   Z, Q, T, E and D may be one value, several (0.8,1,1.2), or START:STOP:NUMBER
   for evenly spaced ones; a factor before the number spaces them
-  geometrically (1e-3:1:x4). All combinations are computed."""
+  geometrically (1e-3:1:x4). All combinations are computed.
+
+"""
 
 
 def reals(text: str) -> list[float]:
@@ -70,27 +72,29 @@ def _spaced(start: Number, stop: Number, number: int, *, geometric: bool) -> Ite
         yield round(between) if isinstance(start, int) else between
 
 
-def add_common(add: Callable[..., Any]) -> None:
-    """Declare the options both commands have."""
-    add("--accountant", choices=tuple(ACCOUNTANTS), default="pld", help="what proves the bound (default: %(default)s)")
-    add(
-        "--neighboring-relation",
-        choices=[relation.value for relation in NeighboringRelation],
-        default=NeighboringRelation.ADD_OR_REMOVE_ONE.value,
-        metavar="RELATION",
-        help="add_or_remove_one (default), replace_one or replace_special; sensitivities are stated for it",
-    )
-    add(
-        "--null-distance",
-        type=float,
-        default=math.inf,
-        metavar="N",
-        help="of sampling under replace_one: how far a record's result is from none, over sensitivity; 0.5 for sums of "
-        "clipped contributions (default: unknown, sampling then reduces delta alone)",
-    )
-    add("--explain", action="store_true", help="say in plain words how each bound was found")
-    add("--csv", metavar="OUT", help="write the rows to this file, whole or not at all, instead of printing them")
-    add("--force", action="store_true", help="replace OUT if it exists")
+NOISE_MULTIPLIER = option(
+    "--noise-multiplier", type=reals, metavar="Z", help="noise's standard deviation over sensitivity"
+)
+SAMPLING_PROBABILITY = option(
+    "--sampling-probability",
+    type=reals,
+    metavar="Q",
+    help="chance that a record takes part in a step, independently (default: 1)",
+)
+COMMON = (
+    option(
+        "--accountant",
+        choices=tuple(ACCOUNTANTS),
+        default="pld",
+        help="what proves the bound (default: %(default)s)",
+    ),
+    relation_option("; sensitivities are stated for it"),
+    null_distance_option(math.inf, ", sampling then reduces delta alone"),
+    option("--explain", action="store_true", help="say in plain words how each bound was found"),
+    option("--csv", metavar="OUT", help="write the rows to this file, whole or not at all, instead of printing them"),
+    option("--force", action="store_true", help="replace OUT if it exists"),
+)
+"""The last options of both commands."""
 
 
 def combinations(options: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

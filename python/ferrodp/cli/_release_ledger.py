@@ -5,23 +5,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ferrodp.budget import PrivacyLedger
+from ferrodp.cli._command import option
 from ferrodp.cli._console import Report, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.errors import InvalidParameter, LedgerError
 from ferrodp.events import GaussianEvent, NeighboringRelation
 from ferrodp.tickets import Ticket
 
-if TYPE_CHECKING:
-    from ferrodp.budget import PrivacyLedger
-
-
-def add_ledger(add: Callable[..., Any]) -> None:
-    """Declare how a release is paid."""
-    add("--ledger", metavar="LEDGER", help="pay from this ledger, or refuse: a file or postgresql://...")
-    add("--scope", metavar="NAME", help="what to charge there")
-    add("--key", metavar="KEY", help="names the charge: a command that died before it drew noise can be repeated")
+OPTIONS = (
+    option("--ledger", metavar="LEDGER", help="pay from this ledger, or refuse: a file or postgresql://..."),
+    option("--scope", metavar="NAME", help="what to charge there"),
+    option("--key", metavar="KEY", help="names the charge: a command that died before it drew noise can be repeated"),
+)
+"""How a release is paid."""
 
 
 def check(args: argparse.Namespace) -> None:
@@ -72,11 +71,7 @@ def _told(args: argparse.Namespace, ledger: PrivacyLedger, ticket: Ticket) -> Re
             "scope": now.scope,
             "ticket": ticket.id,
             "key": ticket.key,
-            "neighboring_relation": now.neighboring_relation.value,
-            "epsilon": float(now.epsilon),
-            "delta": float(now.delta),
-            "epsilon_charged": now.epsilon_charged,
-            "delta_charged": now.delta_charged,
+            **_ledgers.told(now, "neighboring_relation", "epsilon", "delta", "epsilon_charged", "delta_charged"),
             "remaining_count": left,
             "head": str(ledger.head),
         }

@@ -7,68 +7,55 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-from ferrodp.accounting.calibration import (
-    CalibratedCount,
-    CalibratedValue,
-    calibrate_count,
-    calibrate_noise_multiplier,
-    calibrate_sampling_probability,
-)
+from ferrodp.accounting import calibration
+from ferrodp.accounting.calibration import CalibratedCount, CalibratedValue
 from ferrodp.cli import _privacy
+from ferrodp.cli._command import command, option
 from ferrodp.cli._console import Console, Report
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent
 
-_DESCRIPTION = """\
-Find the least noise multiplier, the largest number of steps, or the largest
-sampling probability for which T Gaussian releases with Poisson sampling are
-(epsilon, delta)-differentially private.
 
-The answer is proven to keep the target. The gap says how far the best possible
-one can be."""
-
-_EPILOG = f"""\
-{_privacy.RANGES}
-
-examples:
-  ferrodp calibrate noise-multiplier --epsilon 3 --sampling-probability 0.01 \\
-      --count 5000
-  ferrodp calibrate count --epsilon 8 --noise-multiplier 1.1 \\
-      --sampling-probability 0.01
-  ferrodp calibrate sampling-probability --epsilon 1,2,4 --noise-multiplier 1 \\
-      --count 1000 --json"""
-
-_NAMES = ("noise-multiplier", "count", "sampling-probability")
+def _show(report: Report, console: Console) -> None:
+    """Print the report for people."""
+    wanted = report["what"]
+    names = ("epsilon", "delta", "noise_multiplier", "sampling_probability", "count")
+    columns: dict[str, Any] = {name: "{:g}".format if name != "count" else str for name in names if name != wanted}
+    rounding = ROUND_CEILING if wanted == "noise_multiplier" else ROUND_FLOOR
+    columns[wanted] = str if wanted == "count" else lambda value: _shortened(value, rounding)
+    columns["gap"] = lambda gap: "unknown" if gap is None else f"{gap:.2g}"
+    _privacy.show_rows(report, console, columns)
 
 
-def register(commands: Any) -> argparse.ArgumentParser:
-    """Declare the command and its arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "calibrate",
-        help="find the parameter that keeps a target",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("what", choices=_NAMES, help="what to find")
-    add("--epsilon", type=_privacy.reals, required=True, metavar="E", help="of the target")
-    add("--delta", type=_privacy.reals, default=[1e-5], metavar="D", help="of the target (default: 1e-5)")
-    add("--noise-multiplier", type=_privacy.reals, metavar="Z", help="noise's standard deviation over sensitivity")
-    add(
-        "--sampling-probability",
-        type=_privacy.reals,
-        metavar="Q",
-        help="chance that a record takes part in a step, independently (default: 1)",
-    )
-    add("--count", type=_privacy.counts, metavar="T", help="number of steps (default: 1)")
-    _privacy.add_common(add)
-    return parser
+@command(
+    option("what", choices=("noise-multiplier", "count", "sampling-probability"), help="what to find"),
+    option("--epsilon", type=_privacy.reals, required=True, metavar="E", help="of the target"),
+    option("--delta", type=_privacy.reals, default=[1e-5], metavar="D", help="of the target (default: 1e-5)"),
+    _privacy.NOISE_MULTIPLIER,
+    _privacy.SAMPLING_PROBABILITY,
+    option("--count", type=_privacy.counts, metavar="T", help="number of steps (default: 1)"),
+    *_privacy.COMMON,
+    show=_show,
+    notes=_privacy.RANGES,
+)
+def calibrate(args: argparse.Namespace, console: Console) -> Report:
+    r"""Find the parameter that keeps a target.
 
+    Find the least noise multiplier, the largest number of steps, or the largest
+    sampling probability for which T Gaussian releases with Poisson sampling are
+    (epsilon, delta)-differentially private.
 
-def run(args: argparse.Namespace, console: Console) -> Report:
-    """Calibrate for every combination."""
+    The answer is proven to keep the target. The gap says how far the best possible
+    one can be.
+
+    examples:
+      ferrodp calibrate noise-multiplier --epsilon 3 --sampling-probability 0.01 \
+          --count 5000
+      ferrodp calibrate count --epsilon 8 --noise-multiplier 1.1 \
+          --sampling-probability 0.01
+      ferrodp calibrate sampling-probability --epsilon 1,2,4 --noise-multiplier 1 \
+          --count 1000 --json
+    """
     wanted = args.what.replace("-", "_")
     given = {
         "noise_multiplier": args.noise_multiplier,
@@ -105,29 +92,18 @@ def run(args: argparse.Namespace, console: Console) -> Report:
     }
 
 
-def show(report: Report, console: Console) -> None:
-    """Print the report for people."""
-    wanted = report["what"]
-    names = ("epsilon", "delta", "noise_multiplier", "sampling_probability", "count")
-    columns: dict[str, Any] = {name: "{:g}".format if name != "count" else str for name in names if name != wanted}
-    rounding = ROUND_CEILING if wanted == "noise_multiplier" else ROUND_FLOOR
-    columns[wanted] = str if wanted == "count" else lambda value: _shortened(value, rounding)
-    columns["gap"] = lambda gap: "unknown" if gap is None else f"{gap:.2g}"
-    _privacy.show_rows(report, console, columns)
-
-
 def _found(wanted: str, setting: dict[str, Any], common: dict[str, Any]) -> CalibratedValue | CalibratedCount:
     target = {"target_epsilon": setting["epsilon"], "target_delta": setting["delta"]}
     rest = {name: value for name, value in setting.items() if name not in ("epsilon", "delta")}
     if wanted == "noise_multiplier":
-        return calibrate_noise_multiplier(**target, **rest, **common)
+        return calibration.calibrate_noise_multiplier(**target, **rest, **common)
     if wanted == "sampling_probability":
-        return calibrate_sampling_probability(**target, **rest, **common)
+        return calibration.calibrate_sampling_probability(**target, **rest, **common)
     gaussian = GaussianEvent(noise_multiplier=rest["noise_multiplier"])
     step = PoissonSampledEvent(
         sampling_probability=rest["sampling_probability"], event=gaussian, null_distance=common.pop("null_distance")
     )
-    return calibrate_count(step, **target, **common)
+    return calibration.calibrate_count(step, **target, **common)
 
 
 def _shortened(value: float, rounding: str) -> str:

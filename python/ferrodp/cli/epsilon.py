@@ -9,59 +9,57 @@ from typing import Any
 from ferrodp import _validate
 from ferrodp.accounting.accountants.registry import accountant_maker
 from ferrodp.cli import _events, _privacy
+from ferrodp.cli._command import command, option
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent, SelfComposedEvent
 
-_DESCRIPTION = """\
-Bound the epsilon of T Gaussian releases with Poisson sampling (DP-SGD), or of
-any event written as JSON.
 
-The answer is proven: the true epsilon is not above the upper bound and not
-below the lower one, rounding included. Accountants other than pld and gdp have
-no lower bounds and print 0."""
-
-_EPILOG = f"""\
-{_privacy.RANGES}
-
-examples:
-  ferrodp epsilon --noise-multiplier 1.1 --sampling-probability 0.01 \\
-      --count 10000
-  ferrodp epsilon --noise-multiplier 0.6:2:15 --sampling-probability 0.01 \\
-      --count 1000:100000:x5 --csv sweep.csv
-  ferrodp epsilon --event plan.json --delta 1e-6 --explain"""
-
-
-def register(commands: Any) -> argparse.ArgumentParser:
-    """Declare the command and its arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "epsilon",
-        help="bound the epsilon of a plan",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def _show(report: Report, console: Console) -> None:
+    """Print the report for people."""
+    columns = {name: "{:g}".format for name in ("noise_multiplier", "sampling_probability") if report["event"] is None}
+    _privacy.show_rows(
+        report,
+        console,
+        {
+            **columns,
+            "count": str,
+            "delta": "{:g}".format,
+            "epsilon_lower": lambda value: "inf" if value is None else f"{value:.6f}",
+            "epsilon": lambda value: "inf" if value is None else rounded_up(value, 7),
+        },
     )
-    add = parser.add_argument
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--noise-multiplier", type=_privacy.reals, metavar="Z", help="noise's standard deviation over sensitivity"
-    )
-    what.add_argument("--event", metavar="FILE", help="a JSON file as PrivacyEvent.to_dict() makes it, or the JSON")
-    add(
-        "--sampling-probability",
-        type=_privacy.reals,
-        metavar="Q",
-        help="chance that a record takes part in a step, independently (default: 1)",
-    )
-    add("--count", type=_privacy.counts, default=[1], metavar="T", help="number of steps (default: 1)")
-    add("--delta", type=_privacy.reals, default=[1e-5], metavar="D", help="default: 1e-5")
-    _privacy.add_common(add)
-    return parser
 
 
-def run(args: argparse.Namespace, console: Console) -> Report:
-    """Compute every combination."""
+@command(
+    [
+        _privacy.NOISE_MULTIPLIER,
+        option("--event", metavar="FILE", help="a JSON file as PrivacyEvent.to_dict() makes it, or the JSON"),
+    ],
+    _privacy.SAMPLING_PROBABILITY,
+    option("--count", type=_privacy.counts, default=[1], metavar="T", help="number of steps (default: 1)"),
+    option("--delta", type=_privacy.reals, default=[1e-5], metavar="D", help="default: 1e-5"),
+    *_privacy.COMMON,
+    show=_show,
+    notes=_privacy.RANGES,
+)
+def epsilon(args: argparse.Namespace, console: Console) -> Report:
+    r"""Bound the epsilon of a plan.
+
+    Bound the epsilon of T Gaussian releases with Poisson sampling (DP-SGD), or of
+    any event written as JSON.
+
+    The answer is proven: the true epsilon is not above the upper bound and not
+    below the lower one, rounding included. Accountants other than pld and gdp have
+    no lower bounds and print 0.
+
+    examples:
+      ferrodp epsilon --noise-multiplier 1.1 --sampling-probability 0.01 \
+          --count 10000
+      ferrodp epsilon --noise-multiplier 0.6:2:15 --sampling-probability 0.01 \
+          --count 1000:100000:x5 --csv sweep.csv
+      ferrodp epsilon --event plan.json --delta 1e-6 --explain
+    """
     make = accountant_maker(args.accountant, NeighboringRelation(args.neighboring_relation))
     given = None if args.event is None else _events.read(args.event)
     if given is not None and args.sampling_probability is not None:
@@ -98,22 +96,6 @@ def run(args: argparse.Namespace, console: Console) -> Report:
         "csv": args.csv,
         "rows": rows,
     }
-
-
-def show(report: Report, console: Console) -> None:
-    """Print the report for people."""
-    columns = {name: "{:g}".format for name in ("noise_multiplier", "sampling_probability") if report["event"] is None}
-    _privacy.show_rows(
-        report,
-        console,
-        {
-            **columns,
-            "count": str,
-            "delta": "{:g}".format,
-            "epsilon_lower": lambda value: "inf" if value is None else f"{value:.6f}",
-            "epsilon": lambda value: "inf" if value is None else rounded_up(value, 7),
-        },
-    )
 
 
 def _step(setting: dict[str, Any], null_distance: float) -> PrivacyEvent:

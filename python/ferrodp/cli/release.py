@@ -12,90 +12,95 @@ import numpy.typing as npt
 from ferrodp import _arrays, _validate, files
 from ferrodp.accounting import GdpAccountant
 from ferrodp.cli import _inputs, _release_ledger
+from ferrodp.cli._command import command, option
 from ferrodp.cli._console import Console, Report, counted, rounded_up
 from ferrodp.clipping import ClippedSum
 from ferrodp.files import Layout
 
-_DESCRIPTION = """\
-Clip every input as one vector to an L2 norm, sum them, add exact Gaussian
-noise once, and write the result.
-
-The result is (epsilon, delta)-differentially private for one input file as the
-unit of privacy: whether a file was there, or was all zeros, cannot be told
-beyond that. So put all that one person or client contributes into one file.
-The number of input files is not protected; the denominator of a mean must be a
-number you are free to publish."""
-
-_EPILOG = """\
-inputs:
-  All files hold arrays of the same names, shapes and dtypes (float32 or
-  float64) as the first one. Names may be patterns ('round-7/*.npz') or lists
-  of paths (@paths.txt, one a line). An update that holds NaN or infinities
-  counts as zeros, and the report does not tell. All headers are checked before
-  noise is drawn; memory stays at one sum and one update.
-
-ledger:
-  With --ledger the release is charged to a scope before any update is read, and
-  refused if it does not fit. The charge is given back if the command fails
-  before noise is drawn; from then on it is spent, whether OUT was written or
-  not. If the command is killed, the charge stays: with --key, the same command
-  takes it up again, unless noise was drawn.
-
-examples:
-  ferrodp release round-7/*.npz --clip-norm 1.0 --noise-multiplier 1.1 \\
-      --mean 100 -o round-7.npz
-  ferrodp release round-7/*.npz --clip-norm 1.0 --noise-multiplier 10 \\
-      -o round-7.npz --ledger budget.db --scope hospital --key round-7"""
-
 WEAK_EPSILON = 20.0
 _MARGIN = 1 << 12  # bytes reserved per array beside its elements: headers, twice the name, an entry of the directory
+_FORMATS = ", ".join(files.EXTENSIONS)
 
 
-def register(commands: Any) -> argparse.ArgumentParser:
-    """Declare the command and its arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "release",
-        help="clip, sum and noise update files",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def _show(report: Report, console: Console) -> None:
+    """Print the report for people."""
+    arrays, divided = report["arrays"], ""
+    if report["denominator"] is not None:
+        divided = f", then all divided by {report['denominator']:g}"
+    values = sum(math.prod(array["shape"]) for array in arrays.values())
+    weak = " (weak: an epsilon above 20 promises next to nothing)" if report["epsilon"] > WEAK_EPSILON else ""
+    console.fields(
+        {
+            "written": f"{report['output']} ({counted(len(arrays), 'array')}, {counted(values, 'value')})",
+            "inputs": f"{report['inputs']} (the count is not protected)",
+            "clipped": f"each to L2 norm {report['clip_norm']:g}, all arrays as one vector",
+            "noise": f"exact Gaussian of standard deviation {report['standard_deviation']:g} on the sum{divided}",
+            "event": f"GaussianEvent(noise_multiplier={report['event']['noise_multiplier']!r})",
+            "epsilon": f"{rounded_up(report['epsilon'])} at delta {report['delta']:g}{weak}",
+            "unit": f"{report['unit']}, added, removed or replaced by zeros",
+            **({} if report["ledger"] is None else _release_ledger.lines(report["ledger"])),
+        }
     )
-    formats = ", ".join(files.EXTENSIONS)
-    add = parser.add_argument
-    add("inputs", nargs="+", metavar="IN", help=f"update files ({formats}), patterns, or @LIST")
-    add("-o", "--output", required=True, metavar="OUT", help=f"the file to write ({formats}), whole or not at all")
-    add("--clip-norm", type=float, required=True, metavar="C", help="L2 norm that every update is scaled down to")
-    add(
+
+
+@command(
+    option("inputs", nargs="+", metavar="IN", help=f"update files ({_FORMATS}), patterns, or @LIST"),
+    option("-o", "--output", required=True, metavar="OUT", help=f"the file to write ({_FORMATS}), whole or not at all"),
+    option("--clip-norm", type=float, required=True, metavar="C", help="L2 norm that every update is scaled down to"),
+    option(
         "--noise-multiplier",
         type=float,
         required=True,
         metavar="Z",
         help="standard deviation of the noise, divided by C",
-    )
-    add(
+    ),
+    option(
         "--mean",
         "--denominator",
         dest="denominator",
         type=float,
         metavar="N",
         help="divide the noised sum by this public number",
-    )
-    add("--delta", type=float, default=1e-5, help="the delta for which epsilon is reported (default: %(default)s)")
-    add("--dtype", choices=("float32", "float64"), help="of the output (default: that of the first input)")
-    add(
-        "--threads",
-        type=int,
-        metavar="N",
-        help="default: as many as the work is worth",
-    )
-    add("--force", action="store_true", help="replace OUT if it exists")
-    _release_ledger.add_ledger(add)
-    return parser
+    ),
+    option("--delta", type=float, default=1e-5, help="the delta for which epsilon is reported (default: %(default)s)"),
+    option("--dtype", choices=("float32", "float64"), help="of the output (default: that of the first input)"),
+    option("--threads", type=int, metavar="N", help="default: as many as the work is worth"),
+    option("--force", action="store_true", help="replace OUT if it exists"),
+    *_release_ledger.OPTIONS,
+    show=_show,
+)
+def release(args: argparse.Namespace, console: Console) -> Report:
+    r"""Clip, sum and noise update files.
 
+    Clip every input as one vector to an L2 norm, sum them, add exact Gaussian
+    noise once, and write the result.
 
-def run(args: argparse.Namespace, console: Console) -> Report:
-    """Check everything, sum, noise, write; return what happened."""
+    The result is (epsilon, delta)-differentially private for one input file as the
+    unit of privacy: whether a file was there, or was all zeros, cannot be told
+    beyond that. So put all that one person or client contributes into one file.
+    The number of input files is not protected; the denominator of a mean must be a
+    number you are free to publish.
+
+    inputs:
+      All files hold arrays of the same names, shapes and dtypes (float32 or
+      float64) as the first one. Names may be patterns ('round-7/*.npz') or lists
+      of paths (@paths.txt, one a line). An update that holds NaN or infinities
+      counts as zeros, and the report does not tell. All headers are checked before
+      noise is drawn; memory stays at one sum and one update.
+
+    ledger:
+      With --ledger the release is charged to a scope before any update is read, and
+      refused if it does not fit. The charge is given back if the command fails
+      before noise is drawn; from then on it is spent, whether OUT was written or
+      not. If the command is killed, the charge stays: with --key, the same command
+      takes it up again, unless noise was drawn.
+
+    examples:
+      ferrodp release round-7/*.npz --clip-norm 1.0 --noise-multiplier 1.1 \
+          --mean 100 -o round-7.npz
+      ferrodp release round-7/*.npz --clip-norm 1.0 --noise-multiplier 10 \
+          -o round-7.npz --ledger budget.db --scope hospital --key round-7
+    """
     clip_norm = _validate.positive("--clip-norm", args.clip_norm, toward="down")
     noise_multiplier = _validate.positive("--noise-multiplier", args.noise_multiplier)
     delta = _validate.delta(args.delta, name="--delta")
@@ -142,27 +147,6 @@ def run(args: argparse.Namespace, console: Console) -> Report:
         "neighboring_relations": ["add_or_remove_one", "replace_special"],
         "ledger": ledger,
     }
-
-
-def show(report: Report, console: Console) -> None:
-    """Print the report for people."""
-    arrays, divided = report["arrays"], ""
-    if report["denominator"] is not None:
-        divided = f", then all divided by {report['denominator']:g}"
-    values = sum(math.prod(array["shape"]) for array in arrays.values())
-    weak = " (weak: an epsilon above 20 promises next to nothing)" if report["epsilon"] > WEAK_EPSILON else ""
-    console.fields(
-        {
-            "written": f"{report['output']} ({counted(len(arrays), 'array')}, {counted(values, 'value')})",
-            "inputs": f"{report['inputs']} (the count is not protected)",
-            "clipped": f"each to L2 norm {report['clip_norm']:g}, all arrays as one vector",
-            "noise": f"exact Gaussian of standard deviation {report['standard_deviation']:g} on the sum{divided}",
-            "event": f"GaussianEvent(noise_multiplier={report['event']['noise_multiplier']!r})",
-            "epsilon": f"{rounded_up(report['epsilon'])} at delta {report['delta']:g}{weak}",
-            "unit": f"{report['unit']}, added, removed or replaced by zeros",
-            **({} if report["ledger"] is None else _release_ledger.lines(report["ledger"])),
-        }
-    )
 
 
 def _common_layout(paths: list[str], console: Console) -> Layout:

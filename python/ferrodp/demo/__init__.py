@@ -17,11 +17,16 @@ from ferrodp.demo._training import (
     train,
     train_without_privacy,
 )
+from ferrodp.demo.checkpoint import Checkpoint
+from ferrodp.demo.paid import CHECKPOINT, PaidTraining
 
 __all__ = [
+    "CHECKPOINT",
+    "Checkpoint",
     "Client",
     "Digits",
     "Model",
+    "PaidTraining",
     "Round",
     "Settings",
     "Training",

@@ -19,6 +19,8 @@ from ferrodp.demo._training import SHAPES, Model, Round
 from ferrodp.files import Destination, FileRefused
 
 _VERSION = 1
+_TEXTS = "run", "scope", "head"
+_MODELS = "model", "velocity"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +61,10 @@ class Checkpoint:
         """
         if Checkpoint.load(path) != before:
             raise FileRefused(os.fspath(path), "was changed by another process, which continues this training")
-        plain = {
-            "version": _VERSION,
-            "run": self.run,
-            "scope": self.scope,
-            "head": self.head,
-            "settings": self.settings,
-            "charges": self.charges,
-            "rounds": [[each.accuracy, each.epsilon] for each in self.rounds],
-            "model": {name: array.ravel().tolist() for name, array in self.model.items()},
-            "velocity": {name: array.ravel().tolist() for name, array in self.velocity.items()},
-        }
+        plain = {"version": _VERSION, **{name: getattr(self, name) for name in (*_TEXTS, "settings", "charges")}}
+        plain["rounds"] = [[each.accuracy, each.epsilon] for each in self.rounds]
+        for kind in _MODELS:
+            plain[kind] = {name: array.ravel().tolist() for name, array in getattr(self, kind).items()}
         text = json.dumps(plain, allow_nan=False)
         with Destination(path, force=True) as destination:
             destination.commit(lambda stream: stream.write(text.encode()))
@@ -100,21 +95,15 @@ class Checkpoint:
 def _parsed(plain: Any) -> Checkpoint:
     if plain["version"] != _VERSION:
         raise ValueError
-    texts = {name: plain[name] for name in ("run", "scope", "head")}
+    texts = {name: plain[name] for name in _TEXTS}
     if not all(isinstance(text, str) and text for text in texts.values()):
         raise TypeError
     rounds = tuple(Round(float(accuracy), float(epsilon)) for accuracy, epsilon in plain["rounds"])
     charges = plain["charges"]
     if type(charges) is not int or charges < len(rounds):
         raise ValueError
-    return Checkpoint(
-        **texts,
-        settings=dict(plain["settings"]),
-        charges=charges,
-        rounds=rounds,
-        model=_arrays(plain["model"]),
-        velocity=_arrays(plain["velocity"]),
-    )
+    models: dict[str, Any] = {kind: _arrays(plain[kind]) for kind in _MODELS}
+    return Checkpoint(**texts, settings=dict(plain["settings"]), charges=charges, rounds=rounds, **models)
 
 
 def _arrays(plain: Any) -> Model:

@@ -75,12 +75,10 @@ class PaidTraining:
         self.scope, self.relation = report.scope, report.neighboring_relation
         replaced = self.relation is NeighboringRelation.REPLACE_ONE  # an update that becomes another moves it by 2C
         self.event: PrivacyEvent = GaussianEvent(noise_multiplier=settings.noise_multiplier / (2 if replaced else 1))
-        self.resumed = 0
         if checkpoint is not None:
             _check_same(checkpoint, fixed, self.scope, folder)
-            self.resumed = len(checkpoint.rounds)
         self._checkpoint, self._fixed = checkpoint, fixed
-        self._done = 0 if checkpoint is None else len(checkpoint.rounds)
+        self.resumed = self._done = 0 if checkpoint is None else len(checkpoint.rounds)
         self._charges = 0 if checkpoint is None else checkpoint.charges
         left = ledger.remaining_count(self.scope, self.event)
         if not left and not self.resumed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 from collections.abc import Sequence
@@ -48,26 +49,14 @@ def draw(training: Training, without_privacy: Sequence[float], settings: Setting
 
     below.plot(rounds, epsilons, color=_PRIVATE, lw=2.2, **marker)
     below.axhline(settings.epsilon, color=_LIMIT, lw=1.2, ls=(0, (5, 3)))
-    below.annotate(
-        f"budget: ε = {settings.epsilon:g} at δ = {settings.delta:g}",
-        (0.01, settings.epsilon),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 4),
-        textcoords="offset points",
-        color=_LIMIT,
-        va="bottom",
-    )
+    note = functools.partial(below.annotate, textcoords="offset points", color=_LIMIT)
+    budget = f"budget: ε = {settings.epsilon:g} at δ = {settings.delta:g}"
+    note(budget, (0.01, settings.epsilon), xycoords=("axes fraction", "data"), xytext=(0, 4), va="bottom")
     if training.next_epsilon > settings.epsilon:
         refused = len(epsilons) + 1
         below.plot([refused], [training.next_epsilon], "x", color=_LIMIT, ms=7, mew=1.8)
-        below.annotate(
-            f"round {refused} would reach ε = {math.ceil(1000 * training.next_epsilon) / 1000:.3f}: refused",
-            (refused, training.next_epsilon),
-            xytext=(4, 7),
-            textcoords="offset points",
-            color=_LIMIT,
-            ha="right",
-        )
+        reached = f"round {refused} would reach ε = {math.ceil(1000 * training.next_epsilon) / 1000:.3f}: refused"
+        note(reached, (refused, training.next_epsilon), xytext=(4, 7), ha="right")
     below.set_ylabel("ε spent" if scope is None else "ε in the ledger")
     below.set_xlabel("round")
     below.set_ylim(0, 1.22 * max(settings.epsilon, training.next_epsilon))

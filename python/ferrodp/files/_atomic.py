@@ -14,7 +14,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from ferrodp.files._layout import FileRefused
@@ -56,9 +55,7 @@ class Destination:
             self._descriptor, self._hidden = _nameless(self._target.parent) or _hidden(self._target.parent)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
         if self._hidden is not None:
             self._hidden.unlink(missing_ok=True)

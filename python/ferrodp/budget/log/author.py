@@ -36,11 +36,6 @@ def is_author(value: object) -> bool:
     return isinstance(value, dict) and {name: type(each) for name, each in value.items()} == _FIELDS
 
 
-def told(who: dict[str, object]) -> str:
-    """Write an author in a few words."""
-    return f"{who['user']}@{who['host']} {who['program']}[{who['pid']}]"
-
-
 def _program() -> str:
     path = PurePath(sys.argv[0] if sys.argv and sys.argv[0] else "python")
     return path.parent.name if path.name == "__main__.py" and path.parent.name else path.name

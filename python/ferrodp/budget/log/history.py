@@ -6,31 +6,29 @@ it held at one moment.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ferrodp.budget.log import records
 from ferrodp.budget.stores.base import Store, Transaction
-from ferrodp.budget.stores.rows import ticket_record
+from ferrodp.budget.stores.rows import in_parts, ticket_record
 from ferrodp.errors import LedgerError
 
 _RECORDS_AT_ONCE = 1000
 
 
 def forward(store: Store) -> Iterator[Sequence[Any]]:
-    """Go through all records there are now: number, text, hash."""
+    """Return all records there are now, to go through: number, text, hash."""
     with store.reading() as transaction:
         end = transaction.read_head.sequence
-    last: int | None = None
-    while last is None or last < end:
+
+    def read(last: int | None) -> list[Sequence[Any]]:
         with store.reading() as transaction:
-            rows = transaction.records(last, _RECORDS_AT_ONCE)
-        for row in rows:
-            if row[0] <= end:
-                yield row
-        if len(rows) < _RECORDS_AT_ONCE:
-            return
-        last = rows[-1][0]
+            return transaction.records(last, size)
+
+    size = _RECORDS_AT_ONCE
+    return itertools.takewhile(lambda row: row[0] <= end, in_parts(read, size))
 
 
 def backward(store: Store, scope: str | None, *, with_scopes: bool = False) -> Iterator[dict[str, Any]]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ferrodp import _native
 from ferrodp.budget.log import records
+from ferrodp.budget.stores.rows import in_parts
 from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.errors import LedgerError
 
@@ -28,14 +29,9 @@ def opened(path: object, timeout: float) -> OldFile | None:
     if not isinstance(path, (str, os.PathLike)) or not os.path.isfile(path):
         return None
     found = Path(os.path.realpath(path))
-    try:
-        with found.open("rb") as stream:
-            head = stream.read(100)
-    except OSError as error:
-        raise LedgerError(f"ledger {str(found)!r} cannot be read: {error}") from error
-    if int.from_bytes(head[68:72], "big") != _file.APPLICATION:
+    _, application, version = _file.header_of(found)
+    if application != _file.APPLICATION:
         return None
-    version = int.from_bytes(head[60:64], "big", signed=True)
     if version == 1:
         raise LedgerError(
             f"ledger {str(found)!r} has format 1, of a version that was never released, and cannot be read; begin a "
@@ -54,17 +50,15 @@ class OldFile:
             self._connection = _native.SqliteConnection(path, create=False)
             self._connection.execute_slowly("PRAGMA synchronous = EXTRA", seconds=timeout)
 
-    def lines(self) -> Iterator[tuple[Any, ...]]:
+    def lines(self) -> Iterator[Sequence[Any]]:
         """Go through number, text and hash of each record."""
         sql = f"SELECT sequence, body, hash FROM log WHERE sequence > ? ORDER BY sequence LIMIT {_ROWS_AT_ONCE}"
-        last = 0
-        while True:
+
+        def read(last: int) -> list[Any]:
             with self._reading():
-                rows = self._connection.execute(sql, (last,)).fetchall()
-            yield from rows
-            if len(rows) < _ROWS_AT_ONCE:
-                return
-            last = rows[-1][0]
+                return self._connection.execute(sql, (last,)).fetchall()
+
+        return in_parts(read, _ROWS_AT_ONCE, after=0)
 
     def close_log(self, reason: str) -> None:
         """Write the last record, after which the file takes none any more, unless that was done before."""
@@ -75,7 +69,7 @@ class OldFile:
                 if connection.execute("PRAGMA user_version", ()).fetchone() == (_FORMAT,):
                     sequence, digest = connection.execute(
                         "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1", ()
-                    ).fetchone() or (0, "0" * 64)
+                    ).fetchone() or (0, records.OLD_START)
                     time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
                     text = records.plain_object(
                         {"kind": "move", "reason": reason, "sequence": sequence + 1, "time": time}

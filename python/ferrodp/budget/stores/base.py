@@ -13,7 +13,10 @@ import contextlib
 import datetime
 import functools
 import itertools
+import os
+import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -49,6 +52,8 @@ _UPDATE_TICKET = f"UPDATE tickets SET {' = ?, '.join(rows.MOVED)} = ? WHERE {_TH
 _MAX_QUESTION = 512
 _ROWS_AT_ONCE = 1000
 INHERITED = "was opened by the parent of this process; open it again here"
+OPENING = threading.Lock()
+"""Held while a file is opened, and during a fork."""
 Rows: TypeAlias = Iterable[Sequence[Any]]
 _Value = TypeVar("_Value")
 
@@ -127,6 +132,16 @@ class Store(abc.ABC):
     def check(self, *, structure: bool = True) -> None:  # noqa: B027  # a server checks itself
         """See that what belongs to a ledger is there, and nothing else; on request, that it is undamaged."""
 
+    def pause(self) -> None:  # noqa: B027  # what a fork may inherit needs none
+        """Prepare for a fork."""
+
+    def resume(self) -> None:  # noqa: B027
+        """Go on after a fork."""
+
+    @abc.abstractmethod
+    def abandon(self) -> None:
+        """Be of no use in a forked child."""
+
     @abc.abstractmethod
     def close(self, *, trusted: bool = True) -> None:
         """Give the connection back; leave all as it is found if it is not `trusted`."""
@@ -135,6 +150,10 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def name(self) -> str:
         """What messages call this ledger; no secrets."""
+
+
+OPEN: weakref.WeakSet[Store] = weakref.WeakSet()
+"""Stores of this process, which are told of forks."""
 
 
 class Transaction:
@@ -403,3 +422,27 @@ def _now(seconds: int) -> str:
         return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return "unknown"
+
+
+def _before_fork() -> None:
+    OPENING.acquire()
+    # mutant: connection-stays-open-across-fork
+    for store in list(OPEN):
+        store.pause()
+
+
+def _after_in_parent() -> None:
+    for store in list(OPEN):
+        store.resume()
+    OPENING.release()
+
+
+def _after_in_child() -> None:
+    for store in list(OPEN):
+        store.resume()
+        store.abandon()
+    OPENING.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -25,7 +25,7 @@ def opened_store(
     program: str | None = None,
     **of_files: Any,
 ) -> Store:
-    """Open the store at an address; `of_files` are settings that only a file has, `program` is for `_author`.
+    """Open the store at an address; `of_files` are settings that only a file has; `program` is for `author`.
 
     Raises
     ------
@@ -35,21 +35,17 @@ def opened_store(
         If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
     """
     writer = author(program)
-    store = _opened(where, of_files, create=create, timeout=timeout, read_only=read_only, start=start)
-    store.author = writer
-    return store
-
-
-def _opened(
-    where: Any, of_files: dict[str, Any], *, create: bool, timeout: float, read_only: bool, start: str | None
-) -> Store:
     settings: dict[str, Any] = {"create": create, "timeout": timeout, "read_only": read_only, "start": start}
+    store: Store
     if isinstance(where, str) and where.startswith(SCHEMES):
         from ferrodp.budget.stores.postgres.store import PostgresStore  # a database driver: not needed for a file
 
-        return PostgresStore(where, **settings)
-    if _LIKE_A_URL.match(str(where)):
+        store = PostgresStore(where, **settings)
+    elif _LIKE_A_URL.match(str(where)):
         raise InvalidParameter("where must be a file, or a str that begins with postgresql://")
-    from ferrodp.budget.stores.sqlite.store import SqliteStore
+    else:
+        from ferrodp.budget.stores.sqlite.store import SqliteStore
 
-    return SqliteStore(where, **settings, **of_files)
+        store = SqliteStore(where, **settings, **of_files)
+    store.author = writer
+    return store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ferrodp.budget._measures import Amounts, Terms
@@ -66,22 +66,13 @@ class TicketRow(NamedTuple):
         return slot(self.scopes, self.key)
 
 
-def charges_to_plain(charges: Charges) -> dict[str, list[str]]:
-    """Return charges as JSON data. Numbers are text: readers of JSON in other languages would round them."""
-    return {name: amounts_to_plain(amounts) for name, amounts in charges.items()}
-
-
-def charges_from_plain(data: object) -> Charges:
-    """Return the charges that `charges_to_plain` wrote down."""
-    if not isinstance(data, dict):
-        raise LedgerError("the ledger holds charges that no version of this program wrote")
-    return {name: amounts_from_plain(amounts) for name, amounts in data.items()}
-
-
 @functools.lru_cache(maxsize=1024)
 def charges_from_text(text: str) -> Charges:
     """Return the charges of a JSON text."""
-    return charges_from_plain(loaded(text))
+    data = loaded(text)
+    if not isinstance(data, dict):
+        raise LedgerError("the ledger holds charges that no version of this program wrote")
+    return {name: amounts_from_plain(amounts) for name, amounts in data.items()}
 
 
 def charges_text(charges: Charges) -> Encoded:
@@ -91,16 +82,11 @@ def charges_text(charges: Charges) -> Encoded:
 
 @functools.lru_cache(maxsize=1024)
 def _charges_text(charges: tuple[tuple[str, Amounts], ...]) -> Encoded:
-    return plain(charges_to_plain(dict(charges)))
-
-
-def amounts_to_plain(amounts: Amounts) -> list[str]:
-    """Return amounts as JSON data."""
-    return [str(amount) for amount in amounts]
+    return plain({name: list(map(str, amounts)) for name, amounts in charges})
 
 
 def amounts_text(amounts: Amounts) -> Encoded:
-    """Return what `plain` makes of `amounts_to_plain`: digits and signs need no encoder."""
+    """Return the JSON text of amounts, each a text: readers in other languages would round large numbers."""
     return Encoded('["' + '","'.join(map(str, amounts)) + '"]' if amounts else "[]")
 
 
@@ -138,7 +124,7 @@ def amounts_from_text(text: str) -> Amounts:
 
 
 def amounts_from_plain(data: object) -> Amounts:
-    """Return the amounts that `amounts_to_plain` wrote down."""
+    """Return the amounts of JSON data."""
     try:
         return tuple([int(amount) for amount in data])  # type: ignore[attr-defined]
     except (TypeError, ValueError) as error:
@@ -193,6 +179,16 @@ def event_from_plain(data: Any) -> PrivacyEvent:
         return PrivacyEvent.from_dict(data)
     except FerroError as error:
         raise LedgerError("the ledger holds an event that this version does not know") from error
+
+
+def in_parts(read: Callable[[Any], list[Sequence[Any]]], size: int, *, after: Any = None) -> Iterator[Sequence[Any]]:
+    """Go through rows of which `read` returns the next `size`, given the first column of the row before them."""
+    while True:
+        found = read(after)
+        yield from found
+        if len(found) < size:
+            return
+        after = found[-1][0]
 
 
 def ticket_name(sequence: int, secret: str) -> str:

@@ -12,13 +12,13 @@ import functools
 import json
 import signal
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp.cli.bench.measure import OURS, Case, Contender, compare, peak_growth
-from ferrodp.cli.bench.peers import mkl_random_state, opendp_integers, opendp_release, peer
+from ferrodp.cli.bench.peers import mkl_random_state, opendp_release, peer
 from ferrodp.clipping import ClippedSum, clip_and_sum
 from ferrodp.mechanisms import ExponentialMechanism, GaussianMechanism, RandomizedResponse
 from ferrodp.random import NoiseSource
@@ -31,6 +31,9 @@ CLIP_NORM = 1.0
 SLOW_VALUES = 2000  # what a peer of 50 µs a value is given
 SCALAR_CALLS = 2000
 CACHED_CALLS = 5
+
+
+Works: TypeAlias = dict[str, Callable[[], object]]
 
 
 class Sizes:
@@ -63,93 +66,79 @@ def gaussian32(sizes: Sizes, threads: int) -> Case:
     """Noise on a model update in place."""
     n, rng, source = sizes.values32, np.random.default_rng(), NoiseSource()
     v = np.zeros(n, np.float32)
-    contenders = [
-        Contender(OURS, lambda: source.add_gaussian_(v, standard_deviation=SCALE, threads=threads)),
-        Contender(
-            "numpy: v += rng.standard_normal(n, float32) * s",
-            lambda: _add(v, rng.standard_normal(n, np.float32) * np.float32(SCALE)),
+    works: Works = {
+        OURS: lambda: source.add_gaussian_(v, standard_deviation=SCALE, threads=threads),
+        "numpy: v += rng.standard_normal(n, float32) * s": lambda: _add(
+            v, rng.standard_normal(n, np.float32) * np.float32(SCALE)
         ),
-        Contender("numpy: v += np.random.normal(0, s, n)", lambda: _add(v, np.random.normal(0, SCALE, n))),
-        Contender(
-            "Flower's formula: v + np.random.normal(0, s, shape).astype(dtype)",
-            lambda: v + np.random.normal(0, SCALE, v.shape).astype(v.dtype),
+        "numpy: v += np.random.normal(0, s, n)": lambda: _add(v, np.random.normal(0, SCALE, n)),
+        "Flower's formula: v + np.random.normal(0, s, shape).astype(dtype)": lambda: (
+            v + np.random.normal(0, SCALE, v.shape).astype(v.dtype)
         ),
-    ]
+    }
     if (torch := peer("torch")) is not None:
         torch.set_num_threads(threads)
         tensor = torch.from_numpy(v)
-        contenders.append(Contender("torch: t.normal_() (fills only)", lambda: tensor.normal_()))
-        contenders.append(Contender("torch: t += torch.randn(n) * s", lambda: tensor.add_(torch.randn(n), alpha=SCALE)))
-    if (mkl := peer("mkl_random")) is not None:
-        draw = functools.partial(mkl_random_state(mkl).normal, 0, SCALE, n, method="ICDF")
-        contenders.append(Contender("mkl_random (ARS5, ICDF): v += normal(0, s, n)", lambda: _add(v, draw())))
-    return Case(f"add Gaussian noise in place, {n:,} float32", contenders, n)
+        works["torch: t.normal_() (fills only)"] = lambda: tensor.normal_()
+        works["torch: t += torch.randn(n) * s"] = lambda: tensor.add_(torch.randn(n), alpha=SCALE)
+    title = f"add Gaussian noise in place, {n:,} float32"
+    return _case(title, works | _mkl("ARS5, ICDF", "normal(0, s, n)", v, method="ICDF"), n)
 
 
 def gaussian64(sizes: Sizes, threads: int) -> Case:
     """Noise in double precision, where numpy may fill a buffer that is there already."""
     n, rng, source = sizes.values64, np.random.default_rng(), NoiseSource()
     v, w = np.zeros(n), np.zeros(n)
-    contenders = [
-        Contender(OURS, lambda: source.add_gaussian_(v, standard_deviation=SCALE, threads=threads)),
-        Contender("numpy: v += rng.standard_normal(n) * s", lambda: _add(v, rng.standard_normal(n) * SCALE)),
-        Contender("numpy: rng.standard_normal(out=w) (fills only)", lambda: rng.standard_normal(out=w)),
-    ]
-    if (mkl := peer("mkl_random")) is not None:
-        draw = functools.partial(mkl_random_state(mkl).normal, 0, SCALE, n, method="ICDF")
-        contenders.append(Contender("mkl_random (ARS5, ICDF): v += normal(0, s, n)", lambda: _add(v, draw())))
-    if (release := opendp_release("make_gaussian", SCALE, SLOW_VALUES)) is not None:
-        contenders.append(Contender("OpenDP: make_gaussian", release, times=SLOW_VALUES / n))
-    return Case(f"add Gaussian noise in place, {n:,} float64", contenders, n)
+    works: Works = {
+        OURS: lambda: source.add_gaussian_(v, standard_deviation=SCALE, threads=threads),
+        "numpy: v += rng.standard_normal(n) * s": lambda: _add(v, rng.standard_normal(n) * SCALE),
+        "numpy: rng.standard_normal(out=w) (fills only)": lambda: rng.standard_normal(out=w),
+    }
+    title = f"add Gaussian noise in place, {n:,} float64"
+    return _case(
+        title, works | _mkl("ARS5, ICDF", "normal(0, s, n)", v, method="ICDF"), n, slow=_opendp("make_gaussian", SCALE)
+    )
 
 
 def laplace64(sizes: Sizes, threads: int) -> Case:
     """Laplace noise in place."""
     n, rng, source = sizes.values64, np.random.default_rng(), NoiseSource()
     v = np.zeros(n)
-    contenders = [
-        Contender(OURS, lambda: source.add_laplace_(v, scale=SCALE, threads=threads)),
-        Contender("numpy: v += rng.laplace(0, b, n)", lambda: _add(v, rng.laplace(0, SCALE, n))),
-    ]
-    if (mkl := peer("mkl_random")) is not None:
-        laplace = functools.partial(mkl_random_state(mkl).laplace, 0, SCALE, n)
-        contenders.append(Contender("mkl_random (ARS5): v += laplace(0, b, n)", lambda: _add(v, laplace())))
-    if (release := opendp_release("make_laplace", SCALE, SLOW_VALUES)) is not None:
-        contenders.append(Contender("OpenDP: make_laplace", release, times=SLOW_VALUES / n))
-    return Case(f"add Laplace noise in place, {n:,} float64", contenders, n)
+    works: Works = {
+        OURS: lambda: source.add_laplace_(v, scale=SCALE, threads=threads),
+        "numpy: v += rng.laplace(0, b, n)": lambda: _add(v, rng.laplace(0, SCALE, n)),
+    }
+    title = f"add Laplace noise in place, {n:,} float64"
+    return _case(title, works | _mkl("ARS5", "laplace(0, b, n)", v), n, slow=_opendp("make_laplace", SCALE))
 
 
 def integer_gaussian(sizes: Sizes, threads: int, scale: float) -> Case:
     """Noise of the discrete Gaussian law; numpy has none, so its floats are the yardstick."""
     n, rng, source = sizes.values64, np.random.default_rng(), NoiseSource()
     v, w = np.zeros(n, np.int64), np.zeros(n)
-    contenders = [
-        Contender(OURS, lambda: source.add_discrete_gaussian_(v, scale=scale, threads=threads)),
-        Contender("numpy: rng.standard_normal(out=w) (floats, fills only)", lambda: rng.standard_normal(out=w)),
-        Contender(
-            "numpy: v += np.rint(rng.standard_normal(n) * s).astype(int64)",
-            lambda: _add(v, np.rint(rng.standard_normal(n) * scale).astype(np.int64)),
+    works: Works = {
+        OURS: lambda: source.add_discrete_gaussian_(v, scale=scale, threads=threads),
+        "numpy: rng.standard_normal(out=w) (floats, fills only)": lambda: rng.standard_normal(out=w),
+        "numpy: v += np.rint(rng.standard_normal(n) * s).astype(int64)": lambda: _add(
+            v, np.rint(rng.standard_normal(n) * scale).astype(np.int64)
         ),
-    ]
-    if (release := opendp_integers("make_gaussian", scale, SLOW_VALUES)) is not None:
-        contenders.append(Contender("OpenDP: make_gaussian on integers", release, times=SLOW_VALUES / n))
-    return Case(f"add discrete Gaussian noise in place, {n:,} int64, scale {scale:g}", contenders, n)
+    }
+    title = f"add discrete Gaussian noise in place, {n:,} int64, scale {scale:g}"
+    return _case(title, works, n, slow=_opendp("make_gaussian", scale, integers=True))
 
 
 def integer_laplace(sizes: Sizes, threads: int, scale: float) -> Case:
     """Noise of the discrete Laplace law: the difference of two geometric variables."""
     n, rng, source = sizes.values64, np.random.default_rng(), NoiseSource()
     v, p = np.zeros(n, np.int64), -np.expm1(-1 / scale)
-    contenders = [
-        Contender(OURS, lambda: source.add_discrete_laplace_(v, scale=scale, threads=threads)),
-        Contender(
-            "numpy: v += rng.geometric(p, n) - rng.geometric(p, n)",
-            lambda: _add(v, rng.geometric(p, n) - rng.geometric(p, n)),
+    works: Works = {
+        OURS: lambda: source.add_discrete_laplace_(v, scale=scale, threads=threads),
+        "numpy: v += rng.geometric(p, n) - rng.geometric(p, n)": lambda: _add(
+            v, rng.geometric(p, n) - rng.geometric(p, n)
         ),
-    ]
-    if (release := opendp_integers("make_laplace", scale, SLOW_VALUES)) is not None:
-        contenders.append(Contender("OpenDP: make_laplace on integers", release, times=SLOW_VALUES / n))
-    return Case(f"add discrete Laplace noise in place, {n:,} int64, scale {scale:g}", contenders, n)
+    }
+    title = f"add discrete Laplace noise in place, {n:,} int64, scale {scale:g}"
+    return _case(title, works, n, slow=_opendp("make_laplace", scale, integers=True))
 
 
 def selection(sizes: Sizes, threads: int) -> Case:
@@ -157,12 +146,12 @@ def selection(sizes: Sizes, threads: int) -> Case:
     n, rng = sizes.candidates, np.random.default_rng(0)
     utilities = rng.standard_normal(n)
     mechanism = ExponentialMechanism(scale=0.5, sensitivity=1.0)
-    contenders = [
-        Contender(OURS, lambda: mechanism.release(utilities)),
-        Contender("numpy: argmax(u / s + rng.gumbel(size=n))", lambda: np.argmax(utilities / 0.5 + rng.gumbel(size=n))),
-        Contender("numpy: rng.choice(n, p=softmax(u / s))", lambda: rng.choice(n, p=_softmax(utilities / 0.5))),
-    ]
-    return Case(f"exponential mechanism, {n:,} candidates", contenders, n)
+    works: Works = {
+        OURS: lambda: mechanism.release(utilities),
+        "numpy: argmax(u / s + rng.gumbel(size=n))": lambda: np.argmax(utilities / 0.5 + rng.gumbel(size=n)),
+        "numpy: rng.choice(n, p=softmax(u / s))": lambda: rng.choice(n, p=_softmax(utilities / 0.5)),
+    }
+    return _case(f"exponential mechanism, {n:,} candidates", works, n)
 
 
 def responses(sizes: Sizes, threads: int) -> Case:
@@ -170,14 +159,13 @@ def responses(sizes: Sizes, threads: int) -> Case:
     n, rng = sizes.values64, np.random.default_rng()
     answers = rng.integers(0, NUM_CATEGORIES, n)
     mechanism = RandomizedResponse(noise_parameter=0.25, num_categories=NUM_CATEGORIES)
-    contenders = [
-        Contender(OURS, lambda: mechanism.release(answers, threads=threads)),
-        Contender(
-            "numpy: where(rng.random(n) < p, rng.integers(0, k, n), answers)",
-            lambda: np.where(rng.random(n) < 0.25, rng.integers(0, NUM_CATEGORIES, n), answers),
+    works: Works = {
+        OURS: lambda: mechanism.release(answers, threads=threads),
+        "numpy: where(rng.random(n) < p, rng.integers(0, k, n), answers)": lambda: np.where(
+            rng.random(n) < 0.25, rng.integers(0, NUM_CATEGORIES, n), answers
         ),
-    ]
-    return Case(f"randomized response, {n:,} answers of {NUM_CATEGORIES}", contenders, n)
+    }
+    return _case(f"randomized response, {n:,} answers of {NUM_CATEGORIES}", works, n)
 
 
 def clip_rows(sizes: Sizes, threads: int) -> Case:
@@ -194,21 +182,18 @@ def clip_rows(sizes: Sizes, threads: int) -> Case:
         norms = np.linalg.norm(x, axis=1)
         return (x * np.minimum(1, CLIP_NORM / norms)[:, None]).sum(axis=0)
 
-    contenders = [
-        Contender(OURS, lambda: clip_and_sum(x, clip_norm=CLIP_NORM, threads=threads)),
-        Contender("numpy: einsum, then factors @ x", einsum),
-        Contender("numpy: linalg.norm, then (x * factors).sum(0)", plain),
-    ]
+    works: Works = {
+        OURS: lambda: clip_and_sum(x, clip_norm=CLIP_NORM, threads=threads),
+        "numpy: einsum, then factors @ x": einsum,
+        "numpy: linalg.norm, then (x * factors).sum(0)": plain,
+    }
     if (torch := peer("torch")) is not None:
         torch.set_num_threads(threads)
         t = torch.from_numpy(x)
-        contenders.append(
-            Contender(
-                "torch: norms, then einsum('i,ij->j')",
-                lambda: torch.einsum("i,ij->j", (CLIP_NORM / t.norm(dim=1)).clamp(max=1.0), t),
-            )
+        works["torch: norms, then einsum('i,ij->j')"] = lambda: torch.einsum(
+            "i,ij->j", (CLIP_NORM / t.norm(dim=1)).clamp(max=1.0), t
         )
-    return Case(f"clip rows and add them, {rows:,} x {columns:,} float32", contenders, rows * columns)
+    return _case(f"clip rows and add them, {rows:,} x {columns:,} float32", works, rows * columns)
 
 
 def federated_round(sizes: Sizes, threads: int) -> Case:
@@ -238,27 +223,25 @@ def federated_round(sizes: Sizes, threads: int) -> Case:
         mean = functools.reduce(np.add, [update * 1 for update in clipped]) / clients
         return mean + np.random.normal(0, CLIP_NORM / clients, mean.shape).astype(mean.dtype)
 
-    contenders = [
-        Contender(OURS, ours),
-        Contender("numpy: np.mean([u * factor ...], axis=0) + np.random.normal", plain),
-        Contender("numpy: total += u * factor ...; total += rng.standard_normal", streaming),
-        Contender("Flower's formula", flower),
-    ]
-    return Case(f"clip, add and noise {clients} updates of {n:,} float32", contenders, clients * n)
+    works: Works = {
+        OURS: ours,
+        "numpy: np.mean([u * factor ...], axis=0) + np.random.normal": plain,
+        "numpy: total += u * factor ...; total += rng.standard_normal": streaming,
+        "Flower's formula": flower,
+    }
+    return _case(f"clip, add and noise {clients} updates of {n:,} float32", works, clients * n)
 
 
 def scalar(sizes: Sizes, threads: int) -> Case:
     """Noise on one number: what a single release costs."""
     mechanism = GaussianMechanism(noise_multiplier=1.0, l2_sensitivity=SCALE)
     rng = np.random.default_rng()
-    contenders = [
-        Contender(OURS, _repeated(lambda: mechanism.release(1.0), SCALAR_CALLS), SCALAR_CALLS),
-        Contender(
-            "numpy: 1.0 + rng.normal(0, s)", _repeated(lambda: 1.0 + rng.normal(0, SCALE), SCALAR_CALLS), SCALAR_CALLS
-        ),
-    ]
-    if (release := opendp_release("make_gaussian", SCALE)) is not None:
-        contenders.append(Contender("OpenDP: make_gaussian", _repeated(release, SCALAR_CALLS), SCALAR_CALLS))
+    works: dict[str, Callable[[], object] | None] = {
+        OURS: lambda: mechanism.release(1.0),
+        "numpy: 1.0 + rng.normal(0, s)": lambda: 1.0 + rng.normal(0, SCALE),
+        "OpenDP: make_gaussian": opendp_release("make_gaussian", SCALE),
+    }
+    contenders = [Contender(name, _repeated(work, SCALAR_CALLS), SCALAR_CALLS) for name, work in works.items() if work]
     return Case("release one number", contenders, 1)
 
 
@@ -287,6 +270,27 @@ def noising_memory(sizes: Sizes, threads: int) -> int | None:
 
 def _add(v: npt.NDArray[Any], noise: npt.NDArray[Any]) -> None:
     v += noise
+
+
+def _case(title: str, works: Works, items: int, *, slow: Works | None = None) -> Case:
+    """Return a case; of what is slow, one call does `SLOW_VALUES` of the items."""
+    contenders = [Contender(name, work) for name, work in works.items()]
+    contenders += [Contender(name, work, times=SLOW_VALUES / items) for name, work in (slow or {}).items()]
+    return Case(title, contenders, items)
+
+
+def _mkl(how: str, call: str, v: npt.NDArray[Any], **settings: str) -> Works:
+    """Return mkl_random adding noise in place, if it is installed."""
+    if (mkl := peer("mkl_random")) is None:
+        return {}
+    draw = functools.partial(getattr(mkl_random_state(mkl), call.partition("(")[0]), 0, SCALE, len(v), **settings)
+    return {f"mkl_random ({how}): v += {call}": lambda: _add(v, draw())}
+
+
+def _opendp(make: str, scale: float, *, integers: bool = False) -> Works:
+    """Return OpenDP's release of `SLOW_VALUES` values, if it is installed."""
+    release = opendp_release(make, scale, SLOW_VALUES, integers=integers)
+    return {} if release is None else {f"OpenDP: {make}{' on integers' if integers else ''}": release}
 
 
 def _softmax(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

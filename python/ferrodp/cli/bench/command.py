@@ -16,66 +16,16 @@ from typing import Any
 
 import ferrodp
 from ferrodp import _native, _validate
+from ferrodp.cli._command import command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.errors import FerroError
 
 NUM_CASES = 17
 PEERS = ("numpy", "torch", "mkl_random", "opendp")
-
-_DESCRIPTION = """\
-Measure noising, clipping and summing on this machine, against numpy and
-whichever of torch, mkl_random and OpenDP are installed. The tools take turns
-in one process, several times over; the median processor time counts, or, with
-more than one thread, the least elapsed time. Linear algebra libraries get as
-many threads as FerroDP. FerroDP's noise is exact and cryptographic, as is
-OpenDP's; that of the others is neither."""
-
-_EPILOG = """\
-example:
-  ferrodp bench --quick"""
-
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-def register(commands: Any) -> argparse.ArgumentParser:
-    """Declare the command and its arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "bench",
-        help="measure on this machine, side by side with other tools",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--quick", action="store_true", help="smaller arrays: seconds instead of a minute")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="for all tools (default: %(default)s)")
-    return parser
-
-
-def run(args: argparse.Namespace, console: Console) -> Report:
-    """Measure in a process of its own; return the numbers."""
-    threads = _validate.count("--threads", args.threads, maximum=_validate.MAX_THREADS)
-    started = time.perf_counter()
-    cases, extra = [], None
-    with console.progress("measuring", NUM_CASES) as advance:
-        for found in _measured(args.quick, threads):
-            if "title" in found:
-                cases.append(found)
-                advance()
-            else:
-                extra = found["extra_bytes"]
-    return {
-        "command": "bench",
-        "quick": args.quick,
-        "threads": threads,
-        "machine": _machine(),
-        "cases": cases,
-        "extra_bytes_while_noising": extra,
-        "seconds": round(time.perf_counter() - started, 1),
-    }
-
-
-def show(report: Report, console: Console) -> None:
+def _show(report: Report, console: Console) -> None:
     """Print the report for people."""
     machine = report["machine"]
     console.line(f"{machine['cpu']}, {machine['isa']}; {counted(report['threads'], 'thread')}; {machine['system']}")
@@ -100,6 +50,45 @@ def _time(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
+
+
+@command(
+    option("--quick", action="store_true", help="smaller arrays: seconds instead of a minute"),
+    option("--threads", type=int, default=1, metavar="N", help="for all tools (default: %(default)s)"),
+    show=_show,
+)
+def bench(args: argparse.Namespace, console: Console) -> Report:
+    r"""Measure on this machine, side by side with other tools.
+
+    Measure noising, clipping and summing on this machine, against numpy and
+    whichever of torch, mkl_random and OpenDP are installed. The tools take turns
+    in one process, several times over; the median processor time counts, or, with
+    more than one thread, the least elapsed time. Linear algebra libraries get as
+    many threads as FerroDP. FerroDP's noise is exact and cryptographic, as is
+    OpenDP's; that of the others is neither.
+
+    example:
+      ferrodp bench --quick
+    """
+    threads = _validate.count("--threads", args.threads, maximum=_validate.MAX_THREADS)
+    started = time.perf_counter()
+    cases, extra = [], None
+    with console.progress("measuring", NUM_CASES) as advance:
+        for found in _measured(args.quick, threads):
+            if "title" in found:
+                cases.append(found)
+                advance()
+            else:
+                extra = found["extra_bytes"]
+    return {
+        "command": "bench",
+        "quick": args.quick,
+        "threads": threads,
+        "machine": _machine(),
+        "cases": cases,
+        "extra_bytes_while_noising": extra,
+        "seconds": round(time.perf_counter() - started, 1),
+    }
 
 
 def _measured(quick: bool, threads: int) -> Iterator[dict[str, Any]]:

@@ -20,27 +20,19 @@ def mkl_random_state(module: Any) -> Any:
     return (getattr(module, "MKLRandomState", None) or module.RandomState)(brng="ARS5")
 
 
-def opendp_release(make: str, scale: float, size: int | None = None) -> Callable[[], object] | None:
+def opendp_release(
+    make: str, scale: float, size: int | None = None, *, integers: bool = False
+) -> Callable[[], object] | None:
     """Return OpenDP's release of `size` zeros, or of one number; None without OpenDP."""
     dp = peer("opendp.prelude")
     if dp is None:
         return None
     dp.enable_features("contrib")
-    atom = dp.atom_domain(T=float, nan=False)
+    atom = dp.atom_domain(T="i64") if integers else dp.atom_domain(T=float, nan=False)
     if size is None:
         number = getattr(dp.m, make)(atom, dp.absolute_distance(T=float), scale=scale)
         return lambda: number(1.0)
-    metric = dp.l1_distance if make == "make_laplace" else dp.l2_distance
-    vector = getattr(dp.m, make)(dp.vector_domain(atom), metric(T=float), scale=scale)
-    return lambda: vector([0.0] * size)
-
-
-def opendp_integers(make: str, scale: float, size: int) -> Callable[[], object] | None:
-    """Return OpenDP's release of `size` zeros of int64; None without OpenDP."""
-    dp = peer("opendp.prelude")
-    if dp is None:
-        return None
-    dp.enable_features("contrib")
-    metric = dp.l1_distance(T="i64") if make == "make_laplace" else dp.l2_distance(T=float)
-    vector = getattr(dp.m, make)(dp.vector_domain(dp.atom_domain(T="i64")), metric, scale=scale)
-    return lambda: vector([0] * size)
+    zeros = [0 if integers else 0.0] * size
+    metric = dp.l1_distance(T="i64" if integers else float) if make == "make_laplace" else dp.l2_distance(T=float)
+    vector = getattr(dp.m, make)(dp.vector_domain(atom), metric, scale=scale)
+    return lambda: vector(zeros)

@@ -1,48 +1,70 @@
-"""Charges from the shell: reserve a ticket for a program, or spend what is released elsewhere."""
+"""Charges from the shell: reserve a ticket for a program, or charge what is released elsewhere."""
 
 from __future__ import annotations
 
 import argparse
 import secrets
-from collections.abc import Callable
 from typing import Any
 
 from ferrodp.cli import _events
+from ferrodp.cli._command import command, option
 from ferrodp.cli._console import Console, Report
-from ferrodp.cli.ledger import common as _ledgers
-from ferrodp.cli.ledger.common import Action
+from ferrodp.cli.ledger.common import opened_by
 from ferrodp.events import PrivacyEvent
 
-
-def _add(add: Callable[..., Any]) -> None:
-    add(
+_CHARGE = (
+    option(
         "--scope",
         action="append",
         required=True,
         metavar="NAME",
         help="what to charge; repeat it for several, all or none",
-    )
-    _events.add_event(add)
-    add(
+    ),
+    *_events.OPTIONS,
+    option(
         "--key", metavar="KEY", help="names the release: it is charged once, and refused when it was used (exit code 3)"
-    )
-    add("--again-ok", action="store_true", help="succeed if the key was used before, and charge nothing")
+    ),
+    option("--again-ok", action="store_true", help="succeed if the key was used before, and charge nothing"),
+)
 
 
-def _add_reserve(add: Callable[..., Any]) -> None:
-    _add(add)
-    add(
+def _show(report: Report, console: Console) -> None:
+    rows = {name: report[name] for name in ("ticket", "key", "state") if report.get(name) is not None}
+    if not report["new"]:
+        rows["charged"] = "before: this key is not new, and nothing was charged now"
+    rows["scopes"] = ", ".join(report["scopes"])
+    rows["event"] = _events.told(PrivacyEvent.from_dict(report["event"]))
+    if report["remaining_count"] is not None:
+        rows["room"] = f"for {report['remaining_count']} more"
+    rows["head"] = report["head"]
+    console.fields(rows)
+
+
+@command(
+    *_CHARGE,
+    option(
         "--plan-delta",
         type=_events.number,
         metavar="D",
         help="charge a whole plan, fixed now, as its proven (epsilon, D); for scopes of measure pure",
-    )
+    ),
+    show=_show,
+)
+def reserve(args: argparse.Namespace) -> Report:
+    r"""Charge a release to come, and get its ticket.
 
+    Charge a release to come and print its ticket. A program takes it with
+    PrivacyLedger.reserve and the same scope, event and key; the charge stays if
+    nobody does. A key that is still held gives the same ticket again. Exit code 3:
+    the key was used, as its release began.
 
-def _reserve(args: argparse.Namespace, where: str) -> Report:
+    example:
+      ferrodp ledger reserve budget.db --scope hospital \
+          --noise-multiplier 1.1 --sampling-probability 0.01 --key round-7
+    """
     event = _events.given(args)
     key = f"shell/{secrets.token_hex(8)}" if args.key is None else args.key
-    with _ledgers.opened(where, verify=args.verify) as ledger:
+    with opened_by(args) as ledger:
         ticket = ledger.reserve(args.scope, event, key=key, plan_delta=args.plan_delta, again_ok=args.again_ok)
         return {
             "ticket": ticket.id,
@@ -55,9 +77,22 @@ def _reserve(args: argparse.Namespace, where: str) -> Report:
         }
 
 
-def _spend(args: argparse.Namespace, where: str) -> Report:
+@command(
+    *_CHARGE,
+    show=_show,
+)
+def spend(args: argparse.Namespace) -> Report:
+    r"""Charge a release that happens elsewhere.
+
+    Charge a release that happens elsewhere: run it before, and release only if it
+    succeeds. With --key a second run is refused (exit code 3), for the release may
+    have been made: repeat it with --again-ok only if you know that it was not.
+
+    example:
+      ferrodp ledger spend budget.db --scope survey --epsilon 0.1 --key week-12
+    """
     event = _events.given(args)
-    with _ledgers.opened(where, verify=args.verify) as ledger:
+    with opened_by(args) as ledger:
         is_new = ledger.spend(args.scope, event, key=args.key, again_ok=args.again_ok)
         return {
             "key": args.key,
@@ -73,41 +108,3 @@ def _after(ledger: Any, scopes: Any, event: Any, priced: bool) -> Report:
     """Return what is left; how often a plan still fits is not known without pricing it again."""
     left = ledger.remaining_count(scopes, event) if priced else None
     return {"remaining_count": left, "head": str(ledger.head)}
-
-
-def _show(report: Report, console: Console) -> None:
-    rows = {name: report[name] for name in ("ticket", "key", "state") if report.get(name) is not None}
-    if not report["new"]:
-        rows["charged"] = "before: this key is not new, and nothing was charged now"
-    rows["scopes"] = ", ".join(report["scopes"])
-    rows["event"] = _events.told(PrivacyEvent.from_dict(report["event"]))
-    if report["remaining_count"] is not None:
-        rows["room"] = f"for {report['remaining_count']} more"
-    rows["head"] = report["head"]
-    console.fields(rows)
-
-
-ACTIONS = {
-    "reserve": Action(
-        "charge a release to come, and get its ticket",
-        "Charge a release to come and print its ticket. A program takes it with\n"
-        "PrivacyLedger.reserve and the same scope, event and key; the charge stays if\n"
-        "nobody does. A key that is still held gives the same ticket again. Exit code 3:\n"
-        "the key was used, as its release began.",
-        "  ferrodp ledger reserve budget.db --scope hospital \\\n"
-        "      --noise-multiplier 1.1 --sampling-probability 0.01 --key round-7",
-        _add_reserve,
-        _reserve,
-        _show,
-    ),
-    "spend": Action(
-        "charge a release that happens elsewhere",
-        "Charge a release that happens elsewhere: run it before, and release only if it\n"
-        "succeeds. With --key a second run is refused (exit code 3), for the release may\n"
-        "have been made: repeat it with --again-ok only if you know that it was not.",
-        "  ferrodp ledger spend budget.db --scope survey --epsilon 0.1 --key week-12",
-        _add,
-        _spend,
-        _show,
-    ),
-}

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import enum
 import urllib.parse
-from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ferrodp.cli._console import Console, Report
+from ferrodp.budget import PrivacyLedger, ScopeReport, TicketReport
+from ferrodp.cli._command import option
+from ferrodp.cli._console import Report
 from ferrodp.errors import InvalidParameter
-
-if TYPE_CHECKING:
-    from ferrodp.budget import PrivacyLedger
+from ferrodp.events import PrivacyEvent
 
 _SHORT = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One action on a ledger: its help (summary, description, example), its arguments, what it does and prints."""
-
-    summary: str
-    description: str
-    example: str
-    add: Callable[[Callable[..., Any]], None]
-    run: Callable[[argparse.Namespace, str], Report]
-    show: Callable[[Report, Console], None]
-    only_reads: bool = False
-    """Whether it has the option `--read-only`."""
-
-
 def opened(where: str, *, create: bool = False, verify: Any = "new", **settings: Any) -> PrivacyLedger:
     """Open a ledger, verified: from the last checkpoint on, unless more is asked for."""
-    from ferrodp.budget import PrivacyLedger  # a database driver: not needed to print a help text
-
     return PrivacyLedger.open(where, create=create, verify=verify, **settings)
+
+
+def opened_by(args: argparse.Namespace, **settings: Any) -> PrivacyLedger:
+    """Open the ledger that an action was told, as its options say."""
+    return opened(args.where, **{"verify": args.verify, "read_only": getattr(args, "read_only", False), **settings})
 
 
 def chosen(args: argparse.Namespace) -> str:
@@ -50,16 +38,19 @@ def chosen(args: argparse.Namespace) -> str:
     return where
 
 
-def add_ledger(add: Callable[..., Any]) -> None:
-    """Declare how a ledger is named."""
-    add("ledger", nargs="?", metavar="LEDGER", help="a file, or postgresql://... for a server")
-    add("--ledger", dest="ledger_option", metavar="LEDGER", help="the same by name")
-    add(
+LEDGER = (
+    option("ledger", nargs="?", metavar="LEDGER", help="a file, or postgresql://... for a server"),
+    option("--ledger", dest="ledger_option", metavar="LEDGER", help="the same by name"),
+    option(
         "--verify",
         choices=("new", "all"),
         default="new",
         help="what to check first: what is new since the last checkpoint (default), or all",
-    )
+    ),
+)
+"""How all actions are told the ledger."""
+SCOPE = option("--scope", required=True, metavar="NAME", help="which one")
+REASON = option("--reason", required=True, metavar="TEXT", help="goes into the log")
 
 
 def shown(where: str) -> str:
@@ -72,6 +63,19 @@ def shown(where: str) -> str:
     except ValueError:
         return where.partition("://")[0] + "://..."
     return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def told(report: ScopeReport | TicketReport, *names: str) -> Report:
+    """Return some of what is known about a scope or a ticket as plain JSON data."""
+    return {name: _plain(getattr(report, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, PrivacyEvent):
+        return value.to_dict()
+    return float(value) if isinstance(value, Fraction) else list(value) if isinstance(value, tuple) else value
 
 
 def bound(value: float | Fraction, *, up: bool) -> str:

@@ -7,77 +7,17 @@ import contextlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from fractions import Fraction
-from typing import IO, TYPE_CHECKING, Any
 
 from ferrodp import _validate, files
-from ferrodp.budget.log.author import told as told_author
+from ferrodp.budget import PrivacyLedger
 from ferrodp.cli import _events
+from ferrodp.cli._command import command, option
 from ferrodp.cli._console import Console, Report, counted
-from ferrodp.cli.ledger import common as _ledgers
-from ferrodp.cli.ledger.common import Action, bound
+from ferrodp.cli.ledger.common import bound, opened_by, told
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import PrivacyEvent
-
-if TYPE_CHECKING:
-    from ferrodp.budget import PrivacyLedger
-
-_STATES = ("held", "armed", "spent", "cancelled")
-
-
-def _add_status(add: Callable[..., Any]) -> None:
-    add("--scope", metavar="NAME", help="this one alone (default: all)")
-    _events.add_event(add)
-
-
-def _status(args: argparse.Namespace, where: str) -> Report:
-    event = _events.given(args) if _events.is_given(args) else None
-    with _ledgers.opened(where, verify=args.verify, read_only=args.read_only) as ledger:
-        names = ledger.scopes if args.scope is None else (args.scope,)
-        return {
-            "event": None if event is None else event.to_dict(),
-            "scopes": [_standing(ledger, name, event, alone=args.scope is not None) for name in names],
-            "head": str(ledger.head),
-        }
-
-
-def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, alone: bool) -> Report:
-    report, reading = ledger.report(name), ledger.odometer(name)
-    left, exact = report.epsilon_remaining, None
-    if report.exact_epsilon_charged is not None:
-        budget, spent = Fraction(report.epsilon), report.exact_epsilon_charged
-        rest = max(budget - spent, Fraction(0))
-        left = _validate.rounded(rest, "down")
-        exact = {"epsilon": str(budget), "epsilon_charged": str(spent), "epsilon_remaining": str(rest)}
-    return {
-        "scope": report.scope,
-        "measure": report.measure,
-        "neighboring_relation": report.neighboring_relation.value,
-        "epsilon": float(report.epsilon),
-        "delta": float(report.delta),
-        "epsilon_charged": report.epsilon_charged,
-        "delta_charged": report.delta_charged,
-        "epsilon_any_time": reading.epsilon if math.isfinite(reading.epsilon) else None,
-        "delta_any_time": reading.delta,
-        "promised_epsilon": None if report.promised_epsilon is None else float(report.promised_epsilon),
-        "promised_delta": None if report.promised_delta is None else float(report.promised_delta),
-        "epsilon_remaining": left,
-        "exact": exact,
-        **{state: getattr(report, state) for state in _STATES},
-        "frozen": report.frozen,
-        "remaining_count": None if event is None else _room(ledger, name, event, alone=alone),
-    }
-
-
-def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool) -> int | None:
-    """Return how often an event fits, or None where it has no price; that is an error if one scope was asked for."""
-    try:
-        return ledger.remaining_count(name, event)
-    except UnsupportedEventError:
-        if alone:
-            raise
-        return None
 
 
 def _show_status(report: Report, console: Console) -> None:
@@ -103,6 +43,68 @@ def _show_status(report: Report, console: Console) -> None:
     console.line(f"head  {report['head']}")
 
 
+@command(
+    option("--scope", metavar="NAME", help="this one alone (default: all)"),
+    *_events.OPTIONS,
+    show=_show_status,
+    only_reads=True,
+)
+def status(args: argparse.Namespace) -> Report:
+    r"""Show budgets, what was spent and what is left.
+
+    Show budgets, what was spent, what is left, and how many tickets are held and
+    used; armed ones are used up, too, and their release was not reported done.
+    Epsilon does not add up, except in measure pure, so what is left is a rough
+    idea: describe an event, and the exact number of times it fits is shown.
+    'charged' is the least budget in which all charges fit: a guarantee if they
+    were planned in advance. 'any time' bounds the loss whenever you look, also if
+    you stop because of a result, except with probability delta. A scope that was
+    raised beyond what was said when it was made has no promise fixed in advance.
+
+    example:
+      ferrodp ledger status budget.db --noise-multiplier 10
+    """
+    event = _events.given(args) if _events.is_given(args) else None
+    with opened_by(args) as ledger:
+        names = ledger.scopes if args.scope is None else (args.scope,)
+        return {
+            "event": None if event is None else event.to_dict(),
+            "scopes": [_standing(ledger, name, event, alone=args.scope is not None) for name in names],
+            "head": str(ledger.head),
+        }
+
+
+def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, alone: bool) -> Report:
+    report, reading = ledger.report(name), ledger.odometer(name)
+    left, exact = report.epsilon_remaining, None
+    if report.exact_epsilon_charged is not None:
+        budget, spent = Fraction(report.epsilon), report.exact_epsilon_charged
+        rest = max(budget - spent, Fraction(0))
+        left = _validate.rounded(rest, "down")
+        exact = {"epsilon": str(budget), "epsilon_charged": str(spent), "epsilon_remaining": str(rest)}
+    return {
+        **told(report, "scope", "measure", "neighboring_relation"),
+        **told(report, "epsilon", "delta", "epsilon_charged", "delta_charged"),
+        "epsilon_any_time": reading.epsilon if math.isfinite(reading.epsilon) else None,
+        "delta_any_time": reading.delta,
+        **told(report, "promised_epsilon", "promised_delta"),
+        "epsilon_remaining": left,
+        "exact": exact,
+        **told(report, "held", "armed", "spent", "cancelled", "frozen"),
+        "remaining_count": None if event is None else _room(ledger, name, event, alone=alone),
+    }
+
+
+def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool) -> int | None:
+    """Return how often an event fits, or None where it has no price; that is an error if one scope was asked for."""
+    try:
+        return ledger.remaining_count(name, event)
+    except UnsupportedEventError:
+        if alone:
+            raise
+        return None
+
+
 def _any_time(standing: Report) -> float | Fraction:
     exact, rounded = standing["exact"], standing["epsilon_any_time"]
     return rounded if exact is None else Fraction(exact["epsilon_charged"])
@@ -114,21 +116,6 @@ def _numbers(standing: Report) -> list[str]:
     exact = standing["exact"]
     values = [standing[name] if exact is None else Fraction(exact[name]) for name in names]
     return [bound(value, up=name == "epsilon_charged") for name, value in zip(names, values, strict=True)]
-
-
-def _add_history(add: Callable[..., Any]) -> None:
-    add("--scope", metavar="NAME", help="what concerns this one (default: all)")
-    add("--limit", type=int, default=1000, metavar="N", help="only the last N records (default: 1000)")
-
-
-def _history(args: argparse.Namespace, where: str) -> Report:
-    limit = _validate.count("--limit", args.limit)
-    with _ledgers.opened(where, verify=args.verify, read_only=args.read_only) as ledger:
-        if args.scope is not None:
-            ledger.report(args.scope)  # refuses a name that there is not
-        records = ledger.history(args.scope, limit=limit, with_scopes=True)
-        total = ledger.head.sequence if args.scope is None else len(records) if len(records) < limit else None
-    return {"scope": args.scope, "total": total, "records": records}
 
 
 def _show_history(report: Report, console: Console) -> None:
@@ -145,6 +132,29 @@ def _show_history(report: Report, console: Console) -> None:
         console.line(f"The last {len(report['records'])}{of_all}.")
 
 
+@command(
+    option("--scope", metavar="NAME", help="what concerns this one (default: all)"),
+    option("--limit", type=int, default=1000, metavar="N", help="only the last N records (default: 1000)"),
+    show=_show_history,
+    only_reads=True,
+)
+def history(args: argparse.Namespace) -> Report:
+    r"""Show what happened, newest last.
+
+    Show the records of the log, newest last.
+
+    example:
+      ferrodp ledger history budget.db --scope hospital --limit 20
+    """
+    limit = _validate.count("--limit", args.limit)
+    with opened_by(args) as ledger:
+        if args.scope is not None:
+            ledger.report(args.scope)  # refuses a name that there is not
+        records = ledger.history(args.scope, limit=limit, with_scopes=True)
+        total = ledger.head.sequence if args.scope is None else len(records) if len(records) < limit else None
+    return {"scope": args.scope, "total": total, "records": records}
+
+
 def _what(record: Report) -> str:
     """Write what a record adds to its kind."""
     parts = []
@@ -159,18 +169,8 @@ def _what(record: Report) -> str:
         parts.append(f"epsilon {epsilon:g} at delta {delta:g}, {record['terms']['measure']}")
     parts.extend(f"{name} {record[name]}" for name in ("key", "reason") if name in record)
     if "who" in record:
-        parts.append(f"by {told_author(record['who'])}")
+        parts.append("by {user}@{host} {program}[{pid}]".format(**record["who"]))
     return "; ".join(parts)
-
-
-def _add_verify(add: Callable[..., Any]) -> None:
-    add("--witness", metavar="HEAD", help="a head that was kept elsewhere: the ledger has to contain it")
-
-
-def _verify(args: argparse.Namespace, where: str) -> Report:
-    with _ledgers.opened(where, witness=args.witness, verify="all", read_only=args.read_only) as ledger:
-        head = ledger.head
-    return {"records": head.sequence, "witness": args.witness, "head": str(head)}
 
 
 def _show_verify(report: Report, console: Console) -> None:
@@ -183,38 +183,22 @@ def _show_verify(report: Report, console: Console) -> None:
     console.line("Keep the head elsewhere: 'verify --witness HEAD' then tells if an earlier state was put back.")
 
 
-def _add_export(add: Callable[..., Any]) -> None:
-    add("-o", "--output", metavar="FILE", help="write there, whole or not at all (default: standard output)")
-    add("--force", action="store_true", help="replace FILE if it exists")
+@command(
+    option("--witness", metavar="HEAD", help="a head that was kept elsewhere: the ledger has to contain it"),
+    show=_show_verify,
+    only_reads=True,
+)
+def verify(args: argparse.Namespace) -> Report:
+    r"""Check the whole log and all tables.
 
+    Check the whole log, and all tables against it, and print its head.
 
-def _export(args: argparse.Namespace, where: str) -> Report:
-    if args.force and args.output is None:
-        raise InvalidParameter("--force must come with --output")
-    lines = _exported(args, where)
-    first = next(lines)  # opens the ledger: it is refused before anything is printed
-    if args.output is None and args.json:
-        found = [json.loads(line) for line in itertools.chain([first], lines)]
-        return {"output": None, "records": len(found) - 1, "lines": found}
-    if args.output is None:
-        return {"output": None, "lines": itertools.chain([first], lines)}
-    count = 0
-
-    def write(stream: IO[bytes]) -> None:
-        nonlocal count
-        stream.write(f"{first}\n".encode())
-        for count, line in enumerate(lines, 1):  # noqa: B007  # the number of the last one
-            stream.write(f"{line}\n".encode())
-
-    with contextlib.closing(lines), files.Destination(args.output, force=args.force) as destination:
-        destination.commit(write)
-    return {"output": args.output, "records": count}
-
-
-def _exported(args: argparse.Namespace, where: str) -> Generator[str, None, None]:
-    """Go through the lines of an export, of which memory holds a few."""
-    with _ledgers.opened(where, verify=args.verify, read_only=args.read_only) as ledger:
-        yield from ledger.export()
+    example:
+      ferrodp ledger verify budget.db --witness 12:6b86b273...
+    """
+    with opened_by(args, witness=args.witness, verify="all") as ledger:
+        head = ledger.head
+    return {"records": head.sequence, "witness": args.witness, "head": str(head)}
 
 
 def _show_export(report: Report, console: Console) -> None:
@@ -225,48 +209,35 @@ def _show_export(report: Report, console: Console) -> None:
         console.line(line)
 
 
-ACTIONS = {
-    "status": Action(
-        "show budgets, what was spent and what is left",
-        "Show budgets, what was spent, what is left, and how many tickets are held and\n"
-        "used; armed ones are used up, too, and their release was not reported done.\n"
-        "Epsilon does not add up, except in measure pure, so what is left is a rough\n"
-        "idea: describe an event, and the exact number of times it fits is shown.\n"
-        "'charged' is the least budget in which all charges fit: a guarantee if they\n"
-        "were planned in advance. 'any time' bounds the loss whenever you look, also if\n"
-        "you stop because of a result, except with probability delta. A scope that was\n"
-        "raised beyond what was said when it was made has no promise fixed in advance.",
-        "  ferrodp ledger status budget.db --noise-multiplier 10",
-        _add_status,
-        _status,
-        _show_status,
-        only_reads=True,
-    ),
-    "history": Action(
-        "show what happened, newest last",
-        "Show the records of the log, newest last.",
-        "  ferrodp ledger history budget.db --scope hospital --limit 20",
-        _add_history,
-        _history,
-        _show_history,
-        only_reads=True,
-    ),
-    "verify": Action(
-        "check the whole log and all tables",
-        "Check the whole log, and all tables against it, and print its head.",
-        "  ferrodp ledger verify budget.db --witness 12:6b86b273...",
-        _add_verify,
-        _verify,
-        _show_verify,
-        only_reads=True,
-    ),
-    "export": Action(
-        "write the log as JSON lines",
-        "Write the log as JSON lines: the text of each record as it was hashed, and its\nhash.",
-        "  ferrodp ledger export budget.db -o budget.jsonl",
-        _add_export,
-        _export,
-        _show_export,
-        only_reads=True,
-    ),
-}
+@command(
+    option("-o", "--output", metavar="FILE", help="write there, whole or not at all (default: standard output)"),
+    option("--force", action="store_true", help="replace FILE if it exists"),
+    show=_show_export,
+    only_reads=True,
+)
+def export(args: argparse.Namespace) -> Report:
+    r"""Write the log as JSON lines.
+
+    Write the log as JSON lines: the text of each record as it was hashed, and its
+    hash.
+
+    example:
+      ferrodp ledger export budget.db -o budget.jsonl
+    """
+    if args.force and args.output is None:
+        raise InvalidParameter("--force must come with --output")
+    lines = _exported(args)
+    records = int(next(lines))  # opens the ledger: it is refused before anything is printed
+    if args.output is None:
+        return {"output": None, "records": records, "lines": map(json.loads, lines) if args.json else lines}
+    with contextlib.closing(lines), files.Destination(args.output, force=args.force) as destination:
+        destination.commit(lambda stream: stream.writelines(f"{line}\n".encode() for line in lines))
+    return {"output": args.output, "records": records}
+
+
+def _exported(args: argparse.Namespace) -> Generator[str, None, None]:
+    """Yield the number of records, then the lines of an export, of which memory holds a few."""
+    with opened_by(args) as ledger:
+        records = ledger.head.sequence
+        yield str(records)
+        yield from itertools.islice(ledger.export(), 1 + records)

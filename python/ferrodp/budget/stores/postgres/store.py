@@ -23,15 +23,13 @@ that spend connect as a role of their own, to which `grant` gives the rights to 
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ferrodp import _fork
 from ferrodp.budget.log.records import Head
-from ferrodp.budget.stores.base import INHERITED, Store, Transaction
+from ferrodp.budget.stores.base import INHERITED, OPEN, Store, Transaction
 from ferrodp.budget.stores.postgres import errors as _postgres_errors
 from ferrodp.budget.stores.postgres import schema as _postgres_schema
 from ferrodp.budget.stores.postgres.address import Address, driver
@@ -96,7 +94,7 @@ class PostgresStore(Store):
         self._process = _fork.generation()
         self._wanted_start = start
         self._session = self._connected(time.monotonic() + timeout, create=create, patient=False)
-        os.register_at_fork(after_in_child=_abandoning(self))
+        OPEN.add(self)
 
     @property
     def name(self) -> str:
@@ -277,14 +275,3 @@ class PostgresStore(Store):
         if self._about not in (None, found):
             raise self._end(_REPLACED)
         self._about, self.start = found, found.start
-
-
-def _abandoning(store: PostgresStore) -> Callable[[], None]:
-    reference = weakref.ref(store)
-
-    def abandon() -> None:
-        found = reference()
-        if found is not None:
-            found.abandon()
-
-    return abandon

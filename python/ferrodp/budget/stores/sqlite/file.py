@@ -91,18 +91,23 @@ def refuse_other_names(path: Path) -> None:
 
 def refuse_foreign(path: Path) -> None:
     """Refuse a database of another program or format, before SQLite opens it: that may finish what is in its log."""
+    header, application, version = header_of(path)
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        raise LedgerError(f"ledger {str(path)!r} is no ledger, or damaged; restore it from a copy")
+    if application != APPLICATION:
+        raise LedgerError(f"ledger {str(path)!r} is a database of another program")
+    if version != records.FORMAT:
+        raise records.other_format(f"ledger {str(path)!r}", version)
+
+
+def header_of(path: Path) -> tuple[bytes, int, int]:
+    """Return the header of a file (SQLite's file format, section 1.3), and its application's id and version in it."""
     try:
         with path.open("rb") as stream:
             header = stream.read(100)
     except OSError as error:
         raise LedgerError(f"ledger {str(path)!r} cannot be read: {error}") from error
-    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-        raise LedgerError(f"ledger {str(path)!r} is no ledger, or damaged; restore it from a copy")
-    if int.from_bytes(header[68:72], "big") != APPLICATION:
-        raise LedgerError(f"ledger {str(path)!r} is a database of another program")
-    version = int.from_bytes(header[60:64], "big", signed=True)
-    if version != records.FORMAT:
-        raise records.other_format(f"ledger {str(path)!r}", version)
+    return header, int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big", signed=True)
 
 
 def make(path: Path, *, start: str | None = None) -> None:

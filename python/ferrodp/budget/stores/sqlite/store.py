@@ -16,14 +16,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ferrodp import _native
 from ferrodp.budget.log.records import Head
-from ferrodp.budget.stores.base import INHERITED, Store, Transaction
+from ferrodp.budget.stores.base import INHERITED, OPEN, OPENING, Store, Transaction
 from ferrodp.budget.stores.rows import FIELDS
 from ferrodp.budget.stores.sqlite import connection as _sqlite_connection
 from ferrodp.budget.stores.sqlite import file as _file
@@ -32,7 +31,6 @@ from ferrodp.errors import LedgerError
 
 _HEAD = "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1"
 _ABOUT = "SELECT identity, start FROM about WHERE single = 1"
-_OPEN: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _INHERITED: set[tuple[int, int] | None] = set()
 """Files whose locks this process shares with the parent that forked it in the middle of a transaction."""
 _BUSY = " is busy: another writer did not finish in time; nothing was charged"
@@ -45,8 +43,6 @@ _MEANINGS = {
 }
 """What errors mean after which the connection can still be used."""
 _ROWS_AT_ONCE = 1000
-_OPENING = threading.Lock()
-"""Held while a connection is made, and during a fork."""
 
 
 class SqliteStore(Store):
@@ -100,13 +96,13 @@ class SqliteStore(Store):
         self._identity = _file.identity(self._path)
         if self._identity is None:
             raise LedgerError(f"{self.name} cannot be reached: the system does not say which file it is")
-        if not any(other._connection and other._identity == self._identity for other in list(_OPEN)):
+        if not any(other._holds(self._identity) for other in list(OPEN) if isinstance(other, SqliteStore)):
             # mutant: database-of-another-program-opened-to-look
             _file.refuse_foreign(self._path)  # where locks are the process's, to close the file again would drop them
         if self._identity in _INHERITED:
             raise LedgerError(f"{self.name} was in use when this process was forked; open it in another process")
         self._connection: _native.SqliteConnection | None = None
-        _OPEN.add(self)
+        OPEN.add(self)
         self._connect()
 
     @property
@@ -195,6 +191,9 @@ class SqliteStore(Store):
             raise LedgerError(f"{self.name} has a head that no version of this program wrote")
         return Head(*row)
 
+    def _holds(self, identity: tuple[int, int]) -> bool:
+        return self._connection is not None and self._identity == identity
+
     def _check_past(self, transaction: Transaction, acknowledged: int) -> None:
         """See that what was acknowledged, and what this handle saw before, is still there.
 
@@ -215,7 +214,7 @@ class SqliteStore(Store):
 
     def _connect(self) -> _native.SqliteConnection:
         try:
-            with _OPENING:
+            with OPENING:
                 connection = _sqlite_connection.connected(self._path, self._timeout, writable=self._writable)
                 try:
                     self._guard(connection)
@@ -356,27 +355,3 @@ class SqliteStore(Store):
         if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
             return self._end("is no ledger, or damaged; restore it from a copy")
         return self._end(f"failed ({code}: {text}); open it again")
-
-
-def _before_fork() -> None:
-    _OPENING.acquire()
-    # mutant: connection-stays-open-across-fork
-    for store in list(_OPEN):
-        store.pause()
-
-
-def _after_in_parent() -> None:
-    for store in list(_OPEN):
-        store.resume()
-    _OPENING.release()
-
-
-def _after_in_child() -> None:
-    for store in list(_OPEN):
-        store.resume()
-        store.abandon()
-    _OPENING.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
