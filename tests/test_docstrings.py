@@ -27,7 +27,7 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(ferrodp.__path__, "ferrodp.")
     if not module.name.endswith(("_native", "__main__"))
 )
-PROGRAMS = ["cli"], ["demo"], ["files"]
+PROGRAMS = ["cli"], ["demo"]
 """What the command line is made of: nobody imports it, and `--help` documents it."""
 SECTIONS = [
     "Parameters",

@@ -57,11 +57,11 @@ def content(path):
     [
         (b"", "empty"),
         (b"\x00", None),
-        (b"SQLite format 3\x00", "no ledger"),
+        (b"SQLite format 3\x00", "not a ledger"),
         (b"SQLite format 3\x00" + bytes(84), None),
-        (os.urandom(4096), "no ledger"),
-        (b"name,epsilon\nhospital,1.0\n" * 1000, "no ledger"),
-        (bytes(8192), "no ledger"),
+        (os.urandom(4096), "not a ledger"),
+        (b"name,epsilon\nhospital,1.0\n" * 1000, "not a ledger"),
+        (bytes(8192), "not a ledger"),
     ],
     ids=["empty", "byte", "magic", "header", "random", "text", "zeros"],
 )

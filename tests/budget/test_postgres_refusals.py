@@ -115,7 +115,7 @@ def test_a_schema_of_somebody_else_is_left_alone(server, url, statement):
     tables = "SELECT relname FROM pg_class WHERE relnamespace = 'ferrodp'::regnamespace"
     before = server.sql(tables)
 
-    with pytest.raises(LedgerError, match="no ledger"):
+    with pytest.raises(LedgerError, match="not a ledger"):
         PrivacyLedger.open(url)
 
     assert server.sql(tables) == before
@@ -126,8 +126,8 @@ def test_a_schema_of_somebody_else_is_left_alone(server, url, statement):
     [
         ("UPDATE ferrodp.about SET format = 1", "has format 1"),
         ("UPDATE ferrodp.about SET format = 0", "has format 0"),
-        ("UPDATE ferrodp.about SET application = 'another'", "no ledger"),
-        ("DELETE FROM ferrodp.about", "no ledger"),
+        ("UPDATE ferrodp.about SET application = 'another'", "not a ledger"),
+        ("DELETE FROM ferrodp.about", "not a ledger"),
         ("DELETE FROM ferrodp.head", "no head"),
         ("DROP TABLE ferrodp.tickets", "damaged"),
         ("ALTER TABLE ferrodp.log SET UNLOGGED", "damaged"),

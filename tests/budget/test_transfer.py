@@ -234,7 +234,7 @@ def exported(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda lines: [], "is no log of a ledger: its first line"),
+        (lambda lines: [], "is not the log of a ledger: its first line"),
         (lambda lines: lines[1:], "record 1 of the log was changed"),
         (lambda lines: [lines[0], *lines[2:]], "the log has no record 1|record 1 of the log was changed"),
         (lambda lines: [*lines[:4], *lines[5:]], "was changed, or one before it"),

@@ -268,11 +268,11 @@ def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path, damage: Any) -> No
     path = tmp_path / CHECKPOINT
     path.write_text(json.dumps(damage(json.loads(path.read_text()))))
 
-    with pytest.raises(FileRefused, match="is no checkpoint of this version"):
+    with pytest.raises(FileRefused, match="is not a checkpoint of this version"):
         train(tmp_path)
     for text in ("", "{", "\x00", "[" * 100_000):
         path.write_text(text)
-        with pytest.raises(FileRefused, match="is no checkpoint of this version"):
+        with pytest.raises(FileRefused, match="is not a checkpoint of this version"):
             Checkpoint.load(path)
 
 

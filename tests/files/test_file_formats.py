@@ -310,7 +310,7 @@ def test_other_content_under_a_known_extension_is_refused(tmp_path: Path) -> Non
 def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.npz")
     (tmp_path / "folder.npz").mkdir()
-    for name, reason in [("pipe.npz", "no regular"), ("folder.npz", "no regular"), ("none.npz", "No such file")]:
+    for name, reason in [("pipe.npz", "not a regular"), ("folder.npz", "not a regular"), ("none.npz", "No such file")]:
         with pytest.raises(files.FileRefused, match=reason):
             files.describe(tmp_path / name)
 

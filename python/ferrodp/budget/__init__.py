@@ -1,7 +1,11 @@
-"""The budget: a ledger on disk that no crash, race or restart can make forget what was spent.
+"""Budgets in a ledger, which no crash, race or restart makes forget what was spent.
 
-A ledger holds *scopes*, each with a promise (ε, δ) about one collection of data. Whoever wants to release something
-reserves its cost first and gets a *ticket*; with the ticket the release is made. What was armed is spent.
+A ledger holds *scopes*, each with a guarantee (ε, δ) about one collection of data. A release is reserved first, which
+charges its cost and returns a *ticket*; the release is made with the ticket. An armed ticket is spent.
+
+`PrivacyLedger` is the ledger; `ScopeReport`, `TicketReport` and `Reading` are what it tells, `Head` identifies a state
+of it, and `Lease` hands out the tickets of a long training. `import_ledger` and `migrate_ledger` restore and move
+ledgers, and `grant` sets the rights of a server's roles.
 """
 
 from ferrodp.budget.lease import Lease

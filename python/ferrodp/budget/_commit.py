@@ -1,13 +1,15 @@
-"""Group commit: whoever comes while a transaction is being written rides in the next one.
+"""Group commit: requests that arrive while a transaction is being written are written together in the next one.
 
-Making a commit durable takes far longer than a reservation. Whoever finds nobody leading leads: it takes the queue,
-writes for all who wait, and wakes the first who came meanwhile. Nobody is acknowledged before the commit is on the
-disk. There is no thread of our own, so nothing is lost in a fork and nothing runs at exit. A thread may be interrupted
-(Ctrl-C) anywhere. So who leads is a hint, which is dropped after a moment without news; what keeps two from writing is
-a lock, which is freed whatever happens. Nobody waits for that lock in order to lead: he would hold it up later.
+Making a commit durable takes far longer than a reservation. A thread that finds no leader leads: it takes the queue,
+writes for all who wait, and wakes the first that arrived meanwhile. No request is acknowledged before its commit is on
+the disk. There is no background thread, so nothing is lost in a fork and nothing runs at exit.
 
-Who was served wakes the next of his batch as he goes. Were all woken at once, they would fight for the interpreter's
-lock, and hundreds of threads spend more time on that than on the disk.
+A thread may be interrupted (Ctrl-C) anywhere. So leadership is only a hint, dropped after a moment without news; what
+keeps two threads from writing is a lock, which is released whatever happens. No thread waits for that lock in order to
+lead, because it would delay the leader's successor.
+
+A thread that was served wakes the next one of its batch as it leaves. If all were woken at once, they would compete for
+the interpreter's lock, and hundreds of threads would spend more time on that than on the disk.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ferrodp.errors import FerroError, LedgerError
 _Result = TypeVar("_Result")
 _LARGEST_BATCH = 1000
 _PATIENCE = 0.5
-"""Seconds after which a waiting thread looks for itself whether the store is free."""
+"""Seconds after which a waiting thread checks for itself whether the store is free."""
 _UNKNOWN = "the ledger could not be written, or not for certain; what was asked for counts as spent"
 
 
@@ -52,7 +54,7 @@ class GroupCommit:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._using = threading.RLock()  # of a thread that was interrupted it may still be, until its traceback is gone
+        self._using = threading.RLock()  # an interrupted thread holds it until its traceback is gone
         self._queue: collections.deque[_Request] = collections.deque()
         self._leader: dict[int, _Request] = {}
 
@@ -61,7 +63,7 @@ class GroupCommit:
     ) -> _Result:
         """Return what `work` returns, as soon as its changes are durable.
 
-        It will look for this key, or the ticket of this name: those of a whole batch are read together.
+        `key` and `ticket` name what it will look up: the rows of a whole batch are read together.
 
         Raises
         ------
@@ -80,7 +82,7 @@ class GroupCommit:
                 elif not request.woken.acquire(timeout=_PATIENCE):
                     self._leader.clear()  # it may have been interrupted before it could resign
         finally:
-            if not request.done:  # interrupted while it waited: nobody wants it any more
+            if not request.done:  # interrupted while it waited: the request is void
                 with contextlib.suppress(ValueError):
                     self._queue.remove(request)
             if self._leader.get(0) is request:
@@ -102,13 +104,13 @@ class GroupCommit:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Wake the first who waits, if nobody leads."""
+        """Wake the first thread that waits, if none leads."""
         if self._queue and not self._leader:
             with contextlib.suppress(IndexError):  # it went
                 _wake(self._queue[0])
 
     def _lead(self, own: _Request) -> None:
-        """Serve one's own request and those in the queue. Whom an interrupted leader left out serves himself."""
+        """Serve the own request and those in the queue. One that an interrupted leader left out serves itself."""
         batch = [own]
         try:
             with self._store.writing() as transaction:
@@ -122,7 +124,7 @@ class GroupCommit:
                         request.error = error
             _points.reached("after the commit")
         except Exception as error:
-            self._take(batch)  # a disk that fails us fails those who wait, too
+            self._take(batch)  # a disk that fails this thread fails those that wait, too
             for request in batch:
                 if request.error is None:  # each its own: a traceback belongs to one thread
                     request.error = _copied(error)
@@ -140,7 +142,7 @@ class GroupCommit:
         while self._queue and len(batch) < _LARGEST_BATCH:
             try:
                 request = self._queue.popleft()
-            except IndexError:  # who was interrupted took his back
+            except IndexError:  # an interrupted thread took its request back
                 return
             if request is not batch[0]:
                 batch.append(request)

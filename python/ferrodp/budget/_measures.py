@@ -1,8 +1,8 @@
-"""What a scope allows, in which measure, and what events cost in it: exact integers.
+"""What a scope allows, in which measure, and what events cost in it, as exact integers.
 
 A scope is a privacy filter whose sums outlive the process. Costs are integers rounded up and caps integers rounded
-down, in units so small and so divisible that decimals of twenty digits, floats and their ratios to whole numbers up to
-a hundred add up without any rounding: ten times 0.1 is 1, three times 1/3 too.
+down, in units so small and so divisible that decimals of twenty digits, floats, and their ratios to whole numbers up to
+a hundred add up without rounding: ten times 0.1 is 1, and so is three times 1/3.
 """
 
 from __future__ import annotations

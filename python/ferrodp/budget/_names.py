@@ -1,9 +1,9 @@
-"""Names of scopes, keys and reasons: checked once, normalised, bounded in length.
+"""Names of scopes, keys and reasons: checked once, normalized, bounded in length.
 
-Two names that look the same should be the same, for a scope whose name only looks as if it lay in another is not
-charged to that one. So names are put into Unicode's normal form NFKC, in which wide, styled and joined letters are
-plain ones, and hold letters, marks upon letters, digits and some punctuation: nothing that leaves no ink, and nothing
-but the slash that looks like one. Letters of different scripts that look alike are different letters.
+Names that look the same should be the same: a scope whose name only looks as if it lay in another is not charged to
+that one. So names are put into Unicode's normal form NFKC, in which wide, styled and joined letters are plain ones, and
+consist of letters, marks upon letters, digits and some punctuation: no invisible characters, and nothing but the slash
+that looks like one. Letters of different scripts that look alike are different letters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_TEXT = 1000
 MAX_SCOPES = 100
 _SEPARATOR = "/"
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Categories of what cannot be seen, or is no character."""
+"""Categories of invisible characters, and of code points that are not characters."""
 _LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo")
 _MARKS = ("Mn", "Mc")
 _SCOPE_PUNCTUATION = frozenset(" -_.,:;@+=#&'()[]!%~")
@@ -47,8 +47,8 @@ _EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA")
 def scope(value: object, *, name: str = "scope") -> str:
     """Return the name of a scope: parts joined by slashes, in Unicode's normal form NFKC.
 
-    Refused are empty parts, "." and "..", spaces at an end of a part, and what is no letter, mark upon a letter, digit,
-    or one of ``-_.,:;@+=#&'()[]!%~`` and the space.
+    Refused are empty parts, "." and "..", spaces at an end of a part, and everything but letters, marks upon letters,
+    digits, spaces and ``-_.,:;@+=#&'()[]!%~``.
     """
     return _scope(name, value) if isinstance(value, str) else _text(name, value, MAX_SCOPE, "NFKC")
 

@@ -1,9 +1,9 @@
-"""Scopes made around others that were charged already: what they begin with, and what they are given back.
+"""Scopes created around others that were charged already: what they begin with, and what they are given back.
 
-A scope counts all that is charged within it, so one that is made later begins with the sums of those inside. Counted
-are the outermost ones, whose sums hold those of the scopes in them. What was charged in one step to several of these
-counts once for each, which may be more than it cost, and never less. When a ticket or the rest of a lease from before
-is given back, the scope around is given back just what it took over with it, by the same rule.
+A scope counts everything charged within it, so one that is created later begins with the sums of those inside. Only the
+outermost ones are counted, because their sums hold those of the scopes in them. What was charged in one step to several
+of these counts once for each, which may be more than it cost, and never less. When a ticket or the rest of a lease from
+before is given back, the scope around gets back exactly what it took over with it, by the same rule.
 
 Sums are taken over in whole units: only from the same measure, and in "rdp" only at orders that were kept inside.
 """

@@ -1,4 +1,4 @@
-"""Named points at which tests let a process die."""
+"""Test hook: named points at which tests let a process die."""
 
 from collections.abc import Callable
 

@@ -1,24 +1,22 @@
-"""What a ledger can say about the loss so far, at a moment that may be chosen in view of all results: odometers.
+"""Odometers: bounds on the loss so far, at a moment that may be chosen in view of all results.
 
-A filter's promise is about a budget that was fixed in advance. Its conversion, read when so much happens to be charged,
-is none: who stops when the loss looks large finds it exceeded more often than δ. A reading that holds at all moments
-together needs a theorem of its own, and a δ, and all other constants, that were fixed in advance: taken are those with
-which the scope was made.
+A filter's guarantee is about a budget that was fixed in advance. Its conversion, evaluated at the sums of a moment, is
+not a guarantee: a user who stops when the loss looks large exceeds it more often than δ. A reading that holds at all
+moments together needs a theorem of its own, and a δ and other constants that were fixed in advance; they are those with
+which the scope was created.
 
 ======  ===============================================================================================================
-pure    Σε, while Σδ ≤ δ. Each release whose cost is (ε, δ) is a coin of chance δ between an ε-private one and anything
-        (Kairouz, Oh, Viswanath, ICML 2015; Murtagh, Vadhan, TCC 2016), and no coin falls but with probability Σδ:
-        Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016, section 3.
+pure    Σε, while Σδ ≤ δ. A release whose cost is (ε, δ) is a mixture of an ε-private one and, with probability δ,
+        anything ([KOV15]; [MV16]), and Σδ bounds the probability of the second: [RRUV16], section 3.
 zcdp    the mixture odometer of `ferrodp.accounting.Odometer`, tightest where the scope's first cap is used up.
-gdp     the same with ρ = μ²/2: what is μ-GDP given the past is made from a Gaussian pair (Blackwell's theorem; Dong,
-        Roth, Su, "Gaussian differential privacy", JRSS B 2022), so it has at most its Rényi divergences.
-rdp     the least over the n orders of Σρ(α) + ln(n/δ)/(α − 1): exp((α − 1)(L − Σρ(α))) is a supermartingale in the
-        loss L, which ever reaches n/δ with probability δ/n at most (Ville); so the bounds hold for all n orders, at
-        all moments, but with probability δ. Lécuyer, "Practical privacy filters and odometers with Rényi differential
-        privacy and applications for differentially private deep learning", 2021.
+gdp     the same with ρ = μ²/2: what is μ-GDP given the past is a post-processing of a Gaussian pair (Blackwell's
+        theorem; [DRS22]), so its Rényi divergences are at most those of the pair.
+rdp     the minimum over the n orders of Σρ(α) + ln(n/δ)/(α − 1): exp((α − 1)(L − Σρ(α))) is a supermartingale in the
+        loss L, which ever reaches n/δ with probability at most δ/n (Ville); so the bounds hold for all n orders, at
+        all moments, except with probability δ [Lec21].
 ======  ===============================================================================================================
 
-What is held counts as released: sums that are larger than needed make a reading larger.
+Reserved releases count as made: sums that are larger than needed make a reading larger.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _DIGITS = 50
 
 @functools.lru_cache(maxsize=1024)
 def reading(terms: Terms, spent: Amounts) -> tuple[float, float]:
-    """Return ε and δ: but with probability δ, the loss of what was charged is at most the ε read, at every moment."""
+    """Return ε and δ: except with probability δ, the loss of all charges is at most the ε read, at every moment."""
     # mutant: reading-that-of-filter
     if not any(spent):
         return 0.0, 0.0

@@ -1,8 +1,8 @@
-"""The rules: what may be done to a ledger. Each function changes a transaction, or raises and changes nothing.
+"""The rules of a ledger. Each function changes a transaction, or raises and changes nothing.
 
-A ticket is *held*, then *armed*, then *spent*; a held one may be *cancelled*, which alone gives a charge back. What a
-lease did not use is given back when it is closed, by the process that knows. Nothing else ever lowers a sum: crashes,
-errors and lost tickets stay charged.
+A ticket is *held*, then *armed*, then *spent*; a held one may be *cancelled*, which alone gives a charge back. The
+unused part of a lease is given back when the process that knows it closes the lease. Nothing else ever lowers a sum:
+after crashes, errors and lost tickets the charges stay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ferrodp.tickets import TicketState
 
 
 def create(transaction: Transaction, name: str, terms: Terms, *, orders_given: bool = False) -> None:
-    """Begin a scope, with what was charged already to the scopes within it."""
+    """Create a scope, with what was charged already to the scopes within it."""
     if transaction.scope(name) is not None:
         raise InvalidParameter(f"scope {name!r} exists already; a reset is a new scope under another name")
     inside = {row.name: row for row in transaction.scopes_within(name)}

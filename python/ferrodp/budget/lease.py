@@ -1,4 +1,4 @@
-"""Leases: many releases paid for at once and drawn down in memory."""
+"""Leases: many releases charged at once, whose tickets are drawn in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Lease"]
 
 
 class _Running:
-    """The book of a drawn ticket. It was armed with the lease, so all that is left to ask is whether it may begin."""
+    """The bookkeeper of a drawn ticket. It was armed with the lease, so it only checks whether a release may begin."""
 
     __slots__ = ("check",)
 
@@ -38,13 +38,13 @@ class _Running:
 
 
 class Lease:
-    """So many releases of one event, charged when the lease was made. Made by `PrivacyLedger.lease`.
+    """Many releases of one event, charged when the lease was made by `PrivacyLedger.lease`.
 
-    `draw` hands out tickets without a commit: a training of a million steps costs two. All of it is spent if the
-    process ends; `close`, or the end of a `with` block, gives back what was not drawn.
+    `draw` hands out tickets without a commit: a training of a million steps costs two commits. All of it is spent if
+    the process ends; `close`, or the end of a `with` block, gives back what was not drawn.
 
-    While a scope that it was charged to is frozen, it hands out nothing, and tickets that it handed out let nothing
-    begin. It looks for that in the ledger, which has to stay open, at most every 0.05 seconds; see
+    While a scope that it was charged to is frozen, it hands out no ticket, and tickets that it handed out allow no
+    release to begin. It checks the ledger for that, which has to stay open, at most every 0.05 seconds; see
     `PrivacyLedger.freeze`.
 
     Attributes
@@ -54,7 +54,25 @@ class Lease:
     event : PrivacyEvent
         What each ticket pays for.
     scopes : tuple of str
-        What it was charged to.
+        The scopes that it was charged to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ferrodp as fd
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = fd.PrivacyLedger.open(f"{folder.name}/budget.db")
+    >>> ledger.create("survey", epsilon=1.0, delta=0.0, measure="pure")
+    >>> mechanism = fd.LaplaceMechanism(scale=8.0, l1_sensitivity=1.0)
+    >>> lease = ledger.lease("survey", mechanism.event, count=3)
+    >>> released = mechanism.release(1234.0, ticket=lease.draw())
+    >>> lease.remaining
+    2
+    >>> lease.close()
+    >>> ledger.report("survey").epsilon_charged
+    0.125
+    >>> ledger.close()
+    >>> folder.cleanup()
     """
 
     __slots__ = ("_book", "_end", "_left", "_lock", "_process", "_relation", "event", "id", "scopes")
@@ -86,14 +104,18 @@ class Lease:
     def draw(self) -> Ticket:
         """Return a ticket for the next release.
 
+        Returns
+        -------
+        Ticket
+
         Raises
         ------
         TicketError
             If the lease is used up or closed, or in a forked child.
         BudgetExceeded
-            If a scope that it was charged to is frozen. The lease goes on when it is thawed.
+            If a scope that it was charged to is frozen. The lease continues when the scope is thawed.
         LedgerError
-            If nobody can tell, as the ledger was closed or is out of reach.
+            If that cannot be checked, because the ledger was closed or cannot be reached.
         """
         if self._process != _fork.generation():
             self._refuse("belongs to the parent of this forked process")
@@ -123,7 +145,15 @@ class Lease:
         )
 
     def close(self) -> None:
-        """End the lease and give back what was not drawn. A ticket that was drawn is spent, used or not."""
+        """End the lease and give back what was not drawn. A ticket that was drawn is spent, used or not.
+
+        Raises
+        ------
+        TicketError
+            In a forked child.
+        LedgerError
+            If the outcome is unknown.
+        """
         if self._process != _fork.generation():
             self._refuse("belongs to the parent of this forked process")
         with self._lock:

@@ -140,7 +140,7 @@ class PrivacyLedger:
             A file, for SQLite, or ``postgresql://…`` for a server (needs ``ferrodp[postgres]``; the requirements for
             server and role are in `ferrodp.budget.stores.postgres.store`).
         create : bool
-            Whether to begin a ledger where there is none. An existing file that is no ledger is never changed.
+            Whether to begin a ledger where there is none. An existing file that is not a ledger is never changed.
         verify : {"all", "new"} or bool, optional
             What to verify first. "all" (or True) is the whole log, and all tables against it: some microseconds per
             record. "new" is what came after the last checkpoint, and all scopes and open tickets; older records and

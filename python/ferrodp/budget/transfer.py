@@ -1,13 +1,13 @@
-"""A ledger taken elsewhere: its log written to a file, begun again from one, or moved to another place.
+"""Moving a ledger: begin one from an exported log, or move one to another place.
 
-All that a ledger holds follows from its log, so a copy of the log is a copy of the ledger. A copy is verified as any
-ledger is (every hash, every sum) before anything is made of it, and what is made continues the same chain of hashes:
-heads that were kept as witnesses hold in it.
+Everything a ledger holds follows from its log, so a copy of the log is a copy of the ledger. A copy is verified like
+any ledger (every hash, every sum) before a ledger is made of it, which continues the same chain of hashes: heads that
+were kept as witnesses are in it.
 
-Two copies that both may be spent are two budgets for one collection of data. *Moving* excludes that: the last record
-of the old ledger says that it was moved, and in the same commit its database is told to take no record any more, from
-whatever program. Then the new one is made. Killed in between, the same command goes on. *Importing* cannot exclude it:
-the file says nothing of what the original did since. So the import is a record of its own, with a reason.
+Two copies that both may be spent are two budgets for the same data. *Moving* excludes that: the last record of the old
+ledger says that it was moved, and in the same commit its database is told to refuse every later record, from any
+program. Then the new ledger is made. If a move is interrupted, the same command continues it. *Importing* cannot
+exclude it: the file does not say what the original did since. So the import is a record of its own, with a reason.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ def import_ledger(
     witness: Head | str | None = None,
     timeout: float = 60.0,
 ) -> Head:
-    """Begin a ledger from the log that `PrivacyLedger.backup` or `PrivacyLedger.export` wrote, and return its head.
+    """Begin a ledger from the log that `PrivacyLedger.backup` or `PrivacyLedger.export` wrote.
 
-    The new ledger holds the same scopes, charges, tickets and keys; held and armed tickets stay charged. It knows
-    nothing of what the original did after the file was written: **stop using the original**, and where it may have
-    gone on after the backup, lower the caps by what was spent since. Logs of format 2 (0.1.0) are taken, too.
+    The new ledger holds the same scopes, charges, tickets and keys; held and armed tickets stay charged. It does not
+    know what the original did after the file was written: **stop using the original**, and if it may have been used
+    after the backup, lower the budgets by what was spent since. Logs of format 2 (0.1.0) are accepted, too.
 
     Parameters
     ----------
     path : str or PathLike
-        The file; one that ends in ``.gz`` is unpacked.
+        The file; one that ends in ``.gz`` is decompressed.
     where : str or PathLike
-        Where the new ledger shall be: a file that there is not yet, or ``postgresql://…`` without a ledger.
+        The place of the new ledger: a file that does not exist yet, or ``postgresql://…`` without a ledger.
     reason : str
         Goes into the log of the new ledger.
     witness : Head or str, optional
-        A head that the log has to contain: so an older file than expected is refused.
+        A head that the log has to contain, so that a file older than expected is refused.
     timeout : float
-        For how many seconds to wait for a server.
+        Seconds to wait for a server.
 
     Returns
     -------
@@ -76,8 +76,8 @@ def import_ledger(
     Raises
     ------
     LedgerError
-        If the file is no log, was changed or cut in the middle, does not contain the witness, or there is a ledger in
-        that place already. Then no ledger was made, or an empty one, from which the same import goes on.
+        If the file is not a log, was changed or truncated, does not contain the witness, or there is a ledger in that
+        place already. Then no ledger was made, or an empty one, with which the same import continues.
 
     Examples
     --------
@@ -104,22 +104,22 @@ def import_ledger(
 def migrate_ledger(
     where: str | os.PathLike[str], to: str | os.PathLike[str], *, reason: str, timeout: float = 60.0
 ) -> Head:
-    """Move a ledger to another place, such as from a file to a server, and return the head of the new one.
+    """Move a ledger to another place, such as from a file to a server.
 
     The old ledger stays as it is and can be read, but never takes a record again, from this or any other process; what
-    is charged after that is charged to the new one, or refused. Leases and tickets that processes hold are theirs no
-    more: they were charged, and stay charged. If this is interrupted, the same call goes on.
+    is charged after that is charged to the new one, or refused. Leases and tickets that processes hold become invalid:
+    they were charged, and stay charged. If this is interrupted, the same call continues it.
 
     Parameters
     ----------
     where : str or PathLike
         The ledger: a file (also of format 2, that of 0.1.0), or ``postgresql://…`` (as its owner).
     to : str or PathLike
-        Where it shall be: a file that there is not yet, or ``postgresql://…`` without a ledger.
+        The new place: a file that does not exist yet, or ``postgresql://…`` without a ledger.
     reason : str
         Goes into both logs.
     timeout : float
-        For how many seconds to wait for other writers.
+        Seconds to wait for other writers.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""What people see: tables and progress, with `rich` where it is installed and a terminal listens.
+"""What people see: tables and progress, with `rich` where it is installed and the output is a terminal.
 
-Reports go to standard output, progress to standard error. Into a pipe or a file go plain text and no progress.
+Reports go to standard output, progress to standard error. Pipes and files get plain text and no progress.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo paid from a ledger: which budget it has, and what is told of it."""
+"""The demo paid from a ledger: its budget, and what is reported about it."""
 
 from __future__ import annotations
 

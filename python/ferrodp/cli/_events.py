@@ -35,7 +35,7 @@ def number(text: str) -> Decimal | Fraction:
             return Fraction(int(above), int(below))
         return Decimal(text)
     except (ValueError, ArithmeticError):
-        raise argparse.ArgumentTypeError(f"{text[:_LONGEST]!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text[:_LONGEST]!r} is not a number") from None
 
 
 OPTIONS = (

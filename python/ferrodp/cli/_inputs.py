@@ -1,4 +1,4 @@
-"""The files that a command line names: paths, patterns and lists of paths, each file at most once."""
+"""The input files of a command line: paths, patterns and lists of paths, each file at most once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WILDCARDS = frozenset("*?[")
 def expand(arguments: Sequence[str]) -> list[str]:
     """Return the paths that the arguments stand for, in their order.
 
-    `@FILE` stands for the paths in FILE, one a line (`@-`: standard input); a pattern that is no path itself for the
+    `@FILE` stands for the paths in FILE, one a line (`@-`: standard input); a pattern that is not a path itself for the
     files that match it, sorted.
     """
     return [path for argument in arguments for path in _expanded(argument)]
@@ -32,7 +32,7 @@ def check_distinct(paths: Sequence[str], output: str) -> None:
     for path in paths:
         status = _status(path)
         if not stat.S_ISREG(status.st_mode):
-            raise FileRefused(path, "is no regular file")
+            raise FileRefused(path, "is not a regular file")
         identity = (status.st_dev, status.st_ino)
         if identity in seen:
             raise FileRefused(path, f"is given twice (as {seen[identity]}): its update would count twice")
@@ -77,4 +77,4 @@ def _status(path: str) -> os.stat_result:
     except OSError as error:
         raise FileRefused(path, error.strerror or "cannot be read") from None
     except ValueError:  # a NUL byte
-        raise FileRefused(path, "is no path") from None
+        raise FileRefused(path, "is not a path") from None

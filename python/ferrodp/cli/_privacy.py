@@ -1,4 +1,4 @@
-"""What `epsilon` and `calibrate` have in common: values and ranges on the command line, tables, CSV files."""
+"""What `epsilon` and `calibrate` share: values and ranges on the command line, tables, CSV files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _values(text: str, parse: Callable[[str], Number]) -> list[Number]:
         geometric = number.startswith("x")
         return list(_spaced(parse(first), parse(last), int(number.removeprefix("x")), geometric=geometric))
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number, list or START:STOP:NUMBER") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, list or START:STOP:NUMBER") from None
 
 
 def _spaced(start: Number, stop: Number, number: int, *, geometric: bool) -> Iterator[Number]:

@@ -1,4 +1,4 @@
-"""A release that is paid from a ledger: charged before any update is read, armed right before the noise is drawn."""
+"""A release paid from a ledger: charged before any update is read, armed right before the noise is drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS = (
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse options that say half of it."""
+    """Refuse options that need others which are missing."""
     if args.ledger is None and (args.scope is not None or args.key is not None):
         raise InvalidParameter(f"--{'scope' if args.scope is not None else 'key'} must come with --ledger")
     if args.ledger is not None and args.scope is None:

@@ -1,9 +1,9 @@
-"""The main job at small scale, on real data: federated training of a classifier, private for every client.
+"""Federated training of a classifier at small scale, on real data, private for every client.
 
 100 clients hold scikit-learn's handwritten digits. Each round, every client takes a few steps of gradient descent and
 sends the change of its model; the server clips each change, adds them up, noises the sum once, and asks the accountant
-before each round whether the budget still allows it. What comes out is private for a whole client, however many images
-it holds.
+before each round whether the budget still allows it. The result is private for a whole client, however many images the
+client holds.
 """
 
 from ferrodp.demo._data import Client, Digits, load_digits

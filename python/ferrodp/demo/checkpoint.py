@@ -1,7 +1,8 @@
-"""What a training needs to go on in another process: everything that was made from noised sums, and what was paid.
+"""What a training needs to continue in another process: everything made from noised sums, and what was paid.
 
-A checkpoint holds nothing that the ledger did not pay for, so it is as private as the model. It names the head of the
-ledger: one that does not contain it is another ledger, or was put back, and the training is not continued with it.
+A checkpoint holds nothing that the ledger was not charged for, so it is as private as the model. It names the head of
+the ledger: a ledger that does not contain it is another one, or was put back, and the training is not continued with
+it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ferrodp.files import Destination, FileRefused
 _VERSION = 1
 _TEXTS = "run", "scope", "head"
 _MODELS = "model", "velocity"
+_OTHER = "is not a checkpoint of this version; move it away to begin anew"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class Checkpoint:
         try:
             return _parsed(plain)
         except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
-            raise FileRefused(os.fspath(path), "is no checkpoint of this version; move it away to begin anew") from None
+            raise FileRefused(os.fspath(path), _OTHER) from None
 
 
 def _parsed(plain: Any) -> Checkpoint:

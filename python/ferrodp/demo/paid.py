@@ -1,7 +1,7 @@
-"""The same training, paid from a ledger: it outlives its process, and no crash makes it cost more than the budget.
+"""The same training, paid from a ledger: it outlives its process, and no crash makes it exceed the budget.
 
 Before a round its cost is charged under a key of its own, ``demo/RUN/charge-N``. The ticket is armed right before the
-noise is drawn, and the model is saved right after. So what a process that dies leaves behind is one of these:
+noise is drawn, and the model is saved right after. A process that dies leaves behind one of these:
 
 ==============================  =======================================================================================
 before the ticket was armed     the key leads to the same ticket, still held: the round is done with it

@@ -23,20 +23,33 @@ _NO_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV)
 
 
 class Destination:
-    """The place of one output file, held open in a `with` block; without `commit` nothing appears there.
+    r"""The place of one output file, used in a `with` block; without `commit` nothing appears there.
 
     Parameters
     ----------
     path : str or PathLike
-        Where the file shall be. A symbolic link is followed: what it points to is replaced.
+        The file to be written. A symbolic link is followed: the file that it points to is replaced.
     force : bool
-        Whether a regular file that is there already is replaced.
+        Whether to replace an existing regular file.
 
     Raises
     ------
     FileRefused
-        On entering, if something is there already or nothing can be written there. In `reserve` and `commit`, if the
-        disk is full or broken. The target is as it was.
+        On entering, if the file exists already or nothing can be written there. In `reserve` and `commit`, if the disk
+        is full or broken. An existing file is left as it was.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from ferrodp.files import Destination
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "report.txt")
+    >>> with Destination(path) as destination:
+    ...     destination.reserve(6)
+    ...     destination.commit(lambda stream: stream.write(b"hello\n"))
+    >>> path.read_text()
+    'hello\n'
+    >>> folder.cleanup()
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -49,7 +62,7 @@ class Destination:
     def __enter__(self) -> Destination:
         with self._refusing():
             if self._target.exists() and not self._target.is_file():
-                raise FileRefused(self._path, "is no regular file")
+                raise FileRefused(self._path, "is not a regular file")
             if self._target.exists() and not self._force:
                 raise FileExistsError
             self._descriptor, self._hidden = _nameless(self._target.parent) or _hidden(self._target.parent)
@@ -61,7 +74,18 @@ class Destination:
             self._hidden.unlink(missing_ok=True)
 
     def reserve(self, num_bytes: int) -> None:
-        """Claim space on the disk, so that a full one shows before anything is computed."""
+        """Claim space on the disk, so that a full disk is noticed before anything is computed.
+
+        Parameters
+        ----------
+        num_bytes : int
+            The expected size of the file; ≥ 0.
+
+        Raises
+        ------
+        FileRefused
+            If there is not so much space.
+        """
         if num_bytes and hasattr(os, "posix_fallocate"):
             with self._refusing():
                 try:
@@ -71,7 +95,18 @@ class Destination:
                         raise
 
     def commit(self, write: Callable[[IO[bytes]], object]) -> None:
-        """Let `write` fill the file, bring it to the disk, and give it its name."""
+        """Write the file, sync it to the disk, and give it its name.
+
+        Parameters
+        ----------
+        write : callable
+            Is called with a binary stream, and writes the content to it.
+
+        Raises
+        ------
+        FileRefused
+            If the file cannot be written, or there is one by now and `force` is false.
+        """
         with self._refusing():
             with os.fdopen(self._descriptor, "wb", closefd=False) as stream:
                 write(stream)

@@ -27,10 +27,20 @@ class FileRefused(FerroError, ValueError):  # noqa: N818  # what was done, as in
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One array of a file.
+    """One array of a file, as its header describes it.
 
-    `dtype` is the native one; `swapped` says that the file stores the other byte order, `fortran` that the first index
-    runs fastest. Neither matters to whether two files are alike.
+    Attributes
+    ----------
+    name : str
+        Its name.
+    shape : tuple of int
+        Its shape.
+    dtype : dtype
+        Float32 or float64 in native byte order.
+    swapped : bool
+        Whether the file stores the other byte order. Files that differ in this are alike.
+    fortran : bool
+        Whether the first index runs fastest in the file. Files that differ in this are alike.
     """
 
     name: str
@@ -82,7 +92,29 @@ def checked_dtype(path: object, name: str, dtype: np.dtype[Any]) -> tuple[np.dty
 
 
 def check_alike(path: object, found: Layout, template: Layout) -> None:
-    """Refuse a file whose names, shapes or dtypes are not those of `template`."""
+    """Refuse a file whose arrays are not those of another one.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file, as the message names it.
+    found : dict of str to Entry
+        What it holds, by `describe`.
+    template : dict of str to Entry
+        What it has to hold: the same names, shapes and dtypes.
+
+    Raises
+    ------
+    FileRefused
+        If they differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.files import Entry, check_alike
+    >>> template = {"bias": Entry("bias", (2,), np.dtype(np.float32))}
+    >>> check_alike("client-2.npz", {"bias": Entry("bias", (2,), np.dtype(np.float32))}, template)
+    """
     for name, wanted in template.items():
         entry = found.get(name)
         if entry is None:

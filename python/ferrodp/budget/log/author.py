@@ -1,7 +1,6 @@
-"""Who writes a record: the user, host, process and program that operators ask for when they read a log.
+"""Who wrote a record: the user, host, process and program, for operators who read the log.
 
-Kept beside what was done, and nothing depends on it: a process may call itself what it likes. Left out where the
-program's name is empty.
+Nothing depends on it, since a process may call itself anything. Left out where the program's name is empty.
 """
 
 from __future__ import annotations

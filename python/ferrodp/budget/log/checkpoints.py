@@ -1,14 +1,14 @@
-"""Verifying what is new: from a state that a verified ledger wrote down, instead of from the first record.
+"""Checkpoints: verification from a state that a verified ledger wrote down, instead of from the first record.
 
 A *checkpoint* is a record that has the SHA-256 of a state: of all rows of scopes, and of the tickets that are held or
-armed, as they follow from the records before it. The state itself is in a table beside the log. Only who has verified
-all before writes one, and it writes what follows from the records, whatever the tables say. So each vouches for those
-before it, down to the first, which was written after the whole log was verified; verifying the whole log checks them
-all again.
+armed, as they follow from the records before it. The state itself is in a table beside the log. Only a process that has
+verified everything before writes one, and it writes what follows from the records, whatever the tables say. So each
+checkpoint vouches for those before it, down to the first, which was written after the whole log was verified; verifying
+the whole log checks all of them again.
 
 What is compared then: the state with its record, each record after it by the rules, all rows of scopes, and the rows of
-all tickets that were held or armed then or began later. Not looked at are older records and the rows of tickets that
-had ended by then. From a witness, the last checkpoint before it is taken: hashes tie the witness to that record.
+all tickets that were held or armed then or began later. Older records and the rows of tickets that had ended by then
+are not read. With a witness, the last checkpoint before it is taken: hashes tie the witness to that record.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _resumed(store: Store, witness: Head | None) -> Replay | None:
 
 
 def keep(commits: GroupCommit, replay: Replay) -> None:
-    """Write a checkpoint if there is much that it will save others. It changes nothing else, so it may fail."""
+    """Write a checkpoint if it will save others much work. It changes nothing else, so it may fail."""
     if _is_due(replay):
         with contextlib.suppress(LedgerError):
             commits.run(lambda transaction: write(transaction, replay))

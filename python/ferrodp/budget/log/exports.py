@@ -104,4 +104,4 @@ def _values(path: Path) -> Iterator[Any]:
 
 
 def _no_log(path: Path, why: str) -> LedgerError:
-    return LedgerError(f"file {str(path)!r} is no log of a ledger: {why}")
+    return LedgerError(f"file {str(path)!r} is not the log of a ledger: {why}")

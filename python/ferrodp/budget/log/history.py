@@ -1,4 +1,4 @@
-"""The records of a log, some at a time: memory is bounded, and neither writers nor a database's cleaning have to wait.
+"""The records of a log, read in parts: memory is bounded, and neither writers nor a database's cleaning have to wait.
 
 A log only grows. So what is read in several short transactions, up to a record that was there at the beginning, is what
 it held at one moment.

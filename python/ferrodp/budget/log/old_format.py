@@ -1,7 +1,7 @@
 """Files of format 2, which 0.1.0 wrote: read once, to be moved into a new ledger, and closed.
 
-Their logs begin with zeros, and their records are read by today's rules. What the tables say is not used: the log says
-all, and its hashes are checked.
+Their logs begin with zeros, and their records are read by today's rules. Their tables are not used: everything follows
+from the log, whose hashes are checked.
 """
 
 from __future__ import annotations

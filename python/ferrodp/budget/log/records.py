@@ -1,8 +1,8 @@
-"""The log: records of what happened, each tied to all before it by a hash.
+"""The log: records, each tied to all before it by a hash.
 
-The hash of a record is SHA-256 of the hash before it, a line feed and the record's text. So nothing can be changed,
-removed, added or moved without changing every hash that follows, and whoever knows the last one, the *head*, can tell.
-Before the first record stands a hash of the ledger's own random identity, so records of one ledger fit no other.
+The hash of a record is SHA-256 of the previous hash, a line feed and the record's text. So nothing can be changed,
+removed, added or moved without changing every hash that follows, and anyone who knows the last one, the *head*, can
+tell. The chain begins with a hash of the ledger's random identity, so that records of one ledger fit no other.
 """
 
 from __future__ import annotations
@@ -25,9 +25,30 @@ OLD_START = "0" * 64
 
 
 class Head(NamedTuple):
-    """How far a log goes: the number of its last record, and the hash that ties it to all before.
+    """The last record of a log: its number, and the hash that ties it to all before.
 
     A head that is kept elsewhere is a *witness*: a ledger that was put back to an earlier state does not contain it.
+
+    Parameters
+    ----------
+    sequence : int
+        Number of the record; 0 for a log without records.
+    hash : str
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        By `Head.parse`, if the text is not that of a head.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> head = fd.budget.Head(12, "6b86b273ff34fce19d6b804eff5a3f57" * 2)
+    >>> str(head)[:11]
+    '12:6b86b273'
+    >>> fd.budget.Head.parse(str(head)) == head
+    True
     """
 
     sequence: int
@@ -38,7 +59,22 @@ class Head(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Return the head that `str` wrote down."""
+        """Return the head that a text stands for.
+
+        Parameters
+        ----------
+        text : str or Head
+            A number, a colon and 64 hexadecimal digits, as `str` writes a head.
+
+        Returns
+        -------
+        Head
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If it is anything else.
+        """
         if isinstance(text, cls):
             return text
         if not isinstance(text, str):
@@ -125,7 +161,7 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         body, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError) as error:
-        raise LedgerError("the log holds a record that is no JSON") from error
+        raise LedgerError("the log holds a record that is not JSON") from error
     if end != len(text) or not isinstance(body, dict):
-        raise LedgerError("the log holds a record that is no JSON object")
+        raise LedgerError("the log holds a record that is not a JSON object")
     return body

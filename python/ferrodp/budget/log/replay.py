@@ -1,7 +1,8 @@
-"""Reading the log again from its beginning, and comparing what follows from it with what the tables say.
+"""Verification: the log is replayed from its beginning, and the result compared with the tables.
 
-The log says what happened; the tables, what is so now. Verification trusts neither: every hash is computed again, every
-rule that can be checked without prices is (states, sums, caps), and each row has to be what the log makes it.
+The log records what happened; the tables hold the current state. Verification trusts neither: every hash is computed
+again, every rule that can be checked without prices is (states, sums, caps), and each row has to be what the log makes
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a ledger lives, by its address: a file, or a server."""
+"""Opens the store at an address: a file, or a server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What `ferrodp bench` measures, and with whom it compares. Run as a module in a process of its own (see `bench`).
+"""The cases of `ferrodp bench`, run as a module in a process of its own (see `bench`).
 
-Peers are asked for the same job in the way their users write it. Their noise is neither exact nor cryptographic, but
-for OpenDP's, which is both. Whoever is not installed is left out.
+Peers do the same job in the way their users write it. Their noise is neither exact nor cryptographic, except OpenDP's,
+which is both. Peers that are not installed are left out.
 """
 
 from __future__ import annotations

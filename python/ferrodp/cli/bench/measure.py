@@ -1,4 +1,4 @@
-"""Clocks for comparisons that are fair: contenders take turns, in one process, several times over."""
+"""Fair comparison of running times: contenders take turns, in one process, several times over."""
 
 from __future__ import annotations
 

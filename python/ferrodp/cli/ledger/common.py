@@ -1,4 +1,4 @@
-"""What all commands about a ledger have in common: which one it is, and how its numbers are written."""
+"""What the actions on a ledger share: how it is named and opened, and how its numbers are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger read from the shell: where its scopes stand, what happened, and whether it is whole."""
+"""Reading a ledger from the shell: its budgets, its records, and whether it is undamaged."""
 
 from __future__ import annotations
 

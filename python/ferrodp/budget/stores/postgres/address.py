@@ -1,4 +1,4 @@
-"""Where a ledger on PostgreSQL is, how to get there, and how to keep the password of the way to oneself."""
+"""The address of a ledger on PostgreSQL, how to connect to it, and how its password is kept out of messages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What roles of a PostgreSQL server may do to a ledger: read it, spend from it, or set its budgets.
+"""The rights of roles of a PostgreSQL server: reading a ledger, spending from it, or setting its budgets.
 
-The server enforces it: a process that connects as a role with the rights to spend can reserve, arm, finish and cancel,
-whatever its code does. It cannot create a scope, change a budget, or freeze or thaw one: the columns that hold these
-are not its to write. Who may write rows can still write wrong ones; verification compares them with the log.
+The server enforces them: a process that connects as a role with the rights to spend can reserve, arm, finish and
+cancel, whatever its code does. It cannot create a scope, change a budget, or freeze or thaw one, because it may not
+write the columns that hold these. A role that may write rows can still write wrong ones; verification compares them
+with the log.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ _OWNED = (
 
 
 def grant(address: str, role: str, rights: Rights, *, timeout: float = 60.0) -> None:
-    """Let a role of the server read a ledger, spend from it, or operate it; what it had before is taken away.
+    """Let a role of the server read a ledger, spend from it, or operate it; its earlier rights are revoked.
 
-    Run it as the owner of the ledger's tables, and let the processes that spend connect as another role, which is no
-    superuser and no member of the owner's role.
+    Call this as the owner of the ledger's tables, and let the processes that spend connect as another role, which is
+    neither a superuser nor a member of the owner's role.
 
     Parameters
     ----------
@@ -60,15 +61,23 @@ def grant(address: str, role: str, rights: Rights, *, timeout: float = 60.0) -> 
         "reader" sees everything and changes nothing; "spender" also reserves, arms, finishes and cancels; "operator"
         also creates scopes, changes budgets, freezes and thaws.
     timeout : float
-        For how many seconds to wait for others.
+        Seconds to wait for others.
 
     Raises
     ------
     LedgerError
-        If there is no ledger or no such role, the caller may not do that, or the role could do more all the same: it
-        is a superuser, or owns the tables.
+        If there is no ledger or no such role, the caller may not do that, or no rights bind the role, because it is a
+        superuser or owns the tables.
     InvalidParameter, InvalidType
-        If an argument is none of these.
+        If an argument is not one of these; a ledger in a file has no roles.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> fd.budget.grant("budget.db", "trainer", "spender")
+    Traceback (most recent call last):
+        ...
+    ferrodp.errors.InvalidParameter: address must be a str that begins with postgresql://; a file has no roles
     """
     if not isinstance(role, str):
         raise InvalidType(f"role must be a str, got {type(role).__name__}")

@@ -1,4 +1,4 @@
-"""What a ledger on PostgreSQL consists of, how it is made, and how what is no ledger is told apart and left alone."""
+"""The schema of a ledger on PostgreSQL: how it is made, and how other schemas are recognized and left alone."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _make(connection: Any, start: str | None) -> None:
 
 def _about(connection: Any, name: str) -> About:
     """Return what is said about a ledger, once the mark, the tables and the trigger are there."""
-    foreign = LedgerError(f"{name} is no ledger: its schema 'ferrodp' belongs to something else, or is damaged")
+    foreign = LedgerError(f"{name} is not a ledger: its schema 'ferrodp' belongs to something else, or is damaged")
     marks = _count(connection, _MARKED)
     if marks < len(_MARKS) - 1:  # formats before 3 had no start
         raise foreign

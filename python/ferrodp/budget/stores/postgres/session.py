@@ -1,4 +1,4 @@
-"""One connection to a PostgreSQL server: what is sent over it, how a transaction ends, and what a fork does to it."""
+"""One connection to a PostgreSQL server: its statements, the end of a transaction, and what a fork does to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection to a ledger's file on which what is committed stays, and what has to be in the file."""
+"""A connection to a ledger's file whose commits are durable, and the schema that the file has to have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a ledger in SQLite: which paths may be one, and how it is made, whole or not at all."""
+"""The file of a ledger in SQLite: which paths are accepted, and how it is made, completely or not at all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def checked_path(path: object) -> Place:
         given = Path(os.getcwd(), path)
         found = Path(os.path.realpath(given, strict=False))
         if found.exists() and not found.is_file():
-            raise LedgerError(f"ledger {str(path)!r} is no regular file")
+            raise LedgerError(f"ledger {str(path)!r} is not a regular file")
         if found.exists() and not found.stat().st_size:
             raise LedgerError(f"ledger {str(path)!r} is an empty file; remove it to begin a new ledger")
         if not found.parent.is_dir():
@@ -93,7 +93,7 @@ def refuse_foreign(path: Path) -> None:
     """Refuse a database of another program or format, before SQLite opens it: that may finish what is in its log."""
     header, application, version = header_of(path)
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-        raise LedgerError(f"ledger {str(path)!r} is no ledger, or damaged; restore it from a copy")
+        raise LedgerError(f"ledger {str(path)!r} is not a ledger, or damaged; restore it from a copy")
     if application != APPLICATION:
         raise LedgerError(f"ledger {str(path)!r} is a database of another program")
     if version != records.FORMAT:

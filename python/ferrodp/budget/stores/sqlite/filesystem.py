@@ -1,4 +1,4 @@
-"""On which file systems a ledger may lie: those whose locks and syncs are this machine's own, by an allow-list."""
+"""The file systems on which a ledger may lie: an allow-list of those whose locks and syncs are this machine's own."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A ledger in one file: SQLite, as safe against crashes as it can be made.
+"""A ledger in one file: SQLite, configured to be as safe against crashes as it can be.
 
-SQLite is compiled in, not the interpreter's, whose version may be one that can lose commits (before 3.51.3, says
-sqlite.org); on Linux other code of the process cannot drop its locks. It keeps a write-ahead log with
-`synchronous=FULL`: a commit is one write and one sync of the log, and then it is acknowledged. What was asked for is
-read back and checked. What may happen to the files meanwhile is the subject of `guard.rs` in the
-crate ferrodp-sqlite.
+SQLite is compiled in. The interpreter's own may be a version that can lose commits (before 3.51.3, says sqlite.org);
+and on Linux other code of the process cannot drop the locks of ours. It keeps a write-ahead log with
+`synchronous=FULL`: a commit is one write and one sync of the log, after which it is acknowledged. The settings are read
+back and checked. What may happen to the files of an open ledger is the subject of `guard.rs` in the crate
+ferrodp-sqlite.
 
-What SQLite knows in memory about locks must not be inherited: a child that opens a file of which its parent held a lock
-at the moment of the fork would believe that it holds it, too. So a fork waits for the transaction under way, and
+What SQLite knows in memory about locks must not be inherited: a child that opens a file whose lock its parent held at
+the moment of the fork would believe that it holds the lock, too. So a fork waits for the transaction under way, and
 finds no connection open; the parent's is opened again when it is needed.
 """
 
