@@ -143,7 +143,7 @@ def test_what_is_no_regular_file_is_refused(tmp_path, kind):
         path = path / "budget.db"
     else:
         path = Path(f"/dev/{kind}")
-        with pytest.raises(LedgerError, match="no regular file"):
+        with pytest.raises(LedgerError, match="not a regular file"):
             PrivacyLedger.open(path)
         return
 

@@ -144,7 +144,7 @@ def test_what_is_no_ledger_is_left_alone(ferrodp: Run, tmp_path: Path) -> None:
     for argv in (["status", text], ["create", text, "--scope", "a", "--epsilon", 1, "--delta", "1e-6"]):
         assert "notes.txt" in ferrodp("ledger", *argv).error
     assert text.read_text() == "precious"
-    assert "no regular file" in ferrodp("ledger", "status", tmp_path).error
+    assert "not a regular file" in ferrodp("ledger", "status", tmp_path).error
 
 
 @pytest.mark.parametrize("action", ACTIONS)

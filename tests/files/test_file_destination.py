@@ -123,8 +123,8 @@ def test_places_where_nothing_can_be_written_are_refused(folder: Path) -> None:
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     cases = {
-        "folder": "no regular file",
-        "pipe": "no regular file",
+        "folder": "not a regular file",
+        "pipe": "not a regular file",
         "missing/a": "No such file or directory",
         "file/a": "Not a directory",
         "n" * 300: "File name too long",
@@ -132,7 +132,7 @@ def test_places_where_nothing_can_be_written_are_refused(folder: Path) -> None:
     for name, reason in cases.items():
         with pytest.raises(files.FileRefused, match=reason):
             commit(folder / name, force=True)
-    with pytest.raises(files.FileRefused, match="no regular file"):
+    with pytest.raises(files.FileRefused, match="not a regular file"):
         commit(Path("/dev/full"), force=True)
 
 

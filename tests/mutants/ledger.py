@@ -406,7 +406,7 @@ MUTANTS = [
     (
         "tickets are not compared with the log",
         "tickets-not-compared-with-log",
-        "None or ticket.values() != tuple(row)",
+        "None or _values_of(ticket) != tuple(row)",
         "None",
         "ledger tampering",
     ),
@@ -442,7 +442,7 @@ MUTANTS = [
         "tickets that were open at a checkpoint are not compared",
         "tickets-that-open-at-checkpoint-not-compared",
         "transaction.tickets_begun(old)",
-        "[tickets[sequence].values() for sequence in old]",
+        "[_values_of(tickets[sequence]) for sequence in old]",
         "ledger scale",
     ),
     (

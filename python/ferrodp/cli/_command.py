@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from ferrodp.cli._console import Console, Report
 from ferrodp.events import NeighboringRelation
 
+Args: TypeAlias = argparse.Namespace
 Option: TypeAlias = "tuple[tuple[str, ...], dict[str, Any]]"
 """The arguments of `add_argument`."""
 Run: TypeAlias = Callable[..., Report]

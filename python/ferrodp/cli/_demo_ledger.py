@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 from ferrodp.budget import PrivacyLedger
+from ferrodp.cli._command import Args
 from ferrodp.cli._console import Console, Report, counted, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.demo import CHECKPOINT, Checkpoint, Digits, PaidTraining, Settings, Training, allowed_rounds
@@ -16,9 +16,7 @@ from ferrodp.errors import InvalidParameter, LedgerError
 _SCOPE = "demo"
 
 
-def trained(
-    args: argparse.Namespace, settings: Settings, data: Digits, console: Console
-) -> tuple[Settings, Training, Report]:
+def trained(args: Args, settings: Settings, data: Digits, console: Console) -> tuple[Settings, Training, Report]:
     """Train, or go on with a training; return it with its budget and what became of it."""
     folder = Path(args.output)
     scope = _SCOPE if args.scope is None else args.scope
@@ -44,7 +42,7 @@ def _opened(where: str, folder: Path, checkpoint: Checkpoint | None) -> PrivacyL
         raise LedgerError(f"{error} ({hint})") from error
 
 
-def _with_budget(ledger: PrivacyLedger, scope: str, settings: Settings, args: argparse.Namespace) -> Settings:
+def _with_budget(ledger: PrivacyLedger, scope: str, settings: Settings, args: Args) -> Settings:
     """Return the settings with the budget of the scope, which is made if it is not there."""
     if scope not in ledger.scopes:
         allowed_rounds(settings)
@@ -71,8 +69,7 @@ def _told(where: str, ledger: PrivacyLedger, paid: Any, training: Training) -> R
         "relations": [paid.relation.value],
         "resumed_after_round": paid.resumed or None,
         "lost_charges": paid.lost,
-        "epsilon_charged": report.epsilon_charged,
-        "delta_charged": report.delta_charged,
+        **_ledgers.told(report, "epsilon_charged", "delta_charged"),
         "charges": report.held + report.armed + report.spent,
         "refusal": training.refusal,
         "head": str(ledger.head),

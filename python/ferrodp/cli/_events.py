@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from ferrodp import _validate
-from ferrodp.cli._command import null_distance_option, option
+from ferrodp.cli._command import Args, null_distance_option, option
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import (
     EpsilonDeltaEvent,
@@ -58,13 +58,13 @@ OPTIONS = (
 """What describes an event; see `given`."""
 
 
-def is_given(args: argparse.Namespace) -> bool:
+def is_given(args: Args) -> bool:
     """Whether any option says what the event is."""
     names = [name.removeprefix("--").replace("-", "_") for (name,), _ in OPTIONS]
     return any(getattr(args, name) is not None for name in names)
 
 
-def given(args: argparse.Namespace) -> PrivacyEvent:
+def given(args: Args) -> PrivacyEvent:
     """Return the event that `OPTIONS` describe."""
     sources = {"--noise-multiplier": args.noise_multiplier, "--epsilon": args.epsilon, "--event": args.event}
     named = [name for name, value in sources.items() if value is not None]
@@ -118,7 +118,7 @@ def told(event: PrivacyEvent | None) -> str:
     return event.kind.replace("_", " ")
 
 
-def _refuse_others(args: argparse.Namespace, source: str) -> None:
+def _refuse_others(args: Args, source: str) -> None:
     """Refuse options that say nothing about an event of this kind, rather than ignore them."""
     belongs = {
         "mechanism": ("--noise-multiplier",),

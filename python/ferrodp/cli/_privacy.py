@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ferrodp import files
 from ferrodp.accounting.accountants.registry import ACCOUNTANTS
-from ferrodp.cli._command import null_distance_option, option, relation_option
+from ferrodp.cli._command import Args, null_distance_option, option, relation_option
 from ferrodp.cli._console import Console, Report
 from ferrodp.errors import InvalidParameter
 
@@ -83,10 +83,7 @@ SAMPLING_PROBABILITY = option(
 )
 COMMON = (
     option(
-        "--accountant",
-        choices=tuple(ACCOUNTANTS),
-        default="pld",
-        help="what proves the bound (default: %(default)s)",
+        "--accountant", choices=tuple(ACCOUNTANTS), default="pld", help="what proves the bound (default: %(default)s)"
     ),
     relation_option("; sensitivities are stated for it"),
     null_distance_option(math.inf, ", sampling then reduces delta alone"),
@@ -108,7 +105,7 @@ def combinations(options: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 def computed(
     settings: list[dict[str, Any]],
     answer: Callable[[dict[str, Any]], dict[str, Any]],
-    args: argparse.Namespace,
+    args: Args,
     console: Console,
 ) -> list[dict[str, Any]]:
     """Return one row for each setting, and write them to `--csv` if that was asked for."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ferrodp.budget import PrivacyLedger
-from ferrodp.cli._command import option
+from ferrodp.cli._command import Args, option
 from ferrodp.cli._console import Report, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.errors import InvalidParameter, LedgerError
@@ -23,7 +22,7 @@ OPTIONS = (
 """How a release is paid."""
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: Args) -> None:
     """Refuse options that need others which are missing."""
     if args.ledger is None and (args.scope is not None or args.key is not None):
         raise InvalidParameter(f"--{'scope' if args.scope is not None else 'key'} must come with --ledger")
@@ -31,16 +30,11 @@ def check(args: argparse.Namespace) -> None:
         raise InvalidParameter("--ledger must come with --scope, the name of what to charge")
 
 
-class Payment:
-    """What a release is paid with: `options` for `ClippedSum.release`, and what became of it."""
-
-    def __init__(self, told: Callable[[], Report | None], options: dict[str, Any]) -> None:
-        self.told, self.options = told, options
-
-
 @contextlib.contextmanager
-def payment(args: argparse.Namespace, noise_multiplier: float) -> Iterator[Payment]:
+def payment(args: Args, noise_multiplier: float) -> Iterator[tuple[Callable[[], Report | None], dict[str, Any]]]:
     """Charge the release, and give the charge back if it fails before noise is drawn.
+
+    Yields a function that reports what became of the charge, and options for `ClippedSum.release`.
 
     Raises
     ------
@@ -50,7 +44,7 @@ def payment(args: argparse.Namespace, noise_multiplier: float) -> Iterator[Payme
         If the key has paid for a release before.
     """
     if args.ledger is None:
-        yield Payment(lambda: None, {})
+        yield lambda: None, {}
         return
     with _ledgers.opened(args.ledger) as ledger:
         relation = ledger.report(args.scope).neighboring_relation
@@ -58,10 +52,10 @@ def payment(args: argparse.Namespace, noise_multiplier: float) -> Iterator[Payme
         event = GaussianEvent(noise_multiplier=noise_multiplier / 2.0 if replaced else noise_multiplier)
         ticket = ledger.reserve(args.scope, event, key=args.key)
         with ticket:
-            yield Payment(lambda: _told(args, ledger, ticket), {"ticket": ticket})
+            yield lambda: _told(args, ledger, ticket), {"ticket": ticket}
 
 
-def _told(args: argparse.Namespace, ledger: PrivacyLedger, ticket: Ticket) -> Report:
+def _told(args: Args, ledger: PrivacyLedger, ticket: Ticket) -> Report:
     """Return where the scope stands after the release."""
     try:
         ticket.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from ferrodp.accounting import calibration
 from ferrodp.accounting.calibration import CalibratedCount, CalibratedValue
 from ferrodp.cli import _privacy
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent
@@ -38,7 +37,7 @@ def _show(report: Report, console: Console) -> None:
     show=_show,
     notes=_privacy.RANGES,
 )
-def calibrate(args: argparse.Namespace, console: Console) -> Report:
+def calibrate(args: Args, console: Console) -> Report:
     r"""Find the parameter that keeps a target.
 
     Find the least noise multiplier, the largest number of steps, or the largest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from ferrodp import _validate, files
 from ferrodp import demo as _demo
 from ferrodp.cli import _demo_ledger
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.demo import picture as _picture
 from ferrodp.errors import InvalidParameter, MissingPackage
@@ -62,7 +61,7 @@ def _show(report: Report, console: Console) -> None:
     option("--scope", metavar="NAME", help="what to charge there; made if it is not there (default: demo)"),
     show=_show,
 )
-def demo(args: argparse.Namespace, console: Console) -> Report:
+def demo(args: Args, console: Console) -> Report:
     r"""Train a classifier on real images with client-level privacy.
 
     Train a classifier of handwritten digits with 100 clients, private for every

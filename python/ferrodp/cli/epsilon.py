@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from typing import Any
 
 from ferrodp import _validate
 from ferrodp.accounting.accountants.registry import accountant_maker
 from ferrodp.cli import _events, _privacy
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent, SelfComposedEvent
@@ -43,7 +42,7 @@ def _show(report: Report, console: Console) -> None:
     show=_show,
     notes=_privacy.RANGES,
 )
-def epsilon(args: argparse.Namespace, console: Console) -> Report:
+def epsilon(args: Args, console: Console) -> Report:
     r"""Bound the epsilon of a plan.
 
     Bound the epsilon of T Gaussian releases with Poisson sampling (DP-SGD), or of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from ferrodp import _arrays, _validate, files
 from ferrodp.accounting import GdpAccountant
 from ferrodp.cli import _inputs, _release_ledger
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted, rounded_up
 from ferrodp.clipping import ClippedSum
 from ferrodp.files import Layout
@@ -69,7 +68,7 @@ def _show(report: Report, console: Console) -> None:
     *_release_ledger.OPTIONS,
     show=_show,
 )
-def release(args: argparse.Namespace, console: Console) -> Report:
+def release(args: Args, console: Console) -> Report:
     r"""Clip, sum and noise update files.
 
     Clip every input as one vector to an L2 norm, sum them, add exact Gaussian
@@ -119,14 +118,14 @@ def release(args: argparse.Namespace, console: Console) -> Report:
 
     with (
         files.Destination(args.output, force=args.force) as destination,
-        _release_ledger.payment(args, noise_multiplier) as paid,
+        _release_ledger.payment(args, noise_multiplier) as (told, paid),
     ):
         destination.reserve(sum(entry.size * outputs[entry.name].itemsize + _MARGIN for entry in template.values()))
         total = _clipped_sum(paths, template, summed, clip_norm, args.threads, console)
-        released = total.release(**noise, **paid.options)
+        released = total.release(**noise, **paid)
         noised = {name: _narrowed(array, outputs[name]) for name, array in released.items()}
         destination.commit(lambda stream: files.write(stream, suffix, noised))
-        ledger = paid.told()
+        ledger = told()
 
     accountant = GdpAccountant()
     accountant.compose(total.event)

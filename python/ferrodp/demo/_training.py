@@ -166,10 +166,8 @@ class Server:
     """The model, and the velocity with which it moves along the mean updates. A function of the noised sums alone."""
 
     def __init__(self, model: Model | None = None, velocity: Model | None = None) -> None:
-        self.model = {name: np.zeros(shape, np.float32) for name, shape in SHAPES.items()} if model is None else model
-        self.velocity = {name: np.zeros_like(array) for name, array in self.model.items()}
-        if velocity is not None:
-            self.velocity = velocity
+        self.model = model or {name: np.zeros(shape, np.float32) for name, shape in SHAPES.items()}
+        self.velocity = velocity or {name: np.zeros_like(array) for name, array in self.model.items()}
 
     def step(self, total: Model, denominator: int) -> None:
         """Move the model by a sum of updates, divided by the public number of clients."""

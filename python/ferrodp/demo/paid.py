@@ -66,11 +66,8 @@ class PaidTraining:
     ) -> None:
         self.ledger, self.settings = ledger, settings
         self._path = folder / CHECKPOINT
-        fixed = {
-            "noise_multiplier": settings.noise_multiplier,
-            "clip_norm": settings.clip_norm,
-            "data_seed": data_seed,
-        }
+        names = "noise_multiplier", "clip_norm"
+        fixed = {name: getattr(settings, name) for name in names} | {"data_seed": data_seed}
         report = ledger.report(scope)
         self.scope, self.relation = report.scope, report.neighboring_relation
         replaced = self.relation is NeighboringRelation.REPLACE_ONE  # an update that becomes another moves it by 2C

@@ -71,16 +71,15 @@ def fault_of_names(names: tuple[str, ...]) -> str | None:
 
 def _header(path: object, file: IO[bytes], length: int) -> tuple[dict[str, Any], int]:
     """Return the header and the place of the first element."""
-    prefix = file.read(8)
-    size = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else MAX_HEADER + 1
-    if size > min(MAX_HEADER, length - 8):
-        raise FileRefused(path, "has no readable .safetensors header")
     try:
+        (size,) = struct.unpack("<Q", file.read(8))
+        if size > min(MAX_HEADER, length - 8):
+            raise ValueError(size)
         header = json.loads(file.read(size).decode(), object_pairs_hook=_without_doubles)
-    except (ValueError, RecursionError):
+        if not isinstance(header, dict):
+            raise TypeError
+    except (ValueError, TypeError, RecursionError, struct.error):
         raise FileRefused(path, "has no readable .safetensors header") from None
-    if not isinstance(header, dict):
-        raise FileRefused(path, "has no readable .safetensors header")
     return header, 8 + size
 
 

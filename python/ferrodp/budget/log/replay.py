@@ -49,11 +49,6 @@ class _Ticket:
     scopes: str
     sequence: int
 
-    def values(self) -> tuple[Any, ...]:
-        """Return the row of the table."""
-        found: tuple[Any, ...] = _values_of(self)
-        return found
-
 
 _values_of = operator.attrgetter(*rows.FIELDS["tickets"])
 _SHARED = [rows.FIELDS["tickets"].index(name) for name in ("event", "charges", "scopes")]
@@ -129,7 +124,7 @@ class Replay:
         places: dict[str, int] = {}
         tickets = []
         for ticket in self._tickets.values():
-            values = list(ticket.values())
+            values = list(_values_of(ticket))
             for column in _SHARED:
                 values[column] = places.setdefault(values[column], len(places))
             tickets.append(values)
@@ -416,7 +411,7 @@ class Replay:
 
     def ticket_rows(self) -> Iterator[tuple[Any, ...]]:
         """Go through the rows that the table of tickets has to hold, as far as they are known."""
-        return (ticket.values() for ticket in itertools.chain(self._ended, self._tickets.values()))
+        return (_values_of(ticket) for ticket in itertools.chain(self._ended, self._tickets.values()))
 
     def compare(self, transaction: Transaction) -> None:
         """Raise `LedgerError` unless the tables hold exactly this, as far as it is known."""
@@ -438,7 +433,7 @@ class Replay:
             found += 1
             ticket = tickets.get(row[-1])
             # mutant: tickets-not-compared-with-log
-            if ticket is None or ticket.values() != tuple(row):
+            if ticket is None or _values_of(ticket) != tuple(row):
                 raise LedgerError("a ticket is not what the log makes it: its row was changed or added")
         if found != len(tickets):
             raise LedgerError("a ticket of the log is missing: its row was removed")

@@ -27,6 +27,7 @@ _STATES = {state.value: state for state in TicketState}
 _MAX_KNOWN = 256
 Charges: TypeAlias = Mapping[str, Amounts]
 """By scope, what one release costs. Shared by those who have the same: nobody changes them."""
+Row: TypeAlias = Sequence[Any]
 Slot: TypeAlias = tuple[str, str]
 """Where a key is unique: the text of the scopes that were named with it, and the key."""
 Counts: TypeAlias = tuple[int, ...]
@@ -181,7 +182,7 @@ def event_from_plain(data: Any) -> PrivacyEvent:
         raise LedgerError("the ledger holds an event that this version does not know") from error
 
 
-def in_parts(read: Callable[[Any], list[Sequence[Any]]], size: int, *, after: Any = None) -> Iterator[Sequence[Any]]:
+def in_parts(read: Callable[[Any], Sequence[Row]], size: int, *, after: Any = None) -> Iterator[Row]:
     """Go through rows of which `read` returns the next `size`, given the first column of the row before them."""
     while True:
         found = read(after)
@@ -204,7 +205,7 @@ def ticket_record(identity: str) -> int:
         return 0
 
 
-def scope_row(row: Sequence[Any]) -> ScopeRow:
+def scope_row(row: Row) -> ScopeRow:
     """Return a row of the table as what it means."""
     name, terms, caps, spent, frozen, version, counts = values = tuple(row)
     known = _scopes_known.get(name)
@@ -229,7 +230,7 @@ def remember(values: tuple[Any, ...], row: ScopeRow) -> None:
     _scopes_known[row.name] = values, row
 
 
-def ticket_row(row: Sequence[Any]) -> TicketRow:
+def ticket_row(row: Row) -> TicketRow:
     """Return a row of the table as what it means."""
     identity, key, fingerprint, state, event, charges, times, scopes, sequence = row
     what = state_of(state), event_from_text(event), charges_from_text(charges)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -16,7 +15,7 @@ from typing import Any
 
 import ferrodp
 from ferrodp import _native, _validate
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.errors import FerroError
 
@@ -57,7 +56,7 @@ def _time(seconds: float) -> str:
     option("--threads", type=int, default=1, metavar="N", help="for all tools (default: %(default)s)"),
     show=_show,
 )
-def bench(args: argparse.Namespace, console: Console) -> Report:
+def bench(args: Args, console: Console) -> Report:
     r"""Measure on this machine, side by side with other tools.
 
     Measure noising, clipping and summing on this machine, against numpy and

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import secrets
 from typing import Any
 
 from ferrodp.cli import _events
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli.ledger.common import opened_by
 from ferrodp.events import PrivacyEvent
@@ -50,7 +49,7 @@ def _show(report: Report, console: Console) -> None:
     ),
     show=_show,
 )
-def reserve(args: argparse.Namespace) -> Report:
+def reserve(args: Args) -> Report:
     r"""Charge a release to come, and get its ticket.
 
     Charge a release to come and print its ticket. A program takes it with
@@ -81,7 +80,7 @@ def reserve(args: argparse.Namespace) -> Report:
     *_CHARGE,
     show=_show,
 )
-def spend(args: argparse.Namespace) -> Report:
+def spend(args: Args) -> Report:
     r"""Charge a release that happens elsewhere.
 
     Charge a release that happens elsewhere: run it before, and release only if it

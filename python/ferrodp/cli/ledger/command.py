@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from ferrodp.cli._command import add_options, command, option
+from ferrodp.cli._command import Args, add_options, command, option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli.ledger import charges, operations, reading, scopes, tickets
 from ferrodp.cli.ledger.common import LEDGER, chosen, shown
@@ -51,7 +51,7 @@ def _show(report: Report, console: Console) -> None:
 
 
 @command(show=_show)
-def ledger(args: argparse.Namespace, _: Console) -> Report:
+def ledger(args: Args, _: Console) -> Report:
     r"""Keep privacy budgets in a ledger.
 
     Keep privacy budgets in a ledger: a file that any number of processes share, or

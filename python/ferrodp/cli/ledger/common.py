@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import enum
 import urllib.parse
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -10,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ferrodp.budget import PrivacyLedger, ScopeReport, TicketReport
-from ferrodp.cli._command import option
+from ferrodp.cli._command import Args, option
 from ferrodp.cli._console import Report
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import PrivacyEvent
@@ -23,12 +22,12 @@ def opened(where: str, *, create: bool = False, verify: Any = "new", **settings:
     return PrivacyLedger.open(where, create=create, verify=verify, **settings)
 
 
-def opened_by(args: argparse.Namespace, **settings: Any) -> PrivacyLedger:
+def opened_by(args: Args, **settings: Any) -> PrivacyLedger:
     """Open the ledger that an action was told, as its options say."""
     return opened(args.where, **{"verify": args.verify, "read_only": getattr(args, "read_only", False), **settings})
 
 
-def chosen(args: argparse.Namespace) -> str:
+def chosen(args: Args) -> str:
     """Return which ledger was named, first or by option."""
     if (args.ledger is None) == (args.ledger_option is None):
         raise InvalidParameter("the ledger must be named once: a file or postgresql://..., first or with --ledger")

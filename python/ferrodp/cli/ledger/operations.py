@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-
 from ferrodp import budget
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.ledger.common import REASON, opened_by, shown
 
@@ -24,7 +22,7 @@ def _show_backup(report: Report, console: Console) -> None:
     show=_show_backup,
     only_reads=True,
 )
-def backup(args: argparse.Namespace) -> Report:
+def backup(args: Args) -> Report:
     r"""Write a copy from which the ledger can be made again.
 
     Write a verified copy of the log while others go on using the ledger. 'import'
@@ -53,7 +51,7 @@ def _show_import(report: Report, console: Console) -> None:
     REASON,
     show=_show_import,
 )
-def import_(args: argparse.Namespace) -> Report:
+def import_(args: Args) -> Report:
     r"""Begin a ledger from a backup or an export.
 
     Begin a ledger, which must not be there yet, from the log that 'backup' or
@@ -69,8 +67,8 @@ def import_(args: argparse.Namespace) -> Report:
 
 
 def _show_migrate(report: Report, console: Console) -> None:
-    rows = {"from": f"{report['ledger']} (takes no record any more)", "to": report["to"], "head": report["head"]}
-    console.fields(rows)
+    old = f"{report['ledger']} (takes no record any more)"
+    console.fields({"from": old, "to": report["to"], "head": report["head"]})
 
 
 @command(
@@ -78,7 +76,7 @@ def _show_migrate(report: Report, console: Console) -> None:
     option("--reason", required=True, metavar="TEXT", help="goes into both logs"),
     show=_show_migrate,
 )
-def migrate(args: argparse.Namespace) -> Report:
+def migrate(args: Args) -> Report:
     r"""Move a ledger to another place, or from an older format.
 
     Move a ledger: from a file to a server or back, or from the format of 0.1.0.
@@ -108,7 +106,7 @@ def _show_grant(report: Report, console: Console) -> None:
     ),
     show=_show_grant,
 )
-def grant(args: argparse.Namespace) -> Report:
+def grant(args: Args) -> Report:
     r"""Say what a role of the server may do.
 
     Say what a role of a PostgreSQL server may do: a reader sees everything, a

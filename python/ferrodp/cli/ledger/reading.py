@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import json
@@ -13,7 +12,7 @@ from fractions import Fraction
 from ferrodp import _validate, files
 from ferrodp.budget import PrivacyLedger
 from ferrodp.cli import _events
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.ledger.common import bound, opened_by, told
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
@@ -29,7 +28,8 @@ def _show_status(report: Report, console: Console) -> None:
     for each in standings:
         name = each["scope"] + (" (frozen)" if each["frozen"] else "")
         counts = [str(each[state]) for state in ("held", "spent", *rare)]
-        seen = "unbounded" if each["epsilon_any_time"] is None else bound(_any_time(each), up=True)
+        exact = None if each["exact"] is None else Fraction(each["exact"]["epsilon_charged"])
+        seen = "unbounded" if each["epsilon_any_time"] is None else bound(exact or each["epsilon_any_time"], up=True)
         row = [name, each["measure"], *_numbers(each), f"{each['delta']:g}", seen, *counts]
         room = "unknown" if each["remaining_count"] is None else str(each["remaining_count"])
         rows.append(row if report["event"] is None else [*row, room])
@@ -49,7 +49,7 @@ def _show_status(report: Report, console: Console) -> None:
     show=_show_status,
     only_reads=True,
 )
-def status(args: argparse.Namespace) -> Report:
+def status(args: Args) -> Report:
     r"""Show budgets, what was spent and what is left.
 
     Show budgets, what was spent, what is left, and how many tickets are held and
@@ -105,11 +105,6 @@ def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool)
         return None
 
 
-def _any_time(standing: Report) -> float | Fraction:
-    exact, rounded = standing["exact"], standing["epsilon_any_time"]
-    return rounded if exact is None else Fraction(exact["epsilon_charged"])
-
-
 def _numbers(standing: Report) -> list[str]:
     """Write budget, what was spent and what is left; exactly where ε adds up, so that sums of decimals are short."""
     names = ("epsilon", "epsilon_charged", "epsilon_remaining")
@@ -138,7 +133,7 @@ def _show_history(report: Report, console: Console) -> None:
     show=_show_history,
     only_reads=True,
 )
-def history(args: argparse.Namespace) -> Report:
+def history(args: Args) -> Report:
     r"""Show what happened, newest last.
 
     Show the records of the log, newest last.
@@ -174,8 +169,7 @@ def _what(record: Report) -> str:
 
 
 def _show_verify(report: Report, console: Console) -> None:
-    told = f"whole: {counted(report['records'], 'record')}"
-    rows = {"ledger": report["ledger"], "log": told}
+    rows = {"ledger": report["ledger"], "log": f"whole: {counted(report['records'], 'record')}"}
     if report["witness"] is not None:
         rows["witness"] = "is in it"
     console.fields({**rows, "head": report["head"]})
@@ -188,7 +182,7 @@ def _show_verify(report: Report, console: Console) -> None:
     show=_show_verify,
     only_reads=True,
 )
-def verify(args: argparse.Namespace) -> Report:
+def verify(args: Args) -> Report:
     r"""Check the whole log and all tables.
 
     Check the whole log, and all tables against it, and print its head.
@@ -215,7 +209,7 @@ def _show_export(report: Report, console: Console) -> None:
     show=_show_export,
     only_reads=True,
 )
-def export(args: argparse.Namespace) -> Report:
+def export(args: Args) -> Report:
     r"""Write the log as JSON lines.
 
     Write the log as JSON lines: the text of each record as it was hashed, and its
@@ -235,7 +229,7 @@ def export(args: argparse.Namespace) -> Report:
     return {"output": args.output, "records": records}
 
 
-def _exported(args: argparse.Namespace) -> Generator[str, None, None]:
+def _exported(args: Args) -> Generator[str, None, None]:
     """Yield the number of records, then the lines of an export, of which memory holds a few."""
     with opened_by(args) as ledger:
         records = ledger.head.sequence

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Callable
 from typing import Any
 
-from ferrodp.cli._command import command, option, relation_option
+from ferrodp.budget import PrivacyLedger
+from ferrodp.cli._command import Args, command, option, relation_option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli._events import number
 from ferrodp.cli.ledger.common import REASON, SCOPE, bound, opened_by, told
@@ -52,7 +53,7 @@ def _show(report: Report, console: Console) -> None:
     option("--highest-delta", type=number, metavar="D", help="likewise (default: --delta)"),
     show=_show,
 )
-def create(args: argparse.Namespace) -> Report:
+def create(args: Args) -> Report:
     r"""Begin a scope with a budget.
 
     Begin a scope with a budget, and the ledger if there is none. In --measure pure
@@ -62,14 +63,9 @@ def create(args: argparse.Namespace) -> Report:
       ferrodp ledger create budget.db --scope hospital/images \
           --epsilon 4 --delta 1e-6
     """
-    with opened_by(args, create=True) as ledger:
-        ledger.create(
-            args.scope,
-            **_budget(args, args.measure, "epsilon", "delta", "highest_epsilon", "highest_delta"),
-            measure=args.measure,
-            neighboring_relation=NeighboringRelation(args.neighboring_relation),
-        )
-        return _state(ledger, args.scope)
+    settings = _budget(args, args.measure, "epsilon", "delta", "highest_epsilon", "highest_delta")
+    settings |= {"measure": args.measure, "neighboring_relation": NeighboringRelation(args.neighboring_relation)}
+    return _changed(args, lambda ledger: ledger.create(args.scope, **settings), create=True)
 
 
 @command(
@@ -77,7 +73,7 @@ def create(args: argparse.Namespace) -> Report:
     REASON,
     show=_show,
 )
-def freeze(args: argparse.Namespace) -> Report:
+def freeze(args: Args) -> Report:
     r"""Refuse all charges to a scope.
 
     Refuse all charges to a scope, and the release of what is reserved or leased
@@ -86,9 +82,7 @@ def freeze(args: argparse.Namespace) -> Report:
     example:
       ferrodp ledger freeze budget.db --scope hospital --reason "incident 12"
     """
-    with opened_by(args) as ledger:
-        ledger.freeze(args.scope, reason=args.reason)
-        return _state(ledger, args.scope)
+    return _changed(args, lambda ledger: ledger.freeze(args.scope, reason=args.reason))
 
 
 @command(
@@ -96,7 +90,7 @@ def freeze(args: argparse.Namespace) -> Report:
     REASON,
     show=_show,
 )
-def thaw(args: argparse.Namespace) -> Report:
+def thaw(args: Args) -> Report:
     r"""End what freeze began.
 
     End what freeze began.
@@ -104,16 +98,14 @@ def thaw(args: argparse.Namespace) -> Report:
     example:
       ferrodp ledger thaw budget.db --scope hospital --reason "incident closed"
     """
-    with opened_by(args) as ledger:
-        ledger.thaw(args.scope, reason=args.reason)
-        return _state(ledger, args.scope)
+    return _changed(args, lambda ledger: ledger.thaw(args.scope, reason=args.reason))
 
 
 @command(
     *_CAP,
     show=_show,
 )
-def raise_cap(args: argparse.Namespace) -> Report:
+def raise_cap(args: Args) -> Report:
     r"""Allow more in a scope.
 
     Allow more in a scope: a weaker promise about everything in it, also about
@@ -125,16 +117,14 @@ def raise_cap(args: argparse.Namespace) -> Report:
       ferrodp ledger raise-cap budget.db --scope hospital --epsilon 6 \
           --reason "board, 3 May"
     """
-    with opened_by(args) as ledger:
-        ledger.raise_cap(args.scope, **_new_budget(args, ledger), reason=args.reason)
-        return _state(ledger, args.scope)
+    return _changed(args, lambda ledger: ledger.raise_cap(args.scope, **_new_budget(args, ledger), reason=args.reason))
 
 
 @command(
     *_CAP,
     show=_show,
 )
-def lower_cap(args: argparse.Namespace) -> Report:
+def lower_cap(args: Args) -> Report:
     r"""Allow less in a scope.
 
     Allow less in a scope. If more is spent already, nothing fits from now on.
@@ -143,21 +133,22 @@ def lower_cap(args: argparse.Namespace) -> Report:
       ferrodp ledger lower-cap budget.db --scope hospital --epsilon 3 \
           --reason "study ended"
     """
-    with opened_by(args) as ledger:
-        ledger.lower_cap(args.scope, **_new_budget(args, ledger), reason=args.reason)
-        return _state(ledger, args.scope)
+    return _changed(args, lambda ledger: ledger.lower_cap(args.scope, **_new_budget(args, ledger), reason=args.reason))
 
 
-def _new_budget(args: argparse.Namespace, ledger: Any) -> dict[str, Any]:
+def _new_budget(args: Args, ledger: PrivacyLedger) -> dict[str, Any]:
     return _budget(args, ledger.report(args.scope).measure, "epsilon", "delta")
 
 
-def _budget(args: argparse.Namespace, measure: str, *names: str) -> dict[str, Any]:
+def _budget(args: Args, measure: str, *names: str) -> dict[str, Any]:
     """Return the budget that was written: exactly where ε adds up, else as the floats that Python reads there."""
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return given if measure == "pure" else {name: float(value) for name, value in given.items()}
 
 
-def _state(ledger: Any, scope: str) -> Report:
+def _changed(args: Args, change: Callable[[PrivacyLedger], None], *, create: bool = False) -> Report:
+    """Change a scope, and report how it stands then."""
     names = "scope", "measure", "neighboring_relation", "epsilon", "delta", "frozen"
-    return {**told(ledger.report(scope), *names), "head": str(ledger.head)}
+    with opened_by(args, create=create) as ledger:
+        change(ledger)
+        return {**told(ledger.report(args.scope), *names), "head": str(ledger.head)}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime
 from typing import Any
 
 from ferrodp import _validate
-from ferrodp.budget import TicketReport
 from ferrodp.cli import _events
-from ferrodp.cli._command import command, option
+from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.ledger.common import REASON, opened_by, told
 from ferrodp.errors import InvalidParameter, TicketError
@@ -47,7 +45,7 @@ def _show_tickets(report: Report, console: Console) -> None:
     show=_show_tickets,
     only_reads=True,
 )
-def tickets(args: argparse.Namespace) -> Report:
+def tickets(args: Args) -> Report:
     r"""List tickets by their state.
 
     List tickets with state, age and price. A held one is charged until it is used
@@ -60,7 +58,9 @@ def tickets(args: argparse.Namespace) -> Report:
     limit = _validate.count("--limit", args.limit)
     with opened_by(args) as ledger:
         found = ledger.tickets(args.scope, states=states, limit=limit)
-    return {"scope": args.scope, "states": states, "limit": limit, "tickets": [_plain(each) for each in found]}
+    names = "key", "state", "scopes", "event", "count", "is_lease", "sequence", "time", "record"
+    listed = [{"ticket": each.id, **told(each, *names)} for each in found]
+    return {"scope": args.scope, "states": states, "limit": limit, "tickets": listed}
 
 
 def _show_cancel(report: Report, console: Console) -> None:
@@ -74,7 +74,7 @@ def _show_cancel(report: Report, console: Console) -> None:
     REASON,
     show=_show_cancel,
 )
-def cancel(args: argparse.Namespace) -> Report:
+def cancel(args: Args) -> Report:
     r"""Give back held tickets that nobody will use.
 
     Give back held tickets that nobody will use any more, such as those of a
@@ -102,11 +102,6 @@ def cancel(args: argparse.Namespace) -> Report:
                 continue  # it was used or cancelled meanwhile
             cancelled.append(each)
         return {"cancelled": cancelled, "reason": args.reason, "head": str(ledger.head)}
-
-
-def _plain(ticket: TicketReport) -> Report:
-    names = "key", "state", "scopes", "event", "count", "is_lease", "sequence", "time", "record"
-    return {"ticket": ticket.id, **told(ticket, *names)}
 
 
 def _older(tickets: list[Any], days: float) -> list[str]:

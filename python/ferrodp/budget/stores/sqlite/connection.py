@@ -59,23 +59,20 @@ def connected(path: Path, timeout: float, *, writable: bool = True) -> _native.S
     return connection
 
 
+_IN_THE_WAY = {
+    "locks": "needs locks of open files, which this system does not have (Linux does)",
+    "mount": "has a file that is a mount point, {name!r}; mount its directory instead",
+    "others": "is open elsewhere with another log: one of its files was moved, removed, linked or mounted under "
+    "another name; close it everywhere, and put its files back together",
+    "name": "is not the ledger that somebody else has open under this name: the file, or a directory in {name!r} that "
+    "leads to it, was replaced; close the other first, also one that failed",
+}
+
+
 def in_the_way(what: str, name: Path) -> str:
     """Return what is in the way of using a ledger's files, as `SqliteConnection.guard` names it."""
-    if what == "locks":
-        return "needs locks of open files, which this system does not have (Linux does)"
-    if what == "mount":
-        return f"has a file that is a mount point, {str(name)!r}; mount its directory instead"
-    if what == "others":
-        return (
-            "is open elsewhere with another log: one of its files was moved, removed, linked or mounted under another "
-            "name; close it everywhere, and put its files back together"
-        )
-    if what == "name":
-        return (
-            "is not the ledger that somebody else has open under this name: the file, or a directory in "
-            f"{str(name)!r} that leads to it, was replaced; close the other first, also one that failed"
-        )
-    return f"was moved, deleted or replaced while it was opened: {name.name!r}"
+    found = _IN_THE_WAY.get(what, "was moved, deleted or replaced while it was opened: {last!r}")
+    return found.format(name=str(name), last=name.name)
 
 
 def fault(connection: _native.SqliteConnection, timeout: float, *, structure: bool = True) -> str | None:

@@ -8,7 +8,6 @@ import hashlib
 import os
 import secrets
 from pathlib import Path
-from typing import NamedTuple
 
 from ferrodp import _native
 from ferrodp.budget.log import records
@@ -35,15 +34,8 @@ CLOSED = f"CREATE TRIGGER log_is_closed BEFORE INSERT ON log BEGIN SELECT RAISE(
 """What a ledger that was moved elsewhere has besides: its database takes no record any more, whoever writes it."""
 
 
-class Place(NamedTuple):
-    """Where a ledger is: the name that was given, and the one to which it leads, both absolute."""
-
-    given: Path
-    path: Path
-
-
-def checked_path(path: object) -> Place:
-    """Return the place of what may be a ledger, or may become one."""
+def checked_path(path: object) -> tuple[Path, Path]:
+    """Return the name of what may be or become a ledger, and the one to which it leads, both absolute."""
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
         raise InvalidType(f"path must be a str or a path, got {type(path).__name__}")
     try:
@@ -65,7 +57,7 @@ def checked_path(path: object) -> Place:
         if isinstance(error, FerroError):
             raise
         raise LedgerError(f"ledger {str(path)!r} cannot be reached: {error}") from error
-    return Place(given, found)
+    return given, found
 
 
 def refuse_remains(path: Path) -> None:

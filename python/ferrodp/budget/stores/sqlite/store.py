@@ -23,7 +23,7 @@ from typing import Any
 from ferrodp import _native
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.stores.base import INHERITED, OPEN, OPENING, Store, Transaction
-from ferrodp.budget.stores.rows import FIELDS
+from ferrodp.budget.stores.rows import FIELDS, in_parts
 from ferrodp.budget.stores.sqlite import connection as _sqlite_connection
 from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.budget.stores.sqlite import filesystem as _filesystem
@@ -265,16 +265,13 @@ class SqliteStore(Store):
 
     def stream(self, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
         """Go through rows of a table, some at a time; see `Store`."""
-        last, operator = (-(2**63), ">=") if after is None else (after, ">")
-        begin = f"SELECT sequence, {', '.join(FIELDS[table])} FROM {table} WHERE sequence"
-        end = f"? ORDER BY sequence LIMIT {_ROWS_AT_ONCE}"
-        while True:
-            rows = self._used().execute(f"{begin} {operator} {end}", (last,)).fetchall()
-            for row in rows:
-                yield row[1:]
-            if len(rows) < _ROWS_AT_ONCE:
-                return
-            last, operator = rows[-1][0], ">"
+
+        def read(last: int | None) -> list[tuple[Any, ...]]:
+            beyond = "" if last is None else f"WHERE sequence > {last}"
+            sql = f"SELECT sequence, {', '.join(FIELDS[table])} FROM {table} {beyond} ORDER BY sequence LIMIT ?"
+            return self._used().execute(sql, (_ROWS_AT_ONCE,)).fetchall()
+
+        return (row[1:] for row in in_parts(read, _ROWS_AT_ONCE, after=after))
 
     def beside(self) -> SqliteStore:
         """Open the file once more, to read; see `Store`."""
