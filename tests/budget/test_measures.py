@@ -61,7 +61,7 @@ def test_costs_are_rounded_up_by_less_than_a_unit(measure, data):
     event = data.draw(CASES[measure][1])
     same = filter_of(terms)
     exact = [Fraction(cost, same._meter.unit) * UNITS[measure] for cost in same._meter.costs(event)]
-    for kept in (_measures._filter, _measures._meter, _measures._costs):
+    for kept in (_measures._filter, _measures._pricing, _measures._costs):
         kept.cache_clear()  # a filter that has seen very many different costs rounds up by itself, too
 
     costs = terms.costs(event)
