@@ -303,6 +303,10 @@ mod tests {
                 assert!(lower <= high * (1.0 + 1e-9), "{kind:?}: {lower} {high}");
                 assert!(sum(&both.upper.p) + both.upper.infinity >= 1.0, "{kind:?}");
                 assert!(sum(&both.lower.p) + both.lower.infinity <= 1.0 + 1e-12, "{kind:?}");
+                if kind == Lower::Spread && pair.support().0 == f64::NEG_INFINITY {
+                    let lost = pair.mass(f64::NEG_INFINITY, -0.4).p;
+                    assert!(lost > 0.01 && sum(&both.lower.p) + both.lower.infinity <= 1.0 - lost, "{lost}");
+                }
             }
         }
     }
