@@ -8,9 +8,11 @@ from __future__ import annotations
 import functools
 import math
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple
 
-from ferrodp._numerics.intervals import arithmetic
+from ferrodp._numerics.intervals import Interval, arithmetic, point
+from ferrodp._numerics.mills import sqrt_two_pi
 
 _DIGITS = 60
 _ONE, _ZERO = Decimal(1), Decimal(0)
@@ -52,7 +54,7 @@ def _upper_tail(number: int, p: Decimal, rest: Decimal, least: int) -> Tail:
     c = arithmetic(_DIGITS).nearest
     odds = c.divide(p, rest)
     log = c.add(
-        c.subtract(_log_factorial(number), c.add(_log_factorial(least), _log_factorial(number - least))),
+        c.subtract(log_factorial(number).lower, c.add(log_factorial(least).lower, log_factorial(number - least).lower)),
         c.add(c.multiply(Decimal(least), c.ln(p)), c.multiply(Decimal(number - least), c.ln(rest))),
     )
     first = c.exp(log)
@@ -71,21 +73,30 @@ def _upper_tail(number: int, p: Decimal, rest: Decimal, least: int) -> Tail:
 
 
 @functools.lru_cache(maxsize=1024)
-def _log_factorial(n: int) -> Decimal:
-    """Return ln n!, to within 10⁻³⁰ for n < 2⁶³: 60 digits of numbers below 10²¹.
+def log_factorial(n: int) -> Interval:
+    """Return ln n! for n ≥ 0: of the product up to 100, and else Stirling's series ([AS64] 6.1.40).
 
-    Stirling's series (n + ½)·ln n − n + ½·ln 2π + 1/12n − 1/360n³ + … alternates, and its error is less than the
-    first term left out (Whittaker, Watson, section 12.33): 3617/122400·n⁻¹⁵ < 10⁻⁴⁶ for n ≥ 1024 after seven.
+    The error of the series is below its last term (6.1.42), which is below 10⁻⁵⁴.
     """
-    c = arithmetic(_DIGITS).nearest
-    if n < 1024:
-        return c.ln(Decimal(math.factorial(n))) if n > 1 else _ZERO
-    x = Decimal(n)
-    total = c.subtract(c.multiply(c.add(x, Decimal("0.5")), c.ln(x)), x)
-    total = c.add(total, Decimal("0.918938533204672741780329736405617639861397473637783412817151540"))
-    for sign, divisor, power in _STIRLING:
-        total = c.add(total, c.divide(Decimal(sign), c.multiply(Decimal(divisor), c.power(x, power))))
-    return total
+    r = arithmetic(_DIGITS)
+    if n <= 100:
+        return r.ln(point(math.factorial(n)))
+    x = point(n)
+    total = r.sub(r.mul(r.add(x, point(Decimal("0.5"))), r.ln(x)), x)
+    total = r.add(total, r.ln(sqrt_two_pi(r)))
+    for term in _STIRLING:
+        last = r.mul(r.ratio(term[1]), r.div(point(1), point(n ** term[0])))
+        total = r.add(total, last)
+    bound = max(abs(last.lower), abs(last.upper))
+    return r.add(total, Interval(-bound, bound))
 
 
-_STIRLING = ((1, 12, 1), (-1, 360, 3), (1, 1260, 5), (-1, 1680, 7), (1, 1188, 9), (-691, 360360, 11), (1, 156, 13))
+def _stirling(num_terms: int) -> list[tuple[int, Fraction]]:
+    """Return (2m − 1, B_{2m}/(2m(2m − 1))) for m = 1, 2, …, from the recursion of the Bernoulli numbers."""
+    numbers = [Fraction(1)]
+    for m in range(1, 2 * num_terms + 1):
+        numbers.append(-sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), Fraction(0)) / (m + 1))
+    return [(2 * m - 1, numbers[2 * m] / (2 * m * (2 * m - 1))) for m in range(1, num_terms + 1)]
+
+
+_STIRLING = _stirling(16)

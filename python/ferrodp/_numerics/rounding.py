@@ -83,7 +83,7 @@ def next_up(value: float) -> float:
     return math.nextafter(value, math.inf)
 
 
-def above(value: Decimal) -> float:
+def float_above(value: Decimal) -> float:
     """Return a float greater than `value` ≥ 0 and next to the nearest one; infinite beyond the range of floats."""
     return math.inf if value > Decimal("1.7e308") else next_up(float(value))
 

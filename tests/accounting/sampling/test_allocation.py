@@ -64,7 +64,7 @@ def test_moments_count_the_ways_to_choose_steps(z, steps):
 @pytest.mark.parametrize(("z", "steps"), [(1.0, 5), (0.3, 2), (20.0, 3), (2.0, 40)])
 def test_a_power_of_a_series_is_a_product(z, steps):
     """The recurrence with its negative terms against repeated multiplication."""
-    exact = moments._context(400)
+    exact = moments.arithmetic(400).nearest
     series = [exact.divide(m, math.factorial(k)) for k, m in enumerate(moments._moments(z, 48))]
     expected = [series[0]] + [moments._ZERO] * 48
     for _ in range(steps):

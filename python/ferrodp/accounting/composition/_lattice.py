@@ -1,15 +1,14 @@
 """Different randomized responses together: their losses on a grid, bounded from above and from below.
 
-The optimum for different ε is #P-hard (Murtagh, Vadhan, "The complexity of computing the optimal composition of
-differential privacy", TCC 2016, Theorem 1.6); δ(E) = Σ p·(1 − e^{E−ℓ})₊ over all losses ℓ, which are sums of one loss
-from each group of equal ε. Two grids of losses i·h enclose it.
+The optimum for different ε is #P-hard ([MV16] Theorem 1.6); δ(E) = Σ p·(1 − e^{E−ℓ})₊ over all losses ℓ, which are
+sums of one loss from each group of equal ε. Two grids of losses i·h enclose it.
 
-*Above.* The part p of a group at a loss between two nodes goes to both, so that Σp and Σp·e^{−ℓ} stay what they were:
-δ(E), convex in e^{E}, only grows (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect the dots", PETS 2022,
-Algorithm 1). The error is of second order in h. Whatever is rounded goes to the node on the right; losses above the
-window count as infinite, those below it as its lower end. All of this raises δ.
+*Above.* The part p of a group at a loss between two nodes is split between both, so that Σp and Σp·e^{−ℓ} do not
+change: δ(E), convex in e^{E}, only grows ([DGKKM22] Algorithm 1). The error is of second order in h. Rounding errors go
+to the node on the right; losses above the window count as infinite, those below it as its lower end. All of this
+raises δ.
 
-*Below.* Each ε is rounded down to a multiple of h (as Murtagh and Vadhan round up): what is ε′-private is ε-private for
+*Below.* Each ε is rounded down to a multiple of h (as [MV16] round up): what is ε′-private is ε-private for
 ε′ ≤ ε, so the worst of the former loses less. Losses above the window count as its upper end, those below it as none.
 
 Masses are positive and only added and multiplied, so the error is a count of roundings, in `units` of 2⁻⁵³. No
@@ -62,17 +61,9 @@ class Grid:
         gap = r.sub(point(total), r.mul(point(start), point(self.step)))
         complement = r.one_minus_exp(Interval(min(gap.lower, ZERO), min(gap.upper, ZERO)))
         first = float_up(complement.upper) if upper else float_down(complement.lower)
-        value = float(np.add.accumulate(masses * rising_factors(first, self.step, masses.size))[-1])
+        value = float(np.add.accumulate(masses * _binomial.rising_factors(first, point(-self.step), masses.size))[-1])
         error = (self.units + 6 * masses.size + 20) * _UNIT * 1.01
         return exact(value * (1.0 + error) + self.infinity) if upper else exact(max(value * (1.0 - error), 0.0))
-
-
-def rising_factors(first: float, step: float, size: int) -> Floats:
-    """Return c₀ = first and c_{i+1} = y·c_i + (1 − y), y = e^{−step}; relative error below (4·size + 8)·2⁻⁵³."""
-    r = arithmetic(DIGITS)
-    y, rest = float(r.exp(point(-step)).upper), float(r.one_minus_exp(point(-step)).upper)
-    powers = np.multiply.accumulate(np.concatenate([[1.0], np.full(size - 1, y)]))
-    return np.asarray(first * powers + np.add.accumulate(np.concatenate([[0.0], rest * powers[:-1]])), dtype=np.float64)
 
 
 def enclosing_grids(groups: Groups, tail: float) -> tuple[Grid | None, Grid]:

@@ -13,14 +13,8 @@ from ferrodp._numerics.intervals import ONE, ZERO, Bounds, Interval, arithmetic,
 from ferrodp.accounting._solve import zcdp_curve as _zcdp_curve
 from ferrodp.accounting.composition import _lattice
 from ferrodp.accounting.composition import binomial as _binomial
-from ferrodp.accounting.composition.guarantees import (
-    DIGITS,
-    Guarantee,
-    exact_survival,
-    failure,
-    tanh_of_half,
-    weighted_sum,
-)
+from ferrodp.accounting.composition import guarantees as given
+from ferrodp.accounting.composition.guarantees import DIGITS, Guarantee, weighted_sum
 
 _CUT_MASS = 1e-80
 """The probability that a grid of different ε leaves out; for a smaller δ the bounds are those without a grid."""
@@ -44,8 +38,8 @@ class WorstCase:
                 self.groups[each.epsilon] = self.groups.get(each.epsilon, 0) + times
         self.groups = dict(sorted(self.groups.items()))
         self._sum = sum((times * Fraction(epsilon) for epsilon, times in self.groups.items()), Fraction(0))
-        self._failure = failure(guarantees)
-        self._survival = exact_survival(guarantees)
+        self._failure = given.failure(guarantees)
+        self._survival = given.exact_survival(guarantees)
 
     def delta_bounds(self, total: float) -> Bounds:
         """Return bounds on δ(total), for total ≥ 0."""
@@ -110,7 +104,7 @@ class WorstCase:
         """Return the least of two bounds on δ₀(total): by zCDP, and by Hoeffding's inequality for the sum of losses."""
         r = arithmetic(DIGITS)
         groups = [(count, point(epsilon)) for epsilon, count in self.groups.items()]
-        mean = weighted_sum((count, r.mul(epsilon, tanh_of_half(epsilon))) for count, epsilon in groups)
+        mean = weighted_sum((count, r.mul(epsilon, given.tanh_of_half(epsilon))) for count, epsilon in groups)
         square = weighted_sum((count, r.square(epsilon)) for count, epsilon in groups)
         bound = _zcdp_curve.delta(self._rho, total)
         excess = r.sub(point(total), mean)

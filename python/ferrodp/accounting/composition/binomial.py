@@ -1,7 +1,7 @@
 """The loss of k randomized responses on ±ε, summed with a counted error.
 
-The worst (ε, 0)-private mechanism answers one of two questions rightly with probability p = e^ε/(1 + e^ε) (Kairouz, Oh,
-Viswanath 2015, Theorem 3.3's proof). After k of them, of which j were right, the loss is (2j − k)ε, and
+The worst (ε, 0)-private mechanism gives the right one of two answers with probability p = e^ε/(1 + e^ε) ([KOV15] proof
+of Theorem 3.3). After k of them, of which j were right, the loss is (2j − k)ε, and
 
     δ(E) = Σ_{j ≥ m} t_j·c_j,   t_j = C(k, j)·p^j·(1 − p)^{k−j},   c_j = 1 − e^{E − (2j−k)ε},
 
@@ -19,27 +19,25 @@ twentieth (2026-11).
 
 from __future__ import annotations
 
-import functools
 import math
-from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ferrodp._numerics.binomial import log_factorial
 from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, exact, float_up, point
-from ferrodp._numerics.mills import sqrt_two_pi
 from ferrodp.accounting.composition.guarantees import DIGITS
 
 Floats = NDArray[np.float64]
 MAX_COUNT = 10**10
-"""Beyond it the walk would take too long: some 10⁶ terms here, and √k more."""
+"""Larger counts would take too long: some 10⁶ terms here, and √k more."""
 _UNIT = 2.0**-53
 _UNDERFLOW = 2.0**-1000
-"""More than what terms lose that are no normal floats; it shows for ε below 10⁻²⁸⁰ only."""
-_FAR = 600.0
-"""e^{−ε} beyond it is left to the bound on what is cut off."""
+"""More than the error of terms below the normal floats; it matters only for ε below 10⁻²⁸⁰."""
+_MAX_EPSILON = 600.0
+"""For larger ε, the terms below the anchor are left to the bound on what is cut off."""
 
 
 class Window(NamedTuple):
@@ -59,10 +57,10 @@ def window(count: int, epsilon: float, start: int, width: float = 10.0) -> Windo
     """
     mode = _mode(count, epsilon)
     anchor = max(start, mode)
-    rate = math.exp(-min(epsilon, _FAR))
+    rate = math.exp(-min(epsilon, _MAX_EPSILON))
     spread = math.sqrt(count * rate) / (1.0 + rate)
     reach = int(width * spread) + 60
-    first = anchor if epsilon > _FAR else max(start, anchor - reach)
+    first = anchor if epsilon > _MAX_EPSILON else max(start, anchor - reach)
     last = min(count, anchor + reach)
     e_down, e_up = _exponentials(epsilon)
     down = np.arange(anchor, first, -1, dtype=np.float64)
@@ -94,11 +92,7 @@ def delta(count: int, epsilon: float, total: float) -> Interval:
     r = arithmetic(DIGITS)
     loss = r.mul(point(2 * terms.first - count), point(epsilon))
     complement = r.one_minus_exp(_not_above_zero(r.sub(point(total), loss)))
-    doubled = r.mul(point(-2), point(epsilon))
-    y, rest = float(r.exp(doubled).upper), float(r.one_minus_exp(doubled).upper)
-    powers = np.multiply.accumulate(np.concatenate([[1.0], np.full(terms.ratios.size - 1, y)]))
-    steps = np.add.accumulate(np.concatenate([[0.0], rest * powers[:-1]]))
-    factors = float(complement.upper) * powers + steps
+    factors = rising_factors(float(complement.upper), r.mul(point(-2), point(epsilon)), terms.ratios.size)
     total_sum = float(np.add.accumulate(terms.ratios * factors)[-1])
     error = slack(terms.ratios.size)
     cut = (terms.below * float(complement.upper) + terms.above) * (1.0 + error)
@@ -107,6 +101,17 @@ def delta(count: int, epsilon: float, total: float) -> Interval:
     lower = total_sum * (1.0 - error) - width - _UNDERFLOW * terms.ratios.size
     scale = r.exp(log_probability(count, epsilon, terms.anchor))
     return r.mul(scale, Interval(exact(max(lower, 0.0)), exact(upper)))
+
+
+def rising_factors(first: float, step: Interval, size: int) -> Floats:
+    """Return c₀ = first and c_{i+1} = y·c_i + (1 − y), y = e^step for a step < 0.
+
+    Their relative error is below (4·size + 8)·2⁻⁵³.
+    """
+    r = arithmetic(DIGITS)
+    y, rest = float(r.exp(step).upper), float(r.one_minus_exp(step).upper)
+    powers = np.multiply.accumulate(np.concatenate([[1.0], np.full(size - 1, y)]))
+    return np.asarray(first * powers + np.add.accumulate(np.concatenate([[0.0], rest * powers[:-1]])), dtype=np.float64)
 
 
 def tail(count: int, epsilon: float, start: int) -> Interval:
@@ -126,14 +131,14 @@ def tail(count: int, epsilon: float, start: int) -> Interval:
 def log_probability(count: int, epsilon: float, successes: int) -> Interval:
     """Return ln t_j = ln C(k, j) − k·ln(1 + e^{−ε}) − (k − j)ε."""
     r = arithmetic(DIGITS)
-    choose = r.sub(_log_factorial(count), r.add(_log_factorial(successes), _log_factorial(count - successes)))
+    choose = r.sub(log_factorial(count), r.add(log_factorial(successes), log_factorial(count - successes)))
     normalizer = r.mul(point(count), r.ln(r.add(point(1), r.exp(point(-epsilon)))))
     return r.sub(choose, r.add(normalizer, r.mul(point(count - successes), point(epsilon))))
 
 
 def _mode(count: int, epsilon: float) -> int:
-    """Return about the likeliest j; whatever it is, the ratios and their bounds hold."""
-    return min(count, int((count + 1) / (1.0 + math.exp(-min(epsilon, _FAR)))))
+    """Return approximately the likeliest j; the ratios and their bounds hold for any."""
+    return min(count, int((count + 1) / (1.0 + math.exp(-min(epsilon, _MAX_EPSILON)))))
 
 
 def _geometric(term: float, ratio: float) -> float:
@@ -145,38 +150,8 @@ def _geometric(term: float, ratio: float) -> float:
 def _exponentials(epsilon: float) -> tuple[float, float]:
     """Return e^{−ε} and e^ε, rounded up, the latter where it is a float."""
     r = arithmetic(DIGITS)
-    return float_up(r.exp(point(-epsilon)).upper), float_up(r.exp(point(min(epsilon, _FAR))).upper)
+    return float_up(r.exp(point(-epsilon)).upper), float_up(r.exp(point(min(epsilon, _MAX_EPSILON))).upper)
 
 
 def _not_above_zero(x: Interval) -> Interval:
     return Interval(min(x.lower, ZERO), min(x.upper, ZERO))
-
-
-@functools.lru_cache(maxsize=256)
-def _log_factorial(n: int) -> Interval:
-    """Return ln n!: a product up to 100, beyond it Stirling's series, whose error is below the first term left out.
-
-    Abramowitz, Stegun 1964, 6.1.40 and 6.1.42.
-    """
-    r = arithmetic(DIGITS + 10)
-    if n <= 100:
-        return r.ln(point(math.factorial(n)))
-    x = point(n)
-    total = r.sub(r.mul(r.add(x, point(Decimal("0.5"))), r.ln(x)), x)
-    total = r.add(total, r.ln(sqrt_two_pi(r)))
-    for term in _STIRLING:
-        last = r.mul(r.ratio(term[1]), r.div(point(1), point(n ** term[0])))
-        total = r.add(total, last)
-    bound = max(abs(last.lower), abs(last.upper))
-    return r.add(total, Interval(-bound, bound))
-
-
-def _stirling(num_terms: int) -> list[tuple[int, Fraction]]:
-    """Return (2m − 1, B_{2m}/(2m(2m − 1))) for m = 1, 2, …, from the recursion of the Bernoulli numbers."""
-    numbers = [Fraction(1)]
-    for m in range(1, 2 * num_terms + 1):
-        numbers.append(-sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), Fraction(0)) / (m + 1))
-    return [(2 * m - 1, numbers[2 * m] / (2 * m * (2 * m - 1))) for m in range(1, num_terms + 1)]
-
-
-_STIRLING = _stirling(16)

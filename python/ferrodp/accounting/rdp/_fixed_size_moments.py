@@ -2,12 +2,11 @@
 
 One record is replaced. With μ, μ′ for samples that have the record or its replacement, and μ₀ for one that has
 neither, (1 − q)μ₀ + qμ stands against (1 − q)μ₀ + qμ′, and any two of the three are as close as the curve says. At
-whole orders, Wang, Balle, Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant",
-AISTATS 2019, Theorem 9:
+whole orders, by [WBK19] Theorem 9:
 
     A(n) ≤ 1 + Σ_{j=2}^n C(n, j)·qʲ·tⱼ,    tⱼ = e^{(j−1)ρ(j)}·min(2, (e^{ρ(∞)} − 1)ʲ),    t₂ ≤ 4(e^{ρ(2)} − 1).
 
-At any order, as moments are jointly convex, A ≤ 1 − q + q·e^{(α−1)ρ(α)}. `rdp_sampling.fixed_size_sampled` is the first
+At any order, as moments are jointly convex, A ≤ 1 − q + q·e^{(α−1)ρ(α)}. `fixed_size_sampled` is the first
 of them in decimals.
 
 Sums are numpy's: an ε of the Rényi accountant takes 1.5 ms of one core (2026-11).
@@ -21,11 +20,11 @@ from collections.abc import Callable
 import numpy as np
 
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting.rdp._moment_curve import MomentCurve, log_factorials, log_one_plus, log_sum
+from ferrodp.accounting.rdp._moment_curve import MomentCurve, log_binomial_terms, log_one_plus, log_sum
 from ferrodp.accounting.rdp.rules import by_public_coin
 
 _UNIT = 2.0**-48
-"""As in `rdp_poisson`."""
+"""As in `poisson`."""
 
 
 def fixed_size_sampled_curve(base: Callable[[Array], Array], probability: float) -> Callable[[Array], Array]:
@@ -45,15 +44,7 @@ class _Sample:
 
     def log_moment(self, order: int) -> float:
         """Return an upper bound on ln A."""
-        j = np.arange(2.0, order + 1.0)
-        factorials = log_factorials(np.arange(order + 1.0))
-        parts = (
-            np.broadcast_to(factorials[order], j.shape),
-            -factorials[2:],
-            -factorials[: order - 1][::-1],
-            j * self._log_q,
-            self._upto(order),
-        )
+        parts = *log_binomial_terms(order, self._log_q), self._upto(order)
         return log_one_plus(log_sum(parts, _UNIT))
 
     def _upto(self, order: int) -> Array:

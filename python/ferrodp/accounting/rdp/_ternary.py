@@ -1,7 +1,6 @@
-"""Moment bounds for samples of fixed size: Wang, Balle and Kasiviswanathan's, in decimals.
+"""Moment bounds of [WBK19] for samples of fixed size, in decimals.
 
-[WBK19] is Wang, Balle, Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant",
-AISTATS 2019. A(α) = E_Q[(dP/dQ)^α] is at most 1 + Σ_{j=2}^α C(α, j)·q^j·t_j; `gaussian_terms` has the t_j of Theorem
+A(α) = E_Q[(dP/dQ)^α] is at most 1 + Σ_{j=2}^α C(α, j)·q^j·t_j; `gaussian_terms` has the t_j of Theorem
 27, `generic_terms` those of Theorem 9. Everything is rounded up by 10⁻²⁵ of itself, which is 10⁵ times what 40 digits
 lose.
 
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 
 from ferrodp._numerics.intervals import arithmetic
-from ferrodp._numerics.rounding import above
+from ferrodp._numerics.rounding import float_above
 
 LARGEST_ORDER = 1024
 _DIGITS = 60
@@ -115,7 +114,7 @@ def rate(terms: list[Decimal], sampling_probability: float, order: float) -> flo
     if share:
         log = c.add(log, c.multiply(share, log_moment(terms, sampling_probability, below + 1)))
     found = c.multiply(c.divide(log, c.subtract(Decimal(order), Decimal(1))), _UP)
-    return above(found)
+    return float_above(found)
 
 
 def _log_one_plus(c: Context, x: Decimal) -> Decimal:

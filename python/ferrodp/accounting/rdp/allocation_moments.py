@@ -5,9 +5,8 @@ E(r − 1)^k,
 
     E r̄^α − 1 = Σ_{j=2}^α C(α, j)·j!·p_j/T^j,   p_j = [x^j] (Σ_k B(k)·x^k/k!)^T,
 
-a sum of positive terms for integer α. That is Feldman, Shenfeld, "Privacy amplification by random allocation", NeurIPS
-2025 (in arXiv:2502.08202v4 Theorem 4.4 and Corollary 4.6), moved to r − 1, so that nothing cancels however close the
-moment is to 1.
+a sum of positive terms for integer α: [FS25] Theorem 4.4 and Corollary 4.6, for r − 1 instead of r, so that nothing
+cancels even if the moment is close to 1.
 
 In decimals because moments leave the range of floats, and because coefficients of both signs need more digits where the
 orders exceed the steps. A table of 64 orders takes 17 ms of one core (100 steps, 2026-11), one of 256 orders 0.2 s
@@ -18,8 +17,10 @@ from __future__ import annotations
 
 import functools
 import math
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 
+from ferrodp._numerics.intervals import arithmetic
+from ferrodp._numerics.rounding import float_above
 from ferrodp.accounting.rdp._ternary import central_moments
 
 LARGEST_ORDER = 256
@@ -27,14 +28,10 @@ _DIGITS = 60
 _ZERO, _ONE = Decimal(0), Decimal(1)
 
 
-def _context(digits: int) -> Context:
-    return Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)
-
-
 @functools.lru_cache(maxsize=64)
 def log_moments(noise_multiplier: float, num_steps: int, largest: int) -> tuple[Decimal, ...]:
     """Return ln E r̄^α for α = 0, …, `largest`, each to 20 digits and rounded up."""
-    c = _context(_DIGITS)
+    c = arithmetic(_DIGITS).nearest
     factorial, scale, series = _ONE, _ONE, []
     for k, moment in enumerate(_moments(noise_multiplier, largest)):
         if k:
@@ -61,7 +58,7 @@ def _moments(noise_multiplier: float, largest: int) -> list[Decimal]:
     found = central_moments(noise_multiplier, largest)
     if all(moment is not None for moment in found):
         return [moment for moment in found if moment is not None]
-    c = _context(_DIGITS + largest // 3)
+    c = arithmetic(_DIGITS + largest // 3).nearest
     square = c.multiply(Decimal(noise_multiplier), Decimal(noise_multiplier))
     growth = [c.exp(c.divide(Decimal(i * (i - 1) // 2), square)) for i in range(largest + 1)]
     moments = []
@@ -92,7 +89,7 @@ def power(series: list[Decimal], exponent: int, largest: int) -> list[Decimal]:
 
 
 def _power(series: list[Decimal], exponent: int, largest: int, digits: int) -> list[Decimal] | None:
-    c, up = _context(digits), Context(prec=12, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
+    c, up = arithmetic(digits).nearest, arithmetic(12).up
     unit = Decimal(f"1e{1 - digits}")
     found, errors = [_ONE], [_ZERO]
     for n in range(1, largest + 1):
@@ -126,10 +123,10 @@ def rate(noise_multiplier: float, num_steps: int, order: float) -> float:
     above = math.ceil(order)
     # So many at a time that not every order makes a table of its own.
     logs = log_moments(noise_multiplier, num_steps, min(LARGEST_ORDER, max(32, 1 << (above - 1).bit_length())))
-    c = _context(_DIGITS)
+    c = arithmetic(_DIGITS).nearest
     share = c.subtract(Decimal(above), Decimal(order))
     log = c.multiply(c.subtract(_ONE, share), logs[above])
     if share:
         log = c.add(log, c.multiply(share, logs[above - 1]))
     value = c.divide(log, c.subtract(Decimal(order), _ONE))
-    return math.inf if value > Decimal("1.7e308") else math.nextafter(float(value), math.inf)
+    return float_above(value)

@@ -8,8 +8,7 @@ costs nothing, as moments are jointly convex. Let r = dP/dQ and u = dP′/dQ = 1
 
     A(n) = E_Q[uⁿ] = 1 + Σ_{l=2}^n C(n, l)·qˡ·(1 − q)^{n−l}·(E_Q[rˡ] − 1),
 
-since E_Q[1] = E_Q[r] = 1 (Mironov, Talwar, Zhang, "Rényi differential privacy of the sampled Gaussian mechanism", 2019,
-section 3.3; Zhu, Wang, "Poisson subsampled Rényi differential privacy", ICML 2019, Theorem 6). At any order, by
+since E_Q[1] = E_Q[r] = 1 ([MTZ19] Section 3.3; [ZW19] Theorem 6). At any order, by
 Minkowski's inequality, A(α) ≤ (1 − q + q·e^{(α−1)ρ(α)/α})^α.
 
 *Q against P′.* B(α) = E_Q[u^{1−α}]. With v = 1 − q + q/r,
@@ -23,7 +22,7 @@ u ≥ w; and for c = ½ both sides are q(r − 1)/2. Taking E_Q of (*), where E_
     B(P, Q) + B(Q, P) ≤ A(P, Q) + A(Q, P).
 
 If the loss is *symmetric*, which means that one map exchanges P and Q, as a reflection does for noise that is added,
-then B ≤ A: Mironov, Talwar and Zhang's Theorem 5, here for lattices too. In general B − 1 ≤ 2(A − 1), as B(Q, P) ≥ 1.
+then B ≤ A: [MTZ19] Theorem 5, here for lattices too. In general B − 1 ≤ 2(A − 1), as B(Q, P) ≥ 1.
 
 The other bounds on B: as u ≥ 1 − q, ln B ≤ −(α − 1)·ln(1 − q), and by Taylor's formula around u = 1, B ≤ 1 +
 α(α − 1)/2·q²·(1 − q)^{−α−1}·(E_Q[r²] − 1); as u ≥ r^q, ln B ≤ q(α − 1)·ρ(1 + q(α − 1)).
@@ -41,10 +40,10 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
-from ferrodp.accounting.rdp._moment_curve import MomentCurve, log_factorials, log_one_plus, log_sum
+from ferrodp.accounting.rdp._moment_curve import MomentCurve, log_binomial_terms, log_one_plus, log_sum
 
 _UNIT = 2.0**-48
-"""Of what logarithms of terms are made of: numpy's functions within 2⁻⁵⁰, ln n! likewise, and a dozen roundings."""
+"""Relative error of the parts of logarithms: numpy's functions and ln n! within 2⁻⁵⁰, and a dozen roundings."""
 _UP = 1.0 + 2.0**-44
 """For sums of 2¹⁶ positive terms, added in pairs, and elementary functions of them."""
 
@@ -79,8 +78,9 @@ def poisson_sampled(
 
     Notes
     -----
-    The head of this module has theorem and proof. For a symmetric loss whose divergences are exact the bound is so at
-    whole orders up to 64; it is never more than the curve itself. `poisson_sampled_gaussian` is exact at all orders.
+    The module's docstring has the theorem and its proof. For a symmetric loss whose divergences are exact, the bound is
+    exact at whole orders up to 64; it never exceeds the curve itself. `poisson_sampled_gaussian` is exact at all
+    orders.
 
     Examples
     --------
@@ -125,16 +125,8 @@ class _Sample:
 
     def _log_excess(self, order: int) -> float:
         """Return ln Σ C(n, l)·qˡ·(1 − q)^{n−l}·(E_Q[rˡ] − 1), each term raised by what its logarithm may be off."""
-        n, places = float(order), np.arange(2.0, order + 1.0)
-        factorials = log_factorials(np.arange(order + 1.0))
-        parts = (
-            np.broadcast_to(factorials[order], places.shape),
-            -factorials[2:],
-            -factorials[: order - 1][::-1],
-            places * self._log_q,
-            (n - places) * self._log_rest,
-        )
-        return log_sum((*parts, self._excesses(order)), _UNIT)
+        others = (order - np.arange(2.0, order + 1.0)) * self._log_rest
+        return log_sum((*log_binomial_terms(order, self._log_q), others, self._excesses(order)), _UNIT)
 
     def _excesses(self, order: int) -> Array:
         """Return ln(e^{(l−1)ρ(l)} − 1) for 2 ≤ l ≤ n, rounded up."""
