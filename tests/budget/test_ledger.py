@@ -274,7 +274,7 @@ def test_names_that_are_no_paths_are_refused(ledger, name):
         ledger.create(name, epsilon=1.0, delta=1e-6)
 
 
-def test_names_are_normalised(ledger):
+def test_names_are_normalized(ledger):
     ledger.create("caf\u00e9", epsilon=1.0, delta=1e-6)
 
     with pytest.raises(InvalidParameter, match="exists"):

@@ -7,7 +7,7 @@ from typing import Any
 from ferrodp.budget.stores.postgres.schema import MOVED
 
 CONFLICTS = frozenset({"40001", "40P01"})
-"""Serialisation failure and deadlock: the server asks to try again."""
+"""Serialization failure and deadlock: the server asks to try again."""
 
 _WAITED = "is busy: another writer, or the server, did not finish in time"
 _MEANINGS = {
