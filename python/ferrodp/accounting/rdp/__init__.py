@@ -1,7 +1,7 @@
 """Rényi curves ρ(α) of mechanisms, as arrays of upper bounds, and their conversion to (ε, δ).
 
-ρ(α) is the largest Rényi divergence of order α between the outputs on neighboring datasets (Mironov, "Rényi
-differential privacy", CSF 2017, Definition 4). Orders are real numbers ≥ 1, infinity included. Parameters and orders
+ρ(α) is the largest Rényi divergence of order α between the outputs on neighboring datasets ([Mir17] Definition 4).
+Orders are real numbers ≥ 1, infinity included. Parameters and orders
 broadcast against each other as numpy arrays do; scalars alone give a float.
 
 ============================================================  ====================================================
@@ -13,6 +13,7 @@ a choice or a randomized answer                               `exponential_mecha
 a guarantee that somebody states                              `pure`, `zcdp`
 a Poisson sample with Gaussian noise                          `poisson_sampled_gaussian`,
                                                               `poisson_sampled_gaussian_bounds`
+a Poisson sample of any other release                         `poisson_sampled`
 a Poisson sample cut to a largest size                        `truncated_poisson_gaussian`
 a sample of fixed size without replacement                    `fixed_size_sampled_gaussian`,
                                                               `fixed_size_sampled_pure`, `fixed_size_sampled`
@@ -40,6 +41,7 @@ from ferrodp.accounting.rdp.functions import (
     randomized_response,
     zcdp,
 )
+from ferrodp.accounting.rdp.poisson import poisson_sampled
 from ferrodp.accounting.rdp.rules import Curve, curve_of, register
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "fixed_size_sampled_pure",
     "gaussian",
     "laplace",
+    "poisson_sampled",
     "poisson_sampled_gaussian",
     "poisson_sampled_gaussian_bounds",
     "pure",

@@ -33,16 +33,16 @@ from ferrodp.accounting._arrays import Array
 from ferrodp.accounting.rdp._moment_curve import MomentCurve
 from ferrodp.events import MixtureOfGaussiansEvent
 
-_STEP = 0.5
-_REACH = 13.0
-_MANY = 2**16
-"""Nodes of a trapezoid sum times shifts; where more were needed the simple bounds answer."""
-_CELL = 2.0**-10
-_END = 12.0
+_NODE_DISTANCE = 0.5
+_NODES_BEYOND = 13.0
+_MAX_EVALUATIONS = 2**16
+"""Nodes of a trapezoid sum times shifts; where more are needed, the simple bounds are used."""
+_CELL_WIDTH = 2.0**-10
+_CELLS_BEYOND = 12.0
 _UNIT = 2.0**-49
-"""Four times what an elementary function of numpy may be off, relatively."""
-_TAIL = 2e-33
-"""More than Φ(−12)."""
+"""Four times the relative error of numpy's elementary functions."""
+_MASS_BEYOND_CELLS = 2e-33
+"""An upper bound on Φ(−12)."""
 
 
 def mixture_of_gaussians_curve(event: MixtureOfGaussiansEvent, sampling_probability: float = 1.0) -> MomentCurve:
@@ -69,7 +69,7 @@ class _Mixture:
 
     def log_moment(self, order: int) -> float:
         """Return an upper bound on the larger one of both directions' ln A at a whole order."""
-        if not order * self._furthest * self._a.size < _MANY * _STEP:
+        if not order * self._furthest * self._a.size < _MAX_EVALUATIONS * _NODE_DISTANCE:
             return math.inf
         removed = self._remove(order)
         simple = self._simple_add(float(order))
@@ -79,8 +79,8 @@ class _Mixture:
     def _remove(self, order: int) -> float:
         """Return an upper bound on ln E_Q[gⁿ]; in logarithms alone where it is large."""
         n = float(order)
-        t = np.arange(-_REACH, n * self._furthest + _REACH + _STEP, _STEP)
-        log_mass = -0.5 * t * t + math.log(_STEP / math.sqrt(2.0 * math.pi))
+        t = np.arange(-_NODES_BEYOND, n * self._furthest + _NODES_BEYOND + _NODE_DISTANCE, _NODE_DISTANCE)
+        log_mass = -0.5 * t * t + math.log(_NODE_DISTANCE / math.sqrt(2.0 * math.pi))
         exponents = np.outer(t, self._a) - 0.5 * self._a * self._a
         log_g = np.logaddexp.reduce(exponents + np.log(self._p), axis=1)
         logs = log_mass + n * log_g
@@ -113,9 +113,9 @@ class _Mixture:
     def _by_cells(self, n: float) -> float:
         """Return an upper bound on ln E_Q[g^{1−n}], or infinity."""
         c = n - 1.0
-        if (_END + self._furthest) * self._a.size > 2.0**18 * _CELL:
+        if (_CELLS_BEYOND + self._furthest) * self._a.size > 2.0**18 * _CELL_WIDTH:
             return math.inf
-        t = np.arange(-_END, _END + self._furthest + 2.0 * _CELL, _CELL)
+        t = np.arange(-_CELLS_BEYOND, _CELLS_BEYOND + self._furthest + 2.0 * _CELL_WIDTH, _CELL_WIDTH)
         x, size = self._excess(t)
         log_low = np.log1p(np.maximum(x - size, -1.0 + 2.0**-53))
         if not -c * float(log_low[0]) < 600.0:
@@ -124,14 +124,14 @@ class _Mixture:
         k += _UNIT * (np.abs(np.expm1(-c * log_low)) * (1.0 + c * np.abs(log_low)) + c * np.abs(x))
         density = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
         # A cell across 0 has its largest density there: e^{h²/2} more than at the nearer end, at most.
-        ends = np.maximum(density[:-1], density[1:]) * math.exp(_CELL * _CELL)
-        inside = float((np.maximum(k[:-1], k[1:]) * ends).sum()) * _CELL
+        ends = np.maximum(density[:-1], density[1:]) * math.exp(_CELL_WIDTH * _CELL_WIDTH)
+        inside = float((np.maximum(k[:-1], k[1:]) * ends).sum()) * _CELL_WIDTH
         spread, mean = self._moments()
         low = min(
-            _TAIL * math.exp(min(-c * self._log_none, 700.0)),
-            math.exp(min(0.5 * c * spread + 0.5 * (c * mean) ** 2, 700.0)) * _normal_tail(_END - c * mean),
+            _MASS_BEYOND_CELLS * math.exp(min(-c * self._log_none, 700.0)),
+            math.exp(min(0.5 * c * spread + 0.5 * (c * mean) ** 2, 700.0)) * _normal_tail(_CELLS_BEYOND - c * mean),
         )
-        return math.log1p((inside + low + c * _TAIL) * (1.0 + 2.0**-40))
+        return math.log1p((inside + low + c * _MASS_BEYOND_CELLS) * (1.0 + 2.0**-40))
 
     def _moments(self) -> tuple[float, float]:
         """Return Σpa² and Σpa, rounded up."""

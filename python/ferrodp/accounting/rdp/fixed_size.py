@@ -69,20 +69,16 @@ def fixed_size_sampled_gaussian(
     -----
     *Replaced.* A(α) − 1 = E_Q[(u^α − 1)(1 − u^{1−α}); r > 1] with r = dN(1, z²)/dN(0, z²), u = 1 + q(r − 1), ρ = ln
     A/(α − 1): the divergence of the pair with privacy profile δ′(ln(1 + q(e^ε − 1))) = q·δ(ε), which dominates by
-    Balle, Barthe, Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9, and Zhu, Dong, Wang,
-    "Optimal accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 10.
+    [BBG18] Theorem 9 and [ZDW22] Theorem 10.
 
-    *Added or removed.* Fixing the rest of the sample and who takes the place of the record, the two laws are N(0,
-    z²) and (1 − q)·N(0, z²) + q·N(v, z²) with ``|v| ≤ 2``, in units of the sensitivity, and ``|v| = 2`` happens: it
-    is the curve of a Poisson-sampled Gaussian with z/2 (Birrell, Ebrahimi, Behnia, Pacheco, "Differentially private
-    stochastic gradient descent with fixed-size minibatches: tighter RDP guarantees with or without replacement",
-    NeurIPS 2024, Theorem 3.1).
+    *Added or removed.* Given the rest of the sample and the record that takes the place of the absent one, the two
+    distributions are N(0, z²) and (1 − q)·N(0, z²) + q·N(v, z²) with |v| ≤ 2, in units of the sensitivity, and |v| = 2
+    is possible: the curve is that of a Poisson-sampled Gaussian with z/2 ([BEBP24] Theorem 3.1).
 
     *Zeroed* (`REPLACE_SPECIAL`). A zeroed record is one of the replacements, so the bound for these holds, with z/2.
 
-    The method "ternary_divergence" is Wang, Balle, Kasiviswanathan, "Subsampled Rényi differential privacy and
-    analytical moments accountant", AISTATS 2019, Theorem 27; between integers (α − 1)·ρ(α) is interpolated, being
-    convex (their Corollary 10). It is 2 to 4 times the default.
+    The method "ternary_divergence" is [WBK19] Theorem 27; between integers (α − 1)·ρ(α) is interpolated, being convex
+    (their Corollary 10). It is 2 to 4 times the default.
 
     ======  ====================================================================
     q = 0   0

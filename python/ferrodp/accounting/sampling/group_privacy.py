@@ -18,7 +18,8 @@ def group_privacy(*, epsilon: Real, delta: Real = 0.0, size: int) -> Guarantee:
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee for one unit of privacy; ε ≥ 0 finite, δ in [0, 1]. Rounded up if they are no floats.
+        The guarantee for one unit of privacy; ε ≥ 0 finite, δ in [0, 1]. Rounded up if not exactly
+        representable.
     size : int
         In how many units, k, two neighbors differ; from 1 to 2⁶³ − 1.
 
