@@ -52,7 +52,7 @@ ANCHORS: dict[Quantity, tuple[float, ...]] = {
     "epsilon": (1.0 - 1e-6, 0.9999, 0.99, 0.5, 1e-5, 1e-20, 1e-100, 1e-300),
     "delta": (0.0,),
 }
-"""Where ε(δ), and δ(ε), are asked if the interval at a larger δ, or ε, is wide: in turn, until it is narrow."""
+"""The δ, and the ε, at which the curve is bounded where the interval at a larger one is wide: in turn, until narrow."""
 
 MAX_ANCHORS = 3
 """Number of anchors that are asked at most, the nearest first."""
@@ -124,7 +124,7 @@ def solve(
     Raises
     ------
     InvalidParameter
-        For a δ that is not 0 but below the smallest one for which masses are normal numbers.
+        For a δ that is neither 0 nor at least `SMALLEST_DELTA`.
     """
     if trivial := _trivial(quantity, at, events):
         return trivial if trivial.method != TOO_OFTEN else _least(quantity, at, events, relation, trivial)
@@ -193,9 +193,10 @@ def _are_rare_and_hardly_noisy(releases: Sequence[_contour.Release]) -> bool:
 def _of_more(quantity: Quantity, at: float, releases: list[_contour.Release], found: Found) -> Found:
     """Return what was found, or the upper end for more releases: some of them are post-processing of all.
 
-    A contour integral needs some hundred releases where few of them take part in anything; the grid drowns in rounding.
-    Numbers of releases next to each other are asked about the same one, lest the bound of fewer be the larger one. Once
-    a lower end of more is above what was found, still more cannot help; and where no ε is found they rarely do.
+    With few expected participations a contour integral needs some hundred releases, and on the grid rounding errors
+    dominate. Counts that are close are rounded to the same larger count, so that the bound of fewer releases is not the
+    larger one. Once a lower end for more releases exceeds what was found, larger counts cannot help; where no ε is
+    found they rarely do.
     """
     for factor in COUNT_FACTORS:
         many = [replace(release, count=_power_of_2(release.count * factor)) for release in releases]
@@ -218,9 +219,10 @@ def _power_of_2(count: int) -> int:
 def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float, found: Found) -> Found:
     """Return what was found, or the ε of a smaller δ, or the δ of a smaller ε: neither curve ever rises.
 
-    Next to 1 a δ is told from its neighbors by 1 − δ, which drowns in the errors of δ; some distance below it is not.
-    And at ε = 0, where δ is the total variation, an interval may be narrow where next to it none is. Once an anchor's
-    lower end is above what was found, anchors beyond it cannot help; nor will they, in the tail, if its upper end is.
+    A δ next to 1 differs from its neighbors by 1 − δ, which is smaller than the errors of δ; at a smaller δ it is not.
+    And at ε = 0, where δ is the total variation, an interval may be narrow where at larger ε it is not. Once an
+    anchor's lower end exceeds what was found, anchors beyond it cannot help; nor will they, in the tail, if its upper
+    end does.
     """
     for anchor in [anchor for anchor in ANCHORS[quantity] if anchor < at][:MAX_ANCHORS]:
         again = certified(anchor)

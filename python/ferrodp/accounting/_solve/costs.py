@@ -1,4 +1,4 @@
-"""What one event costs in the measures that simply add up: pure ε, ρ of zCDP, 1/z² of Gaussian noise.
+"""Costs of single events in the measures that add up: pure ε, ρ of zCDP, 1/z² of Gaussian noise.
 
 Each is an exact rational, or one rounded up to some 50 digits, together with a δ: an (ε, δ)-private mechanism is no
 more than one that fails with probability δ and is (ε, 0)-private otherwise (Kairouz, Oh, Viswanath, "The composition
@@ -21,12 +21,12 @@ from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
 
 _DIGITS = 60
-_MANY = 300
-"""So many different rationals are added exactly; more are rounded up to 120 digits first."""
+_MAX_EXACT_TERMS = 300
+"""Number of different rationals that are added exactly; more are rounded up to 120 digits first."""
 
 
 class Cost(NamedTuple):
-    """So much in the measure, and the probability that the bound fails."""
+    """An amount in the measure, and the probability that the bound fails."""
 
     amount: Fraction
     delta: Fraction = Fraction(0)
@@ -194,9 +194,9 @@ def total_of(cost_of: CostOf, simple_events: Iterable[tuple[PrivacyEvent, int]],
 
 
 def total(costs: Iterable[tuple[Cost, int]]) -> Cost:
-    """Return the sum, each cost so many times."""
+    """Return the sum of the costs times their counts."""
     listed = list(costs)
-    if len(listed) > _MANY:
+    if len(listed) > _MAX_EXACT_TERMS:
         listed = [(Cost(_rounded_up(cost.amount), cost.delta), times) for cost, times in listed]
     amount = sum((cost.amount * times for cost, times in listed), Fraction(0))
     return Cost(amount, sum((cost.delta * times for cost, times in listed if cost.delta), Fraction(0)))

@@ -1,7 +1,7 @@
-"""The largest number of repetitions that stays within a target, in few questions.
+"""The largest number of repetitions that stays within a target, in few evaluations.
 
-A question is `over(count)`: how far, in logarithms, a bound on the cost of so many repetitions is above the target.
-Root finding proposes; what is returned was asked itself, and so was the next count.
+An evaluation is `over(count)`: the logarithm of a bound on the cost of `count` repetitions minus that of the target.
+Root finding only proposes counts: the result was evaluated itself, and so was the next count.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Over = Callable[[int], float]
 
 _LIMIT = _validate.MAX_COUNT + 1
 _ROUGH = 1e-3
-"""Relative distance to the edge, where rough answers are no help any more."""
+"""Relative distance to the edge below which rough answers do not help."""
 
 
 def largest_count(over: Over, rough: Over | None = None) -> int:
     """Return a count with over(count) ≤ 0 < over(count + 1); 0 if one is too many, 2⁶³ − 1 if nothing is.
 
-    `rough` asks the same for less, with wider bounds: it finds the neighborhood.
+    `rough` is a cheaper evaluation with wider bounds, which finds the neighborhood.
     """
     over = functools.cache(over)
     near = _edge(over, 1, None, 0.0) if rough is None else _refined(over, _edge(rough, 1, None, _ROUGH))

@@ -74,7 +74,7 @@ def renyi_sum(
     *,
     is_classical: bool = False,
 ) -> RenyiSum:
-    """Return the sum of the curves of simple events; counts that are no floats are rounded up.
+    """Return the sum of the curves of simple events; counts are rounded up to floats.
 
     Raises
     ------

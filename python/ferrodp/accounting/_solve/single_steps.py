@@ -1,7 +1,7 @@
 """An upper bound on δ(ε) of a composition by the curves δᵢ of its single steps, for few steps far out in the tail.
 
-There, transforms drown in rounding: δ is far below 10⁻¹⁶ of the mass near 0, and the characteristic function of rarely
-sampled steps does not decay. The curve of one step is known to the last digits, and rare losses do not add up:
+There, rounding errors dominate transforms: δ is far below 10⁻¹⁶ of the mass near 0, and the characteristic function of
+rarely sampled steps does not decay. The curve of one step is known to the last digits, and rare losses do not add up:
 
 **Theorem.** Let Lᵢ, i = 1..N, be the privacy losses of the dominating pairs (Pᵢ, Qᵢ), S their sum, ε > 0 and
 0 < η ≤ ε/N. Then δ(ε) ≤ Σᵢ δᵢ(ε − (N − 1)·η) + (Σᵢ pᵢ)²/2, where pᵢ ≥ Pᵢ[Lᵢ > η].
@@ -30,11 +30,11 @@ from ferrodp.accounting._solve import costs as _costs
 
 Curve = Callable[[float], float]
 
-_MOST_HALVINGS = 60
+_MAX_HALVINGS = 60
 
 
-def delta_of_singles(epsilon: float, curves: Sequence[tuple[Curve, int]], worth: float) -> float:
-    """Return an upper bound on δ at an ε ≥ 0, or one that is no less than `worth`, of which others know already.
+def delta_of_singles(epsilon: float, curves: Sequence[tuple[Curve, int]], known: float) -> float:
+    """Return an upper bound on δ at an ε ≥ 0, or a value of at least `known` if no smaller bound was found.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ def delta_of_singles(epsilon: float, curves: Sequence[tuple[Curve, int]], worth:
         Finite, not negative.
     curves : sequence of (callable, int)
         For each kind of step, an upper bound on its own δ at an ε ≥ 0, and how often it happened, at least once.
-    worth : float
-        What a bound has to be below to be worth its work.
+    known : float
+        An upper bound that is known already.
     """
-    if _sum(curves, epsilon) >= worth:
+    if _sum(curves, epsilon) >= known:
         return math.inf
     number = sum(count for _, count in curves)
     share = _validate.rounded(Fraction(epsilon) / number, "down")
@@ -53,10 +53,10 @@ def delta_of_singles(epsilon: float, curves: Sequence[tuple[Curve, int]], worth:
     if share < 2.0**-1000 or number == 1:
         return _rounded(best)
     eta = math.ldexp(1.0, math.frexp(share)[1] - 1)
-    for _ in range(_MOST_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         x = Fraction(eta) / 2
         many = (_sum(curves, float(x)) * (1 + x) / x) ** 2 / 2
-        if many >= min(best, Fraction(worth)):
+        if many >= min(best, Fraction(known)):
             break
         left = _validate.rounded(Fraction(epsilon) - (number - 1) * Fraction(eta), "down")
         best = min(best, many + _sum(curves, left))

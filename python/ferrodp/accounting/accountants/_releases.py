@@ -1,4 +1,4 @@
-"""What an accountant was told: simple events and how often each happened, or the sum of what they cost.
+"""Memory of an accountant: simple events with their counts, or the sum of what they cost.
 
 Both kinds of memory are safe to use from any number of threads: an addition is all or nothing, and what is read is of
 one moment.

@@ -1,4 +1,4 @@
-"""The questions that every accountant answers, and how it reads, copies and stores what it was told."""
+"""Base class of accountants: composition, bounds, remaining counts, saved states."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class PrivacyAccountant(abc.ABC):
 
     @classmethod
     def of_events(cls, events: Iterable[tuple[PrivacyEvent, int]], neighboring_relation: NeighboringRelation) -> Self:
-        """Return an accountant that was told these events; their counts have no limit.
+        """Return an accountant that holds these events; their counts have no limit.
 
         Parameters
         ----------
@@ -376,7 +376,7 @@ class PrivacyAccountant(abc.ABC):
         return self._explanation(checked)
 
     def merge(self, other: PrivacyAccountant) -> None:
-        """Add everything that `other` was told, about the same dataset; `other` stays as it is.
+        """Add all events of `other`, about the same dataset; `other` is not changed.
 
         Parameters
         ----------
@@ -480,7 +480,7 @@ class PrivacyAccountant(abc.ABC):
             raise UnsupportedEventError(f"{name} cannot bound {type(event).__name__}: {reason}{way_out}")
 
     def _and(self, parts: Parts, count: int) -> Self:
-        """Return a copy with so many more events."""
+        """Return a copy to which all parts were added, `count` times each."""
         copy = type(self)(**self._settings(), neighboring_relation=self._neighboring_relation)
         copy._told = self._told.copy()
         if count:

@@ -1,9 +1,9 @@
-"""Find the edge between too much and enough, and stop on the side that is proven.
+"""Search for the edge between too much and enough, ending on the proven side.
 
 What is searched is monotone: with more noise, fewer repetitions or a smaller sampling probability, δ(ε) never grows
 (each is post-processing, or a prefix, of the other). A *margin* is ln of a bound on the cost minus ln of the target:
 one bound is above the true cost and one below, so an upper margin ≤ 0 proves "enough" and a lower margin > 0 proves
-"too much". In between nobody knows, and the answer says how wide that is.
+"too much". In between neither is proven, and the answer states how wide that range is.
 
 Root finding only proposes; a value is returned because its own upper margin was seen to be ≤ 0.
 """
@@ -31,11 +31,11 @@ class Edge(NamedTuple):
     too_little: float | None
 
 
-_FLOOR = -745.0  # ln of a cost that underflows: what root finding sees instead of −∞
+_SMALLEST_LOG = -745.0  # ln of a cost that underflows: what root finding sees instead of −∞
 _TOLERANCE = 2e-9  # in ln x: closer is not asked for
-_ROUGH = 1e-3  # of rough answers
-_STEP = 0.05  # in ln x: the first one away from a guess
-_DOUBLINGS = 60
+_ROUGH_TOLERANCE = 1e-3  # of rough answers
+_FIRST_STEP = 0.05  # in ln x: away from a guess
+_MAX_STEPS = 60
 
 
 Asked = Callable[[float], Margins]
@@ -46,15 +46,15 @@ def find_edge(margins: Asked, start: float, low: float, high: float, rough: Aske
 
     `rough` gives wider margins for less work: it finds the neighborhood, and nothing else rests on it.
     """
-    step = _STEP
+    step = _FIRST_STEP
     if rough is not None:
-        start, step = _neighborhood(rough, start, low, high), 2.0 * _ROUGH
+        start, step = _neighborhood(rough, start, low, high), 2.0 * _ROUGH_TOLERANCE
     known: dict[float, Margins] = {}
 
     def margin(t: float) -> float:
         if t not in known:
             known[t] = margins(t)
-        return min(max(known[t].upper, _FLOOR), -_FLOOR)
+        return min(max(known[t].upper, _SMALLEST_LOG), -_SMALLEST_LOG)
 
     bracket = _bracket(margin, min(max(start, low), high), low, high, step)
     if bracket is None:
@@ -68,10 +68,10 @@ def _neighborhood(rough: Asked, start: float, low: float, high: float) -> float:
     """Return about where the edge lies; the safest point if none is enough."""
 
     def margin(t: float) -> float:
-        return min(max(rough(t).upper, _FLOOR), -_FLOOR)
+        return min(max(rough(t).upper, _SMALLEST_LOG), -_SMALLEST_LOG)
 
-    bracket = _bracket(margin, min(max(start, low), high), low, high, _STEP)
-    return high if bracket is None else narrow(margin, *bracket, _ROUGH)[1]
+    bracket = _bracket(margin, min(max(start, low), high), low, high, _FIRST_STEP)
+    return high if bracket is None else narrow(margin, *bracket, _ROUGH_TOLERANCE)[1]
 
 
 def _bracket(
@@ -103,7 +103,7 @@ def _proven_too_little(
     proven = [t for t, seen in known.items() if t < enough and seen.lower > 0.0]
     nearest = max(proven, default=-math.inf)
     step = _TOLERANCE
-    for _ in range(_DOUBLINGS):
+    for _ in range(_MAX_STEPS):
         t = max(enough - step, low)
         if t <= nearest:
             return nearest

@@ -1,4 +1,4 @@
-"""The target (ε, δ) of a calibration, and how far an event is from it under some accountant."""
+"""The target (ε, δ) of a calibration, and the distance of an event from it under an accountant."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from ferrodp.accounting.calibration._search import Margins
 from ferrodp.accounting.calibration.answer import Cost
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
-EFFORT = 0.25
-"""Of the work that an answer may cost, what each one of a search may: there are some twenty."""
-ROUGH = 1.0 / 16.0
+SEARCH_EFFORT = 0.25
+"""Share of an answer's work that each answer of a search may cost: a search needs about twenty."""
 
 
 class Target:
-    """What has to be kept, and the accountant that proves it."""
+    """A guarantee to keep, and the accountant that proves it."""
 
     def __init__(
         self,
@@ -34,7 +33,7 @@ class Target:
         self._make = accountant_maker(accountant, neighboring_relation)
 
     def spent(self, event: PrivacyEvent, count: int, effort: float = 1.0) -> PrivacyAccountant:
-        """Return a fresh accountant of that choice that has seen `count` times `event` and nothing else."""
+        """Return a new accountant of that choice with `count` times `event`."""
         accountant = self._make()
         accountant.compose(event, count)
         return accountant.at_effort(effort) if isinstance(accountant, PldAccountant) else accountant
@@ -44,7 +43,7 @@ class Target:
         accountant = self.spent(event, 1)
         return isinstance(accountant, PldAccountant) and not accountant.has_contour()
 
-    def margins(self, event: PrivacyEvent, count: int = 1, effort: float = EFFORT) -> Margins:
+    def margins(self, event: PrivacyEvent, count: int = 1, effort: float = SEARCH_EFFORT) -> Margins:
         """Return ln(bound / target) of δ at the target's ε, or of ε where the target's δ is 0."""
         accountant = self.spent(event, count, effort)
         if self.delta:

@@ -75,7 +75,7 @@ class CalibratedCount(_Calibrated, int):
         The smallest larger count known to be proven *not* to keep the target; value + 1 if the answer is the best
         possible. None if there is none, or if the accountant has no lower bounds.
     gap : float
-        limit − value − 1: so many more repetitions might be possible. 0 if the value is the end of the range; infinite
+        limit − value − 1: how many more repetitions might be possible. 0 if the value is the end of the range; infinite
         if the accountant has no lower bounds.
     epsilon_bounds, delta_bounds : Bounds
         Certified ε at the target's δ, and δ at the target's ε, of this count.

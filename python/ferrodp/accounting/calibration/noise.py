@@ -9,9 +9,10 @@ from decimal import Decimal
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import gaussian_curve as curve
+from ferrodp.accounting.accountants.base import ROUGH_EFFORT
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.accounting.calibration._search import Margins, find_edge
-from ferrodp.accounting.calibration._target import ROUGH, Target
+from ferrodp.accounting.calibration._target import Target
 from ferrodp.accounting.calibration.answer import CalibratedValue, Cost
 from ferrodp.errors import CalibrationError, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent
@@ -38,9 +39,9 @@ def calibrate_noise_multiplier(
     Parameters
     ----------
     target_epsilon : float
-        Finite, > 0. Rounded down if it is no float.
+        Finite, > 0. Rounded down if not exactly representable.
     target_delta : float
-        In (0, 1). Rounded down if it is no float.
+        In (0, 1). Rounded down if not exactly representable.
     sampling_probability : float
         Chance that a record takes part in a step, independently of all others; in [0, 1], 1 for no sampling.
     count : int
@@ -174,7 +175,7 @@ def calibrated(
         return target.margins(event_of(value_at(t)), count)
 
     def rough(t: float) -> Margins:
-        return target.margins(event_of(value_at(t)), count, ROUGH)
+        return target.margins(event_of(value_at(t)), count, ROUGH_EFFORT)
 
     is_costly = target.is_costly(event_of(value_at(high)))
     edge = find_edge(margins, sign * math.log(start), low, high, rough if is_costly else None)
@@ -196,8 +197,8 @@ def calibrated(
 def _kept_twice(cost_at: Callable[[float], Cost], enough: float, high: float, target: Target) -> tuple[float, Cost]:
     """Return a point, `enough` or a few units of a float beyond it, where the bound on ε keeps the target too.
 
-    A bound on δ at the target's ε that keeps its δ proves the guarantee. The bound on ε at that δ says the same about a
-    slightly different question, and may miss by its last digit; nobody should have to wonder about that.
+    A bound on δ at the target's ε that keeps its δ proves the guarantee. The bound on ε at that δ answers a slightly
+    different question and may miss by its width; the answer keeps both, so that its two certificates agree.
     """
     t, cost, step = enough, cost_at(enough), 0.0
     while cost[0].upper > target.epsilon and t < high:

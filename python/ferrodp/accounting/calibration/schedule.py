@@ -10,9 +10,10 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting._solve.counts import largest_count
+from ferrodp.accounting.accountants.base import ROUGH_EFFORT
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.accounting.calibration._search import Margins
-from ferrodp.accounting.calibration._target import ROUGH, Target
+from ferrodp.accounting.calibration._target import Target
 from ferrodp.accounting.calibration.answer import CalibratedCount, CalibratedValue, Cost
 from ferrodp.accounting.calibration.noise import calibrated
 from ferrodp.errors import InvalidType
@@ -20,7 +21,7 @@ from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEve
 from ferrodp.events.sampling import checked_null_distance
 
 _SMALLEST_PROBABILITY = 1e-15
-_STEPS = 22
+_MAX_STEPS = 22
 
 
 def calibrate_count(
@@ -81,7 +82,7 @@ def calibrate_count(
     limit = _validate.MAX_COUNT + 1
 
     def rough(count: int) -> float:
-        return target.margins(event, count, ROUGH).upper
+        return target.margins(event, count, ROUGH_EFFORT).upper
 
     count = largest_count(lambda n: margins(n).upper, rough if target.is_costly(event) else None)
     count, cost = _kept_twice(lambda n: target.cost(event, n), count, target)
@@ -158,9 +159,9 @@ def _central_limit(target: Target, noise_multiplier: float, count: int) -> float
 def _kept_twice(cost_of: Callable[[int], Cost], count: int, target: Target) -> tuple[int, Cost]:
     """Return a count, the given one or a little less, where the bound on ε keeps the target too.
 
-    A bound on δ at the target's ε that keeps its δ proves the guarantee. The bound on ε at that δ says the same about a
-    slightly different question, and may miss by its width; nobody should have to wonder about that. ε grows at least
-    like the root of the count where that is large: twice the excess, then more, is almost always enough.
+    A bound on δ at the target's ε that keeps its δ proves the guarantee. The bound on ε at that δ answers a slightly
+    different question and may miss by its width; the answer keeps both, so that its two certificates agree.
+    ε grows at least like the root of a large count: twice the excess, then more, is almost always enough.
     """
     n, cost, step = count, cost_of(count), 0.0
     while n and cost[0].upper > target.epsilon:
@@ -177,7 +178,7 @@ def _proven_too_many(
     """Return a count whose cost is proven to be beyond the target, as small as steps that grow eightfold find it."""
     nearest = min((n for n, seen in known.items() if n > count and seen.lower > 0.0), default=None)
     step = 1
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         n = count + step
         if nearest is not None and n >= nearest:
             return nearest

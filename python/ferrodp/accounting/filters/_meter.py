@@ -84,7 +84,7 @@ class Meter:
             self.spent = tuple([each + cost * count for each, cost in zip(self.spent, costs, strict=True)])
 
     def remaining(self, costs: Costs) -> int:
-        """Return how often `costs` still fit; 2⁶³ − 1 stands for no limit, too."""
+        """Return how often `costs` still fit; at most 2⁶³ − 1, which also stands for no limit."""
         if costs is None or not self.fits(costs, 0):
             return 0
         each = zip(self.spent, costs, self.caps, strict=True)

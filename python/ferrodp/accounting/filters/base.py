@@ -177,7 +177,7 @@ class PrivacyFilter(abc.ABC):
         Returns
         -------
         int
-            2⁶³ − 1 stands for no limit, too.
+            At most 2⁶³ − 1, which also stands for no limit.
 
         Raises
         ------
@@ -278,7 +278,7 @@ class PrivacyFilter(abc.ABC):
         return cls._of_caps([Fraction(0)] * cls._num_sums, relation)
 
     def _settings(self) -> dict[str, Any]:
-        """Return what else the constructor was told, as plain JSON data."""
+        """Return the other arguments of the constructor as plain JSON data."""
         return {}
 
     def _shown_sum(self) -> int:

@@ -27,7 +27,7 @@ class Curve(NamedTuple):
 def epsilon_over_counts(
     accountant: PrivacyAccountant, event: PrivacyEvent, counts: Sequence[int], delta: Real
 ) -> Curve:
-    """Return ε(δ) after each of the rising `counts` of `event` on top of what `accountant` was told."""
+    """Return ε(δ) after each of the rising `counts` of `event` added to the events of `accountant`."""
     running, before, bounds = accountant.copy(), 0, []
     for count in counts:
         running.compose(event, count - before)

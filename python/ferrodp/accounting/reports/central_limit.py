@@ -19,7 +19,7 @@ from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting.explanation import Explanation
 
 Sampling = Literal["poisson", "uniform"]
-_LEAST_NOISE = 1e-3  # below it e^{1/σ²} and μ are no floats by far
+_SMALLEST_NOISE = 1e-3  # below it e^{1/σ²} and μ exceed all floats
 
 
 def estimate_central_limit_mu(
@@ -66,7 +66,7 @@ def estimate_central_limit_mu(
         raise _validate.out_of_domain("sampling", '"poisson" or "uniform"', sampling)
     if not chance or not steps:
         return 0.0
-    if multiplier < _LEAST_NOISE:
+    if multiplier < _SMALLEST_NOISE:
         return math.inf
     r = arithmetic(40 + 3 * max(math.frexp(multiplier)[1], 0))  # the sums cancel to second and third order in 1/σ
     x = r.div(point(1), point(multiplier))

@@ -76,7 +76,7 @@ def compare_sampling_schemes(
         Poisson                  each record joins each batch by a coin of its own
         fixed size (two rows)    each batch is a uniform subset of fixed size; a record is added or
                                  removed, or else replaced
-        balls in bins            in each epoch of ⌊1/q⌋ steps, each record is put into one by chance
+        balls in bins            in each epoch of ⌊1/q⌋ steps, each record is in one, drawn at random
         known order              each record is in one step of each epoch, and which may be known
         all records              no sampling at all
         =======================  ====================================================================
@@ -149,5 +149,5 @@ def _plain(z: float, number: int, delta: float) -> Bounds:
 
 
 def _at_least(z: float) -> float:
-    """Return a noise multiplier that is not 0; the smallest ones all cost more than floats can hold."""
+    """Return a noise multiplier > 0: the smallest ones all have an infinite ε."""
     return max(z, math.ulp(0.0))

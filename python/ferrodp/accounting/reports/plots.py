@@ -26,7 +26,7 @@ else:
     Axes: TypeAlias = Any
 
 _SMALLEST_DELTA = 1e-12  # down to which a privacy profile is drawn unless told otherwise
-_OUT_OF_SIGHT = 1e-307  # for a δ of 0, which has no place on a logarithmic axis
+_BELOW_THE_PLOT = 1e-307  # drawn for a δ of 0, which a logarithmic axis cannot show
 _NUM_POINTS = 129
 _ORDERS = (1.0 + np.geomspace(0.01, 1000.0, _NUM_POINTS)).tolist()
 
@@ -147,7 +147,7 @@ def plot_privacy_profile(
     curves = {name: privacy_profile(accountant, grid) for name, accountant in named.items()}
     axes = _axes(axes)
     for name, curve in curves.items():
-        _draw(axes, curve._replace(upper=np.maximum(curve.upper, _OUT_OF_SIGHT)), name)
+        _draw(axes, curve._replace(upper=np.maximum(curve.upper, _BELOW_THE_PLOT)), name)
     axes.set_yscale("log")
     axes.set_xlim(grid[0], grid[-1])
     smallest = min((float(each.upper[each.upper > 0.0].min(initial=1.0)) for each in curves.values()), default=1.0)
