@@ -179,3 +179,24 @@ fn normal_quantile(log_tail: f64) -> f64 {
     }
     high
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contour::composition::Release;
+
+    /// Unless it is shown that a cut's outcomes are all worth their loss, they may be worth all of their P-mass.
+    #[test]
+    fn what_a_cut_leaves_out_counts_whole_until_more_is_known() {
+        let release = Release { noise_multiplier: 1.0, sampling_probability: 0.1, count: 10 };
+        let composition = Composition::new(&[release]).expect("valid parameters");
+        let mut cut = Cut { composition, mass: (1e-6, 2e-7), error: 1e-9, exponent: None, chernoff: None };
+        let (lower, upper) = cut.remainder(1.0);
+        assert!(lower <= 1e-6 - 2e-7 * exp(1.0) && upper >= 1e-6, "{lower} {upper}");
+
+        cut.chernoff = Some((1.0, -40.0));
+        let (below, above) = cut.remainder(1.0);
+        let exact = 1e-6 - 2e-7 * exp(1.0);
+        assert!(below < exact && above > exact && above < upper, "{below} {above}");
+    }
+}

@@ -112,6 +112,22 @@ fn tail_of_a_step() {
     assert!(at(&law.p, 0.0) < exact);
 }
 
+/// What rounding in a transform may have done is taken for done, in the wrong direction; it grows with the number of steps.
+#[test]
+fn noise_of_the_transforms() {
+    let pair = Gaussian::new(4.0);
+    let nodes = Nodes::over(&pair, 0.03125, 1e-12, 1e-12);
+    let window = Window { first: -512, theta: 0.03125, above: 0.03125, below: 0.03125 };
+    let composition = |count| composed(&pair, count, nodes, 11, window, Lower::Merged);
+    assert!(composition(64).noise > 8.0 * composition(1).noise);
+    let (epsilon, mut noisy) = (3.0, composition(16));
+    let quiet = Curve::new(noisy.clone(), epsilon, 0.0);
+    noisy.noise = 1e-4;
+    let noisy = Curve::new(noisy, epsilon, 0.0);
+    assert!(noisy.delta_upper(epsilon) > quiet.delta_upper(epsilon) * 1.0001);
+    assert!(noisy.delta_lower(epsilon) < quiet.delta_lower(epsilon) * 0.9999);
+}
+
 #[test]
 fn wrap_around() {
     // losses of 32 ± 8, tilted to 64 ± 8, that is nodes 512 ± 64, in windows of 256 or 2048 nodes
