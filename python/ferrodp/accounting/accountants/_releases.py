@@ -117,7 +117,10 @@ class GaussianSum:
 
     def add(self, parts: Parts, count: int) -> None:
         """Add Gaussian releases and ones without protection, `count` times each."""
-        added, non_private = squared_mu_of(parts, count), any(type(part) is NonPrivateEvent for part, t in parts if t)
+        added, non_private = squared_mu_of(parts, count), False
+        for part, times in parts:  # faster than any()
+            if times and type(part) is NonPrivateEvent:
+                non_private = True
         with self._lock:
             self.squared_mu = _sum(self.squared_mu, added)
             self.non_private |= non_private
@@ -150,11 +153,13 @@ class GaussianSum:
 
 def squared_mu_of(parts: Parts, count: int) -> Interval:
     """Return Σ1/z² of the Gaussian releases among simple events, `count` times each."""
-    r, total = arithmetic(curve.DIGITS_OF_MU), _NOTHING
+    total = _NOTHING
     for part, times in parts:
         if times and isinstance(part, GaussianEvent):
             each = curve.squared_mu(part.noise_multiplier)
-            total = r.add(total, each if times * count == 1 else r.mul(point(times * count), each))
+            if times * count > 1:
+                each = arithmetic(curve.DIGITS_OF_MU).mul(point(times * count), each)
+            total = each if total is _NOTHING else _sum(total, each)
     return total
 
 

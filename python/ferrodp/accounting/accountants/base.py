@@ -190,7 +190,7 @@ class PrivacyAccountant(abc.ABC):
         """
         if type(count) is not int or not 0 <= count <= _validate.MAX_COUNT:
             count = _validate.count("count", count, minimum=0)
-        parts = self._parts(event)
+        parts = self._decomposed.parts(event, self._check_supported)
         if count:
             self._told.add(parts, count)
 
