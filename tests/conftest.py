@@ -11,6 +11,14 @@ import tempfile
 from hypothesis import settings
 
 from ferrodp import _native
+from slowness import (  # noqa: F401  # because pytest finds hooks here
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_runtest_logreport,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+    pytest_sessionfinish,
+)
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
