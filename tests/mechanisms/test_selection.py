@@ -230,7 +230,7 @@ def test_bad_utilities_are_refused_before_anything_is_drawn(kind, bad):
         (["a"], InvalidArray),
         ([], InvalidArray),
         ({"a": 1, "b": 2}, InvalidType),
-        ({"a", "b"}, InvalidType),
+        pytest.param({"a", "b"}, InvalidType, id="a set"),
         (2, InvalidType),
     ],
     ids=str,
