@@ -34,6 +34,10 @@ _OTHER_NAMES = {
 """Names that other libraries use, and what they may be called here."""
 
 
+_MADE_HERE = {"Ticket"}
+"""Classes whose objects only this package makes, a million times in a training."""
+
+
 class PublicPackage(ModuleType):
     """A package whose `help` is its own text and a list of its modules.
 
@@ -98,6 +102,8 @@ def _wrap_methods(cls: type) -> None:
                 continue
             if inspect.unwrap(function).__code__.co_flags & inspect.CO_VARKEYWORDS:
                 continue  # what it passes its keywords to knows which there are
+            if not _accepted(function) or base.__name__ in _MADE_HERE and key == "__init__":
+                continue  # a wrapper would cost as much as the shortest of these calls
             if key == "__init__":
                 setattr(base, key, suggesting(function, base.__name__))
             elif not key.startswith("_"):
@@ -122,16 +128,21 @@ def _refuse(module: ModuleType, name: str) -> NoReturn:
 
 def _refuse_unknown(name: str, function: Callable[..., Any], given: Iterable[str]) -> None:
     """Raise if one of the keywords given is none of the function's; Python does, before the function is entered."""
-    parameters = inspect.signature(function).parameters.values()
-    accepted = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
-    accepted = [each for each in accepted if each not in ("self", "cls")]
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+    accepted = _accepted(function)
+    if any(each.kind is each.VAR_KEYWORD for each in inspect.signature(function).parameters.values()):
         return
     for keyword in given:
         if keyword not in accepted:
             hint = _suggestion(keyword, accepted)
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes no keyword arguments"
             raise TypeError(f"{name}() got an unknown keyword argument {keyword!r}{hint}; {takes}") from None
+
+
+def _accepted(function: Callable[..., Any]) -> list[str]:
+    """Return the names that a call can give as keywords."""
+    parameters = inspect.signature(function).parameters.values()
+    named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    return [name for name in named if name not in ("self", "cls")]
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
