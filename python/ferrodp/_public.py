@@ -102,7 +102,7 @@ def _wrap_methods(cls: type) -> None:
                 continue
             if inspect.unwrap(function).__code__.co_flags & inspect.CO_VARKEYWORDS:
                 continue  # what it passes its keywords to knows which there are
-            if not _accepted(function) or base.__name__ in _MADE_HERE and key == "__init__":
+            if not _accepted(function) or (base.__name__ in _MADE_HERE and key == "__init__"):
                 continue  # a wrapper would cost as much as the shortest of these calls
             if key == "__init__":
                 setattr(base, key, suggesting(function, base.__name__))
