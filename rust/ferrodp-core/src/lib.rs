@@ -12,8 +12,8 @@
 //! - [`select`]: one of many candidates, with exactly the stated probabilities.
 //! - [`bernoulli`]: coins with probability `e^−γ`.
 //! - [`subset`]: Poisson samples, samples of fixed size, random allocations.
-//! - [`respond`]: randomized response, vectorised.
-//! - [`clip`]: norms, scaling, rows quantised toward zero, sums of integers.
+//! - [`respond`]: randomized response, vectorized.
+//! - [`clip`]: norms, scaling, rows quantized toward zero, sums of integers.
 //!
 //! The crate knows nothing of Python and does no input or output but asking the operating system for a key.
 #![deny(missing_docs)]
