@@ -72,8 +72,8 @@ def fixed_size_sampled_gaussian(
     [BBG18] Theorem 9 and [ZDW22] Theorem 10.
 
     *Added or removed.* Given the rest of the sample and the record that takes the place of the absent one, the two
-    distributions are N(0, z²) and (1 − q)·N(0, z²) + q·N(v, z²) with |v| ≤ 2, in units of the sensitivity, and |v| = 2
-    is possible: the curve is that of a Poisson-sampled Gaussian with z/2 ([BEBP24] Theorem 3.1).
+    distributions are N(0, z²) and (1 − q)·N(0, z²) + q·N(v, z²) with v of length at most 2, in units of the
+    sensitivity, and 2 is possible: the curve is that of a Poisson-sampled Gaussian with z/2 ([BEBP24] Theorem 3.1).
 
     *Zeroed* (`REPLACE_SPECIAL`). A zeroed record is one of the replacements, so the bound for these holds, with z/2.
 
