@@ -171,6 +171,20 @@ MUTANTS = [
         "importers",
     ),
     (
+        "the cycles of an imported stretch of steps are rounded down",
+        "cycles-of-stretch-rounded-down",
+        "-(-(end - begin) // cycle)",
+        "(end - begin) // cycle",
+        "importers",
+    ),
+    (
+        "a replaced example of an imported batch of fixed size moves the sum once",
+        "replaced-example-of-fixed-batch-moves-sum-once",
+        " / 2.0",
+        " / 1.0",
+        "importers",
+    ),
+    (
         "the shade of a trade-off begins at the wrong side of a step",
         "shade-of-trade-off-begins-at-wrong-side",
         "np.append(profile.lower[1:], 0.0)",

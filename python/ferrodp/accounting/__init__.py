@@ -33,7 +33,7 @@ stop before a budget is exceeded, queries chosen adaptively   `privacy_filter`; 
 which sampling scheme costs least                             `compare_sampling_schemes`
 what an attacker could infer                                  `trade_off_curve`; plots and estimates: `reports`
 events from or for other libraries                            `from_dp_accounting`, `to_dp_accounting`,
-                                                              `from_opacus_history`
+                                                              `from_opacus_history`, `from_jax_privacy`
 the distribution of the privacy loss itself                   `PrivacyLossDistribution`
 ============================================================  ====================================================
 
@@ -75,6 +75,7 @@ from ferrodp.accounting.reports import (
     compare_sampling_schemes,
     dp_sgd_epsilon,
     from_dp_accounting,
+    from_jax_privacy,
     from_opacus_history,
     to_dp_accounting,
     trade_off_curve,
@@ -156,6 +157,7 @@ __all__ = [
     "dp_sgd_epsilon",
     "filters",
     "from_dp_accounting",
+    "from_jax_privacy",
     "from_opacus_history",
     "gaussian_delta",
     "gaussian_epsilon",

@@ -13,7 +13,13 @@ from hypothesis import given
 from ferrodp import accounting as ac
 from ferrodp import events as event_kinds
 from ferrodp.accounting import GaussianEvent, LaplaceEvent, NonPrivateEvent, PoissonSampledEvent, SelfComposedEvent
-from ferrodp.accounting.reports.importers import from_dp_accounting, from_opacus_history, to_dp_accounting
+from ferrodp.accounting.reports.importers import (
+    from_dp_accounting,
+    from_jax_privacy,
+    from_opacus_history,
+    to_dp_accounting,
+)
+from ferrodp.accounting.sampling.groups import grouped
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage, UnsupportedEventError
 from support.events import events
 
@@ -341,3 +347,128 @@ def test_a_history_is_one_event_an_entry():
 def test_histories_are_checked(history, error, text):
     with pytest.raises(error, match=text):
         from_opacus_history(history)
+
+
+def dp_params(**changes):
+    """Return what a ``DpParams`` of jax_privacy 2.0 has, with its defaults where they are not changed."""
+    fields = {
+        "noise_multipliers": 1.1,
+        "num_samples": 1000,
+        "delta": 1e-5,
+        "batch_size": 10,
+        "batch_sizes": 10,
+        "is_finite_guarantee": True,
+        "examples_per_user": None,
+        "cycle_length": None,
+        "sampling_method": types.SimpleNamespace(name="POISSON"),
+        "truncated_batch_size": None,
+    }
+    return types.SimpleNamespace(**fields | changes)
+
+
+FIXED = types.SimpleNamespace(name="FIXED_BATCH_SIZE")
+ONE_PERCENT = PoissonSampledEvent(sampling_probability=0.01, event=GAUSSIAN)
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps", "parts"),
+    [
+        ({}, 7, [(ONE_PERCENT, 7)]),
+        ({"examples_per_user": 1, "cycle_length": 1}, 7, [(ONE_PERCENT, 7)]),
+        (
+            {"num_samples": 4009, "cycle_length": 4},
+            9,
+            [
+                (
+                    PoissonSampledEvent(
+                        sampling_probability=math.nextafter(10 / 1002, 1.0)
+                        if Fraction(10 / 1002) < Fraction(10, 1002)
+                        else 10 / 1002,
+                        event=GAUSSIAN,
+                    ),
+                    3,
+                )
+            ],
+        ),
+        (
+            {"sampling_method": FIXED},
+            7,
+            [
+                (
+                    ac.FixedSizeSampledEvent(
+                        population_size=1000, sample_size=10, event=GaussianEvent(noise_multiplier=0.55)
+                    ),
+                    7,
+                )
+            ],
+        ),
+        (
+            {"truncated_batch_size": 20},
+            7,
+            [
+                (
+                    ac.TruncatedPoissonSampledEvent(
+                        population_size=1000, sampling_probability=0.01, truncated_batch_size=20, event=GAUSSIAN
+                    ),
+                    7,
+                )
+            ],
+        ),
+        ({"is_finite_guarantee": False}, 0, []),
+        ({"noise_multipliers": 0.0}, 1, [(PoissonSampledEvent(sampling_probability=0.01, event=NonPrivateEvent()), 1)]),
+    ],
+)
+def test_the_parameters_of_a_jax_training_are_one_event_a_stretch(changes, steps, parts):
+    event = from_jax_privacy(dp_params(**changes), steps)
+
+    assert [(part.event, part.count) for part in event.events] == parts
+
+
+def test_schedules_of_noise_and_batches_of_a_jax_training_are_interleaved():
+    params = dp_params(noise_multipliers=[(4, 3.0), (0, 2.0), (99, 9.0)], batch_sizes=[(0, 10), (6, 40.0)])
+
+    parts = from_jax_privacy(params, 10).events
+
+    assert [(part.event.event.noise_multiplier, part.event.sampling_probability, part.count) for part in parts] == [
+        (2.0, 0.01, 4),
+        (3.0, 0.01, 2),
+        (3.0, 0.04, 4),
+    ]
+
+
+def test_the_examples_of_a_user_of_a_jax_training_are_a_group():
+    [part] = from_jax_privacy(dp_params(examples_per_user=3), 5).events
+
+    assert part == SelfComposedEvent(event=grouped(ONE_PERCENT, 3), count=5)
+
+
+def test_a_jax_training_without_clipping_is_not_private():
+    assert from_jax_privacy(dp_params(is_finite_guarantee=False), 1).events == (NonPrivateEvent(),)
+
+
+@pytest.mark.parametrize(
+    ("params", "steps", "error", "text"),
+    [
+        (dp_params(), -1, InvalidParameter, "num_updates must be an int from 0"),
+        (dp_params(), 1.5, InvalidType, "num_updates must be an int"),
+        (types.SimpleNamespace(), 1, InvalidParameter, "dp_params must have the field is_finite_guarantee"),
+        (dp_params(noise_multipliers=None), 1, InvalidType, "noise_multiplier must be a real number"),
+        (dp_params(noise_multipliers=[1.0]), 1, InvalidParameter, "noise_multipliers must be a number, or a list of"),
+        (dp_params(batch_sizes=[(5, 10)]), 10, InvalidParameter, "batch_sizes must say what holds from step 0"),
+        (
+            dp_params(batch_sizes=1001),
+            1,
+            InvalidParameter,
+            "batch_size must be at most num_samples // cycle_length = 1",
+        ),
+        (dp_params(batch_sizes=0.5), 1, InvalidType, "batch_size must be an int"),
+        (dp_params(sampling_method=None), 1, UnsupportedEventError, "sampling_method None has no counterpart"),
+        (dp_params(sampling_method=FIXED, truncated_batch_size=5), 1, UnsupportedEventError, "no counterpart"),
+        (dp_params(sampling_method=FIXED, examples_per_user=2), 1, UnsupportedEventError, "examples_per_user > 1 has"),
+        (dp_params(cycle_length=2, examples_per_user=2), 1, UnsupportedEventError, "examples_per_user > 1 has"),
+        (dp_params(truncated_batch_size=20, examples_per_user=2), 1, UnsupportedEventError, "examples_per_user > 1"),
+    ],
+)
+def test_the_parameters_of_a_jax_training_are_checked(params, steps, error, text):
+    with pytest.raises(error, match=text):
+        from_jax_privacy(params, steps)

@@ -9,8 +9,8 @@ how well can an attacker tell a member?                       `trade_off_curve`,
                                                               `membership_advantage`
 a plot                                                        `plot_epsilon_over_steps`, `plot_privacy_profile`,
                                                               `plot_trade_off`, `plot_rdp_curve` (with matplotlib)
-events of dp_accounting or Opacus                             `from_dp_accounting`, `to_dp_accounting`,
-                                                              `from_opacus_history`
+events of dp_accounting, Opacus or jax_privacy                `from_dp_accounting`, `to_dp_accounting`,
+                                                              `from_opacus_history`, `from_jax_privacy`
 what does the central limit theorem estimate? (no bound)      `estimate_central_limit_epsilon`,
                                                               `estimate_central_limit_delta`,
                                                               `estimate_central_limit_mu`, `explain_central_limit`
@@ -28,7 +28,12 @@ from ferrodp.accounting.reports.central_limit import (
 )
 from ferrodp.accounting.reports.comparison import SchemeCost, compare_sampling_schemes
 from ferrodp.accounting.reports.dp_sgd import dp_sgd_epsilon
-from ferrodp.accounting.reports.importers import from_dp_accounting, from_opacus_history, to_dp_accounting
+from ferrodp.accounting.reports.importers import (
+    from_dp_accounting,
+    from_jax_privacy,
+    from_opacus_history,
+    to_dp_accounting,
+)
 from ferrodp.accounting.reports.monte_carlo import (
     binomial_upper_bound,
     estimate_delta_from_losses,
@@ -55,6 +60,7 @@ __all__ = [
     "estimate_delta_from_losses",
     "explain_central_limit",
     "from_dp_accounting",
+    "from_jax_privacy",
     "from_opacus_history",
     "mean_upper_bound",
     "membership_advantage",

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from ferrodp import _validate, events
+from ferrodp.accounting.sampling.groups import grouped
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage, UnsupportedEventError
 from ferrodp.events import ComposedEvent, GaussianEvent, NonPrivateEvent, PrivacyEvent, decompose
 from ferrodp.events.base import MAX_DEPTH, check_event
@@ -149,6 +150,136 @@ def to_dp_accounting(event: PrivacyEvent) -> Any:
     except ImportError as error:
         raise MissingPackage("to_dp_accounting needs dp_accounting, which is not installed") from error
     return _write(event, dp_event)
+
+
+def from_jax_privacy(dp_params: Any, num_updates: int) -> ComposedEvent:
+    """Return the event of a training that Google's jax_privacy describes by its ``DpParams``.
+
+    An execution plan of that package has its event already: pass its ``dp_event`` to `from_dp_accounting`.
+
+    Parameters
+    ----------
+    dp_params : jax_privacy.accounting.DpParams
+        Known by its fields; those of version 2.0.
+    num_updates : int
+        Number of steps of the training; ≥ 0.
+
+    Returns
+    -------
+    ComposedEvent
+        One part for each stretch of steps with one noise multiplier and one batch size.
+
+    Raises
+    ------
+    UnsupportedEventError
+        For groups of examples per user that are not Poisson samples, or truncated, or drawn in cycles.
+    InvalidParameter, InvalidType
+        If a field is missing, or has a value outside its domain.
+
+    Notes
+    -----
+    ===================================  ===============================================================================
+    Poisson batches                      samples with probability ``batch_size / (num_samples // cycle_length)``
+    the same, truncated                  truncated Poisson samples of that group
+    batches of fixed size                samples without replacement of noise with half the multiplier, as a replaced
+                                         example moves the sum by two clip norms: account it under `REPLACE_ONE`
+    ``cycle_length`` c                   an example can be in every c-th step only, so each stretch counts t / c times,
+                                         rounded up
+    ``examples_per_user`` k > 1          the event of a group of k examples ([Gan24] Theorem 3.1)
+    ``is_finite_guarantee=False``        `NonPrivateEvent`, unless there are no steps
+    ===================================  ===============================================================================
+
+    That a schedule begins at its stated step, and is repeated in whole cycles, is how ``DpsgdTrainingAccountant``
+    reads it.
+
+    References
+    ----------
+    [Gan24] Ganesh, "Tight group-level DP guarantees for DP-SGD with sampling via mixture of Gaussians mechanisms",
+    arXiv:2401.10294, Theorem 3.1.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from ferrodp.accounting.reports.importers import from_jax_privacy
+    >>> params = SimpleNamespace(  # jax_privacy.accounting.DpParams(...)
+    ...     noise_multipliers=[(0, 1.0), (600, 2.0)],
+    ...     num_samples=60_000,
+    ...     batch_sizes=600,
+    ...     is_finite_guarantee=True,
+    ...     examples_per_user=None,
+    ...     cycle_length=None,
+    ...     sampling_method="POISSON",
+    ...     truncated_batch_size=None,
+    ... )
+    >>> [(part.event.sampling_probability, part.count) for part in from_jax_privacy(params, 1000).events]
+    [(0.01, 600), (0.01, 400)]
+    """
+    steps = _validate.count("num_updates", num_updates, minimum=0)
+    try:
+        return ComposedEvent(events=tuple(_stretches(dp_params, steps)))
+    except AttributeError as error:
+        raise InvalidParameter(f"dp_params must have the field {error.name}") from None
+
+
+def _stretches(params: Any, steps: int) -> Iterable[PrivacyEvent]:
+    """Yield the event of each stretch of steps with one noise multiplier and one batch size."""
+    if not params.is_finite_guarantee:
+        if steps:
+            yield NonPrivateEvent()
+        return
+    cycle = 1 if params.cycle_length is None else _validate.count("cycle_length", params.cycle_length)
+    multipliers = _schedule("noise_multipliers", params.noise_multipliers, steps)
+    sizes = _schedule("batch_sizes", params.batch_sizes, steps)
+    begins = sorted({*multipliers, *sizes})
+    for begin, end in zip(begins, [*begins[1:], steps], strict=True):
+        multiplier, size = (
+            schedule[max(step for step in schedule if step <= begin)] for schedule in (multipliers, sizes)
+        )
+        step = _sampled(params, multiplier, size, cycle)
+        # mutant: cycles-of-stretch-rounded-down
+        yield events.SelfComposedEvent(event=step, count=-(-(end - begin) // cycle))
+
+
+def _schedule(name: str, schedule: Any, steps: int) -> dict[int, Any]:
+    """Return the values of a schedule by the steps from which they hold, the first of which is 0."""
+    if not isinstance(schedule, (list, tuple)):
+        schedule = [(0, schedule)]
+    if not all(isinstance(entry, (list, tuple)) and len(entry) == 2 for entry in schedule):
+        raise InvalidParameter(f"{name} must be a number, or a list of pairs of step and number")
+    values = {_validate.count(name, step, minimum=0): value for step, value in schedule}
+    if 0 not in values:
+        raise InvalidParameter(f"{name} must say what holds from step 0 on")
+    return {step: value for step, value in values.items() if step < max(steps, 1)}
+
+
+def _sampled(params: Any, multiplier: Any, batch_size: Any, cycle: int) -> PrivacyEvent:
+    """Return one step of a training that `from_jax_privacy` reads."""
+    method = getattr(params.sampling_method, "name", params.sampling_method)
+    population = _validate.count("num_samples", params.num_samples) // cycle
+    users = params.examples_per_user
+    item = getattr(batch_size, "item", lambda: batch_size)()  # a schedule of optax returns an array of one float
+    size = _validate.count("batch_size", int(item) if isinstance(item, float) and item.is_integer() else item)
+    if not size <= population:
+        raise InvalidParameter(f"batch_size must be at most num_samples // cycle_length = {population}, got {size}")
+    is_plain = params.truncated_batch_size is None
+    if users not in (None, 1) and not (method == "POISSON" and is_plain and cycle == 1):
+        raise UnsupportedEventError("examples_per_user > 1 has a counterpart for plain Poisson samples only")
+    if method == "FIXED_BATCH_SIZE" and is_plain:
+        # mutant: replaced-example-of-fixed-batch-moves-sum-once
+        noise = _gaussian(_validate.non_negative("noise_multipliers", multiplier, toward="down") / 2.0)
+        return events.FixedSizeSampledEvent(population_size=population, sample_size=size, event=noise)
+    if method != "POISSON":
+        raise UnsupportedEventError(f"sampling_method {_validate.shown(method)} has no counterpart")
+    probability = _validate.rounded(Fraction(size, population), "up")
+    if is_plain:
+        step = events.PoissonSampledEvent(sampling_probability=probability, event=_gaussian(multiplier))
+        return step if users in (None, 1) else grouped(step, users)
+    return events.TruncatedPoissonSampledEvent(
+        population_size=population,
+        sampling_probability=probability,
+        truncated_batch_size=params.truncated_batch_size,
+        event=_gaussian(multiplier),
+    )
 
 
 def _gaussian(noise_multiplier: Any) -> PrivacyEvent:
