@@ -20,6 +20,9 @@ from slowness import (  # noqa: F401  # because pytest finds hooks here
     pytest_sessionfinish,
 )
 
+# They need frameworks: `./check frameworks` runs them, each in an environment that has its own.
+collect_ignore = [] if os.environ.get("FERRODP_FRAMEWORK") else ["integrations"]
+
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

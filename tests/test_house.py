@@ -23,6 +23,7 @@ LAYERS = [
     {"statistics", "files"},
     {"budget"},
     {"engine"},
+    {"integrations"},
     {"demo"},
     {"cli"},
 ]

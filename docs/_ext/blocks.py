@@ -8,10 +8,12 @@ changes what is expected of the block:
     <!-- not run: REASON -->    the block is not run, for the stated reason
     <!-- raises: NAME -->       the block ends with this exception, whose message is its last line of output
     <!-- exits: CODE -->        the shell block ends with this code
+    <!-- needs: NAME -->        the block runs only where the framework NAME is, in the environment that
+                                `./check frameworks NAME` makes; as the first line of a page, all its blocks
 
 In a block, a comment `# → TEXT` promises a line TEXT of output, in which … stands for anything; a page without that
-line fails. Warnings are errors. The same function runs the blocks for the tests and for the built pages, which show
-the output.
+line fails. Warnings are errors; where a framework runs, its own are not. The same function runs the blocks for the
+tests and for the built pages, which show the output.
 
     python docs/_ext/blocks.py PAGE      prints the blocks and what they print
 """
@@ -34,10 +36,11 @@ from typing import Any
 
 LANGUAGES = ("python", "sh")
 _FENCE = re.compile(
-    r"^(?:<!-- (?P<mark>not run|raises|exits): (?P<value>.+?) -->\n)?"
+    r"^(?:<!-- (?P<mark>not run|raises|exits|needs): (?P<value>.+?) -->\n)?"
     r"(?P<fence>```+)(?P<language>\w+)\n(?P<code>.*?)^(?P=fence)$",
     re.DOTALL | re.MULTILINE,
 )
+_NEEDED_BY_ALL = re.compile(r"<!-- needs: (\S+) -->\n(?!```)")
 _EXPECTED = re.compile(r"# → (.*)$", re.MULTILINE)
 
 
@@ -47,24 +50,32 @@ class BlockError(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, code, mark, the line it begins in, and where it ends in the page."""
+    """One fenced block: its language, code, mark, framework, the line it begins in, and where it ends in the page."""
 
     language: str
     code: str
     mark: str | None
     value: str | None
+    needs: str | None
     line: int
     end: int
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the block is one to be run, in this environment."""
+        return self.mark != "not run" and self.needs in (None, os.environ.get("FERRODP_FRAMEWORK"))
 
 
 def find(text: str) -> list[Block]:
     """Return the Python and shell blocks of a page."""
+    all_need = _NEEDED_BY_ALL.match(text)
     return [
         Block(
             language=found["language"],
             code=found["code"],
             mark=found["mark"],
             value=found["value"],
+            needs=found["value"] if found["mark"] == "needs" else all_need and all_need[1],
             line=text[: found.start("code")].count("\n") + 1,
             end=found.end(),
         )
@@ -105,11 +116,12 @@ def _local_folder() -> str | None:
 
 
 def _run_here(page: Path) -> list[str | None]:
-    warnings.simplefilter("error")
+    # A framework warns of its own affairs; this package's warnings are errors everywhere.
+    warnings.filterwarnings("error", module=r"ferrodp|__main__" if os.environ.get("FERRODP_FRAMEWORK") else "")
     names: dict[str, Any] = {"__name__": "__main__"}
     outputs: list[str | None] = []
     for block in find(page.read_text(encoding="utf-8")):
-        if block.mark == "not run":
+        if not block.runs_here:
             outputs.append(None)
             continue
         where = f"{page.name}:{block.line}"
@@ -173,7 +185,8 @@ def main() -> None:
             sys.exit(str(error))
         return
     for block, output in zip(find(page.read_text(encoding="utf-8")), run(page), strict=True):
-        print(asdict(block)["code"], output if output is not None else f"(not run: {block.value})", sep="--\n")
+        shown = output if output is not None else f"(not run: {block.value or block.needs})"
+        print(asdict(block)["code"], shown, sep="--\n")
 
 
 if __name__ == "__main__":

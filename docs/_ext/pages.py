@@ -43,7 +43,7 @@ def _prepare(app: Sphinx, docname: str, content: list[str]) -> None:
 
 def _with_outputs(path: Path, text: str, docname: str) -> str:
     found = blocks.find(text)
-    if not any(block.mark != "not run" for block in found):
+    if not any(block.runs_here for block in found):
         return text
     try:
         outputs = blocks.run(path)

@@ -1,5 +1,6 @@
 """Every code block of the README and of the documentation runs as written, in order, in an empty folder."""
 
+import os
 import re
 from operator import attrgetter
 from pathlib import Path
@@ -13,13 +14,19 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Words that a fence may have after it; what is a program is run, or says why not.
 SHOWN = {"text", "toml", "yaml", "json"}
+FRAMEWORK = os.environ.get("FERRODP_FRAMEWORK")
 
 
 def name(page):
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks.find(page.read_text(encoding="utf-8"))], ids=name)
+def runs_here(page):
+    """Whether a page has blocks for this environment: those of its framework, or without one those that need none."""
+    return any(block.runs_here and FRAMEWORK in (None, block.needs) for block in blocks.find(page.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runs_here(page)], ids=name)
 def test_the_blocks_of_a_page_run(page):
     """`blocks.run` raises for a block that fails, and for a line of output that a block promises and does not print."""
     outputs = blocks.run(page)
@@ -45,6 +52,26 @@ def test_blocks_that_are_not_run_give_a_reason():
     ]
 
     assert all(len(block.value.split()) >= 3 for block in skipped)
+
+
+def test_what_needs_a_framework_runs_where_that_is_and_nowhere_else(tmp_path, monkeypatch):
+    block, whole = tmp_path / "block.md", tmp_path / "whole.md"
+    block.write_text("<!-- needs: torch -->\n```python\n1 + 1\n```\n\n```python\n2 + 2\n```\n", encoding="utf-8")
+    whole.write_text("<!-- needs: torch -->\n\n# Page\n\n```python\n1 + 1\n```\n", encoding="utf-8")
+
+    for framework, expected in {None: [None, None], "jax": [None, None], "torch": ["2\n", "2\n"]}.items():
+        monkeypatch.delenv("FERRODP_FRAMEWORK", raising=False)
+        if framework:
+            monkeypatch.setenv("FERRODP_FRAMEWORK", framework)
+        assert [blocks.run(block)[0], blocks.run(whole)[0]] == expected
+        assert blocks.run(block)[1] == "4\n"
+
+
+def test_what_a_page_needs_is_tested_by_check_frameworks():
+    folders = {path.parent.name for path in (ROOT / "tests" / "integrations").glob("*/requirements.txt")}
+    needed = {block.needs for page in PAGES for block in blocks.find(page.read_text(encoding="utf-8"))}
+
+    assert needed - {None} <= folders
 
 
 def test_a_block_that_fails_is_noticed(tmp_path):
