@@ -23,9 +23,11 @@ __all__ = [
     "add_discrete_noise_in_fixed_time",
     "add_noise",
     "add_noise_to_integers",
+    "add_residues",
     "allocated_members",
     "allocation_two_bins",
     "available_isas",
+    "centered_residues",
     "check_clip_norm",
     "choose_candidate",
     "clip_leaves",
@@ -36,6 +38,7 @@ __all__ = [
     "file_system",
     "fixed_size_members",
     "fork_generation",
+    "has_checksum",
     "isa",
     "pair_delta",
     "pair_epsilon",
@@ -44,6 +47,7 @@ __all__ = [
     "pld_laws",
     "pld_pure_epsilon",
     "poisson_members",
+    "quantized_vector",
     "random_bytes",
     "randomize_responses",
     "rdp_convert",
@@ -54,6 +58,8 @@ __all__ = [
     "rdp_poisson_gaussian_epsilon",
     "rdp_total",
     "release_scalar",
+    "residues_of",
+    "rotate_vector",
     "sqlite_version",
     "toss_coins",
     "toss_each_coin",
@@ -176,6 +182,8 @@ class GridSum:
     def from_integers(integers: npt.NDArray[np.int64], value: float, dtype: str, count: int, /) -> GridSum: ...
     def add(self, leaves: list[npt.NDArray[Any]], count: int, threads: int | None, /) -> None: ...
     def merge(self, other: GridSum, /) -> None: ...
+    def merge_integers(self, integers: npt.NDArray[np.int64], count: int, /) -> None: ...
+    def state(self, prefix: bytes, /) -> bytes: ...
     @property
     def count(self) -> int: ...
     @property
@@ -193,6 +201,7 @@ class GridSum:
         /,
     ) -> None: ...
 
+def has_checksum(state: bytes, /) -> bool: ...
 def check_clip_norm(value: float, dtype: str, /) -> int: ...
 def clip_leaves(leaves: list[npt.NDArray[Any]], value: float, out: list[npt.NDArray[Any]], /) -> float: ...
 def clip_rows(
@@ -204,6 +213,13 @@ def clip_rows(
     threads: int | None,
     /,
 ) -> _Floats: ...
+def quantized_vector(
+    vector: npt.NDArray[Any], value: float, shift: int, threads: int | None, /
+) -> npt.NDArray[np.int64]: ...
+def rotate_vector(vector: npt.NDArray[Any], seed: bytes, inverse: bool, /) -> None: ...
+def residues_of(modulus: str, integers: npt.NDArray[np.int64], out: npt.NDArray[np.uint64], /) -> None: ...
+def add_residues(modulus: str, total: npt.NDArray[np.uint64], message: npt.NDArray[np.uint64], /) -> None: ...
+def centered_residues(modulus: str, residues: npt.NDArray[np.uint64], out: npt.NDArray[np.int64], /) -> None: ...
 def add_discrete_noise(
     array: npt.NDArray[Any],
     law: str,

@@ -17,6 +17,7 @@ import clipping
 import coins
 import columns
 import discrete
+import distributed
 import events
 import fixed_time
 import ledger
@@ -28,8 +29,8 @@ import subsets
 import tickets
 
 ROOMS = (
-    *(accounting, clipping, coins, columns, discrete, events, fixed_time, ledger, noise, releases, rounds),
-    *(sparse_vector, subsets, tickets),
+    *(accounting, clipping, coins, columns, discrete, distributed, events, fixed_time, ledger, noise, releases),
+    *(rounds, sparse_vector, subsets, tickets),
 )
 MARKER = re.compile(r"^ *(?://|#) mutant: ([a-z0-9-]+)\n", re.MULTILINE)
 

@@ -23,7 +23,7 @@
 mod adding;
 mod clip_norm;
 mod decide;
-mod dispatch;
+pub(crate) mod dispatch;
 mod element;
 mod error_budget;
 mod float_rows;

@@ -13,13 +13,15 @@
 //! - [`bernoulli`]: coins with probability `e^−γ`.
 //! - [`subset`]: Poisson samples, samples of fixed size, random allocations.
 //! - [`respond`]: randomized response, vectorized.
-//! - [`clip`]: norms, scaling, rows quantized toward zero, sums of integers.
+//! - [`clip`]: norms, scaling, rows quantized toward zero, sums of integers; [`checksum`]: of their stored states.
+//! - [`secure`]: vectors for secure aggregation: rotated, quantized, as residues of a modulus.
 //!
 //! The crate knows nothing of Python and does no input or output but asking the operating system for a key.
 #![deny(missing_docs)]
 
 pub mod bernoulli;
 pub mod blocks;
+pub mod checksum;
 pub mod clip;
 pub mod discrete;
 pub mod error;
@@ -31,6 +33,7 @@ pub mod random;
 mod residue;
 pub mod respond;
 pub mod sample;
+pub mod secure;
 pub mod select;
 pub mod subset;
 mod wiped;

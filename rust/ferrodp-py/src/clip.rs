@@ -4,12 +4,14 @@ use core::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ferrodp_core::blocks::default_threads;
+use ferrodp_core::checksum::{self, Checksum};
 use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, clip_one, clip_rows, divide};
 use ferrodp_core::fork;
 use ferrodp_core::sample::{self, Noise};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::array::{Floats, FloatsMut, FloatsMutAll, rows, slices, slices_mut};
 use crate::error::{Error, Result};
@@ -196,6 +198,13 @@ impl PyGridSum {
         })
     }
 
+    /// Adds `count` rows with these integers.
+    #[pyo3(signature = (integers, count, /))]
+    fn merge_integers(&self, py: Python<'_>, integers: PyReadonlyArray1<'_, i64>, count: u64) -> Result<()> {
+        let integers = integers.as_slice()?;
+        py.detach(|| Ok(self.lock()?.open()?.merge_integers(integers, count)?))
+    }
+
     /// How many rows were added.
     #[getter]
     fn count(&self, py: Python<'_>) -> Result<u64> {
@@ -226,6 +235,41 @@ impl PyGridSum {
             Ok::<_, Error>((state.sum.count(), copy))
         })?;
         Ok((count, integers.into_pyarray(py)))
+    }
+
+    /// Returns `prefix`, the number of rows, the integers, and the checksum of all that; 8 bytes each, little endian.
+    ///
+    /// `prefix` and the number of rows fill whole blocks of the checksum.
+    #[pyo3(signature = (prefix, /))]
+    fn state<'py>(&self, py: Python<'py>, prefix: &[u8]) -> Result<Bound<'py, PyBytes>> {
+        let head = prefix.len() + 8;
+        if !head.is_multiple_of(checksum::BLOCK) {
+            return Err(PyValueError::new_err("prefix and count must fill whole blocks").into());
+        }
+        let width = py.detach(|| Ok::<_, Error>(self.lock()?.open()?.width()))?;
+        let state = PyBytes::new_with(py, head + 8 * width + 8, |out| {
+            py.detach(|| {
+                let mut state = self.lock()?;
+                let sum = state.open()?;
+                let (front, rest) = out.split_at_mut(head);
+                front[..prefix.len()].copy_from_slice(prefix);
+                front[prefix.len()..].copy_from_slice(&sum.count().to_le_bytes());
+                let mut digest = Checksum::default();
+                digest.update(front);
+                let (body, end) = rest.split_at_mut(8 * width);
+                let blocks = body.chunks_mut(64 * checksum::BLOCK);
+                for (bytes, integers) in blocks.zip(sum.integers()?.chunks(8 * checksum::BLOCK)) {
+                    for (word, k) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(integers) {
+                        *word = k.to_le_bytes();
+                    }
+                    digest.update(bytes);
+                }
+                end.copy_from_slice(&digest.finish().to_le_bytes());
+                Ok::<_, Error>(())
+            })
+            .map_err(PyErr::from)
+        })?;
+        Ok(state)
     }
 
     /// Writes the sum with noise to `out`, once.
@@ -340,10 +384,19 @@ fn check_clip_norm(value: f64, dtype: &str) -> Result<i32> {
     Ok(clip_norm(value, dtype)?.granularity().exponent())
 }
 
+/// Whether the last 8 bytes of `state` are the checksum of those before.
+#[pyfunction]
+#[pyo3(signature = (state, /))]
+fn has_checksum(py: Python<'_>, state: &[u8]) -> bool {
+    let Some((message, end)) = state.split_last_chunk::<8>() else { return false };
+    py.detach(|| checksum::checksum(message)) == u64::from_le_bytes(*end)
+}
+
 /// Adds this file's functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyGridSum>()?;
     module.add_function(wrap_pyfunction!(check_clip_norm, module)?)?;
+    module.add_function(wrap_pyfunction!(has_checksum, module)?)?;
     module.add_function(wrap_pyfunction!(clip_leaves, module)?)?;
     module.add_function(wrap_pyfunction!(clip_matrix, module)?)
 }

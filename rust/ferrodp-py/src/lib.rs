@@ -14,6 +14,7 @@ mod isa;
 mod noise;
 mod permit;
 mod respond;
+mod secure;
 mod select;
 mod sqlite;
 mod subset;
@@ -41,6 +42,7 @@ mod _native {
         noise::register(module)?;
         permit::register(module)?;
         respond::register(module)?;
+        secure::register(module)?;
         select::register(module)?;
         sqlite::register(module)?;
         #[cfg(feature = "testing")]

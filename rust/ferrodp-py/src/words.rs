@@ -3,6 +3,7 @@
 use ferrodp_accounting::contour::Quantity;
 use ferrodp_accounting::types::Direction;
 use ferrodp_core::clip::Order;
+use ferrodp_core::secure::residues::Modulus;
 use ferrodp_core::{discrete, sample, select};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -46,4 +47,7 @@ vocabulary! {
     /// What is asked of a composition.
     QuantityArg(Quantity), "quantity": "epsilon" => Quantity::Epsilon, "delta" => Quantity::Delta,
         "log_delta" => Quantity::LogDelta;
+    /// What residues are taken of.
+    ModulusArg(Modulus), "modulus": "uint64" => Modulus::TwoTo64, "field64" => Modulus::Field64,
+        "field128" => Modulus::Field128;
 }

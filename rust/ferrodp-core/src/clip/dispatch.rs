@@ -3,7 +3,7 @@
 use crate::isa::{Isa, Kind};
 
 /// A computation whose `run` is inlined into a shell for each instruction set. All give the same bits.
-pub(super) trait Kernel {
+pub(crate) trait Kernel {
     /// What it computes.
     type Output;
 
@@ -13,7 +13,7 @@ pub(super) trait Kernel {
 }
 
 /// Returns what `kernel` computes, on the instructions of `isa`.
-pub(super) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+pub(crate) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     match isa.kind() {
         Kind::Portable => kernel.run::<{ cfg!(target_arch = "aarch64") }>(),
         // SAFETY: an `Isa` of this kind exists only where the CPU has reported AVX2 and FMA.

@@ -45,13 +45,7 @@ impl GridSum {
     /// # Errors
     /// If no `count` rows can have such a sum.
     pub fn from_integers(clip: ClipNorm, integers: Vec<i64>, count: u64) -> Result<Self, Error> {
-        if count > Self::MAX_COUNT {
-            return Err(Error::Malformed { what: "too many rows" });
-        }
-        let largest = (clip.in_grid_steps() as u64) * count; // below 2^62
-        if integers.iter().any(|k| k.unsigned_abs() > largest) {
-            return Err(Error::Malformed { what: "an integer is too large for so many rows" });
-        }
+        check(clip, &integers, count)?;
         Ok(Self { clip, sums: integers, count, broken: false })
     }
 
@@ -112,6 +106,33 @@ impl GridSum {
         Ok(())
     }
 
+    /// Adds `count` rows with these integers, as [`GridSum::integers`] of a sum with this clip norm gave them.
+    ///
+    /// # Errors
+    /// If no `count` rows can have such a sum, it has another width, or this sum would overflow or is unusable. Nothing is
+    /// added then.
+    pub fn merge_integers(&mut self, integers: &[i64], count: u64) -> Result<(), Error> {
+        if integers.len() != self.width() {
+            return Err(Error::Incompatible { what: "length" });
+        }
+        check(self.clip, integers, count)?;
+        self.integers()?;
+        // mutant: states-merged-without-their-count
+        self.count = self.count_with(count)?;
+        for (sum, more) in self.sums.iter_mut().zip(integers) {
+            *sum = sum.wrapping_add(*more); // cannot wrap: the count bounds it
+        }
+        Ok(())
+    }
+
+    /// Returns the sums themselves.
+    ///
+    /// # Errors
+    /// [`Error::Mutated`] if an array changed while it was added.
+    pub fn into_integers(self) -> Result<Vec<i64>, Error> {
+        if self.broken { Err(Error::Mutated) } else { Ok(self.sums) }
+    }
+
     /// Adds the rows; norms are those of the first reading, integers those of the second. Tests let them differ.
     fn add_read_twice<'a, T: Element>(
         &mut self,
@@ -139,6 +160,19 @@ impl GridSum {
         let rows = self.count.saturating_add(more);
         if rows > Self::MAX_COUNT { Err(Error::Capacity { rows, limit: Self::MAX_COUNT }) } else { Ok(rows) }
     }
+}
+
+/// Checks that `count` rows can have this sum.
+fn check(clip: ClipNorm, integers: &[i64], count: u64) -> Result<(), Error> {
+    if count > GridSum::MAX_COUNT {
+        return Err(Error::Malformed { what: "too many rows" });
+    }
+    let largest = (clip.in_grid_steps() as u64) * count; // below 2^62
+    // A maximum, not a search that ends early: it runs at memory speed.
+    if integers.iter().fold(0, |most, k| k.unsigned_abs().max(most)) > largest {
+        return Err(Error::Malformed { what: "an integer is too large for so many rows" });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
