@@ -153,14 +153,16 @@ def clip_rows(
 
 @overload
 def clip_and_sum(
-    matrix: npt.NDArray[Floating], *, clip_norm: Real, threads: int | None = ...
+    matrix: npt.NDArray[Floating], *, clip_norm: Real, stability: Real | None = ..., threads: int | None = ...
 ) -> GridSum[npt.NDArray[Floating]]: ...
 @overload
 def clip_and_sum(
-    matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None = ...
+    matrix: npt.ArrayLike, *, clip_norm: Real, stability: Real | None = ..., threads: int | None = ...
 ) -> GridSum[npt.NDArray[np.floating[Any]]]: ...
 @_arrays.quiet
-def clip_and_sum(matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None = None) -> GridSum[Any]:
+def clip_and_sum(
+    matrix: npt.ArrayLike, *, clip_norm: Real, stability: Real | None = None, threads: int | None = None
+) -> GridSum[Any]:
     """Clip every row of a matrix to an L2 norm of at most `clip_norm` and sum the rows, in one pass over memory.
 
     The sum is a sum of integers: its sensitivity to adding or removing one row is exactly `clip_norm`. Release it with
@@ -172,6 +174,8 @@ def clip_and_sum(matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None 
         One row for each unit of privacy. Any memory layout. Never written to.
     clip_norm : float
         As for `clip_by_global_norm`.
+    stability : float, optional
+        Normalize all rows instead, with this constant: as for `ClippedSum`.
     threads : int, optional
         By default the library's choice; the result does not depend on it.
 
@@ -198,14 +202,15 @@ def clip_and_sum(matrix: npt.ArrayLike, *, clip_norm: Real, threads: int | None 
     GaussianEvent(noise_multiplier=2.0)
     """
     bound = _validate.positive("clip_norm", clip_norm, toward="down")
+    gamma = None if stability is None else _validate.positive("stability", stability, toward="up")
     threads = _validate.threads(threads)
     rows = _matrix(matrix)
     count, width = rows.shape
-    _native.check_clip_norm(bound, rows.dtype.name)
+    _native.check_clip_norm(bound, rows.dtype.name, gamma)
     _validate.fits_in_memory("matrix", 8 * width)
-    native = _native.GridSum(width, bound, rows.dtype.name)
+    native = _native.GridSum(width, bound, rows.dtype.name, gamma)
     native.add([rows], count, threads)
-    return GridSum(native, Layout((width,), rows.dtype), bound)
+    return GridSum(native, Layout((width,), rows.dtype), bound, gamma)
 
 
 def _matrix(value: object) -> npt.NDArray[Any]:

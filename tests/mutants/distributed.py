@@ -16,7 +16,7 @@ MUTANTS = [
     (
         "states of other clip norms are merged",
         "states-of-other-clip-norms-merged",
-        " or loaded.clip_norm != self._clip_norm",
+        " or not same",
         "",
         "fast states",
     ),

@@ -1,7 +1,8 @@
 """Clipping and quantizing, by definition: exact numbers are `Fraction`, and the few roundings are Python's floats.
 
 A row is kept if its norm is at most the bound, exactly. A longer one is multiplied by a factor that is computed in
-floats, from a sum in a fixed order. Everything after the factor is again exact or a single rounding.
+floats, from a sum in a fixed order; with a stability, every row is. Everything after the factor is again exact or a
+single rounding.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def shrink(leaves) -> float:
     return 1.0 - 4.0 * (148 + sum(-(-len(leaf) // 1024) + 1 for leaf in leaves)) * UNIT
 
 
-def plan(leaves, bound: float, order):
+def plan(leaves, bound: float, order, stability: float | None = None):
     """Return what becomes of a row: "zero", "keep", or the power of two and the factor that shrink it; and its norm."""
     row = [x for leaf in leaves for x in leaf]
     if not all(math.isfinite(x) for x in row):
@@ -77,6 +78,10 @@ def plan(leaves, bound: float, order):
         scale = math.ldexp(1.0, min(max(-exponent(largest), -1022), 1023))
         total = power_sum(leaves, order, scale)
     norm = math.sqrt(total) if order == 2 else total
+    if stability is not None:
+        if scale > 1.0:
+            norm, scale = divide(norm, scale), 1.0
+        return (scale, bound / (norm + stability * scale) * shrink(leaves)), divide(norm, scale)
     if within(row, bound, order):
         return "keep", divide(norm, scale)
     return (scale, bound / norm * shrink(leaves)), divide(norm, scale)
@@ -87,10 +92,10 @@ def divide(x: float, power_of_two: float) -> float:
         return float(np.float64(x) / np.float64(power_of_two))
 
 
-def quantize(leaves, clip_norm: float) -> list[int]:
+def quantize(leaves, clip_norm: float, stability: float | None = None) -> list[int]:
     """Return the integers of a row, in units of 2^grid(clip_norm)."""
     row = [float(x) for leaf in leaves for x in leaf]
-    fate, _ = plan(leaves, clip_norm, 2)
+    fate, _ = plan(leaves, clip_norm, 2, stability)
     if fate == "zero":
         return [0] * len(row)
     e = grid(clip_norm)

@@ -1,8 +1,9 @@
-"""What 0.1.0 stored, made by it: events, accountants, filters, sums, settings, a ledger, its log, a checkpoint.
+"""What earlier versions stored, made by them: events, accountants, filters, sums, settings, a ledger, its log.
 
 Run as ``python tests/stored/make.py FOLDER`` with the release whose files are wanted; those here were made by the last
-commit before the packages were split (5f54e17). They are never made anew: what was stored once has to open for ever.
-`tests/stored/test_stored.py` opens them. Answers are stored beside the states.
+commit before the packages were split (5f54e17), `second_sums` when states of sums got version 2. They are never made
+anew: what was stored once has to open for ever. `tests/stored/test_stored.py` opens them. Answers are stored beside the
+states.
 """
 
 import base64
@@ -133,6 +134,21 @@ def sums():
     return found
 
 
+def second_sums():
+    """Sums that know how many rows were within the bound, and normalized ones: states of version 2."""
+    found = []
+    for dtype in ("float32", "float64"):
+        for stability in (None, 0.25):
+            total = fd.ClippedSum({"w": (2, 2), "b": [(1,)]}, clip_norm=4.5, stability=stability, dtype=dtype)
+            for number in range(3):
+                total.add(_filled({"w": np.zeros((2, 2)), "b": [np.zeros(1)]}, dtype, number))
+            case = {"state": base64.b64encode(total.state()).decode(), "count": total.count, "clip_norm": 4.5}
+            case |= {"stability": stability, "within_bound": total.within_bound}
+            released = total.release(noise_multiplier=0.5, source=fd.testing.seeded(bytes(range(32))))
+            found.append(case | {"released": [leaf.ravel().tolist() for leaf in _leaves(released)]})
+    return found
+
+
 def _filled(template, dtype, number):
     if isinstance(template, tuple):
         return np.arange(number, number + int(np.prod(template)), dtype=dtype).reshape(template)
@@ -204,7 +220,7 @@ def main():
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     socket.gethostname = lambda: "host"
-    for make in (events, accountants, filters, sums, settings):
+    for make in (events, accountants, filters, sums, second_sums, settings):
         (folder / f"{make.__name__}.json").write_text(json.dumps(make(), indent=1) + "\n")
     with fd.PrivacyLedger.open(folder / "ledger.db", program="make.py") as ledger:
         fill(ledger)

@@ -78,12 +78,14 @@ def test_a_filter_goes_on_where_it_was(case):
         restored.charge(event)
 
 
-@pytest.mark.parametrize("case", stored("sums"), ids=lambda case: str(case["count"]))
+@pytest.mark.parametrize("case", [*stored("sums"), *stored("second_sums")], ids=lambda case: str(case["count"]))
 def test_a_sum_has_its_rows_and_the_noise_of_its_seed(case):
     total = fd.ClippedSum.from_state(base64.b64decode(case["state"]))
 
     assert base64.b64decode(case["state"]) == total.state()
     assert (case["count"], case["clip_norm"]) == (total.count, total.clip_norm)
+    assert case.get("stability") == total.stability
+    assert "within_bound" not in case or case["within_bound"] == total.within_bound
     released = total.release(noise_multiplier=0.5, source=fd.testing.seeded(bytes(range(32))))
     assert case["released"] == [leaf.ravel().tolist() for leaf in leaves(released)]
 

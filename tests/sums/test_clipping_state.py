@@ -117,8 +117,20 @@ def nested(depth, leaf):
     return leaf
 
 
+SECOND = {"version": 2, "stability": None, "within_bound": 1}
+"""What version 2 has besides."""
+
 FORGERIES = {
-    "newer": forged(version=2),
+    "newer": forged(version=3),
+    "fields of version 2 in version 1": forged(stability=None, within_bound=1),
+    "version 2 without a field": forged(version=2, stability=None),
+    "stability a number": forged(**SECOND | {"stability": 0.5}),
+    "stability no number": forged(**SECOND | {"stability": "half"}),
+    "within_bound negative": forged(**SECOND | {"within_bound": -1}),
+    "within_bound above the count": forged(**SECOND | {"within_bound": 2}),
+    "within_bound a bool": forged(**SECOND | {"within_bound": True}),
+    "within_bound a float": forged(**SECOND | {"within_bound": 1.0}),
+    "version a list": forged(version=[1]),
     "no version": forged(version=...),
     "another field": forged(extra=1),
     "no count": forged(count=...),
@@ -174,6 +186,9 @@ def test_forgeries_are_refused_though_their_checksum_is_right(state):
         (forged(clip_norm="nan"), "clip_norm must be"),
         (forged(clip_norm="-0x1p0"), "clip_norm must be"),
         (forged(clip_norm="0x1p200"), "clip_norm must be"),
+        (forged(**SECOND | {"stability": "nan"}), "stability must be"),
+        (forged(**SECOND | {"stability": "0x0p0"}), "stability must be"),
+        (forged(**SECOND | {"stability": "0x1p128"}), "stability must be at least"),
         (forged(count=2**32 + 1), "too many rows"),
         (forged((2**30).to_bytes(8, "little") + bytes(16)), "too large for so many rows"),
         (forged((-(2**63)).to_bytes(8, "little", signed=True) + bytes(16)), "too large for so many rows"),
@@ -188,6 +203,8 @@ def test_impossible_sums_are_refused(state, message):
 def test_a_plain_forgery_is_well_formed():
     """What the forgeries above start from is a state, so each is refused for its own change."""
     assert fd.ClippedSum.from_state(forged()).integers.tolist() == [0, 0, 0]
+    assert fd.ClippedSum.from_state(forged(**SECOND)).within_bound == 1
+    assert fd.ClippedSum.from_state(forged(**SECOND | {"stability": "0x1p-7"})).stability == 2.0**-7
     assert fd.ClippedSum.from_state(forged(template=nested(64, [3]))).count == 1
 
 
@@ -205,14 +222,16 @@ def test_the_largest_count_is_full():
         almost.add_many(np.zeros((2, 3), np.float32))
 
 
-def test_the_layout_of_states_is_pinned():
-    """Changing it is allowed with a new version number, and old states are then refused or read."""
-    acc = fd.ClippedSum({"a": (2,)}, clip_norm=0.5, dtype=np.float32)
+@pytest.mark.parametrize(("stability", "written"), [(None, b"null"), (0.25, b'"0x1.0000000000000p-2"')])
+def test_the_layout_of_states_is_pinned(stability, written):
+    """Changing it is allowed with a new version number; states of all versions are read."""
+    acc = fd.ClippedSum({"a": (2,)}, clip_norm=0.5, stability=stability, dtype=np.float32)
     acc.add({"a": np.array([0.25, -0.125], np.float32)})
 
     header = (
-        b'{"version":1,"dtype":"float32","clip_norm":"0x1.0000000000000p-1","count":1,'
-        b'"template":{"kind":"dict","children":[[2]],"keys":["a"]}}'
+        b'{"version":2,"dtype":"float32","clip_norm":"0x1.0000000000000p-1","stability":' + written + b',"count":1,'
+        b'"within_bound":1,"template":{"kind":"dict","children":[[2]],"keys":["a"]}}'
     )
-    integers = np.array([2**28, -(2**27)], "<i8").tobytes()
+    row = [2**28, -(2**27)] if stability is None else acc.integers["a"].tolist()
+    integers = np.array(row, "<i8").tobytes()
     assert acc.state() == signed(b"ferrodp-sum\x00" + len(header).to_bytes(4, "little") + header + integers)

@@ -111,19 +111,19 @@ def test_the_layout_of_fast_states_is_pinned():
     acc.add({"a": np.array([0.25, -0.125], np.float32)})
 
     header = (
-        b'{"version":2,"dtype":"float32","clip_norm":"0x1.0000000000000p-1",'
+        b'{"version":2,"dtype":"float32","clip_norm":"0x1.0000000000000p-1","stability":null,'
         b'"template":{"kind":"dict","children":[[2]],"keys":["a"]}}'
-    ).ljust(256 - 12 - 4 - 8)
-    numbers = np.array([1, 2**28, -(2**27)], "<i8").tobytes()
+    ).ljust(256 - 12 - 4 - 16)
+    numbers = np.array([1, 1, 2**28, -(2**27)], "<i8").tobytes()
     assert acc.state(checksum="fast") == sealed(
         b"ferrodp-sum\x02" + len(header).to_bytes(4, "little") + header + numbers
     )
 
 
-def forged(payload=bytes(24), count=1, raw=None, **changes):
-    header = {"version": 2, "dtype": "float32", "clip_norm": (1.0).hex(), "template": [3]} | changes
+def forged(payload=bytes(24), count=1, within=1, raw=None, **changes):
+    header = {"version": 2, "dtype": "float32", "clip_norm": (1.0).hex(), "stability": None, "template": [3]} | changes
     text = json.dumps({k: v for k, v in header.items() if v is not ...}).encode() if raw is None else raw
-    numbers = count.to_bytes(8, "little", signed=count < 0) + payload
+    numbers = b"".join(n.to_bytes(8, "little", signed=n < 0) for n in (count, within)) + payload
     return sealed(_sum_state.FAST_MAGIC + len(text).to_bytes(4, "little") + text + numbers)
 
 
@@ -134,7 +134,16 @@ def forged(payload=bytes(24), count=1, raw=None, **changes):
         forged(version=3),
         forged(version=...),
         forged(extra=1),
-        forged(raw=b'{"version":2,"dtype":"float32","clip_norm":"0x1p0","count":1,"template":[3]}'),
+        forged(stability=...),
+        forged(stability=0.5),
+        forged(count=1, within=2),
+        forged(count=0, within=-2),
+        *(
+            forged(
+                raw=b'{"version":2,"dtype":"float32","clip_norm":"0x1p0","stability":null,"%s":1,"template":[3]}' % name
+            )
+            for name in (b"count", b"within_bound")
+        ),
         forged(count=-1),
         forged(dtype="int64"),
         forged(clip_norm="one"),
@@ -158,6 +167,8 @@ def test_a_plain_forgery_is_well_formed():
     """What the forgeries above start from is a state, so each is refused for its own change."""
     assert fd.ClippedSum.from_state(forged()).count == 1
     assert fd.ClippedSum.from_state(forged(count=5)).count == 5
+    assert fd.ClippedSum.from_state(forged(count=5, within=3)).within_bound == 3
+    assert fd.ClippedSum.from_state(forged(stability="0x1p-7")).stability == 2.0**-7
 
 
 @pytest.mark.parametrize(
@@ -185,6 +196,7 @@ def test_states_of_other_sums_are_refused(kind):
         fd.ClippedSum(TEMPLATE, clip_norm=0.70001, dtype=np.float32),
         fd.ClippedSum(TEMPLATE, clip_norm=0.7, dtype=np.float64),
         fd.ClippedSum((15,), clip_norm=0.7, dtype=np.float32),
+        fd.ClippedSum(TEMPLATE, clip_norm=0.7, stability=0.5, dtype=np.float32),
     ):
         with pytest.raises(fd.errors.InvalidParameter, match="state must be of a sum with the template"):
             acc.merge_state(other.state(checksum=kind))

@@ -3,9 +3,12 @@
 Version 1: 12 bytes of magic, the length of a header (4 bytes, little endian), the header (JSON, UTF-8), the integer
 sums (8 bytes each, little endian), SHA-256 of everything before.
 
-Version 2: the same with another magic; the header is filled up with spaces and followed by the count of rows (8 bytes),
-so that the sums begin at a multiple of 128 bytes; the last 8 bytes are a checksum that runs at memory speed
-(`checksum.rs`).
+Version 2: a stability, and how many rows were within the bound, in the header besides. A sum of which that number is
+not known, because a part of it comes from version 1, is written in version 1 as long as it has no stability.
+
+Version 2 with the fast checksum: the same with another magic; the header is filled up with spaces and followed by the
+numbers of rows and of rows within the bound (8 bytes each; 2⁶⁴ − 1 is not known), so that the sums begin at a multiple
+of 128 bytes; the last 8 bytes are a checksum that runs at memory speed (`checksum.rs`).
 
 Reading trusts none of it: a truncated, altered or forged state is refused before memory is allocated for it.
 """
@@ -28,7 +31,9 @@ from ferrodp.errors import InvalidParameter, InvalidType
 
 MAGIC = b"ferrodp-sum\x00"
 FAST_MAGIC = b"ferrodp-sum\x02"
-_DIGEST, _CHECKSUM, _COUNT, _BLOCK = 32, 8, 8, 128
+_DIGEST, _CHECKSUM, _COUNTS, _BLOCK = 32, 8, 16, 128
+_FIELDS = {"version", "dtype", "clip_norm", "count", "template"}
+_SINCE_2 = {"stability", "within_bound"}
 _ITEM = np.dtype("<i8")
 
 
@@ -41,11 +46,18 @@ class SumState:
     count: int
     structure: Node
     integers: npt.NDArray[np.int64]
+    stability: float | None
+    within_bound: int | None
+    """None where a part of the sum was stored in version 1."""
 
 
 def dump(state: SumState) -> bytes:
-    """Return `state` as bytes, in version 1."""
-    text = _header(1, state.dtype, state.clip_norm, state.structure, count=state.count)
+    """Return `state` as bytes, with SHA-256."""
+    counts: dict[str, int | None] = {"count": state.count}
+    version = 1 if state.within_bound is None and state.stability is None else 2
+    if version > 1:
+        counts["within_bound"] = state.within_bound
+    text = _header(version, state.dtype, state.clip_norm, state.stability, state.structure, counts)
     integers = np.ascontiguousarray(state.integers, dtype=_ITEM).view(np.uint8).data
     parts: list[bytes | memoryview] = [MAGIC, len(text).to_bytes(4, "little"), text, integers]
     digest = hashlib.sha256()
@@ -54,15 +66,26 @@ def dump(state: SumState) -> bytes:
     return b"".join([*parts, digest.digest()])
 
 
-def fast_prefix(dtype: str, clip_norm: float, structure: Node) -> bytes:
-    """Return what stands before the count of rows in version 2."""
-    text = _header(2, dtype, clip_norm, structure)
-    text += b" " * (-(len(FAST_MAGIC) + 4 + len(text) + _COUNT) % _BLOCK)
+def fast_prefix(dtype: str, clip_norm: float, stability: float | None, structure: Node) -> bytes:
+    """Return what stands before the numbers of rows in a state with the fast checksum."""
+    text = _header(2, dtype, clip_norm, stability, structure, {})
+    text += b" " * (-(len(FAST_MAGIC) + 4 + len(text) + _COUNTS) % _BLOCK)
     return FAST_MAGIC + len(text).to_bytes(4, "little") + text
 
 
-def _header(version: int, dtype: str, clip_norm: float, structure: Node, **count: int) -> bytes:
-    fields = {"version": version, "dtype": dtype, "clip_norm": clip_norm.hex(), **count, "template": _plain(structure)}
+def _header(
+    version: int,
+    dtype: str,
+    clip_norm: float,
+    stability: float | None,
+    structure: Node,
+    counts: dict[str, int | None],
+) -> bytes:
+    fields = {"version": version, "dtype": dtype, "clip_norm": clip_norm.hex()}
+    if version > 1:
+        # mutant: state-forgets-stability
+        fields["stability"] = None if stability is None else stability.hex()
+    fields |= counts | {"template": _plain(structure)}
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -90,7 +113,7 @@ def load(data: object) -> SumState:
     if not whole:
         raise _malformed("its checksum is wrong: it was cut or altered")
     header_end = start + int.from_bytes(view[len(MAGIC) : start], "little")
-    payload_start = header_end + (_COUNT if fast else 0)
+    payload_start = header_end + (_COUNTS if fast else 0)
     if payload_start > end:
         raise _malformed("its header is cut")
     try:
@@ -98,34 +121,50 @@ def load(data: object) -> SumState:
     except (ValueError, RecursionError):
         raise _malformed("its header is not JSON") from None
     if fast and isinstance(header, dict):
-        if "count" in header:
+        if header.keys() & {"count", "within_bound"}:
             raise _malformed("its header has other fields")
-        header["count"] = int.from_bytes(view[header_end:payload_start], "little")
-    return _parsed(header, 2 if fast else 1, view[payload_start:end])
+        count, within = np.frombuffer(view[header_end:payload_start], "<u8").tolist()
+        header |= {"count": count, "within_bound": None if within == 2**64 - 1 else within}
+    return _parsed(header, view[payload_start:end], fast=fast)
 
 
-def _parsed(header: Any, version: int, payload: memoryview) -> SumState:
-    if not isinstance(header, dict) or header.get("version") != version:
-        raise _malformed(f"it was not written by version {version}")
-    if header.keys() != {"version", "dtype", "clip_norm", "count", "template"}:
+def _parsed(header: Any, payload: memoryview, *, fast: bool) -> SumState:
+    known = (2,) if fast else (1, 2)
+    if not isinstance(header, dict) or header.get("version") not in known:
+        raise _malformed(f"it was not written by version {' or '.join(map(str, known))}")
+    if header.keys() != (_FIELDS if header["version"] == 1 else _FIELDS | _SINCE_2):
         raise _malformed("its header has other fields")
     dtype, count = header["dtype"], header["count"]
     if dtype not in ("float32", "float64"):
         raise _malformed("its dtype is not float32 or float64")
     if type(count) is not int or not 0 <= count <= _validate.MAX_COUNT:
         raise _malformed("its count is no count")
-    try:
-        clip_norm = float.fromhex(header["clip_norm"])
-    except (TypeError, ValueError, OverflowError):
-        raise _malformed("its clip_norm is no number") from None
+    # mutant: old-state-counts-rows-within
+    stability, within = header.get("stability"), header.get("within_bound")
+    if within is not None and (type(within) is not int or not 0 <= within <= count):
+        raise _malformed("its within_bound is no number of its rows")
     structure = _structure(header["template"], _trees.MAX_DEPTH)
     shapes = _trees.shapes(structure)
     if not shapes or sum(math.prod(shape) for shape in shapes) * _ITEM.itemsize != len(payload):
         raise _malformed("its sums do not fill its template")
     if any(math.prod(length or 1 for length in shape) * _ITEM.itemsize > sys.maxsize for shape in shapes):
         raise _malformed("its template has an impossible shape")
-    integers = np.require(np.frombuffer(payload, _ITEM), np.int64, ["A", "C"])
-    return SumState(dtype, clip_norm, count, structure, integers)
+    return SumState(
+        dtype,
+        _number(header, "clip_norm"),
+        count,
+        structure,
+        np.require(np.frombuffer(payload, _ITEM), np.int64, ["A", "C"]),
+        stability=None if stability is None else _number(header, "stability"),
+        within_bound=within,
+    )
+
+
+def _number(header: dict[str, Any], name: str) -> float:
+    try:
+        return float.fromhex(header[name])
+    except (TypeError, ValueError, OverflowError):
+        raise _malformed(f"its {name} is no number") from None
 
 
 def _plain(node: Node) -> Any:

@@ -51,19 +51,24 @@ class GridSum(Generic[Tree]):
     ----------
     clip_norm : float
         The norm C that rows were clipped to.
+    stability : float or None
+        The constant γ of normalized rows, or None where rows within the bound were kept.
     granularity : float
         The grid width g, the power of two with :math:`C 2^{-30} < g \le C 2^{-29}`.
     dtype : dtype
         Of the rows, and of what is released.
     count : int
         How many rows were added, those that counted as zero included. *Not private* unless that number is public.
+    within_bound : int
+        How many of the rows had an L2 norm of at most `clip_norm`. *Not private.*
     integers : ndarray of int64, or a tree of them
         The sum in units of `granularity`, a fresh copy. *Not private:* it carries no noise.
 
     Notes
     -----
     A row x becomes the integers :math:`k_i = \mathrm{trunc}(x_i f / g)`, where f is 1 for rows within the bound and
-    otherwise :math:`C/\lVert x\rVert`, rounded down by more than all rounding errors together. Truncation goes toward
+    otherwise :math:`C/\lVert x\rVert`, rounded down by more than all rounding errors together; with a stability γ, f is
+    :math:`C/(\lVert x\rVert + \gamma)`, rounded down in the same way, for every row. Truncation goes toward
     zero, so :math:`\lVert k\rVert \le C/g`, and sums of integers are exact. It costs at most g per row and coordinate.
 
     Examples
@@ -78,16 +83,23 @@ class GridSum(Generic[Tree]):
     ((2,), GaussianEvent(noise_multiplier=2.0))
     """
 
-    __slots__ = ("_clip_norm", "_event", "_layout", "_native")
+    __slots__ = ("_clip_norm", "_event", "_layout", "_native", "_stability")
 
-    def __init__(self, native: _native.GridSum, layout: Layout, clip_norm: float) -> None:
-        self._native, self._layout, self._clip_norm = native, layout, clip_norm
+    def __init__(
+        self, native: _native.GridSum, layout: Layout, clip_norm: float, stability: float | None = None
+    ) -> None:
+        self._native, self._layout, self._clip_norm, self._stability = native, layout, clip_norm, stability
         self._event: PrivacyEvent | None = None
 
     @property
     def clip_norm(self) -> float:
         """The norm that rows were clipped to."""
         return self._clip_norm
+
+    @property
+    def stability(self) -> float | None:
+        """The constant that rows are normalized with, or None where rows within the bound are kept."""
+        return self._stability
 
     @property
     def granularity(self) -> float:
@@ -103,6 +115,39 @@ class GridSum(Generic[Tree]):
     def count(self) -> int:
         """How many rows were added, those that counted as zero included; not private unless that number is public."""
         return int(self._native.count)
+
+    @property
+    def within_bound(self) -> int:
+        """How many of the rows had an L2 norm of at most `clip_norm`: *not private*, for it carries no noise.
+
+        The norm is that of the row as it was given, in exact arithmetic, whether rows are normalized or not. A row with
+        a NaN or an infinity counts in `count` and not here. One row changes the number by at most 1, so with noise of
+        that sensitivity it may be published; adaptive clipping does so [ATMR21].
+
+        Raises
+        ------
+        FerroError
+            If it is not known: the sum, or one merged into it, came from a state of a version that did not count.
+
+        References
+        ----------
+        [ATMR21] Andrew, Thakkar, McMahan, Ramaswamy, "Differentially private learning with adaptive clipping",
+        NeurIPS 2021, Algorithm 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import ferrodp as fd
+        >>> total = fd.clip_and_sum(np.array([[3.0, 4.0], [0.6, 0.0], [np.nan, 0.0]]), clip_norm=1.0)
+        >>> total.count, total.within_bound
+        (3, 1)
+        """
+        within = self._native.within
+        if within is None:
+            raise FerroError(
+                "within_bound is not known: a part of this sum is from a version that did not count such rows"
+            )
+        return within
 
     @property
     def integers(self) -> Any:
@@ -255,13 +300,17 @@ class ClippedSum(GridSum[Tree]):
     clip_norm : float
         The bound on the L2 norm of an update, in its units; finite, > 0. From 2⁻¹²⁰ to 2¹²⁸ for float32, 2⁻⁵⁰⁰ to
         2⁵⁰⁰ for float64. Rounded down if not exactly representable.
+    stability : float, optional
+        Normalize every update x, short ones as well, to :math:`C x / (\lVert x\rVert + \gamma)` with this γ, in the
+        units of the updates: automatic clipping [BWZK23]. A public number with the domain of `clip_norm`; rounded up if
+        not exactly representable. The sensitivity is C all the same, and C is no more than the unit of the result.
     dtype : float32 or float64, optional
         For a template of shapes; float64 if not given.
 
     Raises
     ------
     InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
-        If the template, the clip norm or the dtype is not accepted.
+        If the template, the clip norm, the stability or the dtype is not accepted.
     MemoryError
         If the sum does not fit in memory.
 
@@ -274,10 +323,16 @@ class ClippedSum(GridSum[Tree]):
     ==========================  ==================================================================
     update within the bound     truncated to the grid, coordinate by coordinate, and no more
     update beyond the bound     scaled down first
+    with a stability            every update is scaled first; zeros stay zeros
     NaN or infinity anywhere    the whole update counts as zeros, and in `count`
     array changed meanwhile     `InvalidArray`; the sum refuses all further use (only if its norm grew)
     2³² updates                 the next one is refused: sums could overflow
     ==========================  ==================================================================
+
+    References
+    ----------
+    [BWZK23] Bu, Wang, Zha, Karypis, "Automatic clipping: differentially private deep learning made easier and
+    stronger", NeurIPS 2023, Algorithm 1.
 
     Examples
     --------
@@ -292,41 +347,71 @@ class ClippedSum(GridSum[Tree]):
     >>> mean = acc.release(noise_multiplier=1.1, denominator=15)
     >>> mean["w"].shape, acc.event
     ((2, 3), GaussianEvent(noise_multiplier=1.1))
+
+    Normalized updates point where they did, with a length that says little of their own:
+
+    >>> acc = fd.ClippedSum((2,), clip_norm=1.0, stability=0.01)
+    >>> acc.add_many(np.array([[3e5, 4e5], [3e-5, 4e-5], [0.0, 0.0]]))
+    >>> acc.to_float().round(3)
+    array([0.603, 0.804])
     """
 
     __slots__ = ()
 
     @overload
-    def __init__(self: ClippedSum[Doubles], template: Shape, *, clip_norm: Real) -> None: ...
-    @overload
     def __init__(
-        self: ClippedSum[Array[Floating]], template: Shape, *, clip_norm: Real, dtype: DType[Floating]
+        self: ClippedSum[Doubles], template: Shape, *, clip_norm: Real, stability: Real | None = ...
     ) -> None: ...
     @overload
-    def __init__(self: ClippedSum[dict[Key, Doubles]], template: Mapping[Key, Shape], *, clip_norm: Real) -> None: ...
+    def __init__(
+        self: ClippedSum[Array[Floating]],
+        template: Shape,
+        *,
+        clip_norm: Real,
+        stability: Real | None = ...,
+        dtype: DType[Floating],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ClippedSum[dict[Key, Doubles]],
+        template: Mapping[Key, Shape],
+        *,
+        clip_norm: Real,
+        stability: Real | None = ...,
+    ) -> None: ...
     @overload
     def __init__(
         self: ClippedSum[dict[Key, Array[Floating]]],
         template: Mapping[Key, Shape],
         *,
         clip_norm: Real,
+        stability: Real | None = ...,
         dtype: DType[Floating],
     ) -> None: ...
     @overload
     def __init__(
-        self: ClippedSum[FloatTree], template: ShapeTree, *, clip_norm: Real, dtype: npt.DTypeLike = ...
+        self: ClippedSum[FloatTree],
+        template: ShapeTree,
+        *,
+        clip_norm: Real,
+        stability: Real | None = ...,
+        dtype: npt.DTypeLike = ...,
     ) -> None: ...
     @overload
-    def __init__(self, template: Tree, *, clip_norm: Real) -> None: ...
-    def __init__(self, template: object, *, clip_norm: Real, dtype: npt.DTypeLike | None = None) -> None:
+    def __init__(self, template: Tree, *, clip_norm: Real, stability: Real | None = ...) -> None: ...
+    def __init__(
+        self, template: object, *, clip_norm: Real, stability: Real | None = None, dtype: npt.DTypeLike | None = None
+    ) -> None:
         bound = _validate.positive("clip_norm", clip_norm, toward="down")
+        # mutant: stability-rounded-down
+        gamma = None if stability is None else _validate.positive("stability", stability, toward="up")
         layout = from_template(template, dtype)
         _trees.check_keys(layout.structure, "template")
-        _native.check_clip_norm(bound, layout.dtype.name)
+        _native.check_clip_norm(bound, layout.dtype.name, gamma)
         for shape in layout.shapes:
             _validate.addressable("template", shape, 8)
         _validate.fits_in_memory("template", 8 * layout.size)
-        super().__init__(_native.GridSum(layout.size, bound, layout.dtype.name), layout, bound)
+        super().__init__(_native.GridSum(layout.size, bound, layout.dtype.name, gamma), layout, bound, gamma)
 
     @_arrays.quiet
     def add(self, update: object, *, threads: int | None = None) -> None:
@@ -382,12 +467,13 @@ class ClippedSum(GridSum[Tree]):
         Parameters
         ----------
         other : ClippedSum
-            Of the same structure, shapes, dtype and clip norm.
+            Of the same structure, shapes, dtype, clip norm and stability.
 
         Raises
         ------
         InvalidParameter
-            If the two differ in structure, shapes, dtype or clip norm, or together hold more than 2³² updates.
+            If the two differ in structure, shapes, dtype, clip norm or stability, or together hold more than 2³²
+            updates.
         FerroError
             If it is this accumulator itself, or one of the two has been released.
         InvalidType
@@ -407,13 +493,13 @@ class ClippedSum(GridSum[Tree]):
         Parameters
         ----------
         state : bytes
-            What `state` returned, of the same structure, shapes, dtype and clip norm.
+            What `state` returned, of the same structure, shapes, dtype, clip norm and stability.
 
         Raises
         ------
         InvalidParameter, InvalidType
-            If the bytes are no state, or one of another template, dtype or clip norm, or if together the two hold more
-            than 2³² updates. Nothing was added.
+            If the bytes are no state, or one of another template, dtype, clip norm or stability, or if together the two
+            hold more than 2³² updates. Nothing was added.
         FerroError
             If this sum has been released.
 
@@ -428,10 +514,12 @@ class ClippedSum(GridSum[Tree]):
         1
         """
         loaded = _sum_state.load(state)
+        same = (loaded.clip_norm, loaded.stability) == (self._clip_norm, self._stability)
         # mutant: states-of-other-clip-norms-merged
-        if Layout(loaded.structure, np.dtype(loaded.dtype)) != self._layout or loaded.clip_norm != self._clip_norm:
-            raise InvalidParameter(f"state must be of a sum with the template, dtype and clip norm of {self!r}")
-        self._native.merge_integers(loaded.integers, loaded.count)
+        if Layout(loaded.structure, np.dtype(loaded.dtype)) != self._layout or not same:
+            rule = f"state must be of a sum with the template, dtype, clip norm and stability of {self!r}"
+            raise InvalidParameter(rule)
+        self._native.merge_integers(loaded.integers, loaded.count, loaded.within_bound)
 
     def state(self, *, checksum: str = "sha256") -> bytes:
         """Return all that was added so far as bytes, for `from_state`, also on another machine.
@@ -462,11 +550,16 @@ class ClippedSum(GridSum[Tree]):
         if checksum not in ("sha256", "fast"):
             raise _validate.out_of_domain("checksum", "'sha256' or 'fast'", checksum)
         if checksum == "fast":
-            return self._native.state(_sum_state.fast_prefix(self.dtype.name, self._clip_norm, self._layout.structure))
+            layout = self._layout
+            prefix = _sum_state.fast_prefix(layout.dtype.name, self._clip_norm, self._stability, layout.structure)
+            return self._native.state(prefix)
         if self._native.released:
             raise FerroError("this sum has been released; start a new one")
-        count, integers = self._native.snapshot()
-        return _sum_state.dump(SumState(self.dtype.name, self._clip_norm, count, self._layout.structure, integers))
+        count, integers, within = self._native.snapshot()
+        structure = self._layout.structure
+        return _sum_state.dump(
+            SumState(self.dtype.name, self._clip_norm, count, structure, integers, self._stability, within)
+        )
 
     @classmethod
     def from_state(cls, state: bytes) -> ClippedSum[FloatTree]:
@@ -489,6 +582,9 @@ class ClippedSum(GridSum[Tree]):
         """
         loaded = _sum_state.load(state)
         restored: ClippedSum[Any] = cls.__new__(cls)
-        native = _native.GridSum.from_integers(loaded.integers, loaded.clip_norm, loaded.dtype, loaded.count)
-        GridSum.__init__(restored, native, Layout(loaded.structure, np.dtype(loaded.dtype)), loaded.clip_norm)
+        native = _native.GridSum.from_integers(
+            loaded.integers, loaded.clip_norm, loaded.dtype, loaded.stability, loaded.count, loaded.within_bound
+        )
+        layout = Layout(loaded.structure, np.dtype(loaded.dtype))
+        GridSum.__init__(restored, native, layout, loaded.clip_norm, loaded.stability)
         return restored

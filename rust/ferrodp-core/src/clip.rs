@@ -14,6 +14,13 @@
 //! toward zero makes no magnitude larger. A row that is not finite gives zeros. Norms depend on the row alone because
 //! their order of summation is fixed (`measure`). ∎
 //!
+//! **Normalized rows.** [`GridSum::normalizing`] multiplies every row by `C/(‖x‖ + γ)`, shrunk in the same way. The factor
+//! is below the one that a longer row has without γ, so `‖v‖ ≤ C/g` and the theorem hold, and the certificate is the same.
+//! The integers depend on γ as well.
+//!
+//! **Rows within the bound.** [`GridSum::count_within`] is the number of rows with `‖x‖ ≤ C`, decided exactly for each by
+//! itself (`decide`): adding or removing a row moves it by at most 1.
+//!
 //! Nothing above is taken on trust: what was added carries a certificate of its norm (`quantize`), formed from the
 //! very numbers that were added. It cannot fail unless the row changed between the two readings; then the sum refuses
 //! all further use.
@@ -33,7 +40,7 @@ mod quantize;
 mod release;
 mod rows;
 
-pub use clip_norm::ClipNorm;
+pub use clip_norm::{ClipNorm, Stability};
 pub use element::Element;
 pub use float_rows::{Order, clip_one, clip_rows};
 pub use grid_sum::GridSum;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, Rows, clip_one, clip_rows};
+use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, Rows, Stability, clip_one, clip_rows};
 use ferrodp_core::error::Error;
 use ferrodp_core::isa::Isa;
 use ferrodp_core::math::exact_sum::ExactSum;
@@ -47,6 +47,14 @@ fn clip<T: Element>(value: f64) -> ClipNorm {
 /// The integers of one row.
 fn quantized<T: Element>(isa: Isa, row: &[T], clip: ClipNorm) -> Vec<i64> {
     let mut sum = GridSum::new(clip, row.len()).expect("memory");
+    sum.add(isa, &Rows::one(&[row]), ONE).expect("the row does not change");
+    sum.integers().expect("usable").to_vec()
+}
+
+/// The integers of one row, normalized.
+fn normalized<T: Element>(isa: Isa, row: &[T], clip: ClipNorm, stability: f64) -> Vec<i64> {
+    let stability = Stability::new::<T>(stability).expect("in range");
+    let mut sum = GridSum::new(clip, row.len()).expect("memory").normalizing(Some(stability));
     sum.add(isa, &Rows::one(&[row]), ONE).expect("the row does not change");
     sum.integers().expect("usable").to_vec()
 }
@@ -143,6 +151,76 @@ fn no_row_of_single_precision_is_longer_either() {
 }
 
 #[test]
+fn no_normalized_row_is_longer_than_the_clip_norm_on_any_isa() {
+    for value in [1.0, 1e-3, 1.999_999_9, 2.0_f64.powi(-500), 1.3 * 2.0_f64.powi(499)] {
+        let clip = clip::<f64>(value);
+        for stability in [0.01, 1e3, 2.0_f64.powi(-500), 1.3 * 2.0_f64.powi(499)] {
+            for row in hard_rows() {
+                for row in [row.clone(), row.iter().map(|x| x * value).collect()] {
+                    let integers = normalized(Isa::best(), &row, clip, stability);
+
+                    assert_bound(&integers, clip);
+                    for isa in Isa::available() {
+                        assert!(integers == normalized(isa, &row, clip, stability), "{isa:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_normalized_row_of_single_precision_is_longer_either() {
+    for value in [1.0, 0.7, 2.0_f64.powi(-120), 1.9 * 2.0_f64.powi(127)] {
+        let clip = clip::<f32>(value);
+        for stability in [0.01, 2.0_f64.powi(-120), 1.9 * 2.0_f64.powi(127)] {
+            for row in hard_rows() {
+                let row: Vec<f32> = row.iter().map(|x| (*x as f32).clamp(f32::MIN, f32::MAX)).collect();
+                assert_bound(&normalized(Isa::best(), &row, clip, stability), clip);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_normalized_row_has_the_length_of_the_formula() {
+    let mut draw = Draw(8);
+    for len in [1, 100, 5000] {
+        for (scale, stability) in
+            [(1e-3, 1.0), (1.0, 0.01), (1e3, 0.01), (1e-200, 1e-100), (1e200, 1e140), (1e-310, 1e-150)]
+        {
+            let clip = clip::<f64>(1.0);
+            let row: Vec<f64> = (0..len).map(|_| draw.unit() * scale).collect();
+            let largest = row.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+            let length = row.iter().map(|x| (x / largest).powi(2)).sum::<f64>().sqrt() * largest;
+
+            let integers = normalized(Isa::best(), &row, clip, stability);
+
+            let norm = integers.iter().map(|k| (*k as f64).powi(2)).sum::<f64>().sqrt();
+            let ideal = length / (length + stability) * clip.in_grid_steps();
+            // Each element loses less than one step, and the factor less than 2^-43, in 2^29 steps.
+            assert!((ideal - f64::from(len).sqrt() - 2.0_f64.powi(-12)..=ideal * (1.0 + 1e-13)).contains(&norm));
+        }
+    }
+}
+
+#[test]
+fn rows_within_the_bound_are_counted_whatever_becomes_of_them() {
+    let clip = clip::<f64>(1.0);
+    for row in hard_rows() {
+        let expected = Some(u64::from(norm_is_at_most(&row, 1.0, Order::Two)));
+        for isa in Isa::available() {
+            for stability in [None, Some(Stability::new::<f64>(0.01).expect("in range"))] {
+                let mut sum = GridSum::new(clip, row.len()).expect("memory").normalizing(stability);
+                sum.add(isa, &Rows::one(&[&row]), ONE).expect("the row does not change");
+
+                assert_eq!(expected, sum.count_within(), "{} elements", row.len());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_row_within_the_bound_is_truncated_and_no_more() {
     let clip = clip::<f64>(1.0);
     let steps = clip.granularity().reciprocal();
@@ -182,6 +260,8 @@ fn sums_are_the_same_on_every_isa_and_thread_count_and_in_any_order() {
             let row = quantized(Isa::PORTABLE, &data[r * width..(r + 1) * width], clip);
             sums.iter().zip(row).map(|(sum, k)| sum + k).collect()
         });
+        let is_within = |row: &&[f32]| norm_is_at_most(row, 1.0, Order::Two);
+        let within = data.chunks(width).filter(is_within).count() as u64;
         let backward: Vec<f32> = data.chunks(width).rev().flatten().copied().collect();
         for isa in Isa::available() {
             for count in [1, 2, 7] {
@@ -191,7 +271,7 @@ fn sums_are_the_same_on_every_isa_and_thread_count_and_in_any_order() {
 
                     sum.add(isa, &batch, threads(count)).expect("rows do not change");
 
-                    assert_eq!(rows as u64, sum.count());
+                    assert_eq!((rows as u64, Some(within)), (sum.count(), sum.count_within()));
                     assert!(expected == sum.integers().expect("usable"), "{isa:?}, {count} threads, {rows} x {width}");
                 }
             }
@@ -257,6 +337,7 @@ fn a_row_with_an_element_that_is_not_finite_counts_as_zero() {
                 sum.add(isa, &Rows::one(&[&row]), ONE).expect("data is never an error");
 
                 assert_eq!((1, &[0; 40][..]), (sum.count(), sum.integers().expect("usable")));
+                assert_eq!(Some(0), sum.count_within());
                 assert_eq!([0; 40][..], quantized(isa, &row.map(|x| x as f32), clip::<f32>(1.0)));
             }
         }
@@ -266,7 +347,8 @@ fn a_row_with_an_element_that_is_not_finite_counts_as_zero() {
 #[test]
 fn merged_parts_are_the_whole() {
     let mut draw = Draw(5);
-    let rows: Vec<[f32; 9]> = (0..20).map(|_| core::array::from_fn(|_| draw.unit() as f32)).collect();
+    let rows: Vec<[f32; 9]> =
+        (0..20).map(|i| core::array::from_fn(|_| (draw.unit() * f64::from(i) / 40.0) as f32)).collect();
     let sum_of = |rows: &[[f32; 9]]| {
         let mut sum = GridSum::new(clip::<f32>(0.5), 9).expect("memory");
         for row in rows {
@@ -281,6 +363,11 @@ fn merged_parts_are_the_whole() {
     parts.merge(&sum_of(&rows[5..13])).expect("alike");
 
     assert_eq!((whole.count(), whole.integers()), (parts.count(), parts.integers()));
+    assert_eq!(whole.count_within(), parts.count_within());
+    assert!(whole.count_within().is_some_and(|within| 0 < within && within < 20));
+    let clip = clip::<f32>(0.5);
+    parts.merge(&GridSum::from_integers(clip, vec![0; 9], 2, None).expect("plausible")).expect("alike");
+    assert_eq!((22, None), (parts.count(), parts.count_within()));
 }
 
 #[test]
@@ -291,13 +378,17 @@ fn sums_of_different_kinds_do_not_merge() {
 
     assert_eq!(Err(Error::Incompatible { what: "clip_norm" }), sum.merge(&other_norm));
     assert_eq!(Err(Error::Incompatible { what: "length" }), sum.merge(&other_width));
+    let stability = Stability::new::<f32>(0.01).expect("in range");
+    let mut normalizing = GridSum::new(clip::<f32>(1.0), 3).expect("memory").normalizing(Some(stability));
+    assert_eq!(Err(Error::Incompatible { what: "stability" }), sum.merge(&normalizing));
+    assert_eq!(Err(Error::Incompatible { what: "stability" }), normalizing.merge(&sum));
 }
 
 #[test]
 fn overflow_is_excluded_before_anything_is_added() {
     let clip = clip::<f32>(1.0);
-    let full = GridSum::from_integers(clip, vec![5, -5], GridSum::MAX_COUNT).expect("plausible");
-    let mut sum = GridSum::from_integers(clip, vec![5, -5], GridSum::MAX_COUNT - 1).expect("plausible");
+    let full = GridSum::from_integers(clip, vec![5, -5], GridSum::MAX_COUNT, None).expect("plausible");
+    let mut sum = GridSum::from_integers(clip, vec![5, -5], GridSum::MAX_COUNT - 1, None).expect("plausible");
     let refused = Err(Error::Capacity { rows: GridSum::MAX_COUNT + 1, limit: GridSum::MAX_COUNT });
 
     let two = Rows::new([(&[1.0_f32; 4][..], 2)], 2).expect("lengths agree");
@@ -312,11 +403,13 @@ fn overflow_is_excluded_before_anything_is_added() {
 fn integers_that_no_rows_can_have_are_refused() {
     let clip = clip::<f32>(1.0); // C/g is 2^29
 
-    assert!(GridSum::from_integers(clip, vec![1 << 30, -(1 << 30)], 2).is_ok());
-    assert!(GridSum::from_integers(clip, vec![(1 << 30) + 1], 2).is_err());
-    assert!(GridSum::from_integers(clip, vec![i64::MIN], 2).is_err());
-    assert!(GridSum::from_integers(clip, vec![1], 0).is_err());
-    assert!(GridSum::from_integers(clip, vec![0], GridSum::MAX_COUNT + 1).is_err());
+    assert!(GridSum::from_integers(clip, vec![1 << 30, -(1 << 30)], 2, None).is_ok());
+    assert!(GridSum::from_integers(clip, vec![(1 << 30) + 1], 2, None).is_err());
+    assert!(GridSum::from_integers(clip, vec![i64::MIN], 2, None).is_err());
+    assert!(GridSum::from_integers(clip, vec![1], 0, None).is_err());
+    assert!(GridSum::from_integers(clip, vec![1], 2, Some(2)).is_ok());
+    assert!(GridSum::from_integers(clip, vec![1], 2, Some(3)).is_err());
+    assert!(GridSum::from_integers(clip, vec![0], GridSum::MAX_COUNT + 1, None).is_err());
 }
 
 #[test]

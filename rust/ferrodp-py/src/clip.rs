@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
-use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, clip_one, clip_rows, divide};
+use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, Stability, clip_one, clip_rows, divide};
 use ferrodp_core::fork;
 use ferrodp_core::sample::{self, Noise};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -26,6 +26,16 @@ fn clip_norm(value: f64, dtype: &str) -> Result<ClipNorm> {
         "float64" => Ok(ClipNorm::new::<f64>(value)?),
         _ => Err(PyValueError::new_err("dtype must be 'float32' or 'float64'").into()),
     }
+}
+
+/// Returns the stability for rows of that dtype, if one is given.
+fn stability(value: Option<f64>, dtype: &str) -> Result<Option<Stability>> {
+    let checked = |value| match dtype {
+        "float32" => Ok(Stability::new::<f32>(value)?),
+        "float64" => Ok(Stability::new::<f64>(value)?),
+        _ => Err(PyValueError::new_err("dtype must be 'float32' or 'float64'").into()),
+    };
+    value.map(checked).transpose()
 }
 
 /// Returns a sensible number of threads: an element costs a sixteenth of what noise does, and starting a thread as much.
@@ -142,22 +152,31 @@ impl PyGridSum {
 
 #[pymethods]
 impl PyGridSum {
-    /// Returns the sum of no rows.
+    /// Returns the sum of no rows; of normalized ones if a stability is given.
     #[new]
-    #[pyo3(signature = (width, value, dtype, /))]
-    fn new(width: usize, value: f64, dtype: &str) -> Result<Self> {
-        Ok(Self::wrap(GridSum::new(clip_norm(value, dtype)?, width)?))
+    #[pyo3(signature = (width, value, dtype, normalizing = None, /))]
+    fn new(width: usize, value: f64, dtype: &str, normalizing: Option<f64>) -> Result<Self> {
+        let (clip, stability) = (clip_norm(value, dtype)?, stability(normalizing, dtype)?);
+        Ok(Self::wrap(GridSum::new(clip, width)?.normalizing(stability)))
     }
 
-    /// Returns the sum of `count` rows with these integers.
+    /// Returns the sum of `count` rows with these integers, of which `within` were within the clip norm.
     #[staticmethod]
-    #[pyo3(signature = (integers, value, dtype, count, /))]
-    fn from_integers(integers: PyReadonlyArray1<'_, i64>, value: f64, dtype: &str, count: u64) -> Result<Self> {
+    #[pyo3(signature = (integers, value, dtype, normalizing, count, within, /))]
+    fn from_integers(
+        integers: PyReadonlyArray1<'_, i64>,
+        value: f64,
+        dtype: &str,
+        normalizing: Option<f64>,
+        count: u64,
+        within: Option<u64>,
+    ) -> Result<Self> {
+        let (clip, stability) = (clip_norm(value, dtype)?, stability(normalizing, dtype)?);
         let integers = integers.as_slice()?;
         let mut owned = Vec::new();
         owned.try_reserve_exact(integers.len())?;
         owned.extend_from_slice(integers);
-        Ok(Self::wrap(GridSum::from_integers(clip_norm(value, dtype)?, owned, count)?))
+        Ok(Self::wrap(GridSum::from_integers(clip, owned, count, within)?.normalizing(stability)))
     }
 
     /// Adds `count` rows, given in leaves of shape `(count, …)`.
@@ -198,17 +217,29 @@ impl PyGridSum {
         })
     }
 
-    /// Adds `count` rows with these integers.
-    #[pyo3(signature = (integers, count, /))]
-    fn merge_integers(&self, py: Python<'_>, integers: PyReadonlyArray1<'_, i64>, count: u64) -> Result<()> {
+    /// Adds `count` rows with these integers, of which `within` were within the clip norm.
+    #[pyo3(signature = (integers, count, within, /))]
+    fn merge_integers(
+        &self,
+        py: Python<'_>,
+        integers: PyReadonlyArray1<'_, i64>,
+        count: u64,
+        within: Option<u64>,
+    ) -> Result<()> {
         let integers = integers.as_slice()?;
-        py.detach(|| Ok(self.lock()?.open()?.merge_integers(integers, count)?))
+        py.detach(|| Ok(self.lock()?.open()?.merge_integers(integers, count, within)?))
     }
 
     /// How many rows were added.
     #[getter]
     fn count(&self, py: Python<'_>) -> Result<u64> {
         py.detach(|| Ok(self.lock()?.sum.count()))
+    }
+
+    /// How many rows were within the clip norm, if that is known.
+    #[getter]
+    fn within(&self, py: Python<'_>) -> Result<Option<u64>> {
+        py.detach(|| Ok(self.lock()?.sum.count_within()))
     }
 
     /// The exponent of the grid.
@@ -223,28 +254,29 @@ impl PyGridSum {
         py.detach(|| Ok(self.lock()?.released))
     }
 
-    /// Returns the number of rows and a copy of the integers, both of one moment.
+    /// Returns the number of rows, a copy of the integers and the number of rows within the clip norm, all of one moment.
     #[pyo3(signature = (/))]
-    fn snapshot<'py>(&self, py: Python<'py>) -> Result<(u64, Bound<'py, PyArray1<i64>>)> {
-        let (count, integers) = py.detach(|| {
+    fn snapshot<'py>(&self, py: Python<'py>) -> Result<(u64, Bound<'py, PyArray1<i64>>, Option<u64>)> {
+        let (count, integers, within) = py.detach(|| {
             let state = self.lock()?;
             let integers = state.sum.integers()?;
             let mut copy = Vec::new();
             copy.try_reserve_exact(integers.len())?;
             copy.extend_from_slice(integers);
-            Ok::<_, Error>((state.sum.count(), copy))
+            Ok::<_, Error>((state.sum.count(), copy, state.sum.count_within()))
         })?;
-        Ok((count, integers.into_pyarray(py)))
+        Ok((count, integers.into_pyarray(py), within))
     }
 
-    /// Returns `prefix`, the number of rows, the integers, and the checksum of all that; 8 bytes each, little endian.
+    /// Returns `prefix`, the number of rows, that of rows within the clip norm, or 2⁶⁴ − 1 where that is not known, the
+    /// integers, and the checksum of all that; 8 bytes each, little endian.
     ///
-    /// `prefix` and the number of rows fill whole blocks of the checksum.
+    /// `prefix` and the two numbers fill whole blocks of the checksum.
     #[pyo3(signature = (prefix, /))]
     fn state<'py>(&self, py: Python<'py>, prefix: &[u8]) -> Result<Bound<'py, PyBytes>> {
-        let head = prefix.len() + 8;
+        let head = prefix.len() + 16;
         if !head.is_multiple_of(checksum::BLOCK) {
-            return Err(PyValueError::new_err("prefix and count must fill whole blocks").into());
+            return Err(PyValueError::new_err("prefix and counts must fill whole blocks").into());
         }
         let width = py.detach(|| Ok::<_, Error>(self.lock()?.open()?.width()))?;
         let state = PyBytes::new_with(py, head + 8 * width + 8, |out| {
@@ -252,8 +284,10 @@ impl PyGridSum {
                 let mut state = self.lock()?;
                 let sum = state.open()?;
                 let (front, rest) = out.split_at_mut(head);
-                front[..prefix.len()].copy_from_slice(prefix);
-                front[prefix.len()..].copy_from_slice(&sum.count().to_le_bytes());
+                let (before, counts) = front.split_at_mut(prefix.len());
+                before.copy_from_slice(prefix);
+                counts[..8].copy_from_slice(&sum.count().to_le_bytes());
+                counts[8..].copy_from_slice(&sum.count_within().unwrap_or(u64::MAX).to_le_bytes());
                 let mut digest = Checksum::default();
                 digest.update(front);
                 let (body, end) = rest.split_at_mut(8 * width);
@@ -377,11 +411,13 @@ fn clip_pairs<T: Element>(py: Python<'_>, leaves: Vec<&[T]>, out: Vec<&mut [T]>,
     Ok(py.detach(|| clip_one(isa, &mut pairs, clip, Order::Two)))
 }
 
-/// Returns the exponent of the grid for a clip norm, or refuses it.
+/// Returns the exponent of the grid for a clip norm, or refuses it, or the stability.
 #[pyfunction]
-#[pyo3(signature = (value, dtype, /))]
-fn check_clip_norm(value: f64, dtype: &str) -> Result<i32> {
-    Ok(clip_norm(value, dtype)?.granularity().exponent())
+#[pyo3(signature = (value, dtype, normalizing = None, /))]
+fn check_clip_norm(value: f64, dtype: &str, normalizing: Option<f64>) -> Result<i32> {
+    let exponent = clip_norm(value, dtype)?.granularity().exponent();
+    stability(normalizing, dtype)?;
+    Ok(exponent)
 }
 
 /// Whether the last 8 bytes of `state` are the checksum of those before.

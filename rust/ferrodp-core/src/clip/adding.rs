@@ -7,8 +7,8 @@ use core::num::NonZeroUsize;
 use core::ops::Range;
 use std::sync::Mutex;
 
-use super::clip_norm::ClipNorm;
-use super::decide::{Fate, Rule};
+use super::clip_norm::{ClipNorm, Stability};
+use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::{self, Power};
@@ -36,8 +36,8 @@ const WIDE: usize = 1 << 21;
 /// Columns that a thread adds at a time.
 const SHARE: usize = 1 << 15;
 
-/// Rows on their way into sums. Methods return whether every row was certified. They run in the default floating-point
-/// environment, which threads do not share.
+/// Rows on their way into sums. Methods that add return how many rows were within the clip norm, if all were certified.
+/// They run in the default floating-point environment, which threads do not share.
 pub(super) struct Adding<'a, T> {
     rule: Rule,
     clip: ClipNorm,
@@ -46,29 +46,30 @@ pub(super) struct Adding<'a, T> {
 
 impl<'a, T: Element> Adding<'a, T> {
     /// Rows to be added: measured as in the first reading, summed as in the second.
-    pub(super) fn new(isa: Isa, clip: ClipNorm, readings: [&'a Rows<'a, T>; 2]) -> Self {
+    pub(super) fn new(isa: Isa, clip: ClipNorm, stability: Option<Stability>, readings: [&'a Rows<'a, T>; 2]) -> Self {
         let budget = ErrorBudget::new(readings[0].leaves().iter().map(|leaf| leaf.width));
-        Self { rule: Rule { isa, power: Power::Second, bound: clip.value(), budget }, clip, readings }
+        Self { rule: Rule { isa, power: Power::Second, bound: clip.value(), stability, budget }, clip, readings }
     }
 
     /// Adds all rows to `sums`, on up to `threads` threads.
-    pub(super) fn add(&self, sums: &mut [i64], threads: NonZeroUsize) -> bool {
+    pub(super) fn add(&self, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
         let rows = self.readings[0];
         let count = rows.count();
         if threads.get() == 1 || count == 0 {
             return self.add_tiles(0..count, sums);
         }
         if sums.len() >= WIDE || count < 2 * threads.get() {
-            return (0..count).all(|row| self.add_row(row, sums, threads));
+            return (0..count).try_fold(0, |within, row| Some(within + self.add_row(row, sums, threads)?));
         }
         self.add_by_rows(sums, threads)
     }
 
     /// Adds rows on one thread, tile by tile.
-    fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> bool {
+    fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
         let bytes = (self.readings[0].width() * size_of::<T>()).max(1);
         let size = (TILE_BYTES / bytes).max((PAIR_BYTES / bytes).min(2)).clamp(1, TILE_ROWS);
         let ahead = if bytes <= AHEAD_BYTES { size } else { 0 };
+        let mut within = 0;
         let mut totals = Vec::new();
         let mut steps = Vec::new();
         let mut certificates = Vec::new();
@@ -88,7 +89,12 @@ impl<'a, T: Element> Adding<'a, T> {
                 );
             }
             steps.clear();
-            steps.extend(tile.clone().zip(&totals).map(|(row, total)| self.step(row, *total)));
+            for (row, total) in tile.clone().zip(&totals) {
+                let (step, is_within) = self.step(row, *total);
+                steps.push(step);
+                // mutant: every-row-counts-as-within-bound
+                within += u64::from(is_within);
+            }
             certificates.clear();
             certificates.resize(tile.len(), Certificate::default());
             for leaf in self.readings[1].leaves() {
@@ -99,22 +105,22 @@ impl<'a, T: Element> Adding<'a, T> {
                 quantize::add(self.rule.isa, tile, sums, &mut certificates);
             }
             if !steps.iter().zip(&certificates).all(|(step, certificate)| self.certified(*step, *certificate)) {
-                return false;
+                return None;
             }
         }
-        true
+        Some(within)
     }
 
     /// Adds rows on several threads, each with sums of its own.
-    fn add_by_rows(&self, sums: &mut [i64], threads: NonZeroUsize) -> bool {
+    fn add_by_rows(&self, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
         let count = self.readings[0].count();
         let share = count.div_ceil(threads.get());
-        let mut parts: Vec<_> = (0..count).step_by(share).map(|start| (Vec::new(), start, false)).collect();
+        let mut parts: Vec<_> = (0..count).step_by(share).map(|start| (Vec::new(), start, None)).collect();
         for_each_block(&mut parts, 1, threads, |_, part| {
-            for (part, start, certified) in part {
+            for (part, start, within) in part {
                 part.resize(sums.len(), 0);
                 // mutant: thread-rows-added-twice
-                *certified = in_default_environment(|| self.add_tiles(*start..count.min(*start + share), part));
+                *within = in_default_environment(|| self.add_tiles(*start..count.min(*start + share), part));
             }
         });
         for (part, _, _) in &parts {
@@ -122,13 +128,13 @@ impl<'a, T: Element> Adding<'a, T> {
                 *sum = sum.wrapping_add(*more); // cannot wrap: the count bounds it
             }
         }
-        parts.iter().all(|(_, _, certified)| *certified)
+        parts.iter().map(|(_, _, within)| *within).sum()
     }
 
     /// Adds one row, its columns shared among threads.
-    fn add_row(&self, row: usize, sums: &mut [i64], threads: NonZeroUsize) -> bool {
+    fn add_row(&self, row: usize, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
         let total = self.measure(row, threads);
-        let step = self.step(row, total);
+        let (step, within) = self.step(row, total);
         let certificate = Mutex::new(Certificate::default());
         for_each_block(sums, SHARE, threads, |start, sums| {
             let part = in_default_environment(|| self.add_columns(row, step, start, sums));
@@ -136,7 +142,8 @@ impl<'a, T: Element> Adding<'a, T> {
             whole.products += part.products;
             whole.integers = whole.integers.wrapping_add(part.integers);
         });
-        self.certified(step, certificate.into_inner().expect("nothing panics while it holds this lock"))
+        let certificate = certificate.into_inner().expect("nothing panics while it holds this lock");
+        self.certified(step, certificate).then_some(u64::from(within))
     }
 
     /// Returns the sum of squares of a row: the bits of [`Adding::add_tiles`], by blocks shared among threads.
@@ -170,17 +177,19 @@ impl<'a, T: Element> Adding<'a, T> {
         certificate[0]
     }
 
-    /// Returns how a row is added, given its sum of squares.
-    fn step(&self, row: usize, total: f64) -> Step {
+    /// Returns how a row is added, given its sum of squares, and whether it is within the clip norm.
+    fn step(&self, row: usize, total: f64) -> (Step, bool) {
         let steps_per_unit = self.clip.granularity().reciprocal();
-        match self.rule.decide(total, self.readings[0].row(row)).fate {
+        let Decision { fate, within, .. } = self.rule.decide(total, self.readings[0].row(row));
+        let step = match fate {
             Fate::Zero => Step::Skip,
             Fate::Keep { close: false } => Step::Add { scale: 1.0, factor: steps_per_unit },
             Fate::Keep { close: true } => Step::AddClose { factor: steps_per_unit },
             // A power of two: the product is exact.
             // mutant: rows-beyond-bound-lose-power-of-two
             Fate::Shrink { scale, factor } => Step::Add { scale, factor: factor * steps_per_unit },
-        }
+        };
+        (step, within)
     }
 
     /// Returns whether the integers that were added certainly have norm at most `C/g`.

@@ -20,12 +20,7 @@ impl ClipNorm {
     /// # Errors
     /// If `value` is not finite and positive, or out of the range that [`Element::CLIP_EXPONENTS`] derives.
     pub fn new<T: Element>(value: f64) -> Result<Self, Error> {
-        let exponent = floor_log2(positive("clip_norm", value)?);
-        let (low, high) = (T::CLIP_EXPONENTS.start(), T::CLIP_EXPONENTS.end() + 1);
-        if !T::CLIP_EXPONENTS.contains(&exponent) {
-            let accepted = format!("at least 2^{low} and below 2^{high} for {} rows", T::NAME);
-            return Err(Error::parameter("clip_norm", value, accepted));
-        }
+        let exponent = exponent_for_rows::<T>("clip_norm", value)?;
         Ok(Self { value, granularity: Granularity::from_exponent(exponent - BITS)? })
     }
 
@@ -54,6 +49,39 @@ impl ClipNorm {
         let mantissa = (self.in_grid_steps() * exp2(52 - BITS)) as u128;
         ((mantissa * mantissa) >> (2 * (52 - BITS))) as u64
     }
+}
+
+/// The constant `γ` of normalizing clipping, which maps a row `x` to `C·x / (‖x‖ + γ)` ([`GridSum::normalizing`]).
+///
+/// [`GridSum::normalizing`]: super::GridSum::normalizing
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stability(f64);
+
+impl Stability {
+    /// Returns the stability `value` for rows of type `T`, in their units.
+    ///
+    /// # Errors
+    /// If `value` is not finite and positive, or out of the range of clip norms, [`Element::CLIP_EXPONENTS`].
+    pub fn new<T: Element>(value: f64) -> Result<Self, Error> {
+        exponent_for_rows::<T>("stability", value).map(|_| Self(value))
+    }
+
+    /// The constant `γ`.
+    #[must_use]
+    pub const fn value(self) -> f64 {
+        self.0
+    }
+}
+
+/// Returns `⌊log₂ value⌋`, if the value is in the range of clip norms for rows of type `T`.
+fn exponent_for_rows<T: Element>(name: &'static str, value: f64) -> Result<i32, Error> {
+    let exponent = floor_log2(positive(name, value)?);
+    let (low, high) = (T::CLIP_EXPONENTS.start(), T::CLIP_EXPONENTS.end() + 1);
+    if T::CLIP_EXPONENTS.contains(&exponent) {
+        return Ok(exponent);
+    }
+    let accepted = format!("at least 2^{low} and below 2^{high} for {} rows", T::NAME);
+    Err(Error::parameter(name, value, accepted))
 }
 
 #[cfg(test)]

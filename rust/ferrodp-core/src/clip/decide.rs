@@ -1,4 +1,4 @@
-//! What becomes of a row: kept, scaled, or counted as zero.
+//! What becomes of a row: kept, scaled, or counted as zero; and whether it was within the bound.
 //!
 //! The sum of powers decides where it is certain; within rounding error of the bound an exact sum does, so that a row of
 //! norm at most `C` is always kept and a longer one never. Rows of `f64` whose sums leave the range in which they are
@@ -6,6 +6,7 @@
 
 use core::cmp::Ordering;
 
+use super::clip_norm::Stability;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::{Power, add_powers, largest_magnitude};
@@ -44,17 +45,26 @@ impl Power {
 pub(super) enum Fate {
     /// Its norm is at most the bound: unchanged. `close` tells that it took exact arithmetic to see that.
     Keep { close: bool },
-    /// Its norm is greater: every element is multiplied by `scale`, a power of two, and then by `factor`.
+    /// Its norm is greater, or rows are normalized: every element is multiplied by `scale`, a power of two, and then by
+    /// `factor`.
     Shrink { scale: f64, factor: f64 },
     /// Some element is not finite: the row counts as zero.
     Zero,
 }
 
-/// What becomes of a row, and its norm: NaN if an element is not finite, infinite if beyond `f64`.
+/// What becomes of a row, its norm, which is NaN if an element is not finite and infinite if beyond `f64`, and whether
+/// that is at most the bound, exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Decision {
     pub(super) norm: f64,
+    pub(super) within: bool,
     pub(super) fate: Fate,
+}
+
+impl Decision {
+    /// Some element is not finite: the row has no norm and is within no bound.
+    // mutant: rows-not-finite-count-as-within-bound
+    pub(super) const NOT_FINITE: Self = Self { norm: f64::NAN, within: false, fate: Fate::Zero };
 }
 
 /// The rule that rows are measured against.
@@ -63,18 +73,20 @@ pub(super) struct Rule {
     pub(super) isa: Isa,
     pub(super) power: Power,
     pub(super) bound: f64,
+    /// `γ`, for rows that are normalized: longer and shorter ones alike become `bound·x / (‖x‖ + γ)`.
+    pub(super) stability: Option<Stability>,
     pub(super) budget: ErrorBudget,
 }
 
 impl Rule {
     /// Returns what becomes of the row in `leaves`, whose sum of powers by [`add_powers`] is `total`.
     ///
-    /// A kept row has norm ≤ `bound` exactly, and `close` is false only if its norm is below `bound` by the margin of
-    /// the error budget. For a shrunk one the products in `f64`, rounded to nearest, form a row of norm ≤ `bound` in
-    /// exact arithmetic.
+    /// A row is within the bound, and kept unless rows are normalized, if and only if its norm is ≤ `bound` exactly;
+    /// `close` is false only if its norm is below `bound` by the margin of the error budget. For a shrunk one the
+    /// products in `f64`, rounded to nearest, form a row of norm ≤ `bound` in exact arithmetic.
     pub(super) fn decide<'a, T: Element>(&self, total: f64, leaves: impl Iterator<Item = &'a [T]> + Clone) -> Decision {
         if T::SQUARES_FIT && !total.is_finite() {
-            return Decision { norm: f64::NAN, fate: Fate::Zero };
+            return Decision::NOT_FINITE;
         }
         // mutant: squares-that-overflow-not-formed-again
         if T::SQUARES_FIT || self.power.trusted().contains(&total) {
@@ -82,10 +94,10 @@ impl Rule {
         }
         let largest = largest_magnitude(self.isa, leaves.clone());
         if largest.is_nan() {
-            return Decision { norm: f64::NAN, fate: Fate::Zero };
+            return Decision::NOT_FINITE;
         }
         if largest == 0.0 {
-            return Decision { norm: 0.0, fate: Fate::Keep { close: false } };
+            return Decision { norm: 0.0, within: true, fate: Fate::Keep { close: false } };
         }
         let scale = exp2((-floor_log2(largest)).clamp(-1022, 1023));
         let mut total = [0.0];
@@ -102,18 +114,34 @@ impl Rule {
     fn compare<'a, T: Element>(&self, total: f64, scale: f64, leaves: impl Iterator<Item = &'a [T]>) -> Decision {
         let norm = self.power.root(total);
         let bound = self.power.of(self.bound * scale);
-        let decision = |fate| Decision { norm: norm / scale, fate };
         // mutant: rows-within-millionth-of-bound-not-clipped
-        if total <= bound * self.budget.below() {
-            return decision(Fate::Keep { close: false });
-        }
+        let clear = total <= bound * self.budget.below();
         // mutant: row-near-the-bound
-        if total < bound * self.budget.above() && self.exceeds(leaves) != Ordering::Greater {
-            return decision(Fate::Keep { close: true });
-        }
-        let factor = self.bound / norm * self.budget.shrink();
-        debug_assert!(factor.is_normal(), "{} / {norm}", self.bound);
-        decision(Fate::Shrink { scale, factor })
+        let within = clear || (total < bound * self.budget.above() && self.exceeds(leaves) != Ordering::Greater);
+        let fate = match self.stability {
+            // mutant: short-rows-not-normalized
+            Some(stability) => self.shrunk(norm, scale, stability.value()),
+            None if within => Fate::Keep { close: !clear },
+            None => self.shrunk(norm, scale, 0.0),
+        };
+        Decision { norm: norm / scale, within, fate }
+    }
+
+    /// Returns how a row whose elements times `scale` have norm `norm` is multiplied by `bound / (‖x‖ + stability)`,
+    /// rounded down.
+    ///
+    /// *With stability γ*, 2⁻⁵⁰⁰ ≤ γ < 2⁵⁰⁰. A row that would be scaled up has norm < 2⁻⁴⁵⁰ and is taken as it is: its
+    /// norm is off by 2⁻¹⁰⁷⁵ at most besides, and γ is larger by 2⁵⁷⁴. Where a row is scaled down, γ times the scale may
+    /// lose as much, and the norm it is added to is at least 1. So the denominator, one rounding more than the norm, is
+    /// from 2⁻⁵⁰⁰ to 2⁵⁰², and the factor, from 2⁻¹⁰⁰³ to 2¹⁰⁰⁰, a normal number. What its products with the elements may
+    /// lose is in [`Power::trusted`]. Since ‖x‖ < ‖x‖ + γ, their norm is below the bound wherever it is without γ.
+    fn shrunk(&self, norm: f64, scale: f64, stability: f64) -> Fate {
+        let up = stability > 0.0 && scale > 1.0;
+        let (norm, scale) = if up { (norm / scale, 1.0) } else { (norm, scale) };
+        // mutant: normalized-rows-forget-stability
+        let factor = self.bound / (norm + stability * scale) * self.budget.shrink();
+        debug_assert!(factor.is_normal(), "{} / ({norm} + {stability})", self.bound);
+        Fate::Shrink { scale, factor }
     }
 
     /// Compares the norm of a row with the bound, exactly.
@@ -141,7 +169,7 @@ mod tests {
         let budget = ErrorBudget::new([row.len()].into_iter());
         let mut total = [0.0];
         add_powers(isa, power, row, row.len(), 1.0, &mut total);
-        Rule { isa, power, bound, budget }.decide(total[0], [row].into_iter())
+        Rule { isa, power, bound, stability: None, budget }.decide(total[0], [row].into_iter())
     }
 
     #[test]
@@ -191,7 +219,8 @@ mod tests {
                             };
                             let out: Vec<f64> = row.iter().map(|x| x * scale * factor).collect();
 
-                            let rule = Rule { isa, power, bound, budget: ErrorBudget::new([row.len()].into_iter()) };
+                            let budget = ErrorBudget::new([row.len()].into_iter());
+                            let rule = Rule { isa, power, bound, stability: None, budget };
                             assert_ne!(Ordering::Greater, rule.exceeds([&out[..]].into_iter()), "{bound:e}, {row:?}");
                             assert!(factor.is_normal());
                             shrunk += 1;
@@ -215,6 +244,6 @@ mod tests {
             assert!((norm - 1.0).abs() < 1e-12, "{norm}");
         }
         let tiny = decide(&[1e-200, -5e-324], 1.0, Power::Second);
-        assert_eq!(Decision { norm: 1e-200, fate: Fate::Keep { close: false } }, tiny);
+        assert_eq!(Decision { norm: 1e-200, within: true, fate: Fate::Keep { close: false } }, tiny);
     }
 }

@@ -16,7 +16,7 @@
 //! | slack | where | why it suffices |
 //! |---|---|---|
 //! | 2e | a certificate must stay below `(C/g)²(1 − 2e)` | sound: `1.01 e` for the sum, less than `0.1 e` to form and compare the limit |
-//! | 4e | factors are shrunk by `1 − 4e` | L1 norms are off by `1.01 e`, L2 norms by half of it; the certificate's `2e + 1.01 e` counts half as well; 5u for √, ÷, ×: 2.1 e |
+//! | 4e | factors are shrunk by `1 − 4e` | L1 norms are off by `1.01 e`, L2 norms by half of it; the certificate's `2e + 1.01 e` counts half as well; 6u for √, +, ÷, ×: 2.1 e |
 //! | 8e | a norm farther than this from `C` is decided without exact arithmetic | `1.01 e` for the sum, 3u for `C²`; below, the certificate's `2e + 1.01 e` besides: 4.2 e |
 
 /// `e`, for rows of one layout.

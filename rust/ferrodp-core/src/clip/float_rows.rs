@@ -78,7 +78,7 @@ pub fn clip_rows<T: Element>(
 /// If `row` and `out` of a leaf differ in length.
 pub fn clip_one<T: Element>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm, order: Order) -> f64 {
     in_default_environment(|| {
-        let Decision { norm, fate } = match order {
+        let Decision { norm, fate, .. } = match order {
             Order::One => copy_and_decide(isa, Power::First, leaves, clip),
             Order::Two => copy_and_decide(isa, Power::Second, leaves, clip),
             Order::Infinity => copy_and_clamp(isa, leaves, clip),
@@ -104,18 +104,19 @@ fn copy_and_decide<T: Element>(isa: Isa, power: Power, leaves: &mut [(&[T], &mut
             add_powers(isa, power, out, out.len(), 1.0, &mut total);
         }
     }
-    Rule { isa, power, bound: clip.value(), budget }.decide(total[0], leaves.iter().map(|(_, out)| &**out))
+    Rule { isa, power, bound: clip.value(), stability: None, budget }
+        .decide(total[0], leaves.iter().map(|(_, out)| &**out))
 }
 
 fn copy_and_clamp<T: Element>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
     leaves.iter_mut().for_each(|(row, out)| out.copy_from_slice(row));
     let norm = largest_magnitude(isa, leaves.iter().map(|(_, out)| &**out));
     if norm.is_nan() {
-        return Decision { norm, fate: Fate::Zero };
+        return Decision::NOT_FINITE;
     }
     let bound = T::narrow(clip.value()).widen();
     leaves.iter_mut().for_each(|(_, out)| dispatch::run(isa, Clamp { out, bound }));
-    Decision { norm, fate: Fate::Keep { close: false } }
+    Decision { norm, within: norm <= bound, fate: Fate::Keep { close: false } }
 }
 
 /// Multiplies by `scale` and `factor`, rounding toward zero where `T` is narrower than `f64`.

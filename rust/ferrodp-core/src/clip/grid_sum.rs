@@ -4,7 +4,7 @@ use core::num::NonZeroUsize;
 use std::collections::TryReserveError;
 
 use super::adding::Adding;
-use super::clip_norm::ClipNorm;
+use super::clip_norm::{ClipNorm, Stability};
 use super::element::Element;
 use super::rows::Rows;
 use crate::error::Error;
@@ -18,8 +18,11 @@ use crate::math::float_environment::in_default_environment;
 #[derive(Debug)]
 pub struct GridSum {
     clip: ClipNorm,
+    stability: Option<Stability>,
     sums: Vec<i64>,
     count: u64,
+    /// How many rows were within the clip norm, unless some came from a sum that did not tell.
+    within: Option<u64>,
     /// Rows were added whose norm could not be certified. The sums must not be used.
     broken: bool,
 }
@@ -37,16 +40,24 @@ impl GridSum {
         let mut sums = Vec::new();
         sums.try_reserve_exact(width)?;
         sums.resize(width, 0);
-        Ok(Self { clip, sums, count: 0, broken: false })
+        Ok(Self { clip, stability: None, sums, count: 0, within: Some(0), broken: false })
     }
 
-    /// Returns the sum with these integers, as [`GridSum::integers`] gave them.
+    /// Returns the sum in which every row `x` becomes `C·x / (‖x‖ + stability)`, shorter ones as well: automatic clipping
+    /// ([BWZK23] Algorithm 1). A row of zeros stays zeros. `None`: rows within the clip norm are kept.
+    #[must_use]
+    pub fn normalizing(self, stability: Option<Stability>) -> Self {
+        Self { stability, ..self }
+    }
+
+    /// Returns the sum with these integers, as [`GridSum::integers`] gave them, and as many rows within the clip norm as
+    /// [`GridSum::count_within`] told.
     ///
     /// # Errors
     /// If no `count` rows can have such a sum.
-    pub fn from_integers(clip: ClipNorm, integers: Vec<i64>, count: u64) -> Result<Self, Error> {
-        check(clip, &integers, count)?;
-        Ok(Self { clip, sums: integers, count, broken: false })
+    pub fn from_integers(clip: ClipNorm, integers: Vec<i64>, count: u64, within: Option<u64>) -> Result<Self, Error> {
+        check(clip, &integers, count, within)?;
+        Ok(Self { clip, stability: None, sums: integers, count, within, broken: false })
     }
 
     /// The norm that rows are clipped to, and the grid.
@@ -59,6 +70,19 @@ impl GridSum {
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
+    }
+
+    /// What rows are normalized with, if they are.
+    #[must_use]
+    pub const fn stability(&self) -> Option<Stability> {
+        self.stability
+    }
+
+    /// How many of the rows had norm at most `C`, exactly, before anything was done to them; one with an element that is
+    /// not finite had not. `None` if the sum was made from integers without that number.
+    #[must_use]
+    pub const fn count_within(&self) -> Option<u64> {
+        self.within
     }
 
     /// Elements in a row.
@@ -88,10 +112,14 @@ impl GridSum {
     /// Adds what another sum holds.
     ///
     /// # Errors
-    /// If the two differ in clip norm or width, would overflow together, or one of them is unusable.
+    /// If the two differ in clip norm, stability or width, would overflow together, or one of them is unusable.
     pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
         if self.clip != other.clip {
             return Err(Error::Incompatible { what: "clip_norm" });
+        }
+        // mutant: sums-of-different-stability-merge
+        if self.stability != other.stability {
+            return Err(Error::Incompatible { what: "stability" });
         }
         if self.width() != other.width() {
             return Err(Error::Incompatible { what: "length" });
@@ -100,25 +128,30 @@ impl GridSum {
         let theirs = other.integers()?;
         // mutant: merging-forgets-count
         self.count = self.count_with(other.count)?;
+        // mutant: merging-forgets-rows-within-bound
+        self.within = self.within.zip(other.within).map(|(mine, theirs)| mine + theirs);
         for (sum, more) in self.sums.iter_mut().zip(theirs) {
             *sum = sum.wrapping_add(*more); // cannot wrap: the count bounds it
         }
         Ok(())
     }
 
-    /// Adds `count` rows with these integers, as [`GridSum::integers`] of a sum with this clip norm gave them.
+    /// Adds `count` rows with these integers, as [`GridSum::integers`] of a sum with this clip norm and stability gave
+    /// them, of which `within` were within the clip norm.
     ///
     /// # Errors
     /// If no `count` rows can have such a sum, it has another width, or this sum would overflow or is unusable. Nothing is
     /// added then.
-    pub fn merge_integers(&mut self, integers: &[i64], count: u64) -> Result<(), Error> {
+    pub fn merge_integers(&mut self, integers: &[i64], count: u64, within: Option<u64>) -> Result<(), Error> {
         if integers.len() != self.width() {
             return Err(Error::Incompatible { what: "length" });
         }
-        check(self.clip, integers, count)?;
+        check(self.clip, integers, count, within)?;
         self.integers()?;
         // mutant: states-merged-without-their-count
         self.count = self.count_with(count)?;
+        // mutant: states-merged-without-rows-within-bound
+        self.within = self.within.zip(within).map(|(mine, theirs)| mine + theirs);
         for (sum, more) in self.sums.iter_mut().zip(integers) {
             *sum = sum.wrapping_add(*more); // cannot wrap: the count bounds it
         }
@@ -146,11 +179,12 @@ impl GridSum {
         }
         self.integers()?;
         let count = self.count_with(rows.count() as u64)?;
-        let adding = Adding::new(isa, self.clip, readings);
+        let adding = Adding::new(isa, self.clip, self.stability, readings);
         // From here on, whatever ends this early leaves the sum unusable; a panic too.
         self.broken = true;
-        if in_default_environment(|| adding.add(&mut self.sums, threads)) {
+        if let Some(within) = in_default_environment(|| adding.add(&mut self.sums, threads)) {
             self.count = count;
+            self.within = self.within.map(|so_far| so_far + within);
             self.broken = false;
         }
         self.integers().map(drop)
@@ -162,10 +196,13 @@ impl GridSum {
     }
 }
 
-/// Checks that `count` rows can have this sum.
-fn check(clip: ClipNorm, integers: &[i64], count: u64) -> Result<(), Error> {
+/// Checks that `count` rows can have this sum, and as many within the clip norm.
+fn check(clip: ClipNorm, integers: &[i64], count: u64, within: Option<u64>) -> Result<(), Error> {
     if count > GridSum::MAX_COUNT {
         return Err(Error::Malformed { what: "too many rows" });
+    }
+    if within.is_some_and(|within| within > count) {
+        return Err(Error::Malformed { what: "more rows within the clip norm than there are" });
     }
     let largest = (clip.in_grid_steps() as u64) * count; // below 2^62
     // A maximum, not a search that ends early: it runs at memory speed.
