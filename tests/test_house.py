@@ -22,6 +22,7 @@ LAYERS = [
     {"sums", "clipping", "mechanisms", "testing"},
     {"statistics", "files"},
     {"budget"},
+    {"plan"},
     {"engine"},
     {"integrations"},
     {"demo"},

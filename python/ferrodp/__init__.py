@@ -12,8 +12,9 @@ Choose a candidate, answer queries, randomize answers
     are in the package `mechanisms`.
 Sum vectors of bounded norm, such as client updates
     `ClippedSum`, `GridSum` (package `sums`); `clip_rows`, `clip_and_sum`, `clip_by_global_norm` (module `clipping`).
-Train a model from one configuration
-    Package `engine`: `ferrodp.engine.DifferentialPrivacyEngine`.
+Train a model, or run federated rounds
+    `PrivacyPlan` (package `plan`): sampling, clipping, noise and accounting as one value. Package `engine` is the same
+    under the names of a specification.
 Compute what releases cost
     Package `accounting`, in terms of the `events` that every mechanism states.
 Limit what may be spent
@@ -35,6 +36,7 @@ from ferrodp import (
     errors,
     events,
     mechanisms,
+    plan,
     random,
     statistics,
     sums,
@@ -55,6 +57,7 @@ from ferrodp.mechanisms import (
     ReportNoisyMax,
     SparseVector,
 )
+from ferrodp.plan import PrivacyPlan
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import private_count, private_histogram, private_mean, private_quantile, private_sum
 from ferrodp.sums import ClippedSum, GridSum
@@ -70,6 +73,7 @@ __all__ = [
     "NoiseSource",
     "PermuteAndFlip",
     "PrivacyLedger",
+    "PrivacyPlan",
     "RandomizedResponse",
     "ReportNoisyMax",
     "SparseVector",
@@ -84,6 +88,7 @@ __all__ = [
     "errors",
     "events",
     "mechanisms",
+    "plan",
     "private_count",
     "private_histogram",
     "private_mean",

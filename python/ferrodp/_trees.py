@@ -7,6 +7,7 @@ update does not matter; the order of the template does. Messages name a leaf by 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -198,6 +199,34 @@ def _filled(node: Node | None, leaves: Iterator[Any], build: Callable[[Branch, l
     if not isinstance(node, Branch):
         return next(leaves)
     return build(node, [_filled(child, leaves, build) for child in node.children])
+
+
+def to_plain(node: Node) -> Any:
+    """Return the structure as JSON: a list of lengths, or a kind, keys and children."""
+    if not isinstance(node, Branch):
+        return list(node)
+    children = [to_plain(child) for child in node.children]
+    return {"kind": node.kind, "children": children} | ({"keys": list(node.keys)} if node.kind == "dict" else {})
+
+
+def from_plain(plain: Any, malformed: Callable[[str], Exception], *, depth: int = MAX_DEPTH) -> Node:
+    """Return the structure that `to_plain` wrote; raise what `malformed` makes of a reason if it is none."""
+    if isinstance(plain, list):
+        if len(plain) > _validate.MAX_DIMENSIONS or not all(type(n) is int and 0 <= n <= sys.maxsize for n in plain):
+            raise malformed("its template has an impossible shape")
+        return tuple(plain)
+    if not isinstance(plain, dict) or depth == 0:
+        raise malformed("its template is no tree of shapes")
+    kind, children = plain.get("kind"), plain.get("children")
+    fields = {"kind", "children"} | ({"keys"} if kind == "dict" else set())
+    if kind not in ("list", "tuple", "dict") or not isinstance(children, list) or plain.keys() != fields:
+        raise malformed("its template is no tree of shapes")
+    keys = plain["keys"] if kind == "dict" else list(range(len(children)))
+    if not isinstance(keys, list) or not all(type(key) in (str, int) for key in keys):
+        raise malformed("its template has keys that are neither str nor int")
+    if len(keys) != len(children) or len(set(keys)) != len(keys):
+        raise malformed("its template has too many or too few keys")
+    return Branch(kind, tuple(keys), tuple(from_plain(child, malformed, depth=depth - 1) for child in children))
 
 
 def split(flat: npt.NDArray[Any], structure: Node) -> Any:

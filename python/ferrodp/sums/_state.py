@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _native, _trees, _validate
-from ferrodp._trees import Branch, Node
+from ferrodp._trees import Node
 from ferrodp.errors import InvalidParameter, InvalidType
 
 MAGIC = b"ferrodp-sum\x00"
@@ -85,7 +85,7 @@ def _header(
     if version > 1:
         # mutant: state-forgets-stability
         fields["stability"] = None if stability is None else stability.hex()
-    fields |= counts | {"template": _plain(structure)}
+    fields |= counts | {"template": _trees.to_plain(structure)}
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -143,7 +143,7 @@ def _parsed(header: Any, payload: memoryview, *, fast: bool) -> SumState:
     stability, within = header.get("stability"), header.get("within_bound")
     if within is not None and (type(within) is not int or not 0 <= within <= count):
         raise _malformed("its within_bound is no number of its rows")
-    structure = _structure(header["template"], _trees.MAX_DEPTH)
+    structure = _trees.from_plain(header["template"], _malformed)
     shapes = _trees.shapes(structure)
     if not shapes or sum(math.prod(shape) for shape in shapes) * _ITEM.itemsize != len(payload):
         raise _malformed("its sums do not fill its template")
@@ -165,33 +165,6 @@ def _number(header: dict[str, Any], name: str) -> float:
         return float.fromhex(header[name])
     except (TypeError, ValueError, OverflowError):
         raise _malformed(f"its {name} is no number") from None
-
-
-def _plain(node: Node) -> Any:
-    """Return the structure as JSON: a list of lengths, or a kind, keys and children."""
-    if not isinstance(node, Branch):
-        return list(node)
-    children = [_plain(child) for child in node.children]
-    return {"kind": node.kind, "children": children} | ({"keys": list(node.keys)} if node.kind == "dict" else {})
-
-
-def _structure(plain: Any, depth: int) -> Node:
-    if isinstance(plain, list):
-        if len(plain) > _validate.MAX_DIMENSIONS or not all(type(n) is int and 0 <= n <= sys.maxsize for n in plain):
-            raise _malformed("its template has an impossible shape")
-        return tuple(plain)
-    if not isinstance(plain, dict) or depth == 0:
-        raise _malformed("its template is no tree of shapes")
-    kind, children = plain.get("kind"), plain.get("children")
-    fields = {"kind", "children"} | ({"keys"} if kind == "dict" else set())
-    if kind not in ("list", "tuple", "dict") or not isinstance(children, list) or plain.keys() != fields:
-        raise _malformed("its template is no tree of shapes")
-    keys = plain["keys"] if kind == "dict" else list(range(len(children)))
-    if not isinstance(keys, list) or not all(type(key) in (str, int) for key in keys):
-        raise _malformed("its template has keys that are neither str nor int")
-    if len(keys) != len(children) or len(set(keys)) != len(keys):
-        raise _malformed("its template has too many or too few keys")
-    return Branch(kind, tuple(keys), tuple(_structure(child, depth - 1) for child in children))
 
 
 def _malformed(reason: str) -> InvalidParameter:

@@ -52,6 +52,10 @@ class Layout:
             raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
         return self.leaves(updates, "updates", shape[:1]), shape[0]
 
+    def flat(self, tree: object, name: str) -> npt.NDArray[Any]:
+        """Return a tree like the template as one new array."""
+        return np.concatenate([leaf.reshape(-1) for leaf in self.leaves(tree, name)])
+
     def split(self, flat: npt.NDArray[Any]) -> Any:
         """Return a flat array as a tree like the template."""
         return _trees.split(flat, self.structure)

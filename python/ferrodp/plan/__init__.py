@@ -1,0 +1,67 @@
+"""Plans: sampling, clipping, noise and accounting of a training, or of federated rounds, as one immutable value.
+
+`PrivacyPlan`
+    The value: calibrated, forecast, written to JSON, started.
+`PlanRun`, `PlanStep`
+    A run of it, step by step: draws who takes part, clips and sums their vectors, releases the sum with noise.
+`Forecast`
+    What a plan will cost: a table, a plot, JSON.
+`PoissonSampling`, `FixedSizeSampling`, `RandomAllocation`, `CyclicPoisson`, `FullBatch`, `GivenOrder`
+    Who takes part in a step (`Sampling`).
+`FlatClipping`, `PerGroupClipping`, `AutomaticClipping`, `AdaptiveClipping`
+    How vectors are bounded (`Clipping`).
+`ConstantNoise`, `InverseTimeDecay`, `StepDecay`, `ExponentialDecay`, `CosineDecay`, `PiecewiseNoise`
+    The noise multiplier of each step (`NoiseSchedule`).
+
+What is drawn is what is accounted: none of the four can be configured apart from the others.
+"""
+
+from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
+from ferrodp.plan.forecast import Forecast
+from ferrodp.plan.noise import (
+    ConstantNoise,
+    CosineDecay,
+    ExponentialDecay,
+    InverseTimeDecay,
+    NoiseSchedule,
+    PiecewiseNoise,
+    StepDecay,
+)
+from ferrodp.plan.plan import PrivacyPlan
+from ferrodp.plan.run import PlanRun
+from ferrodp.plan.sampling import (
+    CyclicPoisson,
+    FixedSizeSampling,
+    FullBatch,
+    GivenOrder,
+    PoissonSampling,
+    RandomAllocation,
+    Sampling,
+)
+from ferrodp.plan.step import PlanStep
+
+__all__ = [
+    "AdaptiveClipping",
+    "AutomaticClipping",
+    "Clipping",
+    "ConstantNoise",
+    "CosineDecay",
+    "CyclicPoisson",
+    "ExponentialDecay",
+    "FixedSizeSampling",
+    "FlatClipping",
+    "Forecast",
+    "FullBatch",
+    "GivenOrder",
+    "InverseTimeDecay",
+    "NoiseSchedule",
+    "PerGroupClipping",
+    "PiecewiseNoise",
+    "PlanRun",
+    "PlanStep",
+    "PoissonSampling",
+    "PrivacyPlan",
+    "RandomAllocation",
+    "Sampling",
+    "StepDecay",
+]

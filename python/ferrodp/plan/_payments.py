@@ -1,0 +1,170 @@
+"""What a run has paid: charges reserved in order, each spent right before the first random bit of its noise."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from ferrodp import _fork
+from ferrodp.errors import FerroError, InvalidParameter
+from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.plan.sampling import Charge
+from ferrodp.tickets import Ticket, TicketState
+
+_released: dict[str, int] = {}
+"""How far each training without a ledger has come in this process, by name: two runs of one state are noticed so."""
+_lock = threading.Lock()
+
+
+class StepLedger(Protocol):
+    """What a run requires of a ledger; implemented by `ferrodp.budget.PrivacyLedger`."""
+
+    def reserve(
+        self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None, again_ok: bool = False
+    ) -> Ticket:
+        """Record the cost of an event, durably, and return the right to it; `BudgetExceeded` if it is too much."""
+
+    def remaining_count(self, scopes: str | Sequence[str], event: PrivacyEvent) -> int:
+        """Return how often an event still fits."""
+
+
+class Payments:
+    """The charges of a plan, and those of them that one run has paid.
+
+    Attributes
+    ----------
+    name : str
+        Of the training: charge i has the key ``name/i`` in the ledger.
+    begun : int
+        Number of charges whose noise was drawn, or was about to be.
+    """
+
+    def __init__(
+        self,
+        charges: Sequence[Charge],
+        relation: NeighboringRelation,
+        ledger: StepLedger | None,
+        scope: str | Sequence[str] | None,
+        name: str,
+    ) -> None:
+        if (ledger is None) != (scope is None):
+            raise InvalidParameter("ledger and scope must be given together")
+        self.name = name
+        self.begun = 0
+        self._charges, self._relation = charges, relation
+        self._starts = list(itertools.accumulate((charge.num_steps for charge in charges), initial=0))
+        self._ledger, self._scope = ledger, scope
+        self._ticket: Ticket | None = None
+        self._process = _fork.generation()
+        if ledger is not None and scope is not None:
+            events = {charge.event for charge in charges if charge.event is not None}
+            for event in itertools.islice(events, 3):
+                ledger.remaining_count(scope, event)  # refuses an unknown scope, and steps it has no measure for
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process made the run, and not a parent of it."""
+        return self._process == _fork.generation()
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """What was charged for noise that was drawn, or was about to be."""
+        return tuple(charge.event for charge in self._charges[: self.begun] if charge.event is not None)
+
+    def charge_of(self, step: int) -> int:
+        """Return which charge covers a step."""
+        return bisect.bisect_right(self._starts, step) - 1
+
+    def steps_of(self, charge: int) -> range:
+        """Return the steps that a charge covers."""
+        return range(self._starts[charge], self._starts[charge + 1])
+
+    def reserve(self, charge: int) -> bool:
+        """Reserve a charge before its first step; False if it was used before, here or by a run that died.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not allow it. Nothing was charged.
+        """
+        event = self._charges[charge].event
+        if self._ledger is None or self._scope is None or event is None:
+            return True
+        ticket = self._ledger.reserve(self._scope, event, key=f"{self.name}/{charge}", again_ok=True)
+        # mutant: scope-of-another-relation-pays-for-plan
+        if ticket.neighboring_relation is not self._relation:
+            if ticket.is_new:
+                ticket.close()
+            here, there = self._relation.name, ticket.neighboring_relation.name
+            raise InvalidParameter(f"scope must have the neighboring_relation {here} of the plan, got {there}")
+        # mutant: step-that-was-charged-repeated
+        if ticket.state is not TicketState.HELD:
+            self.begun = max(self.begun, charge + 1)
+            return False
+        self._ticket = ticket
+        return True
+
+    def ticket_for(self, step: int) -> Ticket | None:
+        """Return the ticket that a release of a step may take with it, or None if `pay` has to be called before it."""
+        self.check_process()
+        return self._ticket if self._charges[self.charge_of(step)].num_steps == 1 else None
+
+    def pay(self, step: int) -> None:
+        """Spend what pays for a step, right before its first random bit.
+
+        Raises
+        ------
+        FerroError
+            Without a ledger, if another run of this training has released the step in this process.
+        BudgetExceeded, TicketError
+            If the ledger refuses. Nothing was drawn then.
+        """
+        self.check_process()
+        if self._ledger is None:
+            with _lock:
+                # mutant: state-restored-twice-releases-twice
+                if _released.get(self.name, 0) > step:
+                    raise FerroError(f"step {step} was released by another run of this training; go on from its state")
+                _released[self.name] = step + 1
+        elif self._ticket is not None:
+            if self._ticket.state is TicketState.HELD:
+                self._ticket.arm()
+            else:
+                # mutant: frozen-scope-goes-on-within-a-round
+                self._ticket.check_running()
+        self.count(step)
+
+    def count(self, step: int) -> None:
+        """Count what pays for a step as spent."""
+        self.begun = max(self.begun, self.charge_of(step) + 1)
+
+    def finish(self, step: int) -> None:
+        """Close the ticket after the last step that it pays for."""
+        if self._ticket is not None and step + 1 == self._starts[self.charge_of(step) + 1]:
+            self._ticket.close()
+            self._ticket = None
+
+    def give_back(self) -> None:
+        """Give back what is reserved and was not begun."""
+        if self._ticket is not None:
+            self._ticket.close()
+            self._ticket = None
+
+    def resume(self, step: int, begun: int) -> None:
+        """Go on before a step of a training that has begun so many charges; refuse what was gone beyond here."""
+        with _lock:
+            if self._ledger is None and _released.get(self.name, 0) > step:
+                raise FerroError(
+                    f"state must be the newest: this process has released step {_released[self.name] - 1}, and the "
+                    f"state is from before step {step}; with a ledger, what was charged is left out"
+                )
+        self.begun = begun
+
+    def check_process(self) -> None:
+        """Refuse a forked child."""
+        # mutant: plan-run-goes-on-in-forked-child
+        if not self.is_ours:
+            raise FerroError("this run belongs to the parent of this forked process; start another one here")

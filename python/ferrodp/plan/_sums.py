@@ -1,0 +1,235 @@
+"""The sum of a step: what each clipping adds up, and how it is released.
+
+Everything that could refuse a release is asked before the step is paid for; `release` then draws.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ferrodp import _validate
+from ferrodp.errors import InvalidParameter
+from ferrodp.mechanisms import GaussianMechanism
+from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
+from ferrodp.random import NoiseSource
+from ferrodp.sums import ClippedSum
+from ferrodp.tickets import Ticket
+
+MULTIPLIERS = (2.0**-30, 2.0**13)
+"""Of the noise multiplier of a sum: inside what its grid supports."""
+
+Pay = Callable[[], None]
+
+
+class StepSum(abc.ABC):
+    """An empty sum over a template, to which the vectors of units are added; released once."""
+
+    clip_norm: float
+    """Largest L2 norm that one unit adds."""
+    takes_ticket = False
+    """Whether a ticket can be handed on to one native release, which arms it."""
+
+    @abc.abstractmethod
+    def add(self, stacked: object) -> None:
+        """Add vectors that are stacked along a first axis, each clipped by itself."""
+
+    @abc.abstractmethod
+    def add_one(self, update: object) -> None:
+        """Add one vector."""
+
+    @abc.abstractmethod
+    def merge(self, other: object) -> None:
+        """Add what was added to a `ClippedSum` of the same kind elsewhere."""
+
+    @property
+    @abc.abstractmethod
+    def count(self) -> int:
+        """How many vectors were added."""
+
+    @abc.abstractmethod
+    def release(
+        self, multiplier: float, divisor: float | None, *, source: NoiseSource, ticket: Ticket | None, pay: Pay
+    ) -> Any:
+        """Return the noised sum, like the template; paid for with `ticket` if given, else by calling `pay`."""
+
+    def share_within(self) -> float | None:
+        """Return the noised share of vectors within the norm, after the release, if it was asked for."""
+        return None
+
+
+class _OneSum(StepSum):
+    """One `ClippedSum` for all arrays."""
+
+    takes_ticket = True
+
+    def __init__(self, clipping: FlatClipping | AutomaticClipping, template: object) -> None:
+        self.clip_norm = clipping.clip_norm
+        options = {"stability": clipping.stability} if isinstance(clipping, AutomaticClipping) else {}
+        self._total: ClippedSum[Any] = ClippedSum(template, clip_norm=self.clip_norm, **options)
+
+    def add(self, stacked: object) -> None:
+        self._total.add_many(stacked)
+
+    def add_one(self, update: object) -> None:
+        self._total.add(update)
+
+    def merge(self, other: object) -> None:
+        self._total.merge(other)  # type: ignore[arg-type]  # refuses what is no sum
+
+    @property
+    def count(self) -> int:
+        return self._total.count
+
+    def release(
+        self, multiplier: float, divisor: float | None, *, source: NoiseSource, ticket: Ticket | None, pay: Pay
+    ) -> Any:
+        if ticket is None:
+            pay()
+        return self._total.release(noise_multiplier=multiplier, denominator=divisor, source=source, ticket=ticket)
+
+
+class _GroupSums(StepSum):
+    """A `ClippedSum` for each group, all with noise of one standard deviation.
+
+    The noise is z·J, J² = ΣCᵢ². Group i alone has the multiplier zᵢ = z·J/Cᵢ, and Σ1/zᵢ² = 1/z²: the releases together
+    cost one release of z. All products are rounded up.
+    """
+
+    def __init__(self, clipping: PerGroupClipping, template: object) -> None:
+        if not isinstance(template, Mapping) or set(template) != set(clipping.clip_norms):
+            found = sorted(map(str, template)) if isinstance(template, Mapping) else type(template).__name__
+            groups = sorted(clipping.clip_norms)
+            raise InvalidParameter(f"template must be a mapping with the groups {groups} of clip_norms, got {found}")
+        self.clip_norm = clipping.initial_norm
+        self._norms = clipping.clip_norms
+        self._names = list(template)
+        self._totals: dict[str, ClippedSum[Any]] = {
+            name: ClippedSum(template[name], clip_norm=self._norms[name]) for name in self._names
+        }
+
+    def _groups(self, tree: object, name: str) -> Mapping[str, Any]:
+        if not isinstance(tree, Mapping) or set(tree) != set(self._names):
+            raise InvalidParameter(f"{name} must be a mapping with the groups {sorted(self._names)}")
+        return tree
+
+    def add(self, stacked: object) -> None:
+        groups = self._groups(stacked, "gradients")
+        # mutant: groups-of-different-length-added
+        lengths = {np.shape(leaf)[:1] for group in groups.values() for leaf in _leaves(group)}
+        if len(lengths) > 1:
+            raise InvalidParameter("gradients must have the same length along the first axis in every group")
+        for name in self._names:
+            self._totals[name].add_many(groups[name])
+
+    def add_one(self, update: object) -> None:
+        groups = self._groups(update, "update")
+        for name in self._names:
+            self._totals[name].add(groups[name])
+
+    def merge(self, other: object) -> None:
+        raise InvalidParameter("merge takes sums of one clip norm; with PerGroupClipping add the vectors here")
+
+    @property
+    def count(self) -> int:
+        return max(total.count for total in self._totals.values())
+
+    def release(
+        self, multiplier: float, divisor: float | None, *, source: NoiseSource, ticket: Ticket | None, pay: Pay
+    ) -> Any:
+        joint = Fraction(multiplier) * Fraction(self.clip_norm)
+        # mutant: groups-noised-each-for-itself
+        multipliers = {name: _validate.rounded(joint / Fraction(self._norms[name]), "up") for name in self._names}
+        pay()
+        return {
+            name: total.release(noise_multiplier=multipliers[name], denominator=divisor, source=source)
+            for name, total in self._totals.items()
+        }
+
+
+class _AdaptiveSum(StepSum):
+    """A `ClippedSum`, and the noised count of vectors that were within its norm."""
+
+    def __init__(self, clipping: AdaptiveClipping, template: object, clip_norm: float, distance: float) -> None:
+        self.clip_norm = clip_norm
+        self._clipping, self._distance = clipping, distance
+        self._total: ClippedSum[Any] = ClippedSum(template, clip_norm=clip_norm)
+        self._within: float | None = None
+
+    def add(self, stacked: object) -> None:
+        self._total.add_many(stacked)
+
+    def add_one(self, update: object) -> None:
+        self._total.add(update)
+
+    def merge(self, other: object) -> None:
+        self._total.merge(other)  # type: ignore[arg-type]
+
+    @property
+    def count(self) -> int:
+        return self._total.count
+
+    def release(
+        self, multiplier: float, divisor: float | None, *, source: NoiseSource, ticket: Ticket | None, pay: Pay
+    ) -> Any:
+        parts = self._clipping.split(multiplier)
+        # A count of ±½: it changes by ½ with a unit that is added, by 1 with one that is replaced.
+        # mutant: count-of-norms-without-its-half
+        halves = self._total.within_bound - self._total.count / 2.0  # type: ignore[attr-defined]
+        mechanism = GaussianMechanism(
+            noise_multiplier=parts.count_noise_multiplier, l2_sensitivity=0.5 * self._distance
+        )
+        pay()
+        released = self._total.release(noise_multiplier=parts.sum_noise_multiplier, denominator=divisor, source=source)
+        self._within = float(mechanism.release(halves, source=source))
+        return released
+
+    def share_within(self) -> float | None:
+        return self._within
+
+
+def sum_for(clipping: Clipping, template: object, clip_norm: float, count_distance: float) -> StepSum:
+    """Return an empty sum for a step.
+
+    Parameters
+    ----------
+    clipping : Clipping
+        Of the plan.
+    template : tree
+        What a vector looks like.
+    clip_norm : float
+        Of this step; used by adaptive clipping.
+    count_distance : float
+        By how many halves the count of a step changes beyond what the sum's noise multiplier is stated for.
+    """
+    if isinstance(clipping, PerGroupClipping):
+        return _GroupSums(clipping, template)
+    if isinstance(clipping, AdaptiveClipping):
+        return _AdaptiveSum(clipping, template, clip_norm, count_distance)
+    assert isinstance(clipping, (FlatClipping, AutomaticClipping))
+    return _OneSum(clipping, template)
+
+
+def check_multipliers(clipping: Clipping, least: float, most: float) -> None:
+    """Refuse noise multipliers that a sum's grid does not support, before anything is paid."""
+    if isinstance(clipping, PerGroupClipping):
+        ratio = clipping.initial_norm / min(clipping.clip_norms.values())
+        most *= ratio
+    low, high = MULTIPLIERS
+    if not (low <= least and most <= high):
+        raise InvalidParameter(
+            f"noise must have multipliers of sums from {low:g} to {high:g}, got {least:g} to {most:g}"
+            + (": the clip norms of groups differ too much" if isinstance(clipping, PerGroupClipping) else "")
+        )
+
+
+def _leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, Mapping):
+        return [leaf for child in tree.values() for leaf in _leaves(child)]
+    if isinstance(tree, (list, tuple)):
+        return [leaf for child in tree for leaf in _leaves(child)]
+    return [tree]

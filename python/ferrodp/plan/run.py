@@ -1,0 +1,429 @@
+"""A run of a plan: steps that are paid for before they begin, one after the other."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NoReturn, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _trees, _validate
+from ferrodp._validate import Real
+from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
+from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
+from ferrodp.events import ComposedEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
+from ferrodp.plan._interface import Plan
+from ferrodp.plan._payments import Payments, StepLedger
+from ferrodp.plan._sums import StepSum, sum_for
+from ferrodp.plan.clipping import AdaptiveClipping
+from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, FullBatch, PoissonSampling, RandomAllocation
+from ferrodp.plan.step import PlanStep
+from ferrodp.random import NoiseSource, fixed_size_sample, poisson_sample, random_allocation
+from ferrodp.random.noise import source_or_default
+from ferrodp.random.samples import Indices
+from ferrodp.sums.layout import Layout, from_template
+
+__all__ = ["PlanRun"]
+
+_FORMAT = "ferrodp.plan_run"
+_VERSION = 1
+_FIELDS = {"format", "version", "plan", "run", "next_step", "charged", "clip_norm", "dtype", "template"}
+
+
+PLAN_READERS: list[Callable[[str], Plan]] = []
+"""What reads the plan of a saved state: `PrivacyPlan.from_json`, put here by its module, which needs this one."""
+
+
+class PlanRun:
+    """The steps of a plan, as an iterator. Made by `PrivacyPlan.start`.
+
+    A step is reserved in the ledger before it is handed out; its cost is spent right before its first random bit of
+    noise, whatever happens then. Iteration ends after the plan's last step, or before the first step that the ledger's
+    budget does not allow; `stopped` says which. Each step has to be released before the next one begins: one whose
+    batch is empty, too, since whether it is empty is private.
+
+    With a ledger and a `key`, or a saved `state`, a training that was killed goes on: a step that was charged, and may
+    have been released, is not repeated but left out. Without a ledger nothing but this process knows how far a run has
+    come; a state that is restored twice in it is refused, in two processes it is not noticed.
+
+    A run belongs to the process that made it, whose threads may use it one after the other. It cannot be copied.
+
+    Parameters
+    ----------
+    plan, template, ledger, scope, key, source
+        As for `PrivacyPlan.start`.
+
+    Attributes
+    ----------
+    plan : PrivacyPlan
+        What is run.
+    step_number : int
+        Number of the next step, from 0.
+    current : PlanStep or None
+        The step that was handed out and not yet released.
+    clip_norm : float
+        Largest L2 norm of a vector in the next step.
+    stopped : {None, "finished", "budget"}
+        Why iteration ended; None before.
+    stop_reason : str or None
+        What the ledger said, if it was the budget.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, InvalidArray, InvalidArrayType, UnsupportedEventError
+        As for `PrivacyPlan.start`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.plan import ConstantNoise, FlatClipping, PlanRun, PoissonSampling, PrivacyPlan
+    >>> plan = PrivacyPlan(
+    ...     population_size=100,
+    ...     sampling=PoissonSampling(0.5),
+    ...     num_steps=3,
+    ...     clipping=FlatClipping(1.0),
+    ...     noise=ConstantNoise(2.0),
+    ... )
+    >>> model = np.zeros(4)
+    >>> run = plan.start(model)
+    >>> for step in run:
+    ...     step.add(np.ones((len(step.indices), 4)))
+    ...     model -= 0.1 * step.release()
+    ...     if step.number == 1:
+    ...         state = run.state()
+    >>> run.stopped, run.step_number, run.epsilon(1e-5) == plan.epsilon(1e-5)
+    ('finished', 3, True)
+    >>> run.close()
+    >>> PlanRun.from_state(state)
+    Traceback (most recent call last):
+    ...
+    ferrodp.errors.FerroError: state must be the newest: this process has released step 2, and the state is from ...
+    """
+
+    __slots__ = (
+        "__weakref__", "_allocation", "_clip_norm", "_current", "_layout", "_next", "_payments", "_plan", "_source",
+        "_stop_reason", "_stopped",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        plan: Plan,
+        template: Any,
+        *,
+        ledger: StepLedger | None = None,
+        scope: str | Sequence[str] | None = None,
+        key: str | None = None,
+        source: NoiseSource | None = None,
+    ) -> None:
+        if key is not None and (not isinstance(key, str) or not key):
+            raise InvalidType(f"key must be a str that is not empty, or None, got {type(key).__name__}")
+        self._begin(plan, _layout(template), ledger, scope, source, name=key or secrets.token_hex(16))
+
+    def _begin(
+        self,
+        plan: Plan,
+        layout: Layout,
+        ledger: StepLedger | None,
+        scope: str | Sequence[str] | None,
+        source: NoiseSource | None,
+        *,
+        name: str,
+    ) -> None:
+        self._source = source_or_default(source)
+        if ledger is not None and not self._source.is_private:
+            raise InvalidParameter("source must be private where a ledger pays; whoever has the seed has the noise")
+        self._plan, self._layout = plan, layout
+        self._clip_norm = plan.clipping.initial_norm
+        self._new_sum()  # refuses a template that no step could use
+        self._payments = Payments(plan.charges(), plan.neighboring_relation, ledger, scope, name)
+        self._next = 0
+        self._current: PlanStep | None = None
+        self._allocation: list[Indices] | None = None
+        self._stopped: Literal["finished", "budget"] | None = None
+        self._stop_reason: str | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """What is run."""
+        return self._plan
+
+    @property
+    def step_number(self) -> int:
+        """Number of the next step, from 0."""
+        return self._next
+
+    @property
+    def current(self) -> PlanStep | None:
+        """The step that was handed out and not yet released."""
+        return self._current
+
+    @property
+    def clip_norm(self) -> float:
+        """Largest L2 norm of a vector in the next step."""
+        return self._clip_norm
+
+    @property
+    def stopped(self) -> Literal["finished", "budget"] | None:
+        """Why iteration ended; None before."""
+        return self._stopped
+
+    @property
+    def stop_reason(self) -> str | None:
+        """What the ledger said, if it was the budget."""
+        return self._stop_reason
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What was charged for steps that were released, or whose release began; `NonPrivateEvent` if seeded."""
+        # mutant: seeded-run-states-a-cost
+        if not self._source.is_private and self._payments.begun:
+            return NonPrivateEvent()
+        return ComposedEvent(events=self._payments.events)
+
+    def epsilon(self, delta: Real, *, accountant: AccountantChoice = "pld") -> float:
+        """Return an upper bound on the ε of the steps so far, as if their number had been fixed in advance.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
+        accountant : str or callable
+            As for `PrivacyPlan.epsilon`.
+
+        Returns
+        -------
+        float
+            Infinite if the source was seeded.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, UnsupportedEventError
+            As for `PrivacyPlan.epsilon`.
+        """
+        counted = accountant_maker(accountant, self._plan.neighboring_relation)()
+        counted.compose(self.event)
+        return counted.epsilon(delta)
+
+    def __iter__(self) -> Iterator[PlanStep]:
+        return self
+
+    def __next__(self) -> PlanStep:
+        self._payments.check_process()
+        if self._current is not None:
+            raise FerroError(
+                f"step {self._current.number} must be released before the next one: an empty or unwanted batch is "
+                "noised and charged like any other"
+            )
+        while self._stopped is None and self._next < self._plan.num_steps:
+            covered = self._payments.steps_of(self._payments.charge_of(self._next))
+            # mutant: round-charged-again-at-each-step
+            if self._next > covered.start:
+                return self._step(self._next - covered.start)
+            self._allocation = None
+            try:
+                if self._payments.reserve(self._payments.charge_of(self._next)):
+                    return self._step(0)
+            except BudgetExceeded as error:
+                self._stopped, self._stop_reason = "budget", str(error)
+            else:
+                self._next = covered.stop  # charged before, and perhaps released: left out
+        self._stopped = self._stopped or "finished"
+        raise StopIteration
+
+    def _step(self, offset: int) -> PlanStep:
+        indices = self._draw(offset)
+        groups = None
+        if self._plan.num_groups is not None and indices is not None:
+            drawn = random_allocation(len(indices), self._plan.num_groups, source=self._seeded)
+            groups = [indices[members] for members in drawn]
+        self._current = PlanStep(
+            self._plan,
+            self._next,
+            indices,
+            groups,
+            self._layout,
+            self._new_sum(),
+            self._payments,
+            self._source,
+            self._done,
+        )
+        return self._current
+
+    @property
+    def _seeded(self) -> NoiseSource | None:
+        return None if self._source.is_private else self._source
+
+    def _draw(self, offset: int) -> Indices | None:
+        sampling, size, source = self._plan.sampling, self._plan.population_size, self._seeded
+        if size is None:
+            return None
+        if isinstance(sampling, PoissonSampling):
+            return poisson_sample(size, sampling.probability, source=source)
+        if isinstance(sampling, FixedSizeSampling):
+            return fixed_size_sample(size, sampling.size, source=source)
+        if isinstance(sampling, RandomAllocation):
+            if self._allocation is None:
+                self._allocation = random_allocation(size, sampling.num_steps, sampling.num_selected, source=source)
+            return self._allocation[offset]
+        if isinstance(sampling, CyclicPoisson):
+            part = self._next % sampling.num_parts
+            members = poisson_sample(len(range(part, size, sampling.num_parts)), sampling.probability, source=source)
+            return members * sampling.num_parts + part
+        return np.arange(size, dtype=np.int64) if isinstance(sampling, FullBatch) else None
+
+    def _new_sum(self) -> StepSum:
+        null_units = self._plan.neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
+        # A null unit has norm 0 and counts as within: replaced by one, a unit moves a count of ±½ by 1.
+        doubled = null_units and self._plan.records_per_group == 1
+        return sum_for(self._plan.clipping, _empty(self._layout), self._clip_norm, 2.0 if doubled else 1.0)
+
+    def _done(self, step: PlanStep, share_within: float | None) -> None:
+        """Go on to the next step: called by a step whose noise was drawn, or was about to be."""
+        clipping = self._plan.clipping
+        if isinstance(clipping, AdaptiveClipping) and share_within is not None:
+            self._clip_norm = clipping.next_norm(self._clip_norm, share_within)
+        self._next = step.number + 1
+        self._current = None
+        self._payments.finish(step.number)
+
+    # ending and going on
+
+    def close(self) -> None:
+        """End the run: a step that is reserved and was not released is given back to the ledger."""
+        self._payments.check_process()
+        self._payments.give_back()
+        if self._current is not None:
+            self._current._close()
+        self._current = None
+        self._stopped = self._stopped or "finished"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._payments.is_ours:
+            self.close()
+
+    def state(self) -> bytes:
+        """Return where the run stands, for `from_state`: save it with each checkpoint of the model.
+
+        Holds the plan, the number of the next step, the name of the training and the clip norm; nothing private. A
+        step that was handed out and not released begins anew.
+
+        Returns
+        -------
+        bytes
+            JSON, in a format that later versions read.
+        """
+        plain = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "plan": json.loads(self._plan.to_json()),
+            "run": self._payments.name,
+            "next_step": self._next,
+            "charged": self._payments.begun,
+            "clip_norm": self._clip_norm.hex(),
+            "dtype": self._layout.dtype.name,
+            "template": _trees.to_plain(self._layout.structure),
+        }
+        return json.dumps(plain).encode()
+
+    @classmethod
+    def from_state(
+        cls,
+        state: bytes,
+        template: Any = None,
+        *,
+        ledger: StepLedger | None = None,
+        scope: str | Sequence[str] | None = None,
+        source: NoiseSource | None = None,
+    ) -> PlanRun:
+        """Return the run that goes on where a state was saved.
+
+        Parameters
+        ----------
+        state : bytes
+            What `state` returned.
+        template : tree, optional
+            As for `PrivacyPlan.start`; by default that of the state, with plain dicts, lists and tuples.
+        ledger, scope, source
+            As for `PrivacyPlan.start`. Steps that the ledger knows to be charged are not repeated.
+
+        Returns
+        -------
+        PlanRun
+            A round of random allocation that was under way is left out: who is in its last steps was never saved.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If the bytes are not a state, or the template is another one.
+        FerroError
+            Without a ledger: if this process released steps beyond the state.
+        """
+        plan, plain, layout = _parsed(state)
+        if template is not None and _layout(template) != layout:
+            raise InvalidParameter("template must look like the one that the run was started with")
+        run = cls.__new__(cls)
+        run._begin(plan, layout, ledger, scope, source, name=plain["run"])
+        run._payments.resume(plain["next_step"], plain["charged"])
+        run._next = plain["next_step"]
+        run._clip_norm = float.fromhex(plain["clip_norm"])
+        if run._next < plan.num_steps:
+            covered = run._payments.steps_of(run._payments.charge_of(run._next))
+            # mutant: round-under-way-goes-on-with-another-allocation
+            if run._next > covered.start and (ledger is not None or isinstance(plan.sampling, RandomAllocation)):
+                run._next = covered.stop
+        return run
+
+    def __repr__(self) -> str:
+        return f"<PlanRun, step {self._next} of {self._plan.num_steps}, {self._stopped or 'running'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a run cannot be copied or pickled: the copy would release the same steps; see PlanRun.state")
+
+
+def _layout(template: Any) -> Layout:
+    layout = from_template(template, None)
+    _trees.check_keys(layout.structure, "template")
+    return layout
+
+
+def _empty(layout: Layout) -> Any:
+    """Return a template of arrays that take no memory."""
+    leaves: list[npt.NDArray[Any]] = [np.broadcast_to(np.zeros((), layout.dtype), shape) for shape in layout.shapes]
+    return _trees.put_together(layout.structure, leaves)
+
+
+def _parsed(state: object) -> tuple[Plan, dict[str, Any], Layout]:
+    if not isinstance(state, (bytes, bytearray, memoryview)):
+        raise InvalidType(f"state must be bytes, got {type(state).__name__}")
+    try:
+        plain = json.loads(bytes(state))
+    except (ValueError, RecursionError):
+        raise _malformed("it is not JSON") from None
+    if not isinstance(plain, dict) or plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
+        raise _malformed(f"it is not of format {_FORMAT} version {_VERSION}")
+    if plain.keys() != _FIELDS:
+        raise _malformed("its fields are others")
+    plan = PLAN_READERS[0](json.dumps(plain["plan"]))
+    charges = len(plan.charges())
+    for name, most in (("next_step", plan.num_steps), ("charged", charges)):
+        if type(plain[name]) is not int or not 0 <= plain[name] <= most:
+            raise _malformed(f"its {name} is not from 0 to {most}")
+    try:
+        norm = float.fromhex(plain["clip_norm"])
+    except (TypeError, ValueError, OverflowError):
+        raise _malformed("its clip_norm is no number") from None
+    _validate.positive("the state's clip_norm", norm)
+    if not isinstance(plain["run"], str) or plain["dtype"] not in ("float32", "float64"):
+        raise _malformed("its name or dtype is none")
+    structure = _trees.from_plain(plain["template"], _malformed)
+    return plan, plain, Layout(structure, np.dtype(plain["dtype"]))
+
+
+def _malformed(reason: str) -> InvalidParameter:
+    return InvalidParameter(f"state must be what PlanRun.state() returned, and is not: {reason}")

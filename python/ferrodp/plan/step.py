@@ -1,0 +1,323 @@
+"""One step of a plan: who takes part, the sum of their vectors, and its release."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ferrodp import _validate
+from ferrodp._validate import Real
+from ferrodp.errors import FerroError, InvalidParameter
+from ferrodp.mechanisms import GaussianMechanism
+from ferrodp.plan._interface import Plan
+from ferrodp.plan._payments import Payments
+from ferrodp.plan._sums import StepSum
+from ferrodp.plan.clipping import AdaptiveClipping
+from ferrodp.plan.sampling import GivenOrder
+from ferrodp.random import NoiseSource
+from ferrodp.random.samples import Indices
+from ferrodp.sums.layout import Layout
+from ferrodp.tickets import Ticket, TicketState
+
+__all__ = ["PlanStep"]
+
+
+class PlanStep:
+    """A step that is paid for: add the vectors of the units that were drawn, and release their noised sum. Once.
+
+    Handed out by iterating over a `PlanRun`.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    indices : ndarray of int64, or None
+        Units that take part, in increasing order. *Secret:* amplification holds for those who do not know them. None
+        where others choose: `GivenOrder`, or an unknown `population_size`.
+    groups : list of ndarray of int64, or None
+        With `records_per_group` > 1: the units of each group, perhaps none, drawn at random. Add one vector for each
+        group, zeros for an empty one.
+    noise_multiplier : float
+        Of this step.
+    clip_norm : float
+        Largest L2 norm that a vector adds.
+    expected_batch_size : float or None
+        What the release is divided by.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> import numpy as np
+    >>> from ferrodp.plan import ConstantNoise, FlatClipping, FixedSizeSampling, PrivacyPlan
+    >>> plan = PrivacyPlan(
+    ...     population_size=100,
+    ...     sampling=FixedSizeSampling(10),
+    ...     num_steps=5,
+    ...     clipping=FlatClipping(1.0),
+    ...     noise=ConstantNoise(2.0),
+    ... )
+    >>> run = plan.start({"w": (2,)})
+    >>> step = next(run)
+    >>> len(step.indices), step.noise_multiplier, step.expected_batch_size
+    (10, 2.0, 10.0)
+    >>> step.add({"w": np.ones((10, 2))})
+    >>> step.release()["w"].shape
+    (2,)
+    >>> step = next(run)
+    >>> for _ in step.indices[1:]:
+    ...     step.add_one({"w": np.ones(2)})
+    >>> elsewhere = fd.ClippedSum({"w": (2,)}, clip_norm=1.0)
+    >>> elsewhere.add({"w": np.ones(2)})
+    >>> step.merge(elsewhere)
+    >>> step.release(denominator=1)["w"].dtype
+    dtype('float64')
+    >>> next(run).release_sum({"w": np.zeros(2)})["w"].shape
+    (2,)
+    """
+
+    __slots__ = (
+        "_done",
+        "_groups",
+        "_indices",
+        "_layout",
+        "_lock",
+        "_number",
+        "_over",
+        "_payments",
+        "_plan",
+        "_source",
+        "_sum",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        number: int,
+        indices: Indices | None,
+        groups: list[Indices] | None,
+        layout: Layout,
+        total: StepSum,
+        payments: Payments,
+        source: NoiseSource,
+        done: Callable[[PlanStep, float | None], None],
+    ) -> None:
+        self._plan, self._number, self._indices, self._groups, self._layout = plan, number, indices, groups, layout
+        self._sum, self._payments, self._source, self._done = total, payments, source, done
+        self._over = False
+        self._lock = threading.Lock()
+
+    @property
+    def number(self) -> int:
+        """Number of the step, from 0."""
+        return self._number
+
+    @property
+    def indices(self) -> Indices | None:
+        """Units that take part; secret. None where others choose."""
+        return self._indices
+
+    @property
+    def groups(self) -> list[Indices] | None:
+        """The units of each group, with `records_per_group` > 1; secret."""
+        return self._groups
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise multiplier of this step."""
+        return self._plan.noise.at(self._number, self._plan.num_steps)
+
+    @property
+    def clip_norm(self) -> float:
+        """Largest L2 norm that a vector adds."""
+        return self._sum.clip_norm
+
+    @property
+    def expected_batch_size(self) -> float | None:
+        """What the release is divided by: a public number."""
+        return self._plan.expected_batch_size
+
+    def add(self, gradients: Any) -> None:
+        """Add the vectors of some units, each clipped by itself.
+
+        Parameters
+        ----------
+        gradients : tree of ndarrays
+            Like the template, with one more axis in front: entry i of each array belongs to one unit. May be added in
+            chunks. Never written to. A unit whose vector holds NaN or infinity counts as zeros. Vectors have to be the
+            true ones: undo the scaling of a loss first.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
+            If the arrays do not look like the template. Nothing was added.
+        FerroError
+            If the step was released.
+        """
+        self._check_open()
+        self._sum.add(gradients)
+
+    def add_one(self, update: Any) -> None:
+        """Add the vector of one unit, such as the update of a client.
+
+        Parameters
+        ----------
+        update : tree of ndarrays
+            Like the template. As for `add`.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, FerroError
+            As for `add`.
+        """
+        self._check_open()
+        self._sum.add_one(update)
+
+    def merge(self, total: Any) -> None:
+        """Add what was added elsewhere to a sum over the same template with the same clip norm.
+
+        Parameters
+        ----------
+        total : ClippedSum
+            Of units that take part in this step; left as it is.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, FerroError
+            If it is another kind of sum, or this step or the sum was released.
+        """
+        self._check_open()
+        self._sum.merge(total)
+
+    def release(self, *, denominator: Real | None = None) -> Any:
+        """Return the noised sum, divided by the expected batch size, and end the step.
+
+        Parameters
+        ----------
+        denominator : float, optional
+            Divides the sum instead: a *public* number, such as 1 for the sum itself. Never the number of vectors.
+
+        Returns
+        -------
+        tree of ndarrays
+            Like the template, in its dtype.
+
+        Raises
+        ------
+        FerroError
+            If the number of vectors added is not the number of units drawn, or the step was released, perhaps by
+            another run. Nothing was drawn or spent.
+        InvalidParameter, InvalidType
+            If the denominator is not accepted, or is needed: the plan knows no batch size. Nothing was drawn.
+        BudgetExceeded, TicketError
+            If the ledger refuses meanwhile, as when a scope was frozen. Nothing was drawn.
+        EntropyError, InvalidArray
+            If no key is to be had, or an array changed while it was added. The step is over, its cost spent.
+        """
+        with self._lock:
+            self._check_open()
+            self._check_count()
+            divisor = self._divisor(denominator)
+            ticket = self._payments.ticket_for(self._number) if self._sum.takes_ticket else None
+            with self._paid(ticket) as pay:
+                return self._sum.release(self.noise_multiplier, divisor, source=self._source, ticket=ticket, pay=pay)
+
+    def release_sum(self, total: Any, *, denominator: Real | None = None) -> Any:
+        """Return a sum that the caller clipped and added up, with the noise of this step, and end the step.
+
+        For frameworks that sum inside compiled code. What `add` ensures is the caller's promise here: each vector has
+        an L2 norm of at most `clip_norm`, and those of exactly the units drawn are added. A sum of floats keeps the
+        first only up to rounding.
+
+        Parameters
+        ----------
+        total : tree of ndarrays
+            Like the template. Never written to. A coordinate that is not finite counts as 0.
+        denominator : float, optional
+            As for `release`.
+
+        Returns
+        -------
+        tree of ndarrays
+            Like the template, in its dtype.
+
+        Raises
+        ------
+        InvalidParameter
+            If vectors were added to the step, too, or the clip norm is adaptive: its count is not known then.
+        InvalidArray, InvalidArrayType, InvalidType, FerroError, BudgetExceeded, TicketError, EntropyError
+            As for `release`.
+        """
+        with self._lock:
+            self._check_open()
+            if self._sum.count or isinstance(self._plan.clipping, AdaptiveClipping):
+                raise InvalidParameter("release_sum takes the whole sum, of vectors clipped to a norm fixed in advance")
+            divisor = self._divisor(denominator)
+            values = self._layout.flat(total, "total")
+            mechanism = GaussianMechanism(noise_multiplier=self.noise_multiplier, l2_sensitivity=self.clip_norm)
+            with self._paid(None) as pay:
+                pay()
+                mechanism.release(values, out=values, source=self._source)
+        np.divide(values, divisor, out=values)
+        return self._layout.split(values)
+
+    @contextlib.contextmanager
+    def _paid(self, ticket: Ticket | None) -> Iterator[Callable[[], None]]:
+        """Give what is to be called before the first random bit; end the step if that was reached."""
+        begun = False
+
+        def pay() -> None:
+            nonlocal begun
+            self._payments.pay(self._number)
+            begun = True
+
+        try:
+            yield pay
+        finally:
+            # mutant: step-whose-release-failed-begins-again
+            if begun or (ticket is not None and ticket.state is not TicketState.HELD):
+                self._over = True
+                self._payments.count(self._number)
+                self._done(self, self._sum.share_within())
+
+    def _divisor(self, denominator: Real | None) -> float:
+        if denominator is not None:
+            return _validate.positive("denominator", denominator)
+        # mutant: sum-divided-by-realized-batch-size
+        expected = self.expected_batch_size
+        if expected is None:
+            raise InvalidParameter("denominator must be given: the plan has no population_size to derive it from")
+        return expected
+
+    def _close(self) -> None:
+        """End the step without a release: called when its run is closed."""
+        self._over = True
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise FerroError(f"step {self._number} was released, or its run has ended; go on with the next one")
+
+    def _check_count(self) -> None:
+        """Refuse a batch that is not the one that was drawn. No message tells how many there were."""
+        plan, count = self._plan, self._sum.count
+        if isinstance(plan.sampling, GivenOrder):
+            # mutant: batch-larger-than-the-plan-says
+            if count > plan.sampling.batch_size:
+                raise FerroError(f"the vectors added must be at most batch_size = {plan.sampling.batch_size}")
+            return
+        expected = (
+            plan.num_groups if self._groups is not None else None if self._indices is None else len(self._indices)
+        )
+        # mutant: batch-that-was-not-drawn-released
+        if expected is not None and count != expected:
+            what = "groups" if self._groups is not None else "units drawn"
+            raise FerroError(f"the number of vectors added must be that of the {what}: add each of them exactly once")
+
+    def __repr__(self) -> str:
+        return f"<PlanStep {self._number} of {self._plan.num_steps}, {'over' if self._over else 'open'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a step cannot be copied or pickled: the copy could be released again")
