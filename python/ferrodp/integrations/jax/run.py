@@ -256,8 +256,8 @@ class JaxRun:
         the exception itself, and so does the next step of an iteration.
 
         Under ``shard_map`` and ``pmap`` every device would make the callback for itself, so both are refused when
-        traced; in jit over sharded arrays there is one callback, for all of the rows. ``vmap`` and ``grad`` of an
-        update are refused by jax.
+        traced. In jit over sharded arrays there is one callback, for all of the rows; jax before 0.10 refuses to
+        compile that. ``vmap`` and ``grad`` of an update are refused by jax.
 
         Examples
         --------
