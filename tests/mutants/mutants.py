@@ -22,6 +22,7 @@ import events
 import fixed_time
 import ledger
 import noise
+import plans
 import releases
 import rounds
 import sparse_vector
@@ -29,7 +30,7 @@ import subsets
 import tickets
 
 ROOMS = (
-    *(accounting, clipping, coins, columns, discrete, distributed, events, fixed_time, ledger, noise, releases),
+    *(accounting, clipping, coins, columns, discrete, distributed, events, fixed_time, ledger, noise, plans, releases),
     *(rounds, sparse_vector, subsets, tickets),
 )
 MARKER = re.compile(r"^ *(?://|#) mutant: ([a-z0-9-]+)\n", re.MULTILINE)

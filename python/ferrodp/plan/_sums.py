@@ -57,8 +57,9 @@ class StepSum(abc.ABC):
     ) -> Any:
         """Return the noised sum, like the template; paid for with `ticket` if given, else by calling `pay`."""
 
-    def share_within(self) -> float | None:
-        """Return the noised share of vectors within the norm, after the release, if it was asked for."""
+    @property
+    def noised_excess(self) -> float | None:
+        """The noised number of vectors within the norm beyond half of all, after a release that asked for it."""
         return None
 
 
@@ -158,7 +159,7 @@ class _AdaptiveSum(StepSum):
         self.clip_norm = clip_norm
         self._clipping, self._distance = clipping, distance
         self._total: ClippedSum[Any] = ClippedSum(template, clip_norm=clip_norm)
-        self._within: float | None = None
+        self._noised_excess: float | None = None
 
     def add(self, stacked: object) -> None:
         self._total.add_many(stacked)
@@ -179,17 +180,18 @@ class _AdaptiveSum(StepSum):
         parts = self._clipping.split(multiplier)
         # A count of ±½: it changes by ½ with a unit that is added, by 1 with one that is replaced.
         # mutant: count-of-norms-without-its-half
-        halves = self._total.within_bound - self._total.count / 2.0  # type: ignore[attr-defined]
+        halves = self._total.within_bound - self._total.count / 2.0
         mechanism = GaussianMechanism(
             noise_multiplier=parts.count_noise_multiplier, l2_sensitivity=0.5 * self._distance
         )
         pay()
         released = self._total.release(noise_multiplier=parts.sum_noise_multiplier, denominator=divisor, source=source)
-        self._within = float(mechanism.release(halves, source=source))
+        self._noised_excess = float(mechanism.release(halves, source=source))
         return released
 
-    def share_within(self) -> float | None:
-        return self._within
+    @property
+    def noised_excess(self) -> float | None:
+        return self._noised_excess
 
 
 def sum_for(clipping: Clipping, template: object, clip_norm: float, count_distance: float) -> StepSum:

@@ -277,6 +277,7 @@ class PlanRun:
     def _new_sum(self) -> StepSum:
         null_units = self._plan.neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
         # A null unit has norm 0 and counts as within: replaced by one, a unit moves a count of ±½ by 1.
+        # mutant: null-unit-moves-the-count-by-half
         doubled = null_units and self._plan.records_per_group == 1
         return sum_for(self._plan.clipping, _empty(self._layout), self._clip_norm, 2.0 if doubled else 1.0)
 
@@ -288,6 +289,8 @@ class PlanRun:
         self._next = step.number + 1
         self._current = None
         self._payments.finish(step.number)
+        if self._next == self._plan.num_steps:
+            self._payments.give_back()  # a round whose last steps lie beyond the plan: spent
 
     # ending and going on
 

@@ -281,7 +281,9 @@ class PlanStep:
             if begun or (ticket is not None and ticket.state is not TicketState.HELD):
                 self._over = True
                 self._payments.count(self._number)
-                self._done(self, self._sum.share_within())
+                excess, expected = self._sum.noised_excess, self.expected_batch_size
+                # mutant: quantile-told-by-the-count-itself
+                self._done(self, None if excess is None or expected is None else 0.5 + excess / expected)
 
     def _divisor(self, denominator: Real | None) -> float:
         if denominator is not None:

@@ -1,0 +1,269 @@
+"""Runs that a ledger pays for: charged before a step, stopped by the budget, gone on with after a kill."""
+
+import json
+import os
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import ferrodp as fd
+from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, TicketError
+from ferrodp.events import NeighboringRelation
+from ferrodp.plan import (
+    AdaptiveClipping,
+    ConstantNoise,
+    CyclicPoisson,
+    FlatClipping,
+    GivenOrder,
+    PerGroupClipping,
+    PlanRun,
+    PoissonSampling,
+    PrivacyPlan,
+    RandomAllocation,
+)
+from ferrodp.testing import SeededNoiseSource
+from ferrodp.tickets import TicketState
+from support import children
+
+AO, RO, RS = NeighboringRelation
+DELTA = 1e-5
+TEMPLATE = {"a": (2,), "b": (3,)}
+
+
+def plan_of(sampling=None, *, relation=AO, steps=8, clipping=None):
+    return PrivacyPlan(
+        population_size=50,
+        sampling=sampling or PoissonSampling(0.5),
+        num_steps=steps,
+        clipping=clipping or FlatClipping(1.0),
+        noise=ConstantNoise(4.0),
+        neighboring_relation=relation,
+    )
+
+
+def opened(path, **scope):
+    ledger = fd.PrivacyLedger.open(path)
+    if scope:
+        ledger.create("a", **{"epsilon": 100.0, "delta": DELTA, "measure": "rdp"} | scope)
+    return ledger
+
+
+def ones(step, count=None):
+    n = len(step.indices) if count is None else count
+    return {"a": np.ones((n, 2)), "b": np.ones((n, 3))}
+
+
+def states(ledger):
+    return [ticket.state for ticket in ledger.tickets("a")]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "relation", "clipping"),
+    [
+        (PoissonSampling(0.5), AO, FlatClipping(1.0)),
+        (PoissonSampling(0.5), RO, FlatClipping(1.0)),
+        (PoissonSampling(0.5), AO, PerGroupClipping({"a": 1.0, "b": 2.0})),
+        (PoissonSampling(0.5), RO, AdaptiveClipping(1.0)),
+        (RandomAllocation(4), AO, FlatClipping(1.0)),
+        (RandomAllocation(3), AO, PerGroupClipping({"a": 1.0, "b": 2.0})),
+        (CyclicPoisson(0.5, 3), RS, FlatClipping(1.0)),
+        (GivenOrder(10, 2), RS, FlatClipping(1.0)),
+    ],
+    ids=str,
+)
+def test_the_ledger_is_charged_what_the_plan_costs(tmp_path, sampling, relation, clipping):
+    plan = plan_of(sampling, relation=relation, clipping=clipping)
+    with opened(tmp_path / "b.db", neighboring_relation=relation) as ledger:
+        run = plan.start(TEMPLATE, ledger=ledger, scope="a")
+        for step in run:
+            reserved = ledger.epsilon_charged("a")
+            step.add(ones(step, None if step.indices is not None else 10))
+            step.release()
+            assert ledger.epsilon_charged("a") == reserved  # charged before it began
+        paid = [charge for charge in plan.charges() if charge.event is not None]
+        assert states(ledger) == [TicketState.SPENT] * len(paid)
+        other = opened(tmp_path / "other.db", neighboring_relation=relation)
+        for charge in paid:
+            other.spend("a", charge.event)
+        assert ledger.epsilon_charged("a") == other.epsilon_charged("a")
+        other.close()
+
+
+def test_a_run_ends_before_the_step_that_the_budget_does_not_allow(tmp_path):
+    plan = plan_of(steps=100)
+    with opened(tmp_path / "b.db", epsilon=2.0) as ledger:
+        allowed = ledger.remaining_count("a", plan.charges()[0].event)
+        assert 2 <= allowed < 100
+        run = plan.start(TEMPLATE, ledger=ledger, scope="a")
+        done = 0
+        for step in run:
+            step.add(ones(step))
+            step.release()
+            done += 1
+        assert done == allowed == run.step_number
+        assert run.stopped == "budget"
+        assert "does not fit into scope 'a'" in run.stop_reason
+        assert list(run) == []
+
+
+def test_a_step_that_is_not_released_is_given_back(tmp_path):
+    with opened(tmp_path / "b.db", epsilon=2.0) as ledger:
+        with plan_of().start(TEMPLATE, ledger=ledger, scope="a") as run:
+            next(run)
+            assert states(ledger) == [TicketState.HELD]
+        assert states(ledger) == [TicketState.CANCELLED]
+        assert ledger.epsilon_charged("a") == 0.0
+
+
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.5), RandomAllocation(4)])
+def test_a_frozen_scope_stops_before_the_next_noise(tmp_path, sampling):
+    with opened(tmp_path / "b.db", epsilon=50.0) as ledger:
+        run = plan_of(sampling).start(TEMPLATE, ledger=ledger, scope="a")
+        step = next(run)
+        step.add(ones(step))
+        step.release()
+        step = next(run)
+        step.add(ones(step))
+        ledger.freeze("a", reason="review")
+        with pytest.raises(BudgetExceeded, match="frozen"):
+            step.release()
+        ledger.thaw("a", reason="done")
+        step.release()
+        ledger.freeze("a", reason="again")
+        if isinstance(sampling, PoissonSampling):
+            assert list(run) == []
+            assert run.stopped == "budget"
+
+
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_charged(tmp_path):
+    with opened(tmp_path / "b.db", epsilon=20.0) as ledger:
+        plan = plan_of()
+        for given in ({"ledger": ledger}, {"scope": "a"}):
+            with pytest.raises(InvalidParameter, match="ledger and scope must be given together"):
+                plan.start(TEMPLATE, **given)
+        with pytest.raises(InvalidParameter, match="source must be private"):
+            plan.start(TEMPLATE, ledger=ledger, scope="a", source=SeededNoiseSource(bytes(32)))
+        with pytest.raises(InvalidParameter):
+            plan.start(TEMPLATE, ledger=ledger, scope="b")
+        run = plan_of(relation=RO).start(TEMPLATE, ledger=ledger, scope="a")
+        with pytest.raises(InvalidParameter, match="scope must have the neighboring_relation REPLACE_ONE"):
+            next(run)
+        assert ledger.epsilon_charged("a") == 0.0
+        plan.start(TEMPLATE, ledger=ledger, scope="a", key="training")
+        step = next(plan.start(TEMPLATE, ledger=ledger, scope="a", key="training"))
+        step.add(ones(step))
+        step.release()
+        other = plan_of(PoissonSampling(0.25)).start(TEMPLATE, ledger=ledger, scope="a", key="training")
+        with pytest.raises((TicketError, InvalidParameter)):
+            next(other)
+
+
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.5), RandomAllocation(3)])
+def test_a_training_under_its_key_goes_on_after_what_was_charged(tmp_path, sampling):
+    plan = plan_of(sampling)
+    with opened(tmp_path / "b.db", epsilon=50.0) as ledger:
+        run = plan.start(TEMPLATE, ledger=ledger, scope="a", key="t")
+        for step in run:
+            step.add(ones(step))
+            step.release()
+            if step.number == 3:
+                break
+        state = run.state()
+        released = []
+        for again in (
+            PlanRun.from_state(state, ledger=ledger, scope="a"),
+            plan.start(TEMPLATE, ledger=ledger, scope="a", key="t"),
+        ):
+            for step in again:
+                step.add(ones(step))
+                step.release()
+                released.append(step.number)
+            assert again.epsilon(DELTA) == plan.epsilon(DELTA)
+        assert released == ([4, 5, 6, 7] if isinstance(sampling, PoissonSampling) else [6, 7])
+        left_out = [TicketState.SPENT, TicketState.ARMED, TicketState.SPENT]  # a round that nobody may go on with
+        assert states(ledger) == ([TicketState.SPENT] * 8 if isinstance(sampling, PoissonSampling) else left_out)
+
+
+def _train(path, diary, delay):
+    """Train until the end; write a line for each release before the model would be updated."""
+    with fd.PrivacyLedger.open(path) as ledger, children.diary(diary) as wrote:
+        run = plan_of(steps=12).start(TEMPLATE, ledger=ledger, scope="a", key="t")
+        for step in run:
+            time.sleep(delay)
+            step.add(ones(step))
+            step.release()
+            wrote(step.number)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_any_moment_a_training_never_exceeds_its_budget(tmp_path, seed):
+    """20 kills in all; each seed kills 7 times at random moments of up to twice a step."""
+    path, diary = tmp_path / "b.db", tmp_path / "diary"
+    plan = plan_of(steps=12)
+    with opened(path, epsilon=1e3) as ledger:
+        for charge in plan.charges():
+            ledger.spend("a", charge.event)
+        budget = ledger.epsilon_charged("a")
+    path = tmp_path / "real.db"
+    opened(path, epsilon=1.0001 * budget).close()
+    draw = random.Random(seed)
+    for _ in range(7):
+        child = children.start(_train, path, diary, 0.004)
+        time.sleep(draw.uniform(0.0, 0.06))
+        os.kill(child, signal.SIGKILL)
+        children.end_of(child)
+    assert children.run(_train, path, diary, 0.0) == 0
+
+    with fd.PrivacyLedger.open(path) as ledger:
+        tickets = ledger.tickets("a")
+        assert ledger.epsilon_charged("a") <= 1.0001 * budget
+        charged = [ticket for ticket in tickets if ticket.state in (TicketState.ARMED, TicketState.SPENT)]
+        assert len(charged) == 12
+        assert not [ticket for ticket in tickets if ticket.state is TicketState.HELD]
+    written = [int(line) for line in diary.read_text().split()]
+    assert written == sorted(set(written))
+    assert len(written) <= 12
+
+
+def test_two_processes_with_one_key_release_each_step_once(tmp_path):
+    path = tmp_path / "b.db"
+    opened(path, epsilon=1e3).close()
+    workers = [children.start(_train, path, tmp_path / f"diary{i}", 0.001) for i in range(2)]
+    for worker in workers:
+        children.end_of(worker)
+    written = [int(line) for i in range(2) for line in (tmp_path / f"diary{i}").read_text().split()]
+
+    assert len(written) == len(set(written)) <= 12
+
+
+def test_a_release_that_fails_after_its_charge_is_not_repeated(tmp_path, monkeypatch):
+    with opened(tmp_path / "b.db", epsilon=50.0) as ledger:
+        run = plan_of(clipping=PerGroupClipping({"a": 1.0, "b": 1.0})).start(TEMPLATE, ledger=ledger, scope="a")
+        step = next(run)
+        step.add(ones(step))
+        monkeypatch.setattr(type(step._sum._totals["b"]), "release", _fails)
+        with pytest.raises(FerroError, match="broken"):
+            step.release()
+        monkeypatch.undo()
+        with pytest.raises(FerroError, match="step 0 was released"):
+            step.release()
+        assert run.epsilon(DELTA) == plan_of().epsilon_after(1, DELTA)
+        assert next(run).number == 1
+
+
+def _fails(*_, **__):
+    raise FerroError("broken")
+
+
+def test_the_state_of_a_run_names_no_number_that_is_private(tmp_path):
+    run = plan_of().start(TEMPLATE)
+    step = next(run)
+    step.add(ones(step))
+    before = json.loads(run.state())
+    step.release()
+    after = json.loads(run.state())
+
+    assert {name for name in after if after[name] != before[name]} == {"next_step", "charged"}
