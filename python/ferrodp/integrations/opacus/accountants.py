@@ -37,6 +37,11 @@ class CertifiedAccountant:
     ([(1.5, 0.25, 40)], 40)
     >>> round(accountant.get_epsilon(1e-5), 3), round(accountant.epsilon_after_next(1e-5), 3)
     (5.943, 6.018)
+    >>> resumed = CertifiedAccountant()
+    >>> resumed.load_state_dict(accountant.state_dict())
+    >>> resumed.event == accountant.event, resumed.mechanism()
+    (True, 'ferrodp')
+    >>> hook = accountant.get_optimizer_hook_fn(sample_rate=0.25)  # for `DPOptimizer.attach_step_hook`
     """
 
     _NAME: ClassVar[str] = "ferrodp"

@@ -51,13 +51,13 @@ def make_exact(optimizer: Optimizer, *, source: NoiseSource | None = None) -> Op
 
     Notes
     -----
-    ==============================  =================================================================
+    ===============================  ================================================================
     non-finite per-example gradient  the example counts as zeros
     empty batch                      noised and charged like any other
     virtual steps                    the sum is kept until the last part of the batch
     float16, bfloat16                widened to float32, summed, rounded back after the noise
-    several batches accumulated      refused: an example could be in two of them, and be counted twice
-    ==============================  =================================================================
+    several batches accumulated      refused: an example could be in two of them, and count twice
+    ===============================  ================================================================
 
     Noise of standard deviation ``noise_multiplier * max_grad_norm`` is in every coordinate of ``p.grad`` before
     Opacus divides by the expected batch size.
@@ -81,7 +81,7 @@ def make_exact(optimizer: Optimizer, *, source: NoiseSource | None = None) -> Op
     ...         expected_batch_size=4,
     ...     )
     ... )
-    >>> model(torch.ones(4, 3)).mean().backward()
+    >>> model(torch.ones(4, 3, requires_grad=True)).mean().backward()
     >>> optimizer.step()
     >>> type(optimizer).__name__
     'ExactOptimizer'
