@@ -88,8 +88,11 @@ def environment(name: str) -> Path:
 
 
 def install(python: Path, wanted: list[str], *options: str) -> None:
-    """Install with uv, or without it with the environment's own pip."""
-    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    """Install with uv, which the environment gets if there is none; with pip if that fails, without the options."""
+    folders = [str(Path(sys.executable).parent), str(python.parent), os.environ["PATH"]]
+    if shutil.which("uv", path=os.pathsep.join(folders)) is None:
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "uv"], capture_output=True)
+    uv = shutil.which("uv", path=os.pathsep.join(folders))
     if uv:
         _run([uv, "pip", "install", "--quiet", "--python", python, *options, *wanted])
     else:
