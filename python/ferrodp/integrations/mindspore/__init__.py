@@ -1,0 +1,46 @@
+"""Private training with MindSpore, under the names of the earlier toolkit.
+
+`DPModel`
+    Trains a network by a `ferrodp.plan.PrivacyPlan`, on CPU or any other device, and evaluates it.
+`NoiseMechanismsFactory`, `NoiseGaussianRandom`, `NoiseAdaGaussianRandom`
+    How much noise, constant or decaying.
+`ClipMechanismsFactory`, `AdaClippingWithGaussianRandom`
+    A clip norm that follows a quantile.
+`DPOptimizerClassFactory`
+    Optimizers that carry the noise mechanism.
+`PrivacyMonitorFactory`, `RDPMonitor`, `ZCDPMonitor`
+    Callbacks that report the cost, and how many epochs a budget allows.
+`IndexedDataset`
+    Records from which the plan draws Poisson samples.
+
+Needs MindSpore for the model and the optimizers alone: ``pip install "ferrodp[mindspore]" "numpy<2"``. MindSpore reads
+the source of what it compiles, so networks have to be defined in files.
+"""
+
+from ferrodp.integrations.mindspore._settings import UnknownName
+from ferrodp.integrations.mindspore.datasets import IndexedDataset
+from ferrodp.integrations.mindspore.mechanisms import (
+    AdaClippingWithGaussianRandom,
+    ClipMechanismsFactory,
+    NoiseAdaGaussianRandom,
+    NoiseGaussianRandom,
+    NoiseMechanismsFactory,
+)
+from ferrodp.integrations.mindspore.model import DPModel
+from ferrodp.integrations.mindspore.monitors import PrivacyMonitorFactory, RDPMonitor, ZCDPMonitor
+from ferrodp.integrations.mindspore.optimizers import DPOptimizerClassFactory
+
+__all__ = [
+    "AdaClippingWithGaussianRandom",
+    "ClipMechanismsFactory",
+    "DPModel",
+    "DPOptimizerClassFactory",
+    "IndexedDataset",
+    "NoiseAdaGaussianRandom",
+    "NoiseGaussianRandom",
+    "NoiseMechanismsFactory",
+    "PrivacyMonitorFactory",
+    "RDPMonitor",
+    "UnknownName",
+    "ZCDPMonitor",
+]

@@ -1,0 +1,415 @@
+"""Noise and clip mechanisms under the names of the earlier toolkit, as descriptions from which a plan is made."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _validate
+from ferrodp._numerics.rounding import product_up
+from ferrodp._validate import Real
+from ferrodp.errors import InvalidParameter
+from ferrodp.integrations.mindspore import _settings
+from ferrodp.integrations.mindspore._settings import NOISE_DECAYS
+from ferrodp.plan import AdaptiveClipping, ConstantNoise, ExponentialDecay, InverseTimeDecay, NoiseSchedule, StepDecay
+from ferrodp.testing import SeededNoiseSource
+
+__all__ = [
+    "AdaClippingWithGaussianRandom",
+    "ClipMechanismsFactory",
+    "NoiseAdaGaussianRandom",
+    "NoiseGaussianRandom",
+    "NoiseMechanismsFactory",
+]
+
+Seed = int | SeededNoiseSource
+
+
+class NoiseGaussianRandom:
+    """Gaussian noise whose standard deviation is the norm bound times a constant noise multiplier.
+
+    Describes the noise of a `DPModel` or of a private optimizer; the accounting is made from the same object. Called
+    with an array or tensor, it returns noise of that shape: noise alone, which protects nothing unless it is added to a
+    value of that sensitivity and accounted for.
+
+    Parameters
+    ----------
+    norm_bound : float
+        L2 norm that each vector is clipped to; finite, > 0. Rounded up if not exactly representable.
+    initial_noise_multiplier : float
+        Standard deviation of the noise divided by `norm_bound`; finite, > 0. Rounded up if not exactly representable.
+    seed : int or SeededNoiseSource
+        0: randomness of the operating system. Other numbers are refused; tests may pass `ferrodp.testing.seeded`.
+    decay_policy : None
+        This noise does not decay.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain, or the seed another number than 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.integrations.mindspore import NoiseGaussianRandom
+    >>> mechanism = NoiseGaussianRandom(norm_bound=0.5, initial_noise_multiplier=1.2)
+    >>> mechanism(np.zeros(3, dtype=np.float32)).shape, mechanism.is_adaptive
+    ((3,), False)
+    >>> mechanism.schedule()
+    ConstantNoise(noise_multiplier=1.2)
+    """
+
+    is_adaptive: ClassVar[bool] = False
+    """Whether the noise decays with the steps."""
+
+    def __init__(
+        self,
+        norm_bound: Real = 1.0,
+        initial_noise_multiplier: Real = 1.0,
+        seed: Seed = 0,
+        decay_policy: str | None = None,
+    ) -> None:
+        self._describe(norm_bound, initial_noise_multiplier, seed)
+        if decay_policy is not None:
+            raise InvalidParameter(
+                f"decay_policy must be None for Gaussian noise, got {_validate.shown(decay_policy)}; AdaGaussian decays"
+            )
+
+    def _describe(self, norm_bound: Real, initial_noise_multiplier: Real, seed: Seed) -> None:
+        self._norm_bound = _validate.positive("norm_bound", norm_bound)
+        self._multiplier = _validate.positive("initial_noise_multiplier", initial_noise_multiplier)
+        self._source = _settings.noise_source(seed)
+        self._seed = seed
+
+    @property
+    def norm_bound(self) -> float:
+        """L2 norm that each vector is clipped to."""
+        return self._norm_bound
+
+    @property
+    def initial_noise_multiplier(self) -> float:
+        """Noise multiplier of the first step."""
+        return self._multiplier
+
+    @property
+    def decay_policy(self) -> str | None:
+        """How the noise decays; None if it does not."""
+        return None
+
+    @property
+    def noise_decay_rate(self) -> float:
+        """Rate of the decay; 0 if there is none."""
+        return 0.0
+
+    @property
+    def seed(self) -> Seed:
+        """0, or the source that a test passed."""
+        return self._seed
+
+    def schedule(self, first_step: int = 0) -> NoiseSchedule:
+        """Return the plan's schedule of noise multipliers.
+
+        Parameters
+        ----------
+        first_step : int
+            How many steps came before, in an earlier training; at least 0.
+
+        Returns
+        -------
+        NoiseSchedule
+            Its first value is that of `first_step`.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `first_step` is no integer, or negative.
+        """
+        _validate.count("first_step", first_step, minimum=0)
+        return ConstantNoise(self._multiplier)
+
+    def __call__(self, gradients: Any) -> Any:
+        """Return noise like an array or a tensor, of the first step's standard deviation."""
+        deviation = product_up(self._norm_bound, self._multiplier)
+        array = gradients if isinstance(gradients, np.ndarray) else gradients.asnumpy()
+        dtype = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float32)
+        noise: npt.NDArray[Any] = self._source.gaussian(array.shape, standard_deviation=deviation, dtype=dtype)
+        return noise if array is gradients else _settings.imported().Tensor(noise).astype(gradients.dtype)
+
+    def __repr__(self) -> str:
+        decay = f", decay_policy={self.decay_policy!r}" if self.is_adaptive else ""
+        return f"<{type(self).__name__}, norm_bound={self._norm_bound}, noise_multiplier={self._multiplier}{decay}>"
+
+
+class NoiseAdaGaussianRandom(NoiseGaussianRandom):
+    """Gaussian noise whose multiplier decays with the steps of the training.
+
+    As `NoiseGaussianRandom`; with z₀ the initial multiplier and r the rate, step t = 0, 1, … has the multiplier
+    z₀/(1 + rt) ("Time"), z₀(1 − r)ᵗ ("Step") or z₀e⁻ʳᵗ ("Exp"). Called by itself it returns noise of the first step.
+
+    Parameters
+    ----------
+    norm_bound, initial_noise_multiplier, seed
+        As for `NoiseGaussianRandom`.
+    noise_decay_rate : float
+        r, in [0, 1).
+    decay_policy : {"Exp", "Time", "Step"}
+        The rule. None means "Exp".
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain, or the seed another number than 0.
+    UnknownName
+        If there is no such policy.
+
+    Examples
+    --------
+    >>> from ferrodp.integrations.mindspore import NoiseAdaGaussianRandom
+    >>> mechanism = NoiseAdaGaussianRandom(initial_noise_multiplier=2.0, noise_decay_rate=0.5, decay_policy="Step")
+    >>> [mechanism.schedule().at(step, 3) for step in range(3)]
+    [2.0, 1.0, 0.5]
+    """
+
+    is_adaptive: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        norm_bound: Real = 1.0,
+        initial_noise_multiplier: Real = 1.0,
+        seed: Seed = 0,
+        noise_decay_rate: Real = 6e-6,
+        decay_policy: str | None = "Exp",
+    ) -> None:
+        self._describe(norm_bound, initial_noise_multiplier, seed)
+        self._rate = _settings.decay_rate(noise_decay_rate)
+        self._policy = _settings.one_of("decay_policy", "Exp" if decay_policy is None else decay_policy, NOISE_DECAYS)
+
+    @property
+    def decay_policy(self) -> str | None:
+        """How the noise decays."""
+        return self._policy
+
+    @property
+    def noise_decay_rate(self) -> float:
+        """Rate of the decay."""
+        return self._rate
+
+    def schedule(self, first_step: int = 0) -> NoiseSchedule:
+        """Return the plan's schedule of noise multipliers; as `NoiseGaussianRandom.schedule`."""
+        return decaying(self._multiplier, self._policy, self._rate, first_step)
+
+
+def decaying(initial: float, policy: str | None, rate: float, first_step: int = 0) -> NoiseSchedule:
+    """Return the schedule of a decay rule, from a step on: each of the rules is one of its own tails."""
+    done = _validate.count("first_step", first_step, minimum=0)
+    if policy is None or rate == 0.0:
+        return ConstantNoise(initial)
+    if policy == "Time":
+        grown = 1.0 + rate * done
+        return InverseTimeDecay(initial / grown, rate=rate / grown)
+    if policy == "Step":
+        return StepDecay(initial * (1.0 - rate) ** done, factor=1.0 - rate)
+    return ExponentialDecay(initial * math.exp(-rate * done), rate=rate)
+
+
+class AdaClippingWithGaussianRandom:
+    """A clip norm that follows a quantile of the norms, learned from a noised fraction.
+
+    In a `DPModel` the plan does it: the count of vectors within the norm is noised with `fraction_stddev` times the
+    number of vectors of a step, its cost is charged with that of the sum, and noise moves with the norm
+    (`ferrodp.plan.AdaptiveClipping`). Called with a fraction and a norm bound, it returns the next norm bound: an
+    illustration, whose cost nobody counts.
+
+    Parameters
+    ----------
+    decay_policy : {"Linear", "Geometric"}
+        With b the noised fraction, γ the target and η the learning rate, "Geometric" makes C·exp(−η(b − γ)) of C, and
+        "Linear" C − η(b − γ), which is kept positive. In a plan, which moves norms by factors, "Linear" is the
+        geometric rule with η/C₀, C₀ the first norm: equal to first order.
+    learning_rate : float
+        η; finite, > 0.
+    target_unclipped_quantile : float
+        γ; in (0, 1).
+    fraction_stddev : float
+        Standard deviation of the noise of the fraction; finite, > 0.
+    seed : int or SeededNoiseSource
+        As for `NoiseGaussianRandom`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain, or the seed another number than 0.
+    UnknownName
+        If there is no such policy.
+
+    Examples
+    --------
+    >>> from ferrodp.integrations.mindspore import AdaClippingWithGaussianRandom
+    >>> mechanism = AdaClippingWithGaussianRandom("Geometric", learning_rate=0.1, target_unclipped_quantile=0.5)
+    >>> mechanism(0.9, 1.0) < 1.0 < mechanism(0.1, 1.0)  # too many within the bound: it falls
+    True
+    """
+
+    def __init__(
+        self,
+        decay_policy: str = "Linear",
+        learning_rate: Real = 0.001,
+        target_unclipped_quantile: Real = 0.9,
+        fraction_stddev: Real = 0.01,
+        seed: Seed = 0,
+    ) -> None:
+        self._policy = _settings.one_of("decay_policy", decay_policy, ("Linear", "Geometric"))
+        self._learning_rate = _validate.positive("learning_rate", learning_rate)
+        self._quantile = _validate.positive("target_unclipped_quantile", target_unclipped_quantile)
+        if self._quantile >= 1.0:
+            raise _validate.out_of_domain("target_unclipped_quantile", "in (0, 1)", target_unclipped_quantile)
+        self._deviation = _validate.positive("fraction_stddev", fraction_stddev)
+        self._source = _settings.noise_source(seed)
+        self._seed = seed
+
+    @property
+    def seed(self) -> Seed:
+        """0, or the source that a test passed."""
+        return self._seed
+
+    def clipping(self, norm_bound: float, *, num_vectors: float, unit_of_count: float) -> AdaptiveClipping:
+        """Return the plan's clipping.
+
+        Parameters
+        ----------
+        norm_bound : float
+            The first clip norm.
+        num_vectors : float
+            Expected number of vectors of a step: a fraction is a count divided by it.
+        unit_of_count : float
+            Sensitivity of the count.
+
+        Returns
+        -------
+        AdaptiveClipping
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is not a number > 0.
+        """
+        norm = _validate.positive("norm_bound", norm_bound)
+        deviation = self._deviation * _validate.positive("num_vectors", num_vectors)
+        return AdaptiveClipping(
+            norm,
+            target_quantile=self._quantile,
+            learning_rate=self._learning_rate / (norm if self._policy == "Linear" else 1.0),
+            count_noise_multiplier=deviation / _validate.positive("unit_of_count", unit_of_count),
+        )
+
+    def __call__(self, empirical_fraction: Any, norm_bound: Any) -> Any:
+        """Return the next norm bound, as a number or a tensor like `norm_bound`."""
+        noise = self._source.gaussian(1, standard_deviation=self._deviation)[0]
+        fraction, bound = float(_number(empirical_fraction)), float(_number(norm_bound))
+        move = self._learning_rate * (fraction + float(noise) - self._quantile)
+        found = max(bound - move, bound * 2.0**-10) if self._policy == "Linear" else bound * math.exp(-move)
+        if not hasattr(norm_bound, "asnumpy"):
+            return found
+        return _settings.imported().Tensor(np.float32(found)).reshape(norm_bound.shape)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, decay_policy={self._policy!r}, target_unclipped_quantile={self._quantile}>"
+
+
+def _number(value: Any) -> Any:
+    """Return the only number of a tensor or array, or a number itself."""
+    return np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value).reshape(())[()]
+
+
+class NoiseMechanismsFactory:
+    """Makes noise mechanisms by name.
+
+    Examples
+    --------
+    >>> from ferrodp.integrations.mindspore import NoiseMechanismsFactory
+    >>> NoiseMechanismsFactory().create("AdaGaussian")
+    <NoiseAdaGaussianRandom, norm_bound=1.0, noise_multiplier=1.0, decay_policy='Exp'>
+    """
+
+    @staticmethod
+    def create(
+        mech_name: str,
+        norm_bound: Real = 1.0,
+        initial_noise_multiplier: Real = 1.0,
+        seed: Seed = 0,
+        noise_decay_rate: Real = 6e-6,
+        decay_policy: str | None = None,
+    ) -> NoiseGaussianRandom:
+        """Return a noise mechanism.
+
+        Parameters
+        ----------
+        mech_name : {"Gaussian", "AdaGaussian"}
+            Constant or decaying noise.
+        norm_bound, initial_noise_multiplier, seed, noise_decay_rate
+            As for `NoiseAdaGaussianRandom`. "Gaussian" has no use for the rate.
+        decay_policy : str, optional
+            For "AdaGaussian": "Exp" by default.
+
+        Returns
+        -------
+        NoiseGaussianRandom or NoiseAdaGaussianRandom
+
+        Raises
+        ------
+        UnknownName
+            If there is no such mechanism or policy.
+        InvalidParameter, InvalidType
+            As for the classes.
+        """
+        if _settings.one_of("mech_name", mech_name, ("Gaussian", "AdaGaussian")) == "Gaussian":
+            return NoiseGaussianRandom(norm_bound, initial_noise_multiplier, seed, decay_policy)
+        return NoiseAdaGaussianRandom(norm_bound, initial_noise_multiplier, seed, noise_decay_rate, decay_policy)
+
+
+class ClipMechanismsFactory:
+    """Makes clip mechanisms by name.
+
+    Examples
+    --------
+    >>> from ferrodp.integrations.mindspore import ClipMechanismsFactory
+    >>> ClipMechanismsFactory().create("Gaussian", decay_policy="Geometric")
+    <AdaClippingWithGaussianRandom, decay_policy='Geometric', target_unclipped_quantile=0.9>
+    """
+
+    @staticmethod
+    def create(
+        mech_name: str,
+        decay_policy: str = "Linear",
+        learning_rate: Real = 0.001,
+        target_unclipped_quantile: Real = 0.9,
+        fraction_stddev: Real = 0.01,
+        seed: Seed = 0,
+    ) -> AdaClippingWithGaussianRandom:
+        """Return a clip mechanism.
+
+        Parameters
+        ----------
+        mech_name : {"Gaussian"}
+            Adaptive clipping with a noised fraction.
+        decay_policy, learning_rate, target_unclipped_quantile, fraction_stddev, seed
+            As for `AdaClippingWithGaussianRandom`.
+
+        Returns
+        -------
+        AdaClippingWithGaussianRandom
+
+        Raises
+        ------
+        UnknownName
+            If there is no such mechanism or policy.
+        InvalidParameter, InvalidType
+            As for the class.
+        """
+        _settings.one_of("mech_name", mech_name, ("Gaussian",))
+        return AdaClippingWithGaussianRandom(
+            decay_policy, learning_rate, target_unclipped_quantile, fraction_stddev, seed
+        )
