@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,10 +11,11 @@ import mindspore
 import numpy as np
 from mindspore import nn
 
+from ferrodp.errors import FerroError
 from ferrodp.integrations.mindspore._gradients import Array, PerExampleGradients
-from ferrodp.integrations.mindspore._plans import Training
+from ferrodp.integrations.mindspore._plans import Batches, Training
 from ferrodp.integrations.mindspore.datasets import IndexedDataset
-from ferrodp.plan import PlanStep
+from ferrodp.plan import FullBatch, GivenOrder, PlanStep
 
 _MOST_EXAMPLES = 256
 """Of one call of the gradient function: bounds the memory for their gradients."""
@@ -43,18 +45,29 @@ class _Trained(nn.Cell):  # type: ignore[misc]
         return self.network(*columns)
 
 
+def chunk_size(batches: Batches) -> int:
+    """Return how many examples one call of the gradient function takes: most samples of varying size are one chunk."""
+    spread = 0.0 if isinstance(batches.sampling, (GivenOrder, FullBatch)) else 3.0 * math.sqrt(batches.batch_size)
+    return min(batches.batch_size + math.ceil(spread), _MOST_EXAMPLES)
+
+
 class Loop:
     """One call of `DPModel.train`."""
 
     def __init__(
-        self, training: Training, *, network: Any, loss_fn: Any, optimizer: Any, callbacks: Sequence[Any], dataset: Any
+        self,
+        training: Training,
+        gradients: PerExampleGradients,
+        *,
+        network: Any,
+        loss_fn: Any,
+        optimizer: Any,
+        callbacks: Sequence[Any],
+        dataset: Any,
     ) -> None:
         self._training, self._optimizer, self._dataset = training, optimizer, dataset
         self._callbacks = list(callbacks)
-        self._gradients = PerExampleGradients(
-            network, loss_fn, optimizer.parameters, chunk_size=min(training.batches.batch_size, _MOST_EXAMPLES)
-        )
-        self._network = network
+        self._gradients, self._network = gradients, network
         self._seen = _Context(
             private_training=training,
             train_network=_Trained(network, optimizer),
@@ -130,6 +143,10 @@ class Loop:
         return rows
 
     def _step(self, step: PlanStep, columns: list[Array]) -> None:
+        if step.indices is None and len(columns[0]) > self._training.batches.batch_size:
+            raise FerroError(
+                f"the dataset hands out more than batch_size = {self._training.batches.batch_size} records"
+            )
         total = np.float64(0.0)
         groups = _Groups(self._training, step, len(columns[0]))
         for losses, gradients in self._gradients(columns):

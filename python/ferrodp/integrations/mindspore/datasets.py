@@ -43,6 +43,15 @@ class IndexedDataset:
     >>> dataset = IndexedDataset(np.zeros((1437, 1, 8, 8), np.float32), np.zeros(1437, np.int32), batch_size=64)
     >>> dataset.sampling, dataset.get_dataset_size()
     (PoissonSampling(probability=0.04453723034098817), 22)
+    >>> len(dataset), dataset.get_batch_size(), [column.shape for column in dataset.rows(np.array([3, 5]))]
+    (1437, 64, [(2, 1, 8, 8), (2,)])
+
+    One that MindSpore reads:
+
+    >>> import mindspore.dataset as ds
+    >>> read = ds.NumpySlicesDataset((np.zeros((10, 3), np.float32), np.arange(10)), ["image", "label"])
+    >>> IndexedDataset.of(read, batch_size=10)
+    <IndexedDataset of 10 records, FullBatch()>
     """
 
     def __init__(self, *columns: npt.ArrayLike, batch_size: int, sampling: Sampling | None = None) -> None:

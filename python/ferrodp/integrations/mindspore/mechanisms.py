@@ -198,7 +198,23 @@ class NoiseAdaGaussianRandom(NoiseGaussianRandom):
         return self._rate
 
     def schedule(self, first_step: int = 0) -> NoiseSchedule:
-        """Return the plan's schedule of noise multipliers; as `NoiseGaussianRandom.schedule`."""
+        """Return the plan's schedule of noise multipliers.
+
+        Parameters
+        ----------
+        first_step : int
+            As for `NoiseGaussianRandom.schedule`.
+
+        Returns
+        -------
+        NoiseSchedule
+            Its first value is that of `first_step`.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            As for `NoiseGaussianRandom.schedule`.
+        """
         return decaying(self._multiplier, self._policy, self._rate, first_step)
 
 
@@ -227,8 +243,7 @@ class AdaClippingWithGaussianRandom:
     ----------
     decay_policy : {"Linear", "Geometric"}
         With b the noised fraction, γ the target and η the learning rate, "Geometric" makes C·exp(−η(b − γ)) of C, and
-        "Linear" C − η(b − γ), which is kept positive. In a plan, which moves norms by factors, "Linear" is the
-        geometric rule with η/C₀, C₀ the first norm: equal to first order.
+        "Linear" C − η(b − γ), at least a thousandth of the first norm.
     learning_rate : float
         η; finite, > 0.
     target_unclipped_quantile : float
@@ -251,6 +266,8 @@ class AdaClippingWithGaussianRandom:
     >>> mechanism = AdaClippingWithGaussianRandom("Geometric", learning_rate=0.1, target_unclipped_quantile=0.5)
     >>> mechanism(0.9, 1.0) < 1.0 < mechanism(0.1, 1.0)  # too many within the bound: it falls
     True
+    >>> mechanism.clipping(1.0, num_vectors=256, unit_of_count=0.5).count_noise_multiplier
+    5.12
     """
 
     def __init__(
@@ -301,16 +318,17 @@ class AdaClippingWithGaussianRandom:
         return AdaptiveClipping(
             norm,
             target_quantile=self._quantile,
-            learning_rate=self._learning_rate / (norm if self._policy == "Linear" else 1.0),
+            learning_rate=self._learning_rate,
             count_noise_multiplier=deviation / _validate.positive("unit_of_count", unit_of_count),
+            rule="linear" if self._policy == "Linear" else "geometric",
         )
 
     def __call__(self, empirical_fraction: Any, norm_bound: Any) -> Any:
         """Return the next norm bound, as a number or a tensor like `norm_bound`."""
         noise = self._source.gaussian(1, standard_deviation=self._deviation)[0]
         fraction, bound = float(_number(empirical_fraction)), float(_number(norm_bound))
-        move = self._learning_rate * (fraction + float(noise) - self._quantile)
-        found = max(bound - move, bound * 2.0**-10) if self._policy == "Linear" else bound * math.exp(-move)
+        rule = self.clipping(bound, num_vectors=1.0, unit_of_count=1.0)
+        found = rule.next_norm(bound, fraction + float(noise))
         if not hasattr(norm_bound, "asnumpy"):
             return found
         return _settings.imported().Tensor(np.float32(found)).reshape(norm_bound.shape)

@@ -87,6 +87,7 @@ class DPModel:
     ...     optimizer=nn.SGD(network.trainable_params(), learning_rate=0.1),
     ...     network=network,
     ...     loss_fn=nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"),
+    ...     metrics={"Accuracy": nn.Accuracy()},
     ... )
     >>> images, labels = np.ones((60, 4), np.float32), np.zeros(60, np.int32)
     >>> dataset = IndexedDataset(images, labels, batch_size=20)
@@ -94,6 +95,12 @@ class DPModel:
     >>> model.train(2, dataset)
     >>> plan.num_steps, plan.epsilon(1e-3) == model.epsilon(1e-3)
     (6, True)
+    >>> import mindspore
+    >>> import mindspore.dataset as ds
+    >>> model.predict(mindspore.Tensor(images[:2])).shape
+    (2, 3)
+    >>> sorted(model.eval(ds.NumpySlicesDataset((images, labels), ["image", "label"]).batch(20)))
+    ['Accuracy']
     """
 
     def __init__(
@@ -144,6 +151,7 @@ class DPModel:
         self._model = framework.train.Model(network, loss_fn, None, metrics, **kwargs)
         self._spent: list[tuple[PrivacyPlan, PlanRun]] = []
         self._clip_norm = self._norm
+        self._gradients: dict[int, Any] = {}
 
     # what it costs
 
@@ -265,7 +273,8 @@ class DPModel:
         BudgetExceeded, LedgerError, TicketError
             If the ledger fails. A budget that ends does not raise: see `PlanRun.stopped` of `last_run`.
         """
-        from ferrodp.integrations.mindspore._training import Loop
+        from ferrodp.integrations.mindspore import _training
+        from ferrodp.integrations.mindspore._gradients import PerExampleGradients
 
         if initial_epoch != 0:
             raise InvalidParameter("initial_epoch must be 0: a second training goes on where the first one ended")
@@ -288,8 +297,13 @@ class DPModel:
             run=run,
             earlier=tuple(earlier.event for _, earlier in self._spent),
         )
-        loop = Loop(
+        size = _training.chunk_size(batches)
+        if size not in self._gradients:
+            parameters = self._optimizer.parameters
+            self._gradients[size] = PerExampleGradients(self._network, self._loss_fn, parameters, chunk_size=size)
+        loop = _training.Loop(
             training,
+            self._gradients[size],
             network=self._network,
             loss_fn=self._loss_fn,
             optimizer=self._optimizer,
@@ -301,6 +315,8 @@ class DPModel:
             loop()
         finally:
             self._clip_norm = run.clip_norm
+            if run.step_number == 0:
+                self._spent.pop()
 
     @property
     def last_run(self) -> PlanRun | None:

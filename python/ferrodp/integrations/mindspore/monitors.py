@@ -29,8 +29,8 @@ _MULTIPLIER, _MAX_EPS, _RATE = DefaultNumber(1.5), DefaultNumber(10.0), DefaultN
 _MODE, _GIVEN_ORDER = DefaultName("Time"), DefaultName("given_order")
 
 
-class _Monitor(abc.ABC):
-    """What the monitors share: all but the accountant."""
+class Monitor(abc.ABC):
+    """Base class of the monitors: all but the accountant."""
 
     def __init__(
         self,
@@ -143,8 +143,13 @@ class _Monitor(abc.ABC):
             schedule=decaying(_validate.positive("", self._multiplier), self._mode and str(self._mode), rate),
             norm_bound=1.0,
             clip_mech=self._clip_mech,
-            micro_batches=self._micro_batches,
+            micro_batches=self._groups(),
         )
+
+    def _groups(self) -> int | None:
+        """Return the number of groups; where it divides no batch, one of all: any group of several costs the same."""
+        groups = self._micro_batches
+        return groups if groups is None or self._batch_size % groups == 0 else 1
 
     def _batches(self) -> _plans.Batches:
         poisson = self._sampling == "poisson"
@@ -282,7 +287,7 @@ class _Monitor(abc.ABC):
         return f"<{type(self).__name__}, num_samples={self._num_samples}, batch_size={self._batch_size}>"
 
 
-class RDPMonitor(_Monitor):
+class RDPMonitor(Monitor):
     """Report the cost of a training by its Rényi divergences.
 
     As a callback of `DPModel.train` it reads the plan that the training runs by, so the numbers it prints are those of
@@ -385,7 +390,7 @@ class RDPMonitor(_Monitor):
         return event
 
 
-class ZCDPMonitor(_Monitor):
+class ZCDPMonitor(Monitor):
     """Report the cost of a training by zero-concentrated differential privacy.
 
     As `RDPMonitor`, without orders and with δ as the target. Sampling reduces no ρ: Poisson samples are charged as if
@@ -408,7 +413,7 @@ class ZCDPMonitor(_Monitor):
     >>> from ferrodp.integrations.mindspore import ZCDPMonitor
     >>> monitor = ZCDPMonitor(1000, 100, initial_noise_multiplier=8.0, noise_decay_mode=None, micro_batches=None)
     >>> monitor.max_epoch_suggest()
-    207
+    333
     """
 
     def __init__(
@@ -472,5 +477,5 @@ class PrivacyMonitorFactory:
         InvalidParameter, InvalidType
             As for the classes.
         """
-        monitors = {"rdp": RDPMonitor, "zcdp": ZCDPMonitor}
+        monitors: dict[str, type[RDPMonitor | ZCDPMonitor]] = {"rdp": RDPMonitor, "zcdp": ZCDPMonitor}
         return monitors[_settings.one_of("policy", policy, monitors)](*args, **kwargs)
