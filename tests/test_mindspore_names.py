@@ -434,6 +434,89 @@ def test_a_monitor_reports_on_private_trainings_alone(call):
         getattr(RDPMonitor(1000, 100), call)(context)
 
 
+def train(monitors, plan, *, mechanism=GAUSSIAN, earlier=(), per_epoch=10):
+    """Run a plan as `DPModel.train` does, without a network, and return what was charged."""
+    run = plan.start({"w": (3,)})
+    given = batches(plan.sampling, steps_per_epoch=per_epoch)
+    training = _plans.Training(
+        batches=given, mechanism=mechanism, micro_batches=None, plan=plan, run=run, earlier=earlier
+    )
+    seen = {"private_training": training, "batch_num": per_epoch, "cur_step_num": 0, "cur_epoch_num": 0}
+    context = SimpleNamespace(original_args=lambda: seen)
+    for monitor in monitors:
+        monitor.on_train_begin(context)
+    for step in run:
+        rows = 100 if step.indices is None else len(step.indices)
+        step.add({"w": np.ones((rows, 3))})
+        step.release()
+        seen |= {"cur_step_num": step.number + 1, "cur_epoch_num": step.number // per_epoch + 1}
+        for monitor in monitors:
+            monitor.on_train_step_end(context)
+    for monitor in monitors:
+        monitor.on_train_end(context)
+    return training.event
+
+
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.1), GivenOrder(100, max_participations=3)])
+def test_a_monitor_reports_what_was_charged_for_every_step_the_last_window_and_earlier_trainings(sampling, capsys):
+    plan = plan_of(batches(sampling), 3)
+    before = GaussianEvent(noise_multiplier=5.0)
+    charged = []
+
+    for kind, accountant in (("rdp", RdpAccountant), ("zcdp", ZcdpAccountant)):
+        event = train(
+            [PrivacyMonitorFactory.create(kind, 1000, 100, max_eps=None, per_print_times=7)], plan, earlier=(before,)
+        )
+        expected = accountant(neighboring_relation=plan.neighboring_relation)
+        expected.compose(_plans.unsampled(event) if kind == "zcdp" else event)
+        whole = accountant(neighboring_relation=plan.neighboring_relation)
+        whole.compose(_plans.unsampled(plan.event) if kind == "zcdp" else plan.event)
+        whole.compose(before)
+        assert expected.epsilon(1e-3) == pytest.approx(whole.epsilon(1e-3), rel=1e-9)  # other order of a sum
+        charged.append(expected.epsilon(1e-3))
+
+    lines = capsys.readouterr().out.splitlines()
+    places = ["epoch: 1 step: 7,", "epoch: 2 step: 4,", "epoch: 3 step: 1,", "epoch: 3 step: 8,", "epoch: 3 step: 10,"]
+    assert [line[: len(place)] for line, place in zip(lines, 2 * places, strict=True)] == 2 * places
+    for last, epsilon in zip((lines[4], lines[9]), charged, strict=True):
+        assert last == f"epoch: 3 step: 10, delta is 0.001, eps is {epsilon}"
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"initial_noise_multiplier": 1.5},
+        {"noise_decay_mode": "Time"},
+        {"noise_decay_mode": None},
+        {"noise_decay_rate": 6e-4},
+        {"batch_size": 50},
+        {"num_samples": 999},
+    ],
+)
+def test_what_a_monitor_states_must_be_so_in_the_training(stated):
+    mechanism = NoiseAdaGaussianRandom(noise_decay_rate=0.01)
+    plan = _plans.plan_of(
+        batches(PoissonSampling(0.1)),
+        1,
+        schedule=mechanism.schedule(),
+        norm_bound=1.0,
+        clip_mech=None,
+        micro_batches=None,
+    )
+    given = {"num_samples": 1000, "batch_size": 100}
+
+    train([RDPMonitor(**given)], plan, mechanism=mechanism)  # its own defaults are another mechanism's
+    name = next(iter(stated))
+    with pytest.raises(fd.errors.InvalidParameter, match=f"{name} of the monitor is .* in the training"):
+        train([RDPMonitor(**given | stated)], plan, mechanism=mechanism)
+
+
+def test_a_monitor_says_where_its_limit_is_exceeded(capsys):
+    train([RDPMonitor(1000, 100, max_eps=1.0, per_print_times=10)], plan_of(batches(GivenOrder(100)), 1))
+
+    assert capsys.readouterr().out.rstrip().endswith("over max_eps 1.0")
+
+
 # the refusals of the model, none of which needs the framework
 
 

@@ -21,6 +21,7 @@ import distributed
 import events
 import fixed_time
 import ledger
+import mindspore_trainings
 import noise
 import plans
 import releases
@@ -31,7 +32,7 @@ import tickets
 
 ROOMS = (
     *(accounting, clipping, coins, columns, discrete, distributed, events, fixed_time, ledger, noise, plans, releases),
-    *(rounds, sparse_vector, subsets, tickets),
+    *(mindspore_trainings, rounds, sparse_vector, subsets, tickets),
 )
 MARKER = re.compile(r"^ *(?://|#) mutant: ([a-z0-9-]+)\n", re.MULTILINE)
 

@@ -40,6 +40,7 @@ class Batches:
     def sampling_for(self, epochs: int) -> Sampling:
         """Return the sampling of a training of so many epochs."""
         if isinstance(self.sampling, GivenOrder) and self.once_an_epoch:
+            # mutant: participations-of-epochs-not-counted
             return dataclasses.replace(self.sampling, max_participations=epochs)
         return self.sampling
 
@@ -95,6 +96,7 @@ def plan_of(
     vectors = plan.expected_batch_size or batches.batch_size
     clipping = clip_mech.clipping(norm_bound, num_vectors=vectors, unit_of_count=unit_of_count)
     # The mechanism states the noise of the sum; the count is paid on top of it.
+    # mutant: quantile-paid-by-the-sum
     total = 1.0 / math.hypot(1.0 / schedule.noise_multiplier, 1.0 / clipping.count_noise_multiplier)
     return dataclasses.replace(plan, clipping=clipping, noise=ConstantNoise(total))
 
@@ -133,6 +135,7 @@ class Training:
     @property
     def event(self) -> PrivacyEvent:
         """What was charged so far, earlier trainings of the model included."""
+        # mutant: earlier-trainings-forgotten
         return ComposedEvent(events=(*self.earlier, self.run.event))
 
 

@@ -203,8 +203,8 @@ class Monitor(abc.ABC):
         high = min(high, most + 1)
         while high - low > 1:
             middle = (low + high) // 2
-            # mutant: first-violating-epoch-suggested
             low, high = (middle, high) if is_safe(middle) else (low, middle)
+        # mutant: first-violating-epoch-suggested
         return low
 
     # as a callback of DPModel.train
@@ -238,6 +238,7 @@ class Monitor(abc.ABC):
         self._printed = 0
 
     def _agree(self, name: str, stated: object, true: object) -> None:
+        # mutant: monitor-contradicts-mechanism
         if stated != true:
             raise InvalidParameter(f"{name} of the monitor is {stated!r}, but {true!r} in the training it reports on")
 

@@ -1,0 +1,48 @@
+"""Defects of trainings under the MindSpore names that must not pass, as fields of `mutants.Mutant`, and who notices."""
+
+KILLERS = {"mindspore names": "pytest tests/test_mindspore_names.py"}
+
+MUTANTS = [
+    (
+        "the first epoch that breaks the budget is suggested",
+        "first-violating-epoch-suggested",
+        "return low",
+        "return high",
+        "mindspore names",
+    ),
+    (
+        "steps after the last report of a monitor are not reported",
+        "last-window-of-a-monitor-not-counted",
+        "!= self._printed",
+        "< 0",
+        "mindspore names",
+    ),
+    (
+        "a monitor forgets what earlier trainings of the model cost",
+        "earlier-trainings-forgotten",
+        "*self.earlier, ",
+        "",
+        "mindspore names",
+    ),
+    (
+        "the query of the quantile is taken out of the noise that the mechanism states",
+        "quantile-paid-by-the-sum",
+        "math.hypot(1.0 / schedule.noise_multiplier, 1.0 / clipping.count_noise_multiplier)",
+        "(1.0 / schedule.noise_multiplier)",
+        "mindspore names",
+    ),
+    (
+        "a loader's batches may be given by any number of epochs for the price of one",
+        "participations-of-epochs-not-counted",
+        "max_participations=epochs",
+        "max_participations=1",
+        "mindspore names",
+    ),
+    (
+        "a monitor whose stated noise is not that of the training reports",
+        "monitor-contradicts-mechanism",
+        "stated != true",
+        "False",
+        "mindspore names",
+    ),
+]
