@@ -36,6 +36,8 @@ CELLS: dict[str, dict[str, str]] = {
     "laplace":               {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
     "discrete_gaussian":     {"pld": ALL, "rdp": ALL, "zcdp": ALL},
     "discrete_gaussian[2]":  {"rdp": ALL, "zcdp": ALL},
+    "distributed_discrete_gaussian":     {"pld": ALL, "rdp": ALL, "zcdp": ALL},
+    "distributed_discrete_gaussian[2]":  {"pld": ALL, "rdp": ALL, "zcdp": ALL},
     "discrete_laplace":      {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
     "randomized_response":   {"pld": "RO RS", "pure": "RO RS", "rdp": "RO RS", "zcdp": "RO RS"},
     "epsilon_delta":         {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
@@ -47,6 +49,8 @@ CELLS: dict[str, dict[str, str]] = {
     "poisson_sampled(laplace)":               {"pld": ALL, "pure": ALL, "rdp": ALL},
     "poisson_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": ALL},
     "poisson_sampled(discrete_gaussian[2])":  {"rdp": ALL},
+    "poisson_sampled(distributed_discrete_gaussian)":     {"rdp": ALL},
+    "poisson_sampled(distributed_discrete_gaussian[2])":  {"rdp": ALL},
     "poisson_sampled(discrete_laplace)":      {"pld": ALL, "pure": ALL, "rdp": ALL},
     "poisson_sampled(randomized_response)":   {"pld": "RO RS", "pure": "RO RS", "rdp": "RO RS"},
     "poisson_sampled(epsilon_delta)":         {"pld": ALL, "pure": ALL, "rdp": ALL},
@@ -58,6 +62,8 @@ CELLS: dict[str, dict[str, str]] = {
     "fixed_size_sampled(laplace)":               {"pld": ALL, "pure": "RO", "rdp": ALL},
     "fixed_size_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": ALL},
     "fixed_size_sampled(discrete_gaussian[2])":  {"rdp": ALL},
+    "fixed_size_sampled(distributed_discrete_gaussian)":     {"rdp": ALL},
+    "fixed_size_sampled(distributed_discrete_gaussian[2])":  {"rdp": ALL},
     "fixed_size_sampled(zcdp)":                  {"rdp": ALL},
     "fixed_size_sampled(discrete_laplace)":      {"pld": ALL, "pure": "RO", "rdp": ALL},
     "fixed_size_sampled(randomized_response)":   {"pld": "RO", "pure": "RO", "rdp": "RO"},
@@ -68,6 +74,8 @@ CELLS: dict[str, dict[str, str]] = {
     "truncated_poisson_sampled(laplace)":               {"pld": ALL, "rdp": "RO"},
     "truncated_poisson_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": "RO"},
     "truncated_poisson_sampled(discrete_gaussian[2])":  {"rdp": "RO"},
+    "truncated_poisson_sampled(distributed_discrete_gaussian)":     {"pld": "RO", "rdp": "RO"},
+    "truncated_poisson_sampled(distributed_discrete_gaussian[2])":  {"rdp": "RO"},
     "truncated_poisson_sampled(discrete_laplace)":      {"pld": ALL, "rdp": "RO"},
     "truncated_poisson_sampled(randomized_response)":   {"pld": "RO", "rdp": "RO"},
     "truncated_poisson_sampled(epsilon_delta)":         {"pld": "RO", "rdp": "RO"},
@@ -144,18 +152,26 @@ class _Plane:
         return np.multiply.outer(masses, masses).reshape(-1)
 
 
-def _discrete_plane(relation, most):
-    [*line] = _discrete(lambda scale, moved: moved, lambda scale: enum.discrete_gaussian(scale))(relation, min(most, 2))
+def _discrete_plane(relation, most, make_event=None, distribution=None):
+    if make_event is None:
+        make_event = lambda moved: ac.DiscreteGaussianEvent(scale=1.0, l2_sensitivity=moved, dimension=2)  # noqa: E731
+    [*line] = _discrete(lambda scale, moved: moved, distribution or enum.discrete_gaussian)(relation, min(most, 2))
     return [
         Mechanism(
-            ac.DiscreteGaussianEvent(
-                scale=1.0, l2_sensitivity=math.sqrt(2) * mechanism.event * (1 + 1e-15), dimension=2
-            ),
+            make_event(math.sqrt(2) * mechanism.event * (1 + 1e-15)),
             tuple((values, _Plane(law)) for values, law in mechanism.releases),
         )
         for mechanism in line
         if mechanism.releases[0][0] != (9, 10)
     ]
+
+
+def _shares(moved, dimension):
+    return ac.DistributedDiscreteGaussianEvent(share_scale=0.5, num_shares=3, l2_sensitivity=moved, dimension=dimension)
+
+
+def _sum_of_shares(scale):
+    return enum.sum_of_discrete_gaussians(0.5 * scale, 3)
 
 
 def _of_predicates(event, *laws):
@@ -224,6 +240,10 @@ MECHANISMS: dict[str, Callable] = {
     "zcdp": _noise(lambda z: ac.ZcdpEvent(rho=0.5 / z**2), enum.NORMAL),
     "discrete_gaussian": _discrete(
         lambda scale, moved: ac.DiscreteGaussianEvent(scale=scale, l2_sensitivity=moved), enum.discrete_gaussian
+    ),
+    "distributed_discrete_gaussian": _discrete(lambda scale, moved: _shares(moved, 1), _sum_of_shares),
+    "distributed_discrete_gaussian[2]": lambda relation, most: _discrete_plane(
+        relation, most, lambda moved: _shares(moved, None), _sum_of_shares
     ),
     "discrete_laplace": _discrete(
         lambda scale, moved: ac.DiscreteLaplaceEvent(scale=scale, l1_sensitivity=moved), enum.discrete_laplace
@@ -318,7 +338,7 @@ def shape_of(event):
         case ac.PoissonSampledEvent(null_distance=distance):
             tag = "" if distance == math.inf else "[0.5]" if distance == 0.5 else "[1]"
             return f"{event.kind}{tag}({_of_one_sample(event.event)})"
-        case ac.DiscreteGaussianEvent(dimension=dimension):
+        case ac.DiscreteGaussianEvent(dimension=dimension) | ac.DistributedDiscreteGaussianEvent(dimension=dimension):
             return event.kind + ("" if dimension == 1 else "[2]")
         case ac.ComposedEvent(events=parts):
             return " + ".join(sorted({shape_of(part) for part in parts}))

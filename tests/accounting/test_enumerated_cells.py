@@ -113,6 +113,8 @@ def examples():
         ac.LaplaceEvent(noise_multiplier=1.0),
         ac.DiscreteGaussianEvent(scale=1.0),
         ac.DiscreteGaussianEvent(scale=1.0, dimension=2),
+        ac.DistributedDiscreteGaussianEvent(share_scale=0.5, num_shares=3, l2_sensitivity=1.0, dimension=1),
+        ac.DistributedDiscreteGaussianEvent(share_scale=0.5, num_shares=3, l2_sensitivity=1.0),
         ac.DiscreteLaplaceEvent(scale=1.0),
         ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3),
         ac.EpsilonDeltaEvent(epsilon=1.0, delta=0.01),

@@ -19,6 +19,13 @@ GOOD = {
     ac.GaussianEvent: {"noise_multiplier": 1.0},
     ac.LaplaceEvent: {"noise_multiplier": 1.0},
     ac.DiscreteGaussianEvent: {"scale": 1.0, "l2_sensitivity": 1.0, "dimension": 2},
+    ac.DistributedDiscreteGaussianEvent: {
+        "share_scale": 0.5,
+        "num_shares": 10,
+        "l2_sensitivity": 3.0,
+        "granularity": 0.0625,
+        "dimension": 2,
+    },
     ac.DiscreteLaplaceEvent: {"scale": 1.0, "l1_sensitivity": 1},
     ac.RandomizedResponseEvent: {"noise_parameter": 0.5, "num_buckets": 2},
     ac.ExponentialMechanismEvent: {"epsilon": 1.0},
@@ -52,9 +59,12 @@ ROUNDED = {
     "epsilon": ABOVE,
     "delta": ABOVE,
     "rho": ABOVE,
+    "share_scale": None,
+    "granularity": None,
     "sampling_probability": ABOVE,
 }
 COUNTS = {
+    "num_shares": 1,
     "dimension": 1,
     "l1_sensitivity": 1,
     "num_buckets": 2,
@@ -126,6 +136,9 @@ def test_one_tenth_is_rounded_to_the_side_that_promises_less(event_class, name):
             made(event_class, **{name: TENTH})
     elif event_class is ac.EpsilonDeltaEvent:
         assert getattr(made(event_class, **{name: TENTH}), name) == TENTH
+    elif ROUNDED[name] is None:
+        with pytest.raises(InvalidParameter, match=rf"{name} must be .* exactly a float"):
+            made(event_class, **{name: TENTH})
     else:
         assert ROUNDED[name] == getattr(made(event_class, **{name: TENTH}), name)
         assert type(getattr(made(event_class, **{name: Fraction(1, 2)}), name)) is float

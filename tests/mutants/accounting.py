@@ -233,4 +233,11 @@ MUTANTS = [
         "0.125 * order",
         "accounting units",
     ),
+    (
+        "masses with an error are taken for exact",
+        "masses-taken-for-exact",
+        " + 2.0 * self.error",
+        "",
+        "accounting units",
+    ),
 ]

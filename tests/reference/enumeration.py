@@ -279,5 +279,21 @@ def discrete_gaussian(scale):
     return DiscreteNoise(lambda n: np.exp(-(n * n) / (2 * scale * scale)), math.ceil(6 * scale))
 
 
+def sum_of_discrete_gaussians(scale, shares):
+    """The sum of that many discrete Gaussians, by convolution."""
+    reach = math.ceil(8 * scale) + 2
+    one = discrete_gaussian(scale).weight(np.arange(-reach, reach + 1))
+    law = np.ones(1)
+    for _ in range(shares):
+        law = np.convolve(law, one)
+    middle = law.size // 2
+
+    def weight(n):
+        inside = np.abs(n) <= middle
+        return np.where(inside, law[np.where(inside, n + middle, 0).astype(int)], 0.0)
+
+    return DiscreteNoise(weight, min(math.ceil(7 * scale * math.sqrt(shares)), middle))
+
+
 def discrete_laplace(scale):
     return DiscreteNoise(lambda n: np.exp(-abs(n) / scale), math.ceil(16 * scale))

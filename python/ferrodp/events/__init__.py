@@ -8,6 +8,7 @@ what was released                                             event
 ============================================================  ====================================================
 a value with noise                                            `GaussianEvent`, `LaplaceEvent`,
                                                               `DiscreteGaussianEvent`, `DiscreteLaplaceEvent`
+a sum with noise that many parties share                      `DistributedDiscreteGaussianEvent`
 a sum and the count that adapts its clip norm                 `AdaptiveClipEvent`
 a choice                                                      `ExponentialMechanismEvent`, `RandomizedResponseEvent`
 something with a stated guarantee, or none                    `EpsilonDeltaEvent`, `ZcdpEvent`, `NonPrivateEvent`
@@ -27,6 +28,7 @@ from ferrodp.events.base import MAX_DEPTH, NeighboringRelation, PrivacyEvent
 from ferrodp.events.composition import ComposedEvent, RepeatAndSelectEvent, SelfComposedEvent
 from ferrodp.events.correlated import MatrixMechanismEvent, TreeAggregationEvent
 from ferrodp.events.decomposition import decompose
+from ferrodp.events.distributed import DistributedDiscreteGaussianEvent
 from ferrodp.events.noise import (
     AdaptiveClipEvent,
     DiscreteGaussianEvent,
@@ -56,6 +58,7 @@ __all__ = [
     "ComposedEvent",
     "DiscreteGaussianEvent",
     "DiscreteLaplaceEvent",
+    "DistributedDiscreteGaussianEvent",
     "EpsilonDeltaEvent",
     "ExponentialMechanismEvent",
     "FixedSizeSampledEvent",

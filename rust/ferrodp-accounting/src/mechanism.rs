@@ -40,8 +40,8 @@ pub enum Mechanism {
     Zcdp(f64),
     /// Gaussian noise with a random shift: noise multiplier, shifts, probabilities.
     MixtureOfGaussians(f64, Vec<f64>, Vec<f64>),
-    /// Two laws on the same outcomes, by their masses up to a factor.
-    Masses(Vec<f64>, Vec<f64>),
+    /// Two laws on the same outcomes, by their masses up to a factor, and a bound on the errors of these masses' logarithms.
+    Masses(Vec<f64>, Vec<f64>, f64),
     /// Poisson sampled Gaussian under replacement: sampling probability, noise multiplier.
     AntipodalGaussian(f64, f64),
     /// Poisson sample with that probability, the record being removed.
@@ -94,9 +94,12 @@ impl Mechanism {
                 check_mixture(shifts, weights)?;
                 Box::new(MixtureOfGaussians::new(z, shifts, weights))
             }
-            Self::Masses(p, q) => {
+            Self::Masses(p, q, error) => {
                 check_masses(p, q)?;
-                Box::new(FiniteLosses::masses(p, q))
+                if !(0.0..0.25).contains(error) {
+                    return Err(Error::parameter("error", *error, "in [0, 0.25)"));
+                }
+                Box::new(FiniteLosses::masses(p, q, *error))
             }
             Self::AntipodalGaussian(q, z) => {
                 Box::new(AntipodalGaussian::new(sampling(*q)?, positive("noise_multiplier", *z)?))

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from ferrodp import _validate, events
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp._numerics.rounding import fraction_up
+from ferrodp.accounting._solve import discrete_sums
 from ferrodp.accounting._solve.amplification import amplified
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
@@ -150,6 +151,13 @@ def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupporte
         return Cost(1 / (2 * Fraction(event.noise_multiplier) ** 2))
     if isinstance(event, events.DiscreteGaussianEvent):
         return Cost(Fraction(event.l2_sensitivity) ** 2 / (2 * Fraction(event.scale) ** 2))
+    if isinstance(event, events.DistributedDiscreteGaussianEvent):
+        found = discrete_sums.ratio(event.num_shares, event.integer_scale)
+        if isinstance(found, Unsupported):
+            return found
+        variance = event.num_shares * Fraction(event.integer_scale) ** 2
+        # mutant: ratio-of-sums-of-discrete-noise-left-out
+        return Cost(Fraction(found) * event.squared_steps / (2 * variance))
     if isinstance(event, events.ZcdpEvent):
         return Cost(Fraction(event.rho))
     if isinstance(event, events.ExponentialMechanismEvent):

@@ -10,18 +10,21 @@ direction is composed by itself: the worse one for a single step need not be the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ferrodp import _validate
+from ferrodp.accounting._solve import discrete_sums
 from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
 from ferrodp.accounting._solve.truncated_poisson import TruncatedSample, truncated_sample
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
+    DistributedDiscreteGaussianEvent,
     EpsilonDeltaEvent,
     ExponentialMechanismEvent,
     FixedSizeSampledEvent,
@@ -61,6 +64,7 @@ def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs |
     """Return the pairs of a simple event, or why there are none.
 
     ============================  =====================================================================================
+    sum of discrete Gaussians     its own law in one dimension, as a bound: far tails count as infinite losses
     plain noise                   its own law, symmetric, whatever the relation: sensitivities are stated for it
     randomized response           two truths (replace one), or a truth and a uniform answer (replace special)
     (ε, δ), exponential           Kairouz, Oh, Viswanath, "The composition theorem for differential privacy", ICML 2015
@@ -123,6 +127,21 @@ def _randomized_response(event: RandomizedResponseEvent, relation: NeighboringRe
     if relation is NeighboringRelation.REPLACE_SPECIAL:
         return _directed(("randomized_response_or_uniform", *parameters))
     return NO_ANSWER
+
+
+def _distributed(event: DistributedDiscreteGaussianEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
+    """Return the law of the sum and its shift, which are computed, in one coordinate: larger shifts cost more."""
+    if event.dimension != 1:
+        return Unsupported("a sum of discrete Gaussians in several dimensions has no known worst case")
+    n, scale, shift = event.num_shares, event.integer_scale, math.isqrt(event.squared_steps)
+    if n == 1:
+        return _noise(DiscreteGaussianEvent(scale=scale, l2_sensitivity=shift), relation)
+    if scale < discrete_sums.SMALLEST_SCALE:
+        return discrete_sums.SMALL_SCALE
+    found = discrete_sums.masses_of(n, scale, shift)
+    if found is None:
+        return Unsupported("the law of a sum of so much discrete Gaussian noise is not computed")
+    return _symmetric(("masses", *found), is_exact=False)
 
 
 def _epsilon_delta(event: EpsilonDeltaEvent, relation: NeighboringRelation) -> EventPairs:
@@ -304,6 +323,7 @@ _RULES: dict[type[PrivacyEvent], Callable[[Any, NeighboringRelation], EventPairs
     LaplaceEvent: _noise,
     DiscreteGaussianEvent: _noise,
     DiscreteLaplaceEvent: _noise,
+    DistributedDiscreteGaussianEvent: _distributed,
     RandomizedResponseEvent: _randomized_response,
     EpsilonDeltaEvent: _epsilon_delta,
     ExponentialMechanismEvent: _exponential,

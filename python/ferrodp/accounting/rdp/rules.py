@@ -17,6 +17,7 @@ import numpy as np
 from ferrodp import _validate, events
 from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
+from ferrodp.accounting._solve import discrete_sums
 from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
@@ -36,6 +37,7 @@ _NOISE_ON_SUMS = (
     events.LaplaceEvent,
     events.DiscreteGaussianEvent,
     events.DiscreteLaplaceEvent,
+    events.DistributedDiscreteGaussianEvent,
     events.MixtureOfGaussiansEvent,
 )
 
@@ -180,6 +182,17 @@ def _discrete_gaussian(event: events.DiscreteGaussianEvent, _: NeighboringRelati
         return RdpCurve(("discrete_gaussian", event.scale, event.l2_sensitivity, math.inf))
     rho = Fraction(event.l2_sensitivity) ** 2 / (2 * Fraction(event.scale) ** 2)
     return RdpCurve(("zcdp", _validate.rounded(rho, "up")))
+
+
+@register(events.DistributedDiscreteGaussianEvent)
+def _distributed(event: events.DistributedDiscreteGaussianEvent, _: NeighboringRelation) -> Curve:
+    n, scale, steps = event.num_shares, event.integer_scale, event.squared_steps
+    if n == 1 and event.dimension == 1:
+        return RdpCurve(("discrete_gaussian", scale, float(math.isqrt(steps)), math.inf))
+    found = discrete_sums.ratio(n, scale)
+    if isinstance(found, Unsupported):
+        raise UnsupportedEventError(found.reason)
+    return discrete_sums.SumCurve(n, scale, steps, event.dimension)
 
 
 @register(events.MixtureOfGaussiansEvent)

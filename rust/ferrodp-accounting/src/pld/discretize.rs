@@ -290,7 +290,7 @@ mod tests {
         assert!(top > 0.1 && both.upper.infinity >= top && both.lower.infinity == 0.0, "{top} {both:?}");
         assert!(delta(&both.upper, 0.2) >= brute(&lattice, 0.2).0 * (1.0 - 1e-9));
         let atoms: Vec<f64> = vec![0.1, 0.2, 0.3, 0.4];
-        let finite = crate::pld::pairs::FiniteLosses::masses(&atoms, &[0.4, 0.3, 0.2, 0.1]);
+        let finite = crate::pld::pairs::FiniteLosses::masses(&atoms, &[0.4, 0.3, 0.2, 0.1], 0.0);
         let pairs: [&dyn LossPair; 2] = [&finite, &Gaussian::new(0.5)];
         for pair in pairs {
             for kind in [Lower::Merged, Lower::Spread] {
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn an_end_that_the_step_does_not_resolve_is_no_end() {
         // an atom between two nodes, nearer to both than losses are told apart
-        let pair = crate::pld::pairs::FiniteLosses::masses(&[1.0, 1e-9], &[1.0, 1e-9]);
+        let pair = crate::pld::pairs::FiniteLosses::masses(&[1.0, 1e-9], &[1.0, 1e-9], 0.0);
         let nodes = Nodes::at_multiples(4e-15, -4e-15, 4e-15);
         let both = bracket(&pair, nodes, Lower::Merged);
         for law in [&both.upper, &both.lower] {

@@ -34,7 +34,10 @@ impl<'py> FromPyObject<'_, 'py> for Spec {
             "exponential_mechanism" => Mechanism::ExponentialMechanism(number(1)?),
             "zcdp" => Mechanism::Zcdp(number(1)?),
             "mixture_of_gaussians" => Mechanism::MixtureOfGaussians(number(1)?, list(2)?, list(3)?),
-            "masses" => Mechanism::Masses(list(1)?, list(2)?),
+            "masses" => {
+                let error = if tuple.len() > 3 { number(3)? } else { 0.0 };
+                Mechanism::Masses(list(1)?, list(2)?, error)
+            }
             "antipodal_gaussian" => Mechanism::AntipodalGaussian(number(1)?, number(2)?),
             "poisson_sampled" => Mechanism::PoissonSampled(number(1)?, inner(2)?),
             "fixed_size_sampled" => Mechanism::FixedSizeSampled(number(1)?, inner(2)?),

@@ -11,6 +11,8 @@ pub struct FiniteLosses {
     infinite: f64,
     negative_infinite: f64,
     lattice: Option<(f64, f64)>,
+    /// Bound on the errors of the logarithms of the masses that were given.
+    error: f64,
 }
 
 /// Every mass below is at most eight roundings and one function away from its exact value.
@@ -27,7 +29,7 @@ impl FiniteLosses {
         let other = noise_parameter / num_buckets;
         let truth = (1.0 - noise_parameter) + other;
         if other == 0.0 {
-            return Self { atoms: vec![], infinite: 1.0, negative_infinite: 1.0, lattice: None };
+            return Self { atoms: vec![], infinite: 1.0, negative_infinite: 1.0, lattice: None, error: 0.0 };
         }
         let loss = ln_1p(num_buckets * ((1.0 - noise_parameter) / noise_parameter));
         let rest = (num_buckets - 2.0) * other;
@@ -41,7 +43,7 @@ impl FiniteLosses {
             vec![(0.0, Mass { p: 1.0, q: 1.0 })]
         };
         let lattice = if loss > 0.0 { Some((0.0, loss)) } else { None };
-        Self { atoms, infinite: 0.0, negative_infinite: 0.0, lattice }
+        Self { atoms, infinite: 0.0, negative_infinite: 0.0, lattice, error: 0.0 }
     }
 
     /// Returns the pair of a truth and of an answer drawn uniformly, which stands for a record that is not there.
@@ -56,11 +58,17 @@ impl FiniteLosses {
         let top = (high, Mass { p: truth, q: uniform });
         let others = Mass { p: rest * (noise_parameter / num_buckets), q: rest * uniform };
         if noise_parameter == 0.0 {
-            return Self { atoms: vec![top], infinite: 0.0, negative_infinite: others.q, lattice: Some((high, 1.0)) };
+            return Self {
+                atoms: vec![top],
+                infinite: 0.0,
+                negative_infinite: others.q,
+                lattice: Some((high, 1.0)),
+                error: 0.0,
+            };
         }
         if noise_parameter == 1.0 {
             let atoms = vec![(0.0, Mass { p: 1.0, q: 1.0 })];
-            return Self { atoms, infinite: 0.0, negative_infinite: 0.0, lattice: None };
+            return Self { atoms, infinite: 0.0, negative_infinite: 0.0, lattice: None, error: 0.0 };
         }
         let low = ln(noise_parameter);
         Self {
@@ -68,6 +76,7 @@ impl FiniteLosses {
             infinite: 0.0,
             negative_infinite: 0.0,
             lattice: Some((low, high - low)),
+            error: 0.0,
         }
     }
 
@@ -85,14 +94,14 @@ impl FiniteLosses {
             vec![(0.0, Mass { p: kept, q: kept })]
         };
         let lattice = if epsilon > 0.0 { Some((-epsilon, 2.0 * epsilon)) } else { Some((0.0, 1.0)) };
-        Self { atoms, infinite: delta, negative_infinite: delta, lattice }
+        Self { atoms, infinite: delta, negative_infinite: delta, lattice, error: 0.0 }
     }
 
     /// Returns the pair of two laws on the same outcomes, given by their masses up to a factor.
     ///
-    /// Masses are ≥ 0, and of each law at least one is positive.
+    /// Masses are ≥ 0, and of each law at least one is positive. Their logarithms are within `error`, < ½, of the true ones.
     #[must_use]
-    pub fn masses(p: &[f64], q: &[f64]) -> Self {
+    pub fn masses(p: &[f64], q: &[f64], error: f64) -> Self {
         let (p_total, q_total) = (sum(p), sum(q));
         let (mut infinite, mut negative_infinite) = (0.0, 0.0);
         let mut atoms: Vec<(f64, Mass)> = Vec::new();
@@ -122,13 +131,13 @@ impl FiniteLosses {
             [low, high] => Some((low.0, high.0 - low.0)),
             _ => None,
         };
-        Self { atoms, infinite, negative_infinite, lattice }
+        Self { atoms, infinite, negative_infinite, lattice, error }
     }
 
     fn ends(&self) -> (f64, f64) {
         let low = self.atoms.first().map_or(0.0, |atom| atom.0);
         let high = self.atoms.last().map_or(0.0, |atom| atom.0);
-        let slack = |loss: f64| 2.0 * LOSS_ERROR * loss.abs().max(1.0);
+        let slack = |loss: f64| 2.0 * self.loss_error() * loss.abs().max(1.0);
         (low - slack(low), high + slack(high))
     }
 }
@@ -151,11 +160,13 @@ impl LossPair for FiniteLosses {
 
     /// That of one mass, and of the sum of all.
     fn relative_error(&self) -> f64 {
-        MASS_ERROR + self.atoms.len() as f64 * UNIT
+        // mutant: masses-taken-for-exact
+        MASS_ERROR + self.atoms.len() as f64 * UNIT + 2.0 * self.error
     }
 
+    /// A mass and the total of its law, in both laws.
     fn loss_error(&self) -> f64 {
-        LOSS_ERROR
+        LOSS_ERROR + 4.0 * self.error
     }
 
     fn range(&self, _x: f64) -> (f64, f64) {
@@ -176,5 +187,19 @@ impl LossPair for FiniteLosses {
 
     fn lattice(&self) -> Option<(f64, f64)> {
         self.lattice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_masses_is_one_of_losses_and_masses() {
+        let (p, q) = ([0.7, 0.3], [0.4, 0.6]);
+        let (exact, within) = (FiniteLosses::masses(&p, &q, 0.0), FiniteLosses::masses(&p, &q, 1e-6));
+        assert!(within.relative_error() >= exact.relative_error() + 2e-6);
+        assert!(within.loss_error() >= exact.loss_error() + 4e-6);
+        assert!(within.support().1 > exact.support().1);
     }
 }

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_tells_all_of_one_law_tells_all_of_the_other_when_they_are_exchanged() {
-        let pair = FiniteLosses::masses(&[0.5, 0.25, 0.25], &[0.5, 0.5, 0.0]);
+        let pair = FiniteLosses::masses(&[0.5, 0.25, 0.25], &[0.5, 0.5, 0.0], 0.0);
         assert_eq!((0.25, 0.0), (pair.infinite(), pair.negative_infinite()));
         let reversed = Reversed(pair);
         assert_eq!((0.0, 0.25), (reversed.infinite(), reversed.negative_infinite()));
