@@ -58,8 +58,8 @@ class DistributedDiscreteGaussianEvent(PrivacyEvent):
     >>> accountant.compose(
     ...     DistributedDiscreteGaussianEvent(share_scale=0.5, num_shares=1000, l2_sensitivity=14.0, dimension=10**6)
     ... )
-    >>> round(accountant.epsilon(1e-6), 2)  # 4.83 for a Gaussian of variance 1000·0.5²
-    5.23
+    >>> round(accountant.epsilon(1e-6), 2)  # 4.55 for a Gaussian of variance 1000·0.5²
+    4.96
     """
 
     kind: ClassVar[str] = "distributed_discrete_gaussian"
