@@ -19,6 +19,7 @@ from ferrodp.cli.calibrate import calibrate
 from ferrodp.cli.demo import demo
 from ferrodp.cli.epsilon import epsilon
 from ferrodp.cli.ledger.command import add_actions, ledger
+from ferrodp.cli.plan import plan
 from ferrodp.cli.release import release
 from ferrodp.errors import FerroError, KeyUsed
 from ferrodp.files import FileRefused
@@ -27,6 +28,7 @@ COMMANDS = {
     "release": release,
     "epsilon": epsilon,
     "calibrate": calibrate,
+    "plan": plan,
     "ledger": ledger,
     "demo": demo,
     "bench": bench,
@@ -45,6 +47,7 @@ _EPILOG = """examples:
       --count 10000
   ferrodp calibrate noise-multiplier --epsilon 3 --sampling-probability 0.01 \\
       --count 5000
+  ferrodp plan forecast plan.json
   ferrodp ledger status budget.db
   ferrodp demo
   ferrodp bench --quick

@@ -132,11 +132,11 @@ class Forecast:
         MissingPackage
             If matplotlib is not installed.
         """
-        try:
-            from matplotlib import pyplot
-        except ImportError:
-            raise MissingPackage('plots need matplotlib: pip install "ferrodp[plot]"') from None
         if axes is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError:
+                raise MissingPackage('plots need matplotlib: pip install "ferrodp[plot]"') from None
             axes = pyplot.figure(layout="constrained").add_subplot()
         axes.plot(self.steps, self.epsilon, color="#1b5e8c", label="ε, upper bound")
         axes.fill_between(self.steps, self.epsilon_lower, self.epsilon, color="#1b5e8c", alpha=0.2, linewidth=0)
