@@ -21,6 +21,7 @@ LAYERS = [
     {"tickets"},
     {"sums", "clipping", "mechanisms", "testing"},
     {"statistics", "files"},
+    {"distributed"},
     {"budget"},
     {"plan"},
     {"engine"},

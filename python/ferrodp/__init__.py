@@ -12,6 +12,7 @@ Choose a candidate, answer queries, randomize answers
     are in the package `mechanisms`.
 Sum vectors of bounded norm, such as client updates
     `ClippedSum`, `GridSum` (package `sums`); `clip_rows`, `clip_and_sum`, `clip_by_global_norm` (module `clipping`).
+    On several processes or machines: `distributed.clipped_sum`.
 Train a model, or run federated rounds
     `PrivacyPlan` (package `plan`): sampling, clipping, noise and accounting as one value. Package `engine` is the same
     under the names of a specification.
@@ -32,6 +33,7 @@ from ferrodp import (
     accounting,
     budget,
     clipping,
+    distributed,
     engine,
     errors,
     events,
@@ -84,6 +86,7 @@ __all__ = [
     "clip_by_global_norm",
     "clip_rows",
     "clipping",
+    "distributed",
     "engine",
     "errors",
     "events",

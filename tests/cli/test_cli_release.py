@@ -259,6 +259,15 @@ def test_the_number_of_threads_changes_nothing_but_time(release: Callable[..., A
             assert_is_sum(found, updates, clip_norm=1.0)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_the_number_of_workers_changes_nothing_but_time(
+    release: Callable[..., Any], updates: list[Any], workers: int
+) -> None:
+    assert release("u*.npz", "-o", "o.npz", "--workers", workers).code == 0
+    with np.load("o.npz") as found:
+        assert_is_sum(found, updates, clip_norm=1.0)
+
+
 # ------------------------------------------------------------------------------------------------ naming inputs
 
 
@@ -330,6 +339,8 @@ def never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--mean", "0"], "--mean must be finite and > 0"),
         (["--mean", "-5"], "--mean must be finite and > 0"),
         (["--threads", "0"], "threads must be an int from 1 to 256"),
+        (["--workers", "0"], "--workers must be an int from 1 to 1024"),
+        (["--workers", "2", "--dask", "127.0.0.1:8786"], "--workers and --dask must not be given both"),
         (["-o", "o.pt"], "o.pt: the name must end in .npy, .npz or .safetensors"),
         (["-o", "o.npy"], "o.npy: a .npy file holds one array, not 2; use .npz or .safetensors"),
         (["-o", "missing/o.npz"], "missing/o.npz: cannot be written: No such file or directory"),

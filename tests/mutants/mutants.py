@@ -17,12 +17,12 @@ import clipping
 import coins
 import columns
 import discrete
-import distributed
 import events
 import fixed_time
 import ledger
 import mindspore_trainings
 import noise
+import parties
 import plans
 import releases
 import rounds
@@ -31,8 +31,8 @@ import subsets
 import tickets
 
 ROOMS = (
-    *(accounting, clipping, coins, columns, discrete, distributed, events, fixed_time, ledger, noise, plans, releases),
-    *(mindspore_trainings, rounds, sparse_vector, subsets, tickets),
+    *(accounting, clipping, coins, columns, discrete, events, fixed_time, ledger, mindspore_trainings, noise),
+    *(parties, plans, releases, rounds, sparse_vector, subsets, tickets),
 )
 MARKER = re.compile(r"^ *(?://|#) mutant: ([a-z0-9-]+)\n", re.MULTILINE)
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate, files
+from ferrodp import _arrays, _validate, distributed, files
 from ferrodp.accounting import GdpAccountant
 from ferrodp.cli import _inputs, _release_ledger
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted, rounded_up
 from ferrodp.clipping import ClippedSum
+from ferrodp.errors import FerroError, InvalidParameter, MissingPackage
 from ferrodp.files import Layout
 
 WEAK_EPSILON = 20.0
@@ -63,6 +68,8 @@ def _show(report: Report, console: Console) -> None:
     ),
     option("--delta", type=float, default=1e-5, help="the delta for which epsilon is reported (default: %(default)s)"),
     option("--dtype", choices=("float32", "float64"), help="of the output (default: that of the first input)"),
+    option("--workers", type=int, metavar="N", help="read and add files on N threads"),
+    option("--dask", metavar="ADDRESS", help="read and add files on the workers of this Dask scheduler"),
     option("--threads", type=int, metavar="N", help="default: as many as the work is worth"),
     option("--force", action="store_true", help="replace OUT if it exists"),
     *_release_ledger.OPTIONS,
@@ -87,6 +94,13 @@ def release(args: Args, console: Console) -> Report:
       counts as zeros, and the report does not tell. All headers are checked before
       noise is drawn; memory stays at one sum and one update.
 
+    workers:
+      With --workers, files are read and added on so many threads, and memory is that
+      of a sum and an update for each, and one more sum. With --dask, the workers of a
+      cluster do it, which must see the files under the same paths; sums without noise
+      travel between them. The result of either is that of one process, and noise is
+      drawn here, once.
+
     ledger:
       With --ledger the release is charged to a scope before any update is read, and
       refused if it does not fit. The charge is given back if the command fails
@@ -106,6 +120,9 @@ def release(args: Args, console: Console) -> Report:
     denominator = None if args.denominator is None else _validate.positive("--mean", args.denominator)
     noise = {"noise_multiplier": noise_multiplier, "denominator": denominator, "threads": args.threads}
     _release_ledger.check(args)
+    workers = None if args.workers is None else _validate.count("--workers", args.workers, maximum=1024)
+    if workers is not None and args.dask is not None:
+        raise InvalidParameter("--workers and --dask must not be given both")
     suffix = files.extension(args.output)
     paths = _inputs.expand(args.inputs)
     _inputs.check_distinct(paths, args.output)
@@ -121,7 +138,7 @@ def release(args: Args, console: Console) -> Report:
         _release_ledger.payment(args, noise_multiplier) as (told, paid),
     ):
         destination.reserve(sum(entry.size * outputs[entry.name].itemsize + _MARGIN for entry in template.values()))
-        total = _clipped_sum(paths, template, summed, clip_norm, args.threads, console)
+        total = _clipped_sum(paths, template, summed, clip_norm, args, console)
         released = total.release(**noise, **paid)
         noised = {name: _narrowed(array, outputs[name]) for name, array in released.items()}
         destination.commit(lambda stream: files.write(stream, suffix, noised))
@@ -158,23 +175,80 @@ def _common_layout(paths: list[str], console: Console) -> Layout:
     return template
 
 
-@_arrays.quiet
 def _clipped_sum(
-    paths: list[str], template: Layout, dtype: np.dtype[Any], clip_norm: float, threads: int | None, console: Console
+    paths: list[str], template: Layout, dtype: np.dtype[Any], clip_norm: float, args: Args, console: Console
 ) -> ClippedSum[dict[str, npt.NDArray[Any]]]:
-    """Return the sum of the clipped updates in `dtype`, which holds each of theirs; one is in memory at a time."""
+    """Return the sum of the clipped updates in `dtype`, which holds each of theirs."""
+    shapes = {name: entry.shape for name, entry in template.items()}
+    updates = partial(_updates, template=template, dtype=dtype)
+    with console.progress("adding", len(paths)) as advance:
+        if args.workers is None and args.dask is None:
+            total = ClippedSum(shapes, clip_norm=clip_norm, dtype=dtype)
+            for update in updates(paths):
+                total.add(update, threads=args.threads)
+                advance()
+            return total
+        options: dict[str, Any] = {
+            "clip_norm": clip_norm,
+            "dtype": dtype,
+            "load": updates,
+            "expected_count": len(paths),
+        }
+        if args.dask is not None:
+            found = _on_cluster(args.dask, paths, shapes, options)
+        else:
+            # Few shares a thread: each ends in a sum of its own, twice as large as an update of float32.
+            with ThreadPoolExecutor(args.workers) as pool:
+                found = distributed.clipped_sum(
+                    _shares(paths, 4 * args.workers), shapes, executor=pool, max_pending=args.workers, **options
+                )
+        for _ in paths:
+            advance()
+        return found
+
+
+def _on_cluster(
+    address: str, paths: list[str], shapes: Any, options: dict[str, Any]
+) -> ClippedSum[dict[str, npt.NDArray[Any]]]:
+    """Return the sum that the workers of a Dask scheduler make."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingPackage('--dask needs Dask: pip install "ferrodp[dask]"') from error
+    from ferrodp.integrations import dask
+
+    try:
+        client = Client(address)
+    except OSError as error:
+        raise FerroError(f"--dask: no scheduler answers at {address}") from error
+    with client:
+        workers = sum(client.nthreads().values())
+        absolute = [os.path.abspath(path) for path in paths]
+        return dask.clipped_sum(_shares(absolute, 4 * max(workers, 1)), shapes, client=client, **options)
+
+
+def _shares(paths: list[str], number: int) -> list[tuple[str, ...]]:
+    """Return the paths in at most `number` shares of nearly one size."""
+    size = -(-len(paths) // min(number, len(paths)))
+    return [tuple(paths[start : start + size]) for start in range(0, len(paths), size)]
+
+
+def _updates(paths: Sequence[str], *, template: Layout, dtype: np.dtype[Any]) -> Iterator[dict[str, npt.NDArray[Any]]]:
+    """Yield the updates of files in `dtype`, all in the same memory."""
     stored = {name: np.zeros(entry.shape, entry.dtype) for name, entry in template.items()}
     update = {name: array if array.dtype == dtype else np.zeros(array.shape, dtype) for name, array in stored.items()}
-    total = ClippedSum({name: array.shape for name, array in stored.items()}, clip_norm=clip_norm, dtype=dtype)
-    with console.progress("adding", len(paths)) as advance:
-        for path in paths:
-            files.read_into(path, stored)
-            for name, array in stored.items():
-                if update[name] is not array:
-                    np.copyto(update[name], array)  # float32 into float64: exact
-            total.add(update, threads=threads)
-            advance()
-    return total
+    for path in paths:
+        files.read_into(path, stored)
+        for name, array in stored.items():
+            if update[name] is not array:
+                _copied(update[name], array)
+        yield update
+
+
+@_arrays.quiet
+def _copied(out: npt.NDArray[Any], array: npt.NDArray[Any]) -> None:
+    """Copy float32 into float64: exact."""
+    np.copyto(out, array)
 
 
 @_arrays.quiet

@@ -152,7 +152,7 @@ mod tests {
 
     /// The definition: entry (i, j) of the Hadamard matrix is −1 to the number of ones that i and j share.
     fn by_definition(x: &[f64]) -> Vec<f64> {
-        let sign = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = |i: usize, j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let row = |i| x.iter().enumerate().map(|(j, x)| sign(i, j) * x).sum::<f64>() / (x.len() as f64).sqrt();
         (0..x.len()).map(row).collect()
     }

@@ -2,6 +2,7 @@
 
 KILLERS = {
     "fast states": "pytest tests/sums/test_fast_states.py",
+    "partitions": "pytest tests/distributed/test_executors.py",
     "secure units": "cargo test -p ferrodp-core --lib -- secure checksum",
 }
 
@@ -26,6 +27,27 @@ MUTANTS = [
         "self.count = self.count_with(count)?;",
         "self.count_with(count)?;",
         "fast states",
+    ),
+    (
+        "a partition that is given twice counts twice",
+        "partition-counts-twice",
+        "again = name is not None and (type(partition), name) in seen",
+        "again = False",
+        "partitions",
+    ),
+    (
+        "a node of the tree forgets its last child",
+        "node-without-its-last-child",
+        "numbers[height + 1], nodes)",
+        "numbers[height + 1], nodes[:-1])",
+        "partitions",
+    ),
+    (
+        "the count of updates is not compared with what is expected",
+        "count-of-units-not-compared",
+        "expected_count is not None and",
+        "False and",
+        "partitions",
     ),
     (
         "a checksum only adds its words",

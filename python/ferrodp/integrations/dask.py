@@ -1,0 +1,132 @@
+"""Clipped sums on a Dask cluster: every partition is summed where it lies, and the driver releases once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy.typing as npt
+
+from ferrodp._validate import Real
+from ferrodp.distributed import tree
+from ferrodp.errors import InvalidType, MissingPackage
+from ferrodp.sums import ClippedSum
+
+__all__ = ["clipped_sum"]
+
+
+def clipped_sum(
+    partitions: Iterable[Any],
+    template: object,
+    *,
+    clip_norm: Real,
+    client: Any = None,
+    dtype: npt.DTypeLike | None = None,
+    load: Callable[[Any], Any] | None = None,
+    stacked: bool = False,
+    expected_count: int | None = None,
+    retries: int = 3,
+) -> ClippedSum[Any]:
+    """Sum the clipped updates of many partitions on a Dask cluster.
+
+    The result is the `ClippedSum` that one process would have, also where workers died and tasks were run again, or
+    twice: a task is a pure function of its partition, and the sum takes each task's result once. No noise is drawn on
+    the cluster: call `release` on the result, once, with a ticket if a ledger pays for it.
+
+    Parameters
+    ----------
+    partitions : iterable
+        Each holds updates, and each update is in one partition. A partition is a `dask.delayed` object or a future
+        that stands for updates, or anything that `ferrodp.distributed.clipped_sum` takes.
+    template : tree of ndarrays, or tree of shapes
+        What one update looks like, as for `ClippedSum`.
+    clip_norm : float
+        The bound on the L2 norm of an update, in its units; finite, > 0. Rounded down if not exactly representable.
+    client : distributed.Client, optional
+        By default the current one.
+    dtype : float32 or float64, optional
+        For a template of shapes; float64 if not given.
+    load : callable, optional
+        Called on the worker with a partition; returns its updates. It must depend on the partition alone.
+    stacked : bool
+        Whether a partition is one stack of updates, with one more axis in front of every array, and no iterable.
+    expected_count : int, optional
+        How many updates there are, where that number is public: a sum of any other number is refused.
+    retries : int
+        How often a task that raised is run again; ≥ 0. A worker that dies does not count: the scheduler decides.
+
+    Returns
+    -------
+    ClippedSum
+        The sum of all partitions, in containers of the template's types.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
+        If a parameter, the template or an update is not accepted, or a partition is given twice.
+    FerroError
+        If there are not `expected_count` updates.
+    MissingPackage
+        If `distributed` is not installed.
+
+    Notes
+    -----
+    States are joined four at a time on the workers, along a tree, and freed when they are joined. The driver receives
+    one of them, 8 bytes a coordinate, and holds its accumulator besides.
+
+    States travel between workers without noise: they are as secret as the updates. Give the cluster TLS where its
+    network is not trusted; a scheduler's address is open to whoever reaches it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dask.distributed import Client
+    >>> from ferrodp.integrations.dask import clipped_sum
+    >>> def shard(number):
+    ...     return np.random.default_rng(number).normal(size=(10, 4))  # ten updates
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     total = clipped_sum(range(8), (4,), clip_norm=1.0, load=shard, stacked=True, client=client)
+    >>> total.count
+    80
+    >>> total.release(noise_multiplier=1.1, denominator=80).shape
+    (4,)
+    """
+    total, leaf = tree.start(template, clip_norm=clip_norm, dtype=dtype, load=load, stacked=stacked)
+    expected = tree.expectation(expected_count)
+    attempts = tree.attempts(retries)
+    distributed = _distributed()
+    if client is None:
+        client = distributed.get_client()
+    elif not isinstance(client, distributed.Client):
+        raise InvalidType(f"client must be a distributed.Client, got {type(client).__name__}")
+    call = uuid.uuid4().hex  # keys of this call's own: the scheduler must not take another call's result for one of it
+
+    def submit(height: int, number: int, function: Any, arguments: list[Any]) -> Any:
+        key = f"ferrodp-sum-{height}-{number}-{call}"
+        # Whatever frees memory goes first: higher nodes of the tree.
+        return client.submit(function, *arguments, key=key, pure=False, retries=attempts, priority=height)
+
+    def submit_leaf(number: int, partition: Any) -> Any:
+        if hasattr(partition, "__dask_graph__"):
+            partition = client.compute(partition)
+        return submit(0, number, leaf, [partition])
+
+    root = tree.reduced(
+        tree.distinct(partitions, lambda partition: getattr(partition, "key", None)),
+        submit_leaf,
+        lambda height, number, nodes: submit(height, number, tree.join, nodes),
+    )
+    if root is not None:
+        total.merge_state(root.result())
+    tree.check_count(total, expected)
+    return total
+
+
+def _distributed() -> Any:
+    """Return the module `distributed`, which only calls need."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingPackage('ferrodp.integrations.dask needs Dask: pip install "ferrodp[dask]"') from error
+    return distributed

@@ -1,0 +1,126 @@
+"""Clipped sums on a Ray cluster: every partition is summed where it lies, and the driver releases once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy.typing as npt
+
+from ferrodp._validate import Real
+from ferrodp.distributed import tree
+from ferrodp.errors import FerroError, MissingPackage
+from ferrodp.sums import ClippedSum
+
+__all__ = ["clipped_sum"]
+
+
+def clipped_sum(
+    partitions: Iterable[Any],
+    template: object,
+    *,
+    clip_norm: Real,
+    dtype: npt.DTypeLike | None = None,
+    load: Callable[[Any], Any] | None = None,
+    stacked: bool = False,
+    expected_count: int | None = None,
+    retries: int = 3,
+) -> ClippedSum[Any]:
+    """Sum the clipped updates of many partitions on the Ray cluster that this process is connected to.
+
+    The result is the `ClippedSum` that one process would have, also where workers died and tasks were run again: a task
+    is a pure function of its partition, and the sum takes each task's result once. No noise is drawn on the cluster:
+    call `release` on the result, once, with a ticket if a ledger pays for it.
+
+    Parameters
+    ----------
+    partitions : iterable
+        Each holds updates, and each update is in one partition. A partition is an `ObjectRef` that stands for updates,
+        or anything that `ferrodp.distributed.clipped_sum` takes.
+    template : tree of ndarrays, or tree of shapes
+        What one update looks like, as for `ClippedSum`.
+    clip_norm : float
+        The bound on the L2 norm of an update, in its units; finite, > 0. Rounded down if not exactly representable.
+    dtype : float32 or float64, optional
+        For a template of shapes; float64 if not given.
+    load : callable, optional
+        Called on the worker with a partition; returns its updates. It must depend on the partition alone.
+    stacked : bool
+        Whether a partition is one stack of updates, with one more axis in front of every array, and no iterable.
+    expected_count : int, optional
+        How many updates there are, where that number is public: a sum of any other number is refused.
+    retries : int
+        How often a task is run again whose worker died; ≥ 0. A task that raised is not: what it raised is raised here.
+
+    Returns
+    -------
+    ClippedSum
+        The sum of all partitions, in containers of the template's types.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
+        If a parameter, the template or an update is not accepted, or a partition is given twice.
+    FerroError
+        If there are not `expected_count` updates, or `ray.init` was not called.
+    MissingPackage
+        If `ray` is not installed.
+
+    Notes
+    -----
+    States are joined four at a time on the workers, along a tree, and freed when they are joined. The driver receives
+    one of them, 8 bytes a coordinate, and holds its accumulator besides.
+
+    States lie in the object store without noise: they are as secret as the updates, and every process of the cluster
+    can read them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ray
+    >>> from ferrodp.integrations.ray import clipped_sum
+    >>> def shard(number):
+    ...     return np.random.default_rng(number).normal(size=(10, 4))  # ten updates
+    >>> started = ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    >>> total = clipped_sum(range(8), (4,), clip_norm=1.0, load=shard, stacked=True, expected_count=80)
+    >>> ray.shutdown()
+    >>> total.release(noise_multiplier=1.1, denominator=80).shape
+    (4,)
+    """
+    total, leaf = tree.start(template, clip_norm=clip_norm, dtype=dtype, load=load, stacked=stacked)
+    expected = tree.expectation(expected_count)
+    attempts = tree.attempts(retries)
+    ray = _ray()
+    shared = ray.put(leaf)
+    sum_partition = ray.remote(max_retries=attempts)(_summed)
+    join = ray.remote(max_retries=attempts)(tree.join)
+    root = tree.reduced(
+        tree.distinct(partitions, lambda partition: partition if isinstance(partition, ray.ObjectRef) else None),
+        lambda number, partition: sum_partition.remote(shared, partition),
+        lambda height, number, nodes: join.remote(*nodes),
+    )
+    if root is not None:
+        try:
+            state = ray.get(root)
+        except ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            raise (cause if isinstance(cause, Exception) else error) from None
+        total.merge_state(state)
+    tree.check_count(total, expected)
+    return total
+
+
+def _summed(leaf: tree.Leaf, partition: Any) -> bytes:
+    """Return the sum of a partition; Ray puts values in place of references."""
+    return leaf(partition)
+
+
+def _ray() -> Any:
+    """Return the module `ray`, which only calls need."""
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingPackage('ferrodp.integrations.ray needs Ray: pip install "ferrodp[ray]"') from error
+    if not ray.is_initialized():
+        raise FerroError("Ray is not connected to a cluster; call ray.init first")
+    return ray
