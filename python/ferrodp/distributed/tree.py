@@ -88,7 +88,11 @@ def start(
 ) -> tuple[ClippedSum[Any], Leaf]:
     """Return the sum of no updates, and what sums partitions for it; refuse what either does not accept."""
     layout = from_template(template, dtype)
-    total: ClippedSum[Any] = ClippedSum(template, clip_norm=clip_norm, **({} if dtype is None else {"dtype": dtype}))
+    total: ClippedSum[Any]
+    if dtype is None:
+        total = ClippedSum(template, clip_norm=clip_norm)
+    else:
+        total = ClippedSum(template, clip_norm=clip_norm, dtype=dtype)  # type: ignore[call-overload]
     if load is not None and not callable(load):
         raise InvalidType(f"load must be callable, got {type(load).__name__}")
     return total, Leaf(
