@@ -144,6 +144,8 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_charged(tmp_pa
         for given in ({"ledger": ledger}, {"scope": "a"}):
             with pytest.raises(InvalidParameter, match="ledger and scope must be given together"):
                 plan.start(TEMPLATE, **given)
+        with pytest.raises(InvalidParameter, match="key must be None without a ledger"):
+            plan.start(TEMPLATE, key="training")
         with pytest.raises(InvalidParameter, match="source must be private"):
             plan.start(TEMPLATE, ledger=ledger, scope="a", source=SeededNoiseSource(bytes(32)))
         with pytest.raises(InvalidParameter):

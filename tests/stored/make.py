@@ -1,7 +1,8 @@
 """What earlier versions stored, made by them: events, accountants, filters, sums, settings, a ledger, its log.
 
 Run as ``python tests/stored/make.py FOLDER`` with the release whose files are wanted; those here were made by the last
-commit before the packages were split (5f54e17), `second_sums` when states of sums got version 2. They are never made
+commit before the packages were split (5f54e17), `second_sums` when states of sums got version 2, `plans` with the first
+plans. They are never made
 anew: what was stored once has to open for ever. `tests/stored/test_stored.py` opens them. Answers are stored beside the
 states.
 """
@@ -17,6 +18,7 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp import accounting as ac
+from ferrodp import plan as pl
 from ferrodp.engine import DPConfig
 
 RELATION = ac.NeighboringRelation
@@ -134,6 +136,43 @@ def sums():
     return found
 
 
+def plans():
+    """Plans with each kind of part, what they cost, and the state of a run after two steps."""
+    relation = RELATION.REPLACE_SPECIAL
+    found = []
+    for sampling, clipping, noise, others in (
+        (pl.PoissonSampling(0.5), pl.FlatClipping(0.1), pl.ConstantNoise(3.0), {}),
+        (pl.PoissonSampling(0.5), pl.AutomaticClipping(0.02, 2.0), pl.InverseTimeDecay(4.0, 0.1, 2.0), {}),
+        (pl.PoissonSampling(0.5), pl.AdaptiveClipping(0.1), pl.StepDecay(4.0, 0.9, 2, 2.0), {"records_per_group": 2}),
+        (pl.FixedSizeSampling(20), pl.FlatClipping(0.1), pl.ExponentialDecay(4.0, 0.1, 2.0), {}),
+        (pl.RandomAllocation(3, 2), pl.FlatClipping(0.1), pl.PiecewiseNoise((4.0, 3.0), (3,), 2.0), {}),
+        (pl.CyclicPoisson(0.5, 3), pl.PerGroupClipping({"w": 1.0, "b": 0.5}), pl.CosineDecay(4.0, 3.0, 2.0), {}),
+        (pl.FullBatch(), pl.FlatClipping(0.1), pl.ConstantNoise(3.0), {"unit": "client"}),
+        (pl.GivenOrder(50, 3), pl.FlatClipping(0.1), pl.ConstantNoise(3.0), {}),
+    ):
+        plan = fd.PrivacyPlan(
+            population_size=50,
+            sampling=sampling,
+            num_steps=6,
+            clipping=clipping,
+            noise=noise,
+            neighboring_relation=relation,
+            **others,
+        )
+        run = plan.start({"w": np.zeros((2, 1), np.float32), "b": np.zeros(3, np.float32)})
+        for step in run:
+            rows = plan.num_groups or (50 if step.indices is None else len(step.indices))
+            step.add({"w": np.zeros((rows, 2, 1), np.float32), "b": np.zeros((rows, 3), np.float32)})
+            step.release()
+            if step.number == 1:
+                break
+        state = run.state().decode()
+        found.append(
+            {"plan": plan.to_json(), "epsilon": plan.epsilon(1e-5), "state": state, "spent": run.epsilon(1e-5)}
+        )
+    return found
+
+
 def second_sums():
     """Sums that know how many rows were within the bound, and normalized ones: states of version 2."""
     found = []
@@ -220,7 +259,7 @@ def main():
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     socket.gethostname = lambda: "host"
-    for make in (events, accountants, filters, sums, second_sums, settings):
+    for make in (events, accountants, filters, sums, second_sums, plans, settings):
         (folder / f"{make.__name__}.json").write_text(json.dumps(make(), indent=1) + "\n")
     with fd.PrivacyLedger.open(folder / "ledger.db", program="make.py") as ledger:
         fill(ledger)

@@ -158,3 +158,24 @@ def test_a_file_keeps_its_head_and_a_log_begins_with_the_same_records(tmp_path):
     with fd.PrivacyLedger.open(path, witness=stored("ledger")["head"]) as ledger:
         assert stored("ledger")["head"] == str(ledger.head)
         assert (FOLDER / "ledger.jsonl").read_text().splitlines() == list(ledger.export())
+
+
+@pytest.mark.parametrize("case", stored("plans"), ids=lambda case: json.loads(case["plan"])["sampling"]["type"])
+def test_a_plan_and_a_run_go_on_as_they_were_stored(case):
+    plan = fd.PrivacyPlan.from_json(case["plan"])
+    run = fd.plan.PlanRun.from_state(case["state"].encode())
+
+    assert plan.to_json() == case["plan"]
+    assert plan.epsilon(1e-5) <= case["epsilon"] * (1 + 1e-9)
+    assert run.plan == plan
+    assert run.epsilon(1e-5) <= case["spent"] * (1 + 1e-9)
+    assert next(run).number == (3 if case["plan"].count("random_allocation") else 2)
+
+
+def test_a_plan_with_every_kind_of_part_was_stored():
+    kinds = {
+        json.loads(case["plan"])[part]["type"] for case in stored("plans") for part in ("sampling", "clipping", "noise")
+    }
+
+    known = {getattr(each, "kind", "") for each in vars(fd.plan).values() if isinstance(each, type)}
+    assert kinds == known - {""}

@@ -10,15 +10,8 @@ from ferrodp import _validate
 from ferrodp.engine.records import DPConfig, NoiseMechanism
 from ferrodp.engine.sampling import Sampling
 from ferrodp.errors import InvalidParameter
-from ferrodp.events import (
-    DiscreteGaussianEvent,
-    FixedSizeSampledEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    NeighboringRelation,
-    PoissonSampledEvent,
-    PrivacyEvent,
-)
+from ferrodp.events import DiscreteGaussianEvent, GaussianEvent, LaplaceEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.plan import FixedSizeSampling, PoissonSampling
 
 UNITS = 2.0**30
 """Nominal sensitivity of the discrete noise, in units of its grid: what counts is the ratio to its scale."""
@@ -82,15 +75,18 @@ class Step:
         """What a round costs."""
         return self.sampled(self.noise)
 
-    def sampled(self, noise: PrivacyEvent) -> PrivacyEvent:
-        """Return the event of such noise about a sample."""
-        if self.chance == 1:
-            return noise
+    @property
+    def sampling(self) -> PoissonSampling | FixedSizeSampling:
+        """Who takes part, as a plan has it."""
         # mutant: sample-of-fixed-size-accounted-as-poisson
         if self.population_size is None:
-            return PoissonSampledEvent(sampling_probability=self.config.sampling_rate, event=noise)
-        return FixedSizeSampledEvent(
-            population_size=self.population_size, sample_size=self.sample_size or 0, event=noise
+            return PoissonSampling(self.config.sampling_rate)
+        return FixedSizeSampling(self.sample_size or 0)
+
+    def sampled(self, noise: PrivacyEvent) -> PrivacyEvent:
+        """Return the event of such noise about a sample."""
+        return self.sampling.event(
+            noise, population_size=self.population_size, neighboring_relation=self.relation, null_distance=math.inf
         )
 
     def __str__(self) -> str:

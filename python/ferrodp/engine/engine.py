@@ -20,10 +20,11 @@ from ferrodp.engine._counter import RoundCounter
 from ferrodp.engine._gradients import mapping
 from ferrodp.engine._step import Step, step_of
 from ferrodp.engine.protocol import RoundLedger
-from ferrodp.engine.records import DPConfig, PrivacyBudget, PrivacyReport, config_of, member
+from ferrodp.engine.records import DPConfig, NoiseMechanism, PrivacyBudget, PrivacyReport, config_of, member
 from ferrodp.engine.sampling import Sampling, poisson_sample, uniform_sample
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.plan import ConstantNoise, FlatClipping, PrivacyPlan
 from ferrodp.random.samples import Indices
 from ferrodp.tickets import Ticket, TicketState
 
@@ -183,6 +184,42 @@ class DifferentialPrivacyEngine:
         if self._ledger is not None and self._scope is not None:
             return self._ledger.remaining_count(self._scope, self.event)
         return self._counter.remaining
+
+    def plan(self, num_rounds: int) -> PrivacyPlan:
+        """Return so many rounds of this engine as a plan: the same samples, clipping, noise and cost.
+
+        Parameters
+        ----------
+        num_rounds : int
+            From 1.
+
+        Returns
+        -------
+        PrivacyPlan
+            Of clients, under this engine's neighboring relation. Its cost is what `AccountingMethod.PLD` says here.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If the noise is not Gaussian, or `num_rounds` is out of its domain.
+
+        Examples
+        --------
+        >>> engine = DifferentialPrivacyEngine(DPConfig(accounting="pld"), population_size=6000)
+        >>> engine.plan(100).epsilon(1e-5) == engine.compute_privacy_spent(engine.config, 100).epsilon_spent
+        True
+        """
+        if self._config.mechanism is not NoiseMechanism.GAUSSIAN:
+            raise InvalidParameter(f"mechanism must be gaussian for a plan, got {self._config.mechanism.value}")
+        return PrivacyPlan(
+            unit="client",
+            population_size=self._population_size,
+            sampling=self._step.sampling,
+            num_steps=num_rounds,
+            clipping=FlatClipping(self._config.max_grad_norm),
+            noise=ConstantNoise(self._config.noise_multiplier),
+            neighboring_relation=self._step.relation,
+        )
 
     def sample(self) -> Indices:
         """Draw the clients of a round from cryptographic bits, exactly as accounted.

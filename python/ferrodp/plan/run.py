@@ -120,6 +120,8 @@ class PlanRun:
     ) -> None:
         if key is not None and (not isinstance(key, str) or not key):
             raise InvalidType(f"key must be a str that is not empty, or None, got {type(key).__name__}")
+        if key is not None and ledger is None:
+            raise InvalidParameter("key must be None without a ledger: go on from a saved state instead")
         self._begin(plan, _layout(template), ledger, scope, source, name=key or secrets.token_hex(16))
 
     def _begin(

@@ -103,6 +103,47 @@ class Sampling(Part, abc.ABC):
         """
         return self._expected(None if population_size is None else _validate.count("population_size", population_size))
 
+    def event(
+        self,
+        noise: PrivacyEvent,
+        *,
+        population_size: int | None = None,
+        neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        null_distance: float = 0.5,
+    ) -> PrivacyEvent:
+        """Return what is charged for one step, or for one round of steps that are charged as a whole.
+
+        Parameters
+        ----------
+        noise : PrivacyEvent
+            What is released about the sample, stated for the relation.
+        population_size : int, optional
+            Public number of units; needed for samples of fixed size.
+        neighboring_relation : NeighboringRelation
+            Which datasets are neighbors.
+        null_distance : float
+            That of `ferrodp.events.PoissonSampledEvent`; ½ for sums of clipped vectors.
+
+        Returns
+        -------
+        PrivacyEvent
+            The noise itself where nothing is sampled.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If the sampling does not suit the population or the relation.
+
+        Examples
+        --------
+        >>> from ferrodp.events import GaussianEvent
+        >>> PoissonSampling(0.01).event(GaussianEvent(noise_multiplier=1.1)).sampling_probability
+        0.01
+        """
+        self._check(population_size, neighboring_relation)
+        terms = Terms(population_size, neighboring_relation, null_distance, lambda _: noise, lambda _: 1.0)
+        return self._charges(terms, 1)[0].event or noise
+
     @abc.abstractmethod
     def _expected(self, population_size: int | None) -> float | None:
         """Return the expected number of units in a step, or None if that is not known."""
