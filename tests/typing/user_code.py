@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import ferrodp as fd
-from ferrodp import accounting, budget, engine, events, random, statistics, sums, testing, tickets
+from ferrodp import accounting, budget, engine, events, plan, random, statistics, sums, testing, tickets
 
 Singles = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -21,6 +21,30 @@ singles: Singles = np.zeros(3, np.float32)
 doubles: Doubles = np.zeros((4, 3))
 longs: Longs = np.zeros(3, np.int64)
 model: Model = {"w": singles}
+
+
+def plans(ledger: budget.PrivacyLedger) -> None:
+    made = fd.PrivacyPlan(
+        population_size=100,
+        sampling=plan.PoissonSampling(0.5),
+        num_steps=3,
+        clipping=plan.FlatClipping(1),
+        noise=plan.ConstantNoise(1.1),
+    )
+    assert_type(made.calibrated(epsilon=1, delta=1e-5), fd.PrivacyPlan)
+    assert_type(made.epsilon(1e-5), float)
+    assert_type(made.epsilon_bounds(1e-5).lower, float)
+    assert_type(made.max_steps(epsilon=1.0, delta=1e-5), int)
+    assert_type(made.forecast(1e-5), plan.Forecast)
+    run = made.start(model, ledger=ledger, scope="a", key="b")
+    assert_type(run, plan.PlanRun[Model])
+    for step in run:
+        assert_type(step.indices, Longs | None)
+        step.add({"w": np.zeros((2, 3), np.float32)})
+        assert_type(step.release(), Model)
+    assert_type(next(made.start((3,))).release(), Doubles)
+    assert_type(next(made.start({"w": (3,)})).release(denominator=1), dict[str, Doubles])
+    assert_type(run.state(), bytes)
 
 
 def mechanisms(ticket: tickets.Ticket) -> None:

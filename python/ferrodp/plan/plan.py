@@ -8,12 +8,16 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
+from ferrodp._trees import Shape
 from ferrodp._validate import Real
 from ferrodp.accounting import PldAccountant, PrivacyAccountant, calibrate_parameter
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
@@ -31,6 +35,20 @@ from ferrodp.plan.sampling import Charge, FullBatch, GivenOrder, PoissonSampling
 from ferrodp.random import NoiseSource
 
 __all__ = ["PrivacyPlan"]
+
+Tree = TypeVar("Tree")
+Key = TypeVar("Key")
+Doubles: TypeAlias = npt.NDArray[np.float64]
+
+
+class StartOptions(TypedDict, total=False):
+    """Keywords of `PrivacyPlan.start`, besides the template."""
+
+    ledger: StepLedger | None
+    scope: str | Sequence[str] | None
+    key: str | None
+    source: NoiseSource | None
+
 
 _FORMAT = "ferrodp.plan"
 _VERSION = 1
@@ -392,6 +410,12 @@ class PrivacyPlan:
 
     # running it
 
+    @overload
+    def start(self, template: Shape, **options: Unpack[StartOptions]) -> PlanRun[Doubles]: ...
+    @overload
+    def start(self, template: Mapping[Key, Shape], **options: Unpack[StartOptions]) -> PlanRun[dict[Key, Doubles]]: ...
+    @overload
+    def start(self, template: Tree, **options: Unpack[StartOptions]) -> PlanRun[Tree]: ...
     def start(
         self,
         template: Any,
@@ -400,7 +424,7 @@ class PrivacyPlan:
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
         source: NoiseSource | None = None,
-    ) -> PlanRun:
+    ) -> PlanRun[Any]:
         """Return a run of the plan, to be iterated over: one step after the other, each paid for before it begins.
 
         Parameters

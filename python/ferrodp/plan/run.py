@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Generic, Literal, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from ferrodp.plan._payments import Payments, StepLedger
 from ferrodp.plan._sums import StepSum, sum_for
 from ferrodp.plan.clipping import AdaptiveClipping
 from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, FullBatch, PoissonSampling, RandomAllocation
-from ferrodp.plan.step import PlanStep
+from ferrodp.plan.step import PlanStep, Tree
 from ferrodp.random import NoiseSource, fixed_size_sample, poisson_sample, random_allocation
 from ferrodp.random.noise import source_or_default
 from ferrodp.random.samples import Indices
@@ -37,7 +37,7 @@ PLAN_READERS: list[Callable[[str], Plan]] = []
 """What reads the plan of a saved state: `PrivacyPlan.from_json`, put here by its module, which needs this one."""
 
 
-class PlanRun:
+class PlanRun(Generic[Tree]):
     """The steps of a plan, as an iterator. Made by `PrivacyPlan.start`.
 
     A step is reserved in the ledger before it is handed out; its cost is spent right before its first random bit of
@@ -142,7 +142,7 @@ class PlanRun:
         self._new_sum()  # refuses a template that no step could use
         self._payments = Payments(plan.charges(), plan.neighboring_relation, ledger, scope, name)
         self._next = 0
-        self._current: PlanStep | None = None
+        self._current: PlanStep[Tree] | None = None
         self._allocation: list[Indices] | None = None
         self._stopped: Literal["finished", "budget"] | None = None
         self._stop_reason: str | None = None
@@ -158,7 +158,7 @@ class PlanRun:
         return self._next
 
     @property
-    def current(self) -> PlanStep | None:
+    def current(self) -> PlanStep[Tree] | None:
         """The step that was handed out and not yet released."""
         return self._current
 
@@ -209,10 +209,10 @@ class PlanRun:
         counted.compose(self.event)
         return counted.epsilon(delta)
 
-    def __iter__(self) -> Iterator[PlanStep]:
+    def __iter__(self) -> Iterator[PlanStep[Tree]]:
         return self
 
-    def __next__(self) -> PlanStep:
+    def __next__(self) -> PlanStep[Tree]:
         self._payments.check_process()
         if self._current is not None:
             raise FerroError(
@@ -235,7 +235,7 @@ class PlanRun:
         self._stopped = self._stopped or "finished"
         raise StopIteration
 
-    def _step(self, offset: int) -> PlanStep:
+    def _step(self, offset: int) -> PlanStep[Tree]:
         indices = self._draw(offset)
         groups = None
         if self._plan.num_groups is not None and indices is not None:
@@ -283,7 +283,7 @@ class PlanRun:
         doubled = null_units and self._plan.records_per_group == 1
         return sum_for(self._plan.clipping, _empty(self._layout), self._clip_norm, 2.0 if doubled else 1.0)
 
-    def _done(self, step: PlanStep, share_within: float | None) -> None:
+    def _done(self, step: PlanStep[Tree], share_within: float | None) -> None:
         """Go on to the next step: called by a step whose noise was drawn, or was about to be."""
         clipping = self._plan.clipping
         if isinstance(clipping, AdaptiveClipping) and share_within is not None:
@@ -345,7 +345,7 @@ class PlanRun:
         ledger: StepLedger | None = None,
         scope: str | Sequence[str] | None = None,
         source: NoiseSource | None = None,
-    ) -> PlanRun:
+    ) -> PlanRun[Any]:
         """Return the run that goes on where a state was saved.
 
         Parameters
@@ -372,7 +372,7 @@ class PlanRun:
         plan, plain, layout = _parsed(state)
         if template is not None and _layout(template) != layout:
             raise InvalidParameter("template must look like the one that the run was started with")
-        run = cls.__new__(cls)
+        run: PlanRun[Any] = cls.__new__(cls)
         run._begin(plan, layout, ledger, scope, source, name=plain["run"])
         run._payments.resume(plain["next_step"], plain["charged"])
         run._next = plain["next_step"]

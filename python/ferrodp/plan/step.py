@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
@@ -25,8 +25,11 @@ from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["PlanStep"]
 
+Tree = TypeVar("Tree")
+"""What the template of the run is: an array, or a tree of arrays."""
 
-class PlanStep:
+
+class PlanStep(Generic[Tree]):
     """A step that is paid for: add the vectors of the units that were drawn, and release their noised sum. Once.
 
     Handed out by iterating over a `PlanRun`.
@@ -103,7 +106,7 @@ class PlanStep:
         total: StepSum,
         payments: Payments,
         source: NoiseSource,
-        done: Callable[[PlanStep, float | None], None],
+        done: Callable[[PlanStep[Tree], float | None], None],
     ) -> None:
         self._plan, self._number, self._indices, self._groups, self._layout = plan, number, indices, groups, layout
         self._sum, self._payments, self._source, self._done = total, payments, source, done
@@ -192,7 +195,7 @@ class PlanStep:
         self._check_open()
         self._sum.merge(total)
 
-    def release(self, *, denominator: Real | None = None) -> Any:
+    def release(self, *, denominator: Real | None = None) -> Tree:
         """Return the noised sum, divided by the expected batch size, and end the step.
 
         Parameters
@@ -223,9 +226,12 @@ class PlanStep:
             divisor = self._divisor(denominator)
             ticket = self._payments.ticket_for(self._number) if self._sum.takes_ticket else None
             with self._paid(ticket) as pay:
-                return self._sum.release(self.noise_multiplier, divisor, source=self._source, ticket=ticket, pay=pay)
+                released: Tree = self._sum.release(
+                    self.noise_multiplier, divisor, source=self._source, ticket=ticket, pay=pay
+                )
+        return released
 
-    def release_sum(self, total: Any, *, denominator: Real | None = None) -> Any:
+    def release_sum(self, total: Any, *, denominator: Real | None = None) -> Tree:
         """Return a sum that the caller clipped and added up, with the noise of this step, and end the step.
 
         For frameworks that sum inside compiled code. What `add` ensures is the caller's promise here: each vector has
@@ -262,7 +268,8 @@ class PlanStep:
                 pay()
                 mechanism.release(values, out=values, source=self._source)
         np.divide(values, divisor, out=values)
-        return self._layout.split(values)
+        noised: Tree = self._layout.split(values)
+        return noised
 
     @contextlib.contextmanager
     def _paid(self, ticket: Ticket | None) -> Iterator[Callable[[], None]]:

@@ -112,7 +112,7 @@ class JaxRun:
         tree = ParameterTree.of(params)
         self._bind(plan.start(tree.template(_groups(plan)), ledger=ledger, scope=scope, key=key, source=source), tree)
 
-    def _bind(self, run: PlanRun, tree: ParameterTree) -> None:
+    def _bind(self, run: PlanRun[Any], tree: ParameterTree) -> None:
         plan = run.plan
         assert isinstance(plan, PrivacyPlan)
         self._run, self._tree, self._plan, self._groups = run, tree, plan, _groups(plan)
@@ -158,7 +158,7 @@ class JaxRun:
         return self._plan
 
     @property
-    def plan_run(self) -> PlanRun:
+    def plan_run(self) -> PlanRun[Any]:
         """The run of the plan itself, for monitors."""
         return self._run
 

@@ -60,7 +60,7 @@ class JaxStep:
 
     __slots__ = ("_groups", "_step", "_tree")
 
-    def __init__(self, step: PlanStep, tree: ParameterTree, groups: tuple[str, ...]) -> None:
+    def __init__(self, step: PlanStep[Any], tree: ParameterTree, groups: tuple[str, ...]) -> None:
         self._step, self._tree, self._groups = step, tree, groups
 
     @property

@@ -129,7 +129,7 @@ class Training:
     mechanism: NoiseGaussianRandom
     micro_batches: int | None
     plan: PrivacyPlan
-    run: PlanRun
+    run: PlanRun[Any]
     earlier: Sequence[PrivacyEvent]
 
     @property

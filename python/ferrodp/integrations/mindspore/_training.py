@@ -137,12 +137,12 @@ class Loop:
                 if number < self._training.batches.steps_per_epoch:
                     yield list(columns)
 
-    def _drawn(self, step: PlanStep) -> list[Array]:
+    def _drawn(self, step: PlanStep[Any]) -> list[Array]:
         assert step.indices is not None, "the plan draws from an indexed dataset"
         rows: list[Array] = self._dataset.rows(step.indices)
         return rows
 
-    def _step(self, step: PlanStep, columns: list[Array]) -> None:
+    def _step(self, step: PlanStep[Any], columns: list[Array]) -> None:
         if step.indices is None and len(columns[0]) > self._training.batches.batch_size:
             raise FerroError(
                 f"the dataset hands out more than batch_size = {self._training.batches.batch_size} records"
@@ -171,7 +171,7 @@ class Loop:
 class _Groups:
     """Adds the gradients of a step to the plan: one by one, or the means of groups of records."""
 
-    def __init__(self, training: Training, step: PlanStep, size: int) -> None:
+    def __init__(self, training: Training, step: PlanStep[Any], size: int) -> None:
         self._step, self._seen = step, 0
         self._sums: list[Array] | None = None
         self._number = training.micro_batches if training.plan.records_per_group > 1 else None

@@ -149,7 +149,7 @@ class DPModel:
         self._ledger, self._scope = ledger, scope
         # Without an optimizer: this model evaluates, and cannot train.
         self._model = framework.train.Model(network, loss_fn, None, metrics, **kwargs)
-        self._spent: list[tuple[PrivacyPlan, PlanRun]] = []
+        self._spent: list[tuple[PrivacyPlan, PlanRun[Any]]] = []
         self._clip_norm = self._norm
         self._gradients: dict[int, Any] = {}
 
@@ -319,7 +319,7 @@ class DPModel:
                 self._spent.pop()
 
     @property
-    def last_run(self) -> PlanRun | None:
+    def last_run(self) -> PlanRun[Any] | None:
         """The run of the last training: how far it came, and why it stopped."""
         return self._spent[-1][1] if self._spent else None
 
