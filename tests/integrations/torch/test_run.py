@@ -73,7 +73,7 @@ def test_a_network_of_two_layers_is_trained_with_adam_within_its_budget():
         optimizer.step()
 
     accuracy = (model(x[1437:]).argmax(1) == y[1437:]).float().mean().item()
-    assert accuracy > 0.8  # ACCURACY
+    assert accuracy > 0.8  # 0.86 to 0.90 in ten runs
     assert (run.stopped, run.step_number) == ("finished", 60)
     assert run.epsilon(1e-5) == plan.epsilon(1e-5) <= 4.0
 

@@ -70,11 +70,11 @@ class TorchStep:
 
     __slots__ = ("_plan_step", "_run")
 
-    def __init__(self, run: TorchRun, plan_step: PlanStep) -> None:
+    def __init__(self, run: TorchRun, plan_step: PlanStep[Any]) -> None:
         self._run, self._plan_step = run, plan_step
 
     @property
-    def plan_step(self) -> PlanStep:
+    def plan_step(self) -> PlanStep[Any]:
         """The step of the plan, whose `add` takes arrays by the names of parameters."""
         return self._plan_step
 
@@ -260,7 +260,7 @@ class TorchRun:
         return self._plan_run.plan
 
     @property
-    def plan_run(self) -> PlanRun:
+    def plan_run(self) -> PlanRun[Any]:
         """The run of the plan."""
         return self._plan_run
 
