@@ -13,13 +13,14 @@ from ferrodp import _arrays, _native, _trees, _validate
 from ferrodp._observer import OBSERVER
 from ferrodp._trees import Shape
 from ferrodp._validate import Real
-from ferrodp.errors import FerroError, InvalidParameter, InvalidType
+from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
 from ferrodp.sums import _state as _sum_state
 from ferrodp.sums._state import SumState
 from ferrodp.sums.layout import Layout, from_template
+from ferrodp.sums.outer import UnitRows, clipped_outer_sum, matrix
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.source import checked, source_for
 
@@ -145,7 +146,8 @@ class GridSum(Generic[Tree]):
         within = self._native.within
         if within is None:
             raise FerroError(
-                "within_bound is not known: a part of this sum is from a version that did not count such rows"
+                "within_bound is not known: a part of this sum is of outer products, or from a version that did not "
+                "count such rows"
             )
         return within
 
@@ -457,6 +459,58 @@ class ClippedSum(GridSum[Tree]):
         leaves, count = self._layout.stacked(updates)
         # mutant: batch-clipped-after-it-summed
         self._native.add(leaves, count, threads)
+
+    @_arrays.quiet
+    def add_outer(self, left: npt.ArrayLike, right: npt.ArrayLike | UnitRows) -> None:
+        """Add outer products, each clipped by itself, without writing them out: gradients of a linear layer.
+
+        Update i is the matrix ``np.outer(left[i], right[i])``. The sum is that of updates within the clip norm in exact
+        arithmetic, as for `add_many`, on a coarser grid; it takes one product of matrices instead of n·k·d numbers.
+
+        Parameters
+        ----------
+        left : (n, k) array of float32 or float64
+            Such as the errors of a linear classifier, one row for each record.
+        right : (n, d) array of float32 or float64, or UnitRows
+            Such as the features. `UnitRows` are prepared once for many sums; their norms count as those of the rows
+            they were made of.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType
+            If the template is not one array of shape (k, d), or the arguments do not fit it. Nothing was added.
+        InvalidParameter
+            If together there were more than 2³² updates. Nothing was added.
+        FerroError
+            If the sum has been released.
+
+        Notes
+        -----
+        Both factors are truncated to integers whose squared norms, multiplied as integers, are compared with the bound;
+        their matrix product is a sum of integers that floats hold exactly. The right factor keeps b = 14 + ⌈log₂(d)/4⌉
+        bits of a unit row, the left one the other 29 − b bits of the clip norm. `within_bound` is not known after this.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import ferrodp as fd
+        >>> acc = fd.ClippedSum((2, 3), clip_norm=1.0)
+        >>> acc.add_outer(np.array([[3.0, 4.0]]), np.array([[0.0, 2.0, 0.0]]))
+        >>> acc.to_float().round(3)
+        array([[0. , 0.6, 0. ],
+               [0. , 0.8, 0. ]])
+        """
+        errors = matrix(left, "left")
+        rows = right if isinstance(right, UnitRows) else UnitRows(right)
+        shape = errors.shape[1], rows.integers.shape[1]
+        if self._layout.structure != shape:
+            raise InvalidArray(f"the template must be one array of shape {shape}, as left and right, for {self!r}")
+        if len(errors) != len(rows):
+            raise InvalidArray(f"left and right must have as many rows, got {len(errors)} and {len(rows)}")
+        total = clipped_outer_sum(
+            errors, rows, clip_norm=self._clip_norm, granularity=self.granularity, stability=self._stability
+        )
+        self._native.merge_integers(total.ravel(), len(errors), None)
 
     def merge(self, other: ClippedSum[Any]) -> None:
         """Add all that another accumulator holds, which stays unchanged.
