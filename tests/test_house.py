@@ -24,7 +24,7 @@ LAYERS = [
     {"distributed"},
     {"budget"},
     {"plan"},
-    {"engine"},
+    {"engine", "training"},
     {"integrations"},
     {"demo"},
     {"cli"},

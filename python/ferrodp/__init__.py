@@ -14,8 +14,8 @@ Sum vectors of bounded norm, such as client updates
     `ClippedSum`, `GridSum` (package `sums`); `clip_rows`, `clip_and_sum`, `clip_by_global_norm` (module `clipping`).
     On several processes or machines: `distributed.clipped_sum`.
 Train a model, or run federated rounds
-    `PrivacyPlan` (package `plan`): sampling, clipping, noise and accounting as one value. Package `engine` is the same
-    under the names of a specification.
+    `PrivacyPlan` (package `plan`): sampling, clipping, noise and accounting as one value. Package `training`: a trainer
+    without knobs, optimizers, callbacks. Package `engine` is the plan under the names of a specification.
 Compute what releases cost
     Package `accounting`, in terms of the `events` that every mechanism states.
 Limit what may be spent
@@ -44,6 +44,7 @@ from ferrodp import (
     sums,
     testing,
     tickets,
+    training,
 )
 from ferrodp._native import __version__
 from ferrodp.budget import PrivacyLedger
@@ -102,6 +103,7 @@ __all__ = [
     "sums",
     "testing",
     "tickets",
+    "training",
 ]
 
 _public.install()

@@ -29,10 +29,11 @@ import rounds
 import sparse_vector
 import subsets
 import tickets
+import training
 
 ROOMS = (
     *(accounting, clipping, coins, columns, discrete, events, fixed_time, ledger, mindspore_trainings, noise),
-    *(parties, plans, releases, rounds, sparse_vector, subsets, tickets),
+    *(parties, plans, releases, rounds, sparse_vector, subsets, tickets, training),
 )
 MARKER = re.compile(r"^ *(?://|#) mutant: ([a-z0-9-]+)\n", re.MULTILINE)
 
