@@ -150,6 +150,7 @@ class DPModel:
         # Without an optimizer: this model evaluates, and cannot train.
         self._model = framework.train.Model(network, loss_fn, None, metrics, **kwargs)
         self._spent: list[tuple[PrivacyPlan, PlanRun[Any]]] = []
+        self._last_run: PlanRun[Any] | None = None
         self._clip_norm = self._norm
         self._gradients: dict[int, Any] = {}
 
@@ -311,17 +312,18 @@ class DPModel:
             dataset=train_dataset,
         )
         self._spent.append((plan, run))
+        self._last_run = run
         try:
             loop()
         finally:
             self._clip_norm = run.clip_norm
             if run.step_number == 0:
-                self._spent.pop()
+                self._spent.pop()  # nothing was charged
 
     @property
     def last_run(self) -> PlanRun[Any] | None:
         """The run of the last training: how far it came, and why it stopped."""
-        return self._spent[-1][1] if self._spent else None
+        return self._last_run
 
     def eval(self, valid_dataset: Any, callbacks: Any = None, dataset_sink_mode: bool = False) -> dict[str, Any]:
         """Return the metrics of the network on a dataset, as `mindspore.train.Model.eval`.
