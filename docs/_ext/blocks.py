@@ -36,7 +36,7 @@ from typing import Any
 
 LANGUAGES = ("python", "sh")
 _FENCE = re.compile(
-    r"^(?:<!-- (?P<mark>not run|raises|exits|needs): (?P<value>.+?) -->\n)?"
+    r"^(?:<!-- (?P<mark>not run|raises|exits|needs): (?P<value>[^\n]+?) -->\n)?"
     r"(?P<fence>```+)(?P<language>\w+)\n(?P<code>.*?)^(?P=fence)$",
     re.DOTALL | re.MULTILINE,
 )
