@@ -43,6 +43,8 @@ CELLS: dict[str, dict[str, str]] = {
     "epsilon_delta":         {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
     "exponential_mechanism": {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
     "zcdp":                  {"rdp": ALL, "zcdp": ALL},
+    "parallel":              {"pld": "AO", "pure": "AO", "rdp": "AO", "zcdp": "AO"},
+    "shuffled":              {"pld": "RO", "pure": "RO", "rdp": "RO", "zcdp": "RO"},
     "mixture_of_gaussians":  {"pld": "AO RS", "rdp": "AO RS"},
 
     "poisson_sampled(gaussian)":              {"pld": ALL, "rdp": ALL},
@@ -111,6 +113,7 @@ class Mechanism:
 
     event: ac.PrivacyEvent
     releases: tuple[tuple[tuple[object, ...], object], ...]  # a universe, and a mechanism for it
+    sizes: range | None = None  # of databases, where it says them itself
 
 
 CELLS_OF_NOISE = 36 * (3 if os.environ.get("ENUMERATION") == "long" else 1)
@@ -189,6 +192,60 @@ def _answers(relation, most):
     return [Mechanism(event, (((0, 1, 2), enum.Answer(0.5, 3)),))]
 
 
+class _Groups:
+    """Two discrete releases: one about the records below zero, one about those above."""
+
+    def __init__(self, below, above):
+        self.below, self.above = below, above
+
+    def law(self, sample):
+        there = [value for value in sample if value is not enum.NULL]
+        below = self.below.law(tuple(value for value in there if value < 0))
+        above = self.above.law(tuple(value for value in there if value > 0))
+        return np.multiply.outer(below, above).reshape(-1)
+
+
+def _parallel(relation, most):
+    values, found = (-1, 1), []
+    for scales in ((1.0, 2.0), (2.0, 1.0)):
+        laws = [enum.Additive(enum.discrete_laplace(scale), enum.possible_sums(values, most), 0) for scale in scales]
+        event = ac.ParallelEvent(events=tuple(ac.DiscreteLaplaceEvent(scale=scale) for scale in scales))
+        found.append(Mechanism(event, ((values, _Groups(*laws)),)))
+    return found
+
+
+class _Shuffled:
+    """How many messages of each kind there are, of users whose messages have the laws of the rows."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def law(self, sample):
+        counts = {(0,) * len(self.rows[0]): 1.0}
+        for value in sample:
+            grown = {}
+            for seen, mass in counts.items():
+                for message, chance in enumerate(self.rows[value]):
+                    key = (*seen[:message], seen[message] + 1, *seen[message + 1 :])
+                    grown[key] = grown.get(key, 0.0) + mass * chance
+            counts = grown
+        return np.array([counts[key] for key in sorted(counts)])
+
+
+def _shuffles(relation, most):
+    found = []
+    for n in (2, 4):
+        for k in (2, 3):
+            answer = ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=k)
+            rows = [[0.5 * (value == told) + 0.5 / k for told in range(k)] for value in range(k)]
+            event = ac.ShuffledEvent(randomizer=answer, population_size=n)
+            found.append(Mechanism(event, ((tuple(range(k)), _Shuffled(rows)),), range(n, n + 1)))
+        rows = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5], [0.375, 0.375, 0.25]]
+        event = ac.ShuffledEvent(randomizer=ac.EpsilonDeltaEvent(epsilon=math.log(2.0)), population_size=n)
+        found.append(Mechanism(event, (((0, 1, 2, 3), _Shuffled(rows)),), range(n, n + 1)))
+    return found
+
+
 class _Twice:
     """Two releases about the same sample."""
 
@@ -249,6 +306,8 @@ MECHANISMS: dict[str, Callable] = {
         lambda scale, moved: ac.DiscreteLaplaceEvent(scale=scale, l1_sensitivity=moved), enum.discrete_laplace
     ),
     "discrete_gaussian[2]": _discrete_plane,
+    "parallel": _parallel,
+    "shuffled": _shuffles,
     "randomized_response": _answers,
     "epsilon_delta": _of_predicates(ac.EpsilonDeltaEvent(epsilon=1.0, delta=0.01), enum.stated(1.0, 0.01)),
     "exponential_mechanism": _of_predicates(
@@ -406,6 +465,7 @@ def _laws(mechanism, scheme, letters, count):
                 known[database] = enum.release(scheme.outcomes, law, database, count)
             return known[database]
 
-        for one, other in enum.neighbors(relation, values, max(scheme.sizes[letters])):
-            if max(len(one), len(other)) in scheme.sizes[letters]:
+        sizes = mechanism.sizes or scheme.sizes[letters]
+        for one, other in enum.neighbors(relation, values, max(sizes)):
+            if max(len(one), len(other)) in sizes:
                 yield of(one), of(other)

@@ -45,6 +45,8 @@ GOOD = {
     ac.RepeatAndSelectEvent: {"event": GAUSSIAN, "mean": 2.0, "shape": 1.0},
     ac.TreeAggregationEvent: {"noise_multiplier": 1.0, "num_steps": 8, "max_participation": 2, "min_separation": 1},
     ac.MatrixMechanismEvent: {"noise_multiplier": 1.0, "sensitivity": 1.0},
+    ac.ParallelEvent: {"events": (GAUSSIAN,)},
+    ac.ShuffledEvent: {"randomizer": GAUSSIAN, "population_size": 10},
     ac.ComposedEvent: {"events": (GAUSSIAN,)},
     ac.SelfComposedEvent: {"event": GAUSSIAN, "count": 1},
 }

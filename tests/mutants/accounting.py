@@ -240,4 +240,18 @@ MUTANTS = [
         "",
         "accounting units",
     ),
+    (
+        "a block of clone counts has the δ of its last one",
+        "blocks-of-clones-at-their-middle",
+        "most.upper",
+        "least.upper",
+        "accounting units",
+    ),
+    (
+        "the ε of a shuffle is searched on the other side",
+        "epsilon-of-a-shuffle-on-the-other-side",
+        "found <= delta",
+        "found >= delta",
+        "accounting units",
+    ),
 ]

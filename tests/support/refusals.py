@@ -13,6 +13,12 @@ ALONE = {
     "discrete Laplace": ac.DiscreteLaplaceEvent(scale=2.0, l1_sensitivity=2),
     "randomized response": ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3),
     "exponential mechanism": ac.ExponentialMechanismEvent(epsilon=0.5),
+    "disjoint groups: Gaussian and Laplace": ac.ParallelEvent(
+        events=(ac.GaussianEvent(noise_multiplier=1.0), ac.LaplaceEvent(noise_multiplier=1.0))
+    ),
+    "shuffled: randomized response": ac.ShuffledEvent(
+        randomizer=ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3), population_size=1000
+    ),
     "pure ε": ac.EpsilonDeltaEvent(epsilon=0.5),
     "(ε, δ)": ac.EpsilonDeltaEvent(epsilon=0.5, delta=1e-9),
     "ρ-zCDP": ac.ZcdpEvent(rho=0.1),

@@ -16,6 +16,8 @@ something about a secret random sample                        `PoissonSampledEve
                                                               `TruncatedPoissonSampledEvent`, `RandomAllocationEvent`,
                                                               `MixtureOfGaussiansEvent`
 several releases                                              `ComposedEvent`, `SelfComposedEvent`
+releases about disjoint groups                                `ParallelEvent`
+a message of each user, in random order                       `ShuffledEvent`
 the best of several runs                                      `RepeatAndSelectEvent`
 a stream with correlated noise                                `TreeAggregationEvent`, `MatrixMechanismEvent`
 ============================================================  ====================================================
@@ -25,10 +27,10 @@ a stream with correlated noise                                `TreeAggregationEv
 """
 
 from ferrodp.events.base import MAX_DEPTH, NeighboringRelation, PrivacyEvent
-from ferrodp.events.composition import ComposedEvent, RepeatAndSelectEvent, SelfComposedEvent
+from ferrodp.events.composition import ComposedEvent, ParallelEvent, RepeatAndSelectEvent, SelfComposedEvent
 from ferrodp.events.correlated import MatrixMechanismEvent, TreeAggregationEvent
 from ferrodp.events.decomposition import decompose
-from ferrodp.events.distributed import DistributedDiscreteGaussianEvent
+from ferrodp.events.distributed import DistributedDiscreteGaussianEvent, ShuffledEvent
 from ferrodp.events.noise import (
     AdaptiveClipEvent,
     DiscreteGaussianEvent,
@@ -68,12 +70,14 @@ __all__ = [
     "MixtureOfGaussiansEvent",
     "NeighboringRelation",
     "NonPrivateEvent",
+    "ParallelEvent",
     "PoissonSampledEvent",
     "PrivacyEvent",
     "RandomAllocationEvent",
     "RandomizedResponseEvent",
     "RepeatAndSelectEvent",
     "SelfComposedEvent",
+    "ShuffledEvent",
     "TreeAggregationEvent",
     "TruncatedPoissonSampledEvent",
     "ZcdpEvent",

@@ -161,7 +161,7 @@ def inner_event(name: str, event: object) -> object:
     check_event(f"{name} must be", event)
     wrapped = event
     for _ in range(MAX_DEPTH):
-        wrapped = getattr(wrapped, "event", None)
+        wrapped = getattr(wrapped, "event", None) or getattr(wrapped, "randomizer", None)
         if wrapped is None:
             return event
     raise InvalidParameter(f"{name} must be nested at most {MAX_DEPTH} deep")
@@ -206,8 +206,8 @@ def _from_plain(plain: object, depth: int) -> PrivacyEvent:
     names = {field.name for field in dataclasses.fields(kind)}
     if not names.difference(kind.unsaid) <= fields.keys() <= names:
         raise InvalidParameter(f"a {kind.kind} event must have the fields {sorted(names)}")
-    if "event" in fields:
-        fields["event"] = _from_plain(fields["event"], depth - 1)
+    for name in {"event", "randomizer"} & fields.keys():
+        fields[name] = _from_plain(fields[name], depth - 1)
     if "events" in fields:
         if not isinstance(fields["events"], list):
             raise InvalidType(f"events must be a list, got {type(fields['events']).__name__}")

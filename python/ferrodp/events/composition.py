@@ -6,7 +6,7 @@ import math
 from typing import ClassVar
 
 from ferrodp import _validate
-from ferrodp.errors import InvalidType
+from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import base
 from ferrodp.events.base import PrivacyEvent, event_class
 
@@ -71,6 +71,46 @@ class SelfComposedEvent(PrivacyEvent):
     checks: ClassVar[base.Checks] = {"event": base.any_event, "count": base.COUNT_FROM_0}
     event: PrivacyEvent
     count: int
+
+
+@event_class
+class ParallelEvent(PrivacyEvent):
+    """Releases about disjoint groups of units, one for each group: a unit pays for the worst of them, not for the sum.
+
+    Which group a unit belongs to may depend on the unit itself (its country, its site) and on earlier releases, not on
+    other units. Only adding, removing or zeroing a unit is covered: a unit that is replaced by another may change its
+    group, and then two releases change.
+
+    Parameters
+    ----------
+    events : tuple of PrivacyEvent
+        What was released about each group; a list is accepted. At least one.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If there are no events, it is neither a tuple nor a list, or holds anything but events.
+
+    Examples
+    --------
+    >>> from ferrodp.accounting import LaplaceEvent, PureDpAccountant
+    >>> accountant = PureDpAccountant()
+    >>> accountant.compose(ParallelEvent(events=[LaplaceEvent(noise_multiplier=2), LaplaceEvent(noise_multiplier=4)]))
+    >>> accountant.epsilon(0.0)
+    0.5
+    """
+
+    kind: ClassVar[str] = "parallel"
+    events: tuple[PrivacyEvent, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.events, (tuple, list)):
+            raise InvalidType(f"events must be a tuple or list of events, got {type(self.events).__name__}")
+        if not self.events:
+            raise InvalidParameter("events must hold at least one event")
+        for event in self.events:
+            base.inner_event("events", event)
+        base.settle(self, events=tuple(self.events))
 
 
 @event_class

@@ -11,7 +11,7 @@ from ferrodp import _validate
 from ferrodp._numerics.rounding import sqrt_down
 from ferrodp.events import sampling
 from ferrodp.events.base import PrivacyEvent, check_event
-from ferrodp.events.composition import ComposedEvent, RepeatAndSelectEvent, SelfComposedEvent
+from ferrodp.events.composition import ComposedEvent, ParallelEvent, RepeatAndSelectEvent, SelfComposedEvent
 from ferrodp.events.correlated import MatrixMechanismEvent, TreeAggregationEvent
 from ferrodp.events.noise import AdaptiveClipEvent, GaussianEvent
 from ferrodp.events.sampling import FixedSizeSampledEvent, PoissonSampledEvent
@@ -40,6 +40,7 @@ def decompose(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEven
     repetition with mean 1, Poisson law excepted    what is repeated
     repetition with a release without protection    a release without protection
     repetition of something else                    the repetition of its simple events
+    disjoint groups, one of which is not protected  a release without protection
     mixture of one shift                            nothing or the Gaussian event
     ==============================================  ===================================================
 
@@ -201,6 +202,13 @@ def _together(event: PrivacyEvent, counts: dict[PrivacyEvent, int]) -> PrivacyEv
     return event if found == event else found
 
 
+def _parallel(event: ParallelEvent) -> PrivacyEvent:
+    groups = [counts for counts in map(_counted, event.events) if counts]
+    if not groups:
+        return NOTHING
+    return NonPrivateEvent() if any(isinstance(part, NonPrivateEvent) for group in groups for part in group) else event
+
+
 def _mixture(event: sampling.MixtureOfGaussiansEvent) -> PrivacyEvent:
     shifts = {shift for shift, probability in zip(event.shifts, event.probabilities, strict=True) if probability}
     if len(shifts) > 1:
@@ -248,5 +256,6 @@ _RULES: dict[type[PrivacyEvent], Callable[[Any], PrivacyEvent]] = {
     sampling.TruncatedPoissonSampledEvent: _truncated_poisson,
     sampling.RandomAllocationEvent: _allocation,
     RepeatAndSelectEvent: _repeat,
+    ParallelEvent: _parallel,
     sampling.MixtureOfGaussiansEvent: _mixture,
 }

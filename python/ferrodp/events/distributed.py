@@ -1,4 +1,4 @@
-"""Releases whose noise is the sum of many parties' shares."""
+"""What many parties release together: noise of which each adds a share, messages in random order."""
 
 from __future__ import annotations
 
@@ -99,3 +99,51 @@ class DistributedDiscreteGaussianEvent(PrivacyEvent):
         """Largest sum of squares of an integer shift between neighbors, in steps of the grid."""
         # mutant: shifts-between-grid-points-lost
         return int((Fraction(self.l2_sensitivity) / Fraction(self.granularity)) ** 2)
+
+
+@event_class
+class ShuffledEvent(PrivacyEvent):
+    """One message of each user, made by a locally private randomizer, all seen in random order.
+
+    Nobody who sees the result can tell whose message is whose, and each user's message hides among the others'.
+
+    Parameters
+    ----------
+    randomizer : PrivacyEvent
+        What one user's message costs that user, for replacing the user's value by any other one: randomized response,
+        or anything whose ε is known and that has no δ.
+    population_size : int
+        How many users surely send a message, the one whose value is replaced included; from 1 to 2⁶³ − 1. Users who
+        collude with whoever sees the result do not count.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain, or of another type.
+
+    Notes
+    -----
+    [FMT21] Theorem 3.1 for any randomizer; for randomized response with more clones, see docs/theorems.md, "Shuffled
+    messages". All users use the same ε₀ at most; each may have another randomizer only where that is fixed beforehand,
+    and ε₀ then is the largest.
+
+    References
+    ----------
+    [FMT21] Feldman, McMillan, Talwar, "Hiding among the clones: a simple and nearly optimal analysis of privacy
+    amplification by shuffling", FOCS 2021.
+
+    Examples
+    --------
+    >>> import math
+    >>> from ferrodp.accounting import NeighboringRelation, PldAccountant, RandomizedResponseEvent, ShuffledEvent
+    >>> answer = RandomizedResponseEvent(noise_parameter=2 / (math.e + 1), num_buckets=2)  # local ε = 1
+    >>> accountant = PldAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    >>> accountant.compose(ShuffledEvent(randomizer=answer, population_size=1000))
+    >>> round(accountant.epsilon(1e-5), 4)
+    0.125
+    """
+
+    kind: ClassVar[str] = "shuffled"
+    checks: ClassVar[base.Checks] = {"randomizer": base.inner_event, "population_size": base.COUNT_FROM_1}
+    randomizer: PrivacyEvent
+    population_size: int

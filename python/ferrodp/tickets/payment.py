@@ -9,10 +9,12 @@ from ferrodp.events import (
     FixedSizeSampledEvent,
     GaussianEvent,
     LaplaceEvent,
+    ParallelEvent,
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
     SelfComposedEvent,
+    ShuffledEvent,
     TruncatedPoissonSampledEvent,
 )
 
@@ -24,11 +26,13 @@ def releases(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
     while pending:
         event, times = pending.pop()
         match event:
-            case ComposedEvent(events=events):
+            case ComposedEvent(events=events) | ParallelEvent(events=events):  # of groups: a release about each
                 pending.extend((part, times) for part in reversed(events))
             case SelfComposedEvent(event=inner, count=count):
                 # mutant: repeated-event-pays-for-one-release-more
                 pending.append((inner, times * count))
+            case ShuffledEvent(randomizer=inner):  # the messages of all users
+                pending.append((inner, times))
             case RandomAllocationEvent(event=inner, num_steps=count):  # one about each step's sample
                 pending.append((inner, times * count))
             case (
@@ -52,7 +56,7 @@ def poisson_samples(event: PrivacyEvent) -> list[PoissonSampledEvent]:
         event = pending.pop()
         if isinstance(event, PoissonSampledEvent):
             found.append(event)
-        if isinstance(event, ComposedEvent):
+        if isinstance(event, (ComposedEvent, ParallelEvent)):
             pending.extend(event.events)
         elif isinstance(inner := getattr(event, "event", None), PrivacyEvent):
             pending.append(inner)

@@ -13,4 +13,5 @@ pub mod lanes;
 pub mod mechanism;
 pub mod pld;
 pub mod rdp;
+pub mod shuffle;
 pub mod types;

@@ -7,6 +7,7 @@ mod pairs;
 mod pld;
 pub(crate) mod rdp;
 mod sampling;
+mod shuffle;
 pub(crate) mod spec;
 
 /// Adds what the accountants need to the module.
@@ -15,5 +16,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     pairs::register(module)?;
     pld::register(module)?;
     rdp::register(module)?;
-    sampling::register(module)
+    sampling::register(module)?;
+    shuffle::register(module)
 }

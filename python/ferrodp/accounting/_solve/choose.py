@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, point
 from ferrodp._numerics.rounding import sqrt_down
+from ferrodp.accounting._parties import shuffled
 from ferrodp.accounting._solve import contour as _contour
 from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
@@ -30,9 +31,12 @@ from ferrodp.events import (
     GaussianEvent,
     LaplaceEvent,
     NeighboringRelation,
+    ParallelEvent,
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
+    ShuffledEvent,
+    decompose,
 )
 
 Events: TypeAlias = Sequence[tuple[PrivacyEvent, int]]
@@ -74,6 +78,7 @@ SPLIT = (
     "that is (ε₀, δ₀)-private"
 )
 ALLOCATION = "laws of random allocation in convex order (Feldman, Shenfeld 2025), on a geometric grid"
+SHUFFLED = "two binomial tails for each number of clones (Feldman, McMillan, Talwar 2021)"
 TOO_OFTEN = "no proof for more than 2^63 - 1 repetitions"
 
 
@@ -102,6 +107,8 @@ class Found:
 
 def pairs_or_curve(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs | Curve | Unsupported:
     """Return the dominating pairs of a simple event, or else its Rényi curve."""
+    if isinstance(event, ShuffledEvent):
+        return known_curve(event, relation)  # its pairs of laws take their time
     pairs = pairs_of(event, relation)
     if not isinstance(pairs, Unsupported):
         return pairs
@@ -130,6 +137,8 @@ def solve(
         return trivial if trivial.method != TOO_OFTEN else _least(quantity, at, events, relation, trivial)
     if all(isinstance(event, GaussianEvent) for event, _ in events):
         return _gaussians(quantity, at, events)
+    if interval is None and (alone := _shuffled(quantity, at, events, relation)):
+        return alone
     bare = [(event, count) for event, count in events if count and isinstance(pairs_of(event, relation), Unsupported)]
     if bare:
         return _with_bare(quantity, at, events, bare, relation, work)
@@ -256,6 +265,8 @@ def _with_bare(
     differential privacy", STOC 2023).
     """
     rest = [each for each in events if each[1] and not isinstance(pairs_of(each[0], relation), Unsupported)]
+    if not rest and len(bare) == 1 and bare[0][1] == 1 and isinstance(bare[0][0], ParallelEvent):
+        return _worst_of(quantity, at, bare[0][0], relation, work)
     is_epsilon = quantity == "epsilon"
     found = Found(Bounds(0.0, math.inf if is_epsilon else 1.0), NO_PAIR, "both")
     if rest:
@@ -278,6 +289,27 @@ def _with_bare(
             upper = _solve(quantity, at, parts, None, work).bounds.upper
             found = found.capped(upper, SPLIT)
     return found
+
+
+def _worst_of(quantity: Quantity, at: float, event: ParallelEvent, relation: NeighboringRelation, work: float) -> Found:
+    """Return the worst answer of the groups: a unit is in one of them, and each can be the one.
+
+    Of a single such event alone: with others the group may be chosen in view of them.
+    """
+    each = [solve(quantity, at, tuple(decompose(part)), relation, None, work) for part in event.events]
+    worst = max(each, key=lambda found: found.bounds.upper)
+    return replace(worst, bounds=Bounds(max(found.bounds.lower for found in each), worst.bounds.upper))
+
+
+def _shuffled(quantity: Quantity, at: float, events: Events, relation: NeighboringRelation) -> Found | None:
+    """Return the answer for shuffled messages alone, seen once: both ends come from their curve itself."""
+    (event, count), *others = [(event, count) for event, count in events if count]
+    if others or count > 1 or not isinstance(event, ShuffledEvent) or (quantity == "epsilon" and not at):
+        return None
+    found = shuffled.messages(event, relation)
+    if isinstance(found, Unsupported):
+        return None
+    return Found(found.epsilon(at) if quantity == "epsilon" else found.delta(at), SHUFFLED, "symmetric")
 
 
 def _allocated(quantity: Quantity, at: float, events: Events, found: Found) -> Found:

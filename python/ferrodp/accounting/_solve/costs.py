@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from ferrodp import _validate, events
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp._numerics.rounding import fraction_up
-from ferrodp.accounting._solve import discrete_sums
+from ferrodp.accounting._parties import discrete_sums
 from ferrodp.accounting._solve.amplification import amplified
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
@@ -38,14 +38,19 @@ CostOf: TypeAlias = "Callable[[PrivacyEvent, NeighboringRelation], CostOrUnsuppo
 NO_ANSWER = Unsupported(
     "randomized response has an answer of every record: it can be replaced, or drawn uniformly, but not left out"
 )
+CHANGES_GROUP = Unsupported("a unit that is replaced or zeroed may change its group, and then two releases change")
 SAMPLE_OF_A_SAMPLE = Unsupported("what is drawn from a sample is known for samples of one kind alone")
+NOT_REPLACED = Unsupported("every user sends a message: a user's value can be replaced, but not left out")
 _ADDITIVE = (events.LaplaceEvent, events.DiscreteLaplaceEvent)
 SAMPLES = (
     events.PoissonSampledEvent,
     events.FixedSizeSampledEvent,
     events.TruncatedPoissonSampledEvent,
     events.RandomAllocationEvent,
+    events.ParallelEvent,
+    events.ShuffledEvent,
 )
+"""What divides, draws or shuffles units, and so is not known about a sample of them."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -65,8 +70,12 @@ def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupporte
         return _sampled(event, relation)
     if isinstance(event, events.RepeatAndSelectEvent):
         return _repeated(event, relation)
+    if isinstance(event, events.ParallelEvent):
+        return _worst(pure, event, relation)
+    if isinstance(event, events.ShuffledEvent):  # what a message costs by itself
+        return together(event.randomizer, relation) if relation is NeighboringRelation.REPLACE_ONE else NOT_REPLACED
     if isinstance(event, (events.ComposedEvent, events.SelfComposedEvent)):  # about one sample
-        return _together(event, relation)
+        return together(event, relation)
     return Unsupported("it has no pure ε")
 
 
@@ -89,7 +98,7 @@ def _repeated(event: events.RepeatAndSelectEvent, relation: NeighboringRelation)
     """
     if event.shape == math.inf:
         return Unsupported("the best of a Poisson number of runs has no pure ε, for there may be no run at all")
-    run = _together(event.event, relation)
+    run = together(event.event, relation)
     return (
         run
         if isinstance(run, Unsupported)
@@ -97,7 +106,21 @@ def _repeated(event: events.RepeatAndSelectEvent, relation: NeighboringRelation)
     )
 
 
-def _together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
+def _worst(cost_of: CostOf, event: events.ParallelEvent, relation: NeighboringRelation) -> CostOrUnsupported:
+    """Return the largest amount and the largest δ of the groups: a unit is in one of them."""
+    if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return CHANGES_GROUP
+    found = []
+    for part in event.events:
+        costs = priced(cost_of, decompose(part), relation)
+        if isinstance(costs, Unsupported):
+            return costs
+        found.append(total(costs))
+    # mutant: cheapest-group-pays
+    return Cost(max(cost.amount for cost in found), max(cost.delta for cost in found))
+
+
+def together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Return the sum of what an event is made of."""
     costs = priced(pure, decompose(event), relation)
     return Unsupported(f"a part of it has no pure ε ({costs})") if isinstance(costs, Unsupported) else total(costs)
@@ -167,6 +190,11 @@ def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupporte
         event,
         (events.LaplaceEvent, events.DiscreteLaplaceEvent, events.RandomizedResponseEvent, events.EpsilonDeltaEvent),
     ):
+        cost = pure(event, relation)
+        return cost if isinstance(cost, Unsupported) else Cost(min(cost.amount**2 / 2, cost.amount), cost.delta)
+    if isinstance(event, events.ParallelEvent):
+        return _worst(zcdp, event, relation)
+    if isinstance(event, events.ShuffledEvent):
         cost = pure(event, relation)
         return cost if isinstance(cost, Unsupported) else Cost(min(cost.amount**2 / 2, cost.amount), cost.delta)
     if isinstance(event, (events.PoissonSampledEvent, events.FixedSizeSampledEvent)):

@@ -17,8 +17,8 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ferrodp import _validate
-from ferrodp.accounting._solve import discrete_sums
-from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
+from ferrodp.accounting._parties import discrete_sums, shuffled
+from ferrodp.accounting._solve.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
 from ferrodp.accounting._solve.truncated_poisson import TruncatedSample, truncated_sample
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import (
@@ -32,15 +32,19 @@ from ferrodp.events import (
     LaplaceEvent,
     MixtureOfGaussiansEvent,
     NeighboringRelation,
+    ParallelEvent,
     PoissonSampledEvent,
     PrivacyEvent,
     RandomizedResponseEvent,
+    ShuffledEvent,
     TruncatedPoissonSampledEvent,
+    decompose,
 )
 
 Spec: TypeAlias = tuple[Any, ...]
 """A pair: its kind and parameters, as `_native.pair_delta` reads it."""
 
+NOT_ONE_WORST = Unsupported("no one of the groups' events has a pair of laws that dominates all others")
 _LARGEST_SCALE = 2.0**46  # the integers within 40 scales are floats
 _WHOLE = 2.0**53  # shifts of integers are counted in floats
 
@@ -75,6 +79,8 @@ def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs |
                                   subsampling", NeurIPS 2018, Theorem 9), as a bound
     fixed size, special           the same at twice the sensitivity, see `_fixed_size`, as a bound
     fixed size, add or remove     the Poisson pair at twice the sensitivity, see `_fixed_size`, as a bound
+    disjoint groups               that of the one event that costs no less than the others
+    shuffled messages             finitely many outcomes that dominate it: see `shuffled`, as a bound
     truncated Poisson             one of these two, by a coin that everybody sees; see `truncated_poisson`
     ============================  =====================================================================================
     """
@@ -315,6 +321,43 @@ def _coin(*kinds: tuple[float, Spec]) -> EventPairs:
     return _directed(("public_coin", weights, parts), is_exact=False)
 
 
+def _parallel(event: ParallelEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
+    """Return the pair of the one group whose event costs no less than each of the others, whatever ε.
+
+    Which group a unit is in may be chosen adaptively, so that several events compose like their worst pair, if there is
+    one. The largest of several curves is the curve of a pair, too, but of none that is known here.
+    """
+    if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return CHANGES_GROUP
+    worst: PrivacyEvent | None = None
+    for group in event.events:
+        parts = [(part, count) for part, count in decompose(group) if count]
+        if len(parts) != 1 or parts[0][1] != 1:
+            return NOT_ONE_WORST
+        part = parts[0][0]
+        if worst is None or _is_worse(part, worst):
+            worst = part
+        elif not (worst == part or _is_worse(worst, part)):
+            return NOT_ONE_WORST
+    assert worst is not None
+    return pairs_of(worst, relation)
+
+
+def _is_worse(one: PrivacyEvent, other: PrivacyEvent) -> bool:
+    """Whether one event surely costs no less than another: what is released with less noise can be noised further."""
+    if isinstance(one, (GaussianEvent, LaplaceEvent)) and type(one) is type(other):
+        # mutant: group-with-more-noise-pays
+        return one.noise_multiplier <= other.noise_multiplier
+    if isinstance(one, EpsilonDeltaEvent) and isinstance(other, EpsilonDeltaEvent):
+        return one.epsilon >= other.epsilon and one.delta >= other.delta
+    return False
+
+
+def _shuffled(event: ShuffledEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
+    found = shuffled.messages(event, relation)
+    return found if isinstance(found, Unsupported) else _symmetric(("masses", *found.masses), is_exact=False)
+
+
 _ADDITIVE = (GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent)
 _NOTHING: Spec = ("epsilon_delta", 0.0, 0.0)
 
@@ -325,6 +368,8 @@ _RULES: dict[type[PrivacyEvent], Callable[[Any, NeighboringRelation], EventPairs
     DiscreteLaplaceEvent: _noise,
     DistributedDiscreteGaussianEvent: _distributed,
     RandomizedResponseEvent: _randomized_response,
+    ParallelEvent: _parallel,
+    ShuffledEvent: _shuffled,
     EpsilonDeltaEvent: _epsilon_delta,
     ExponentialMechanismEvent: _exponential,
     MixtureOfGaussiansEvent: _mixture,

@@ -17,8 +17,8 @@ import numpy as np
 from ferrodp import _validate, events
 from ferrodp._native import RdpCurve, rdp_total
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._solve import discrete_sums
-from ferrodp.accounting._solve.costs import NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
+from ferrodp.accounting._parties import discrete_sums, shuffled
+from ferrodp.accounting._solve.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
@@ -135,6 +135,8 @@ def failure_of(event: PrivacyEvent) -> Fraction:
         return Fraction(event.sample_size, event.population_size) * failure_of(event.event)
     if isinstance(event, events.RepeatAndSelectEvent):
         return Fraction(event.mean) * failure_of(event.event)  # see `RepeatAndSelectCurve`
+    if isinstance(event, events.ParallelEvent):
+        return max(failure_of(part) for part in event.events)
     if isinstance(event, (events.ComposedEvent, events.SelfComposedEvent)):
         return sum((times * failure_of(part) for part, times in decompose(event)), Fraction(0))
     return Fraction(0)
@@ -193,6 +195,29 @@ def _distributed(event: events.DistributedDiscreteGaussianEvent, _: NeighboringR
     if isinstance(found, Unsupported):
         raise UnsupportedEventError(found.reason)
     return discrete_sums.SumCurve(n, scale, steps, event.dimension)
+
+
+@register(events.ParallelEvent)
+def _parallel(event: events.ParallelEvent, relation: NeighboringRelation) -> Curve:
+    """Return the largest of the groups' curves at each order: the neighbors' unit is in one of them."""
+    if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise UnsupportedEventError(CHANGES_GROUP.reason)
+    curves = [_composed(part, relation) for part in event.events]
+
+    def curve(orders: Array) -> Array:
+        # mutant: first-group-pays-for-all
+        worst: Array = np.max([each(orders) for each in curves], axis=0)
+        return worst
+
+    return curve
+
+
+@register(events.ShuffledEvent)
+def _shuffled(event: events.ShuffledEvent, relation: NeighboringRelation) -> Curve:
+    found = shuffled.messages(event, relation)
+    if isinstance(found, Unsupported):
+        raise UnsupportedEventError(found.reason)
+    return found.curve()
 
 
 @register(events.MixtureOfGaussiansEvent)

@@ -1,0 +1,1 @@
+"""What many parties release together: sums of shares of noise, messages in random order."""
