@@ -19,6 +19,7 @@ import columns
 import discrete
 import events
 import fixed_time
+import jax_steps
 import ledger
 import mindspore_trainings
 import noise
@@ -32,8 +33,8 @@ import tickets
 import training
 
 ROOMS = (
-    *(accounting, clipping, coins, columns, discrete, events, fixed_time, ledger, mindspore_trainings, noise),
-    *(parties, plans, releases, rounds, sparse_vector, subsets, tickets, training),
+    *(accounting, clipping, coins, columns, discrete, events, fixed_time, jax_steps, ledger),
+    *(mindspore_trainings, noise, parties, plans, releases, rounds, sparse_vector, subsets, tickets, training),
 )
 MARKER = re.compile(r"^ *(?://|#) mutant: ([a-z0-9-]+)\n", re.MULTILINE)
 

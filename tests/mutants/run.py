@@ -57,8 +57,16 @@ def passes(killer: str, tree: Path) -> bool:
     if run(["cargo", "build", "-p", "ferrodp-py", "--features", "testing"], tree) != 0:
         raise BrokenError("does not build")
     shutil.copy2(TARGET / "debug" / "lib_native.so", tree / "python" / "ferrodp" / "_native.abi3.so")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
-    code = run(command, tree, PYTHONPATH=str(tree / "python"), FERRODP_ISA="portable")
+    python, variables = sys.executable, {}
+    if program == "framework":
+        name, *arguments = arguments
+        python = str(ROOT / ".venv-frameworks" / name / "bin" / "python")
+        variables = {"FERRODP_FRAMEWORK": name, "OMP_NUM_THREADS": "1"}
+        if not Path(python).exists():
+            raise BrokenError(f"needs ./check frameworks {name}")
+        arguments += ["-o", "filterwarnings=default"]
+    command = [python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    code = run(command, tree, PYTHONPATH=str(tree / "python"), FERRODP_ISA="portable", **variables)
     if code not in (-1, 0, 1):
         raise BrokenError(f"pytest ended with {code}")
     return code == 0

@@ -476,6 +476,7 @@ class JaxRun:
                 failure, self._failure = self._failure, None
                 if failure is None or failure is error:
                     raise
+                # mutant: refusal-inside-jit-stays-text
                 raise failure from error
             return result
 
@@ -497,6 +498,7 @@ class JaxRun:
         shapes = zip(leaves.values(), self._tree.shapes, strict=True)
         results = tuple(jax.ShapeDtypeStruct(shape, leaf.dtype) for leaf, shape in shapes)
         io_callback = library("jax.experimental").io_callback
+        # mutant: callbacks-of-jit-in-any-order
         called = io_callback(function, results, *more, *leaves.values(), ordered=True)
         return self._tree.tree(_everywhere(called))
 

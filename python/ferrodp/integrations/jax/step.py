@@ -204,5 +204,6 @@ class JaxStep:
 def _real_rows(mask: Any) -> Any:
     """Return an index of the real rows of a batch, which copies nothing where they come first."""
     found = np.asarray(mask)
+    # mutant: padding-added-to-step
     count = int(found.sum())
     return slice(count) if found[:count].all() else found

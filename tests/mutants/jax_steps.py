@@ -1,0 +1,58 @@
+"""Defects of steps in JAX that must not pass, as fields of `mutants.Mutant`, and who has to notice them.
+
+The killer runs in the environment that `./check frameworks jax` makes.
+"""
+
+KILLERS = {"jax steps": "framework jax tests/integrations/jax/test_inside_jit.py"}
+
+MUTANTS = [
+    (
+        "an update may be mapped over devices, each of which calls back",
+        "callback-of-every-device-allowed",
+        "if mesh.manual_axes:",
+        "if False:",
+        "jax steps",
+    ),
+    (
+        "padding counts in sums inside jit",
+        "padding-added-to-sum-in-jit",
+        "real & numbers.isfinite(norms)",
+        "numbers.isfinite(norms)",
+        "jax steps",
+    ),
+    (
+        "an update without an open step draws one, whose rows nobody saw",
+        "update-begins-step-whose-rows-nobody-saw",
+        "isinstance(self.plan.sampling, (FullBatch, GivenOrder))",
+        "self._run.current is None",
+        "jax steps",
+    ),
+    (
+        "a result of a callback is zeros on other devices",
+        "other-devices-keep-zeros",
+        "library().lax.optimization_barrier(results)",
+        "results",
+        "jax steps",
+    ),
+    (
+        "callbacks are made in any order, and once for a whole batch of updates",
+        "callbacks-of-jit-in-any-order",
+        "ordered=True",
+        "ordered=False",
+        "jax steps",
+    ),
+    (
+        "a refusal inside jit reaches the caller as text",
+        "refusal-inside-jit-stays-text",
+        "raise failure from error",
+        "raise",
+        "jax steps",
+    ),
+    (
+        "padding is added to a step",
+        "padding-added-to-step",
+        "int(found.sum())",
+        "len(found)",
+        "jax steps",
+    ),
+]
