@@ -17,6 +17,7 @@ __all__ = [
     "KeyUsed",
     "LedgerError",
     "MissingPackage",
+    "PrivacyWarning",
     "TicketError",
     "UnsupportedEventError",
     "WeakPrivacyWarning",
@@ -80,3 +81,7 @@ class KeyUsed(TicketError):  # noqa: N818  # what is wrong, not that it is an er
 
 class WeakPrivacyWarning(UserWarning):
     """The parameters are valid and the guarantee holds, but it is too weak to be useful."""
+
+
+class PrivacyWarning(UserWarning):
+    """Something was taken from the data that the guarantee does not cover: it should have been a parameter."""

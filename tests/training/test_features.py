@@ -92,6 +92,16 @@ def test_huge_values_overflow_nothing():
     assert np.isfinite(features).all()
 
 
+def test_short_sides_are_filled_up_with_zeros():
+    images = np.random.default_rng(0).uniform(size=(3, 2, 5))
+    filled = np.pad(images, ((0, 0), (0, 2), (0, 0)))
+
+    found, expected = oriented_gradients(images, shape=(2, 5)), oriented_gradients(filled, shape=(4, 5))
+
+    assert found.shape == (3, 8 + 10 + 1)
+    assert unit(found[0, :8]) == pytest.approx(unit(expected[0, :8]), abs=1e-12)
+
+
 def test_no_images_have_no_features():
     assert oriented_gradients(np.zeros((0, 64)), shape=(8, 8)).shape == (0, 137)
 
@@ -101,7 +111,7 @@ def test_no_images_have_no_features():
     [
         (np.zeros((2, 63)), (8, 8), InvalidArray),
         (np.zeros(64), (8, 8), InvalidArray),
-        (np.zeros((2, 9)), (3, 3), InvalidParameter),
+        (np.zeros((2, 0)), (0, 3), InvalidParameter),
         (np.zeros((2, 64)), 8, InvalidType),
         (np.zeros((2, 64)), (8, 8.5), InvalidType),
         (np.array([["a"] * 64]), (8, 8), TypeError),

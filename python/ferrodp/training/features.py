@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate
-from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
+from ferrodp.errors import InvalidArray, InvalidType
 from ferrodp.training._rows import Floats, numbers, unit
 
 __all__ = ["oriented_gradients"]
@@ -34,7 +34,7 @@ def oriented_gradients(images: npt.ArrayLike, *, shape: tuple[int, int]) -> Floa
     images : (n, height·width) or (n, height, width) array
         Gray values in [0, 1]; others are used as they are. An image that holds NaN or infinity counts as black.
     shape : (int, int)
-        Height and width, each at least 4.
+        Height and width, each at least 1; a side shorter than 4, that of a cell, is filled up with zeros.
 
     Returns
     -------
@@ -71,7 +71,8 @@ def oriented_gradients(images: npt.ArrayLike, *, shape: tuple[int, int]) -> Floa
     flat = pixels.reshape(len(pixels), height * width)
     flat = np.clip(flat, -_LARGEST, _LARGEST)
     flat[~np.isfinite(pixels.reshape(flat.shape)).all(axis=1)] = 0.0
-    histograms = np.sqrt(_histograms(flat.reshape(-1, height, width)))
+    filled = [(0, max(_CELL - side, 0)) for side in (height, width)]
+    histograms = np.sqrt(_histograms(np.pad(flat.reshape(-1, height, width), [(0, 0), *filled])))
     histograms = unit(unit(histograms) - _SPREAD / np.sqrt(histograms.shape[1]))
     with_bias = np.concatenate([flat - _BRIGHTNESS, np.ones((len(flat), 1))], axis=1)
     return unit(np.concatenate([histograms, _PIXELS * unit(with_bias)], axis=1))
@@ -81,15 +82,13 @@ def image_shape(shape: object) -> tuple[int, int]:
     """Return height and width, or refuse what is not both."""
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise InvalidType("shape must be (height, width)")
-    height, width = (_validate.count("shape", side, minimum=0, maximum=2**15) for side in shape)
-    if min(height, width) < _CELL:
-        raise InvalidParameter(f"shape must be at least {_CELL} x {_CELL} pixels, got {height} x {width}")
+    height, width = (_validate.count("shape", side, maximum=2**15) for side in shape)
     return height, width
 
 
 def num_features(shape: tuple[int, int]) -> int:
     """Return how many features an image of this shape has."""
-    rows, columns = (len(range(0, side - _CELL + 1, _STRIDE)) for side in shape)
+    rows, columns = (len(range(0, max(side, _CELL) - _CELL + 1, _STRIDE)) for side in shape)
     return rows * columns * _BINS + shape[0] * shape[1] + 1
 
 
