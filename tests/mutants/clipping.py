@@ -49,14 +49,14 @@ MUTANTS = [
     (
         "the certificate is not looked at",
         "certificate-not-looked",
-        "fold_in_halves(*products)",
-        "0.0 * products[0]",
+        "self.products + fold_in_halves(self.lanes)",
+        "0.0 * self.products",
         "clip units",
     ),
     (
         "rows at the bound are certified by products alone",
         "rows-at-bound-certified-by-products-alone",
-        "&& certificate.integers <= self.clip.largest_sum_of_squares()",
+        "&& certificate.integers() <= self.clip.largest_sum_of_squares()",
         "",
         "clip units",
     ),
@@ -84,8 +84,8 @@ MUTANTS = [
     (
         "lanes of the last chunk are forgotten",
         "lanes-of-last-chunk-forgotten",
-        "if i >= N -",
-        "if i > N -",
+        "LANES - N + len..",
+        "LANES - N + len - 1..",
         "clip units",
     ),
     (
@@ -206,5 +206,19 @@ MUTANTS = [
         "self.within.zip(within).map(|(mine, theirs)| mine + theirs)",
         "self.within",
         "rows within the bound",
+    ),
+    (
+        "the certificate forgets what was folded before",
+        "certificate-forgets-what-is-folded",
+        "self.products +=",
+        "self.products =",
+        "clip units",
+    ),
+    (
+        "gathered rows forget where a leaf begins",
+        "gathered-rows-forget-where-leaf-begins",
+        "leaf.offset..leaf.offset + leaf.width",
+        "..leaf.width",
+        "clip",
     ),
 ]

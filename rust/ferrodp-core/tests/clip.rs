@@ -326,6 +326,48 @@ fn hundreds_of_small_leaves_are_certified_like_one() {
 }
 
 #[test]
+fn rows_in_leaves_have_the_same_sums_however_they_are_added() {
+    let mut draw = Draw(9);
+    for widths in [
+        vec![3, 0, 1, 16, 31, 2],
+        vec![1; 40],
+        vec![100, 17, 33, 1025, 15],
+        vec![2000, 7, 1040],
+        (0..60).map(|i| i % 37).collect(),
+        (0..300).map(|i| 60 + i % 11).collect(),
+    ] {
+        let width: usize = widths.iter().sum();
+        for count in [1, 2, 5, 130] {
+            let leaves: Vec<Vec<f32>> =
+                widths.iter().map(|width| (0..count * width).map(|_| draw.unit() as f32).collect()).collect();
+            let batch = Rows::new(leaves.iter().zip(&widths).map(|(leaf, width)| (&leaf[..], *width)), count);
+            let batch = batch.expect("lengths agree");
+            let value = 0.6 * (width as f64).sqrt(); // about the norm of most rows
+            let sums = |isa, many| {
+                let mut sum = GridSum::new(clip::<f32>(value), width).expect("memory");
+                sum.add(isa, &batch, threads(many)).expect("rows do not change");
+                (sum.integers().expect("usable").to_vec(), sum.count_within())
+            };
+            let mut one_by_one = (vec![0; width], 0);
+            for r in 0..count {
+                let row: Vec<&[f32]> = leaves.iter().zip(&widths).map(|(leaf, w)| &leaf[r * w..(r + 1) * w]).collect();
+                let mut sum = GridSum::new(clip::<f32>(value), width).expect("memory");
+                sum.add(Isa::PORTABLE, &Rows::one(&row), threads(2)).expect("rows do not change");
+                let integers = sum.integers().expect("usable");
+                one_by_one.0.iter_mut().zip(integers).for_each(|(sum, k)| *sum += k);
+                one_by_one.1 += sum.count_within().expect("known");
+            }
+            let expected = (one_by_one.0, Some(one_by_one.1));
+            for isa in Isa::available() {
+                for many in [1, 3, 1000] {
+                    assert!(expected == sums(isa, many), "{isa:?}, {many} threads, {count} rows in {widths:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_row_with_an_element_that_is_not_finite_counts_as_zero() {
     for isa in Isa::available() {
         for bad in [f64::NAN, f64::from_bits(0x7FF0_0000_0000_0001), f64::INFINITY, f64::NEG_INFINITY] {

@@ -27,6 +27,13 @@ const PAIR_BYTES: usize = 1 << 20;
 /// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
 const AHEAD_BYTES: usize = 1 << 21;
 
+/// Bytes of each leaf that a tile should have: shorter pieces are over before the CPU sees a stream of addresses.
+const PIECE_BYTES: usize = 1 << 14;
+
+/// Rows whose leaves have fewer columns than this on average are gathered when they are measured, and added as if they had
+/// one leaf: it is the integers that have to be the same, not how they are reached.
+const NARROW: usize = 64;
+
 /// The most rows in a tile.
 const TILE_ROWS: usize = 64;
 
@@ -35,6 +42,16 @@ const WIDE: usize = 1 << 21;
 
 /// Columns that a thread adds at a time.
 const SHARE: usize = 1 << 15;
+
+/// How rows are cut into tiles.
+struct Tiling {
+    /// Rows in a tile.
+    size: usize,
+    /// Rows of the next tile that are fetched while one is added; without any, leaves are fetched one after the other.
+    ahead: usize,
+    /// Whether rows are gathered when they are measured.
+    gathers: bool,
+}
 
 /// Rows on their way into sums. Methods that add return how many rows were within the clip norm, if all were certified.
 /// They run in the default floating-point environment, which threads do not share.
@@ -64,11 +81,30 @@ impl<'a, T: Element> Adding<'a, T> {
         self.add_by_rows(sums, threads)
     }
 
-    /// Adds rows on one thread, tile by tile.
-    fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
-        let bytes = (self.readings[0].width() * size_of::<T>()).max(1);
+    /// Returns how rows are cut into tiles: measured, and without effect on any sum.
+    fn tiling(&self) -> Tiling {
+        let (width, leaves) = (self.readings[0].width(), self.readings[0].leaves().len());
+        let bytes = (width * size_of::<T>()).max(1);
         let size = (TILE_BYTES / bytes).max((PAIR_BYTES / bytes).min(2)).clamp(1, TILE_ROWS);
         let ahead = if bytes <= AHEAD_BYTES { size } else { 0 };
+        if leaves < 2 || bytes > AHEAD_BYTES {
+            return Tiling { size, ahead, gathers: false };
+        }
+        if width < leaves * NARROW && core::ptr::eq(self.readings[0], self.readings[1]) {
+            return Tiling { size, ahead: 0, gathers: true };
+        }
+        let enough = PIECE_BYTES.div_ceil((bytes / leaves).max(1)).max(size);
+        if enough <= TILE_ROWS && enough * bytes <= AHEAD_BYTES {
+            return Tiling { size: enough, ahead: enough, gathers: false };
+        }
+        Tiling { size, ahead: 0, gathers: false }
+    }
+
+    /// Adds rows on one thread, tile by tile.
+    fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+        let width = self.readings[0].width();
+        let Tiling { size, ahead, gathers } = self.tiling();
+        let mut gathered = vec![T::default(); if gathers { size * width } else { 0 }];
         let mut within = 0;
         let mut totals = Vec::new();
         let mut steps = Vec::new();
@@ -78,16 +114,8 @@ impl<'a, T: Element> Adding<'a, T> {
             let next = tile.end..rows.end.min(tile.end + ahead);
             totals.clear();
             totals.resize(tile.len(), 0.0);
-            for leaf in self.readings[0].leaves() {
-                measure::add_powers(
-                    self.rule.isa,
-                    Power::Second,
-                    leaf.rows(tile.clone()),
-                    leaf.width,
-                    1.0,
-                    &mut totals,
-                );
-            }
+            let gathered = &mut gathered[..if gathers { tile.len() * width } else { 0 }];
+            measure::add_squares(self.rule.isa, self.readings[0], tile.clone(), &mut totals, gathered);
             steps.clear();
             for (row, total) in tile.clone().zip(&totals) {
                 let (step, is_within) = self.step(row, *total);
@@ -97,14 +125,16 @@ impl<'a, T: Element> Adding<'a, T> {
             }
             certificates.clear();
             certificates.resize(tile.len(), Certificate::default());
-            for leaf in self.readings[1].leaves() {
-                let columns = 0..leaf.width;
-                let sums = &mut sums[leaf.offset..leaf.offset + leaf.width];
-                let (data, ahead) = (leaf.rows(tile.clone()), leaf.rows(next.clone()));
-                let tile = Tile { data, width: leaf.width, columns, steps: &steps, ahead };
+            let columns = 0..sums.len();
+            if gathers {
+                let rows = Rows::new([(&*gathered, width)], tile.len()).expect("as long as the tile");
+                let tile = Tile { rows: &rows, first: 0, columns, steps: &steps, ahead: 0..0 };
+                quantize::add(self.rule.isa, tile, sums, &mut certificates);
+            } else {
+                let tile = Tile { rows: self.readings[1], first: tile.start, columns, steps: &steps, ahead: next };
                 quantize::add(self.rule.isa, tile, sums, &mut certificates);
             }
-            if !steps.iter().zip(&certificates).all(|(step, certificate)| self.certified(*step, *certificate)) {
+            if !steps.iter().zip(&certificates).all(|(step, certificate)| self.certified(*step, certificate)) {
                 return None;
             }
         }
@@ -138,12 +168,10 @@ impl<'a, T: Element> Adding<'a, T> {
         let certificate = Mutex::new(Certificate::default());
         for_each_block(sums, SHARE, threads, |start, sums| {
             let part = in_default_environment(|| self.add_columns(row, step, start, sums));
-            let mut whole = certificate.lock().expect("nothing panics while it holds this lock");
-            whole.products += part.products;
-            whole.integers = whole.integers.wrapping_add(part.integers);
+            certificate.lock().expect("nothing panics while it holds this lock").merge(&part);
         });
         let certificate = certificate.into_inner().expect("nothing panics while it holds this lock");
-        self.certified(step, certificate).then_some(u64::from(within))
+        self.certified(step, &certificate).then_some(u64::from(within))
     }
 
     /// Returns the sum of squares of a row: the bits of [`Adding::add_tiles`], by blocks shared among threads.
@@ -163,18 +191,12 @@ impl<'a, T: Element> Adding<'a, T> {
 
     /// Adds columns `start..` of one row, as many as there are sums.
     fn add_columns(&self, row: usize, step: Step, start: usize, sums: &mut [i64]) -> Certificate {
-        let end = start + sums.len();
-        let mut certificate = [Certificate::default()];
-        for leaf in self.readings[1].leaves() {
-            let (first, last) = (leaf.offset.max(start), (leaf.offset + leaf.width).min(end));
-            if first < last {
-                let columns = first - leaf.offset..last - leaf.offset;
-                let data = leaf.rows(row..row + 1);
-                let tile = Tile { data, width: leaf.width, columns, steps: &[step], ahead: &[] };
-                quantize::add(self.rule.isa, tile, &mut sums[first - start..last - start], &mut certificate);
-            }
-        }
-        certificate[0]
+        let mut certificates = [Certificate::default()];
+        let columns = start..start + sums.len();
+        let tile = Tile { rows: self.readings[1], first: row, columns, steps: &[step], ahead: 0..0 };
+        quantize::add(self.rule.isa, tile, sums, &mut certificates);
+        let [certificate] = certificates;
+        certificate
     }
 
     /// Returns how a row is added, given its sum of squares, and whether it is within the clip norm.
@@ -193,15 +215,15 @@ impl<'a, T: Element> Adding<'a, T> {
     }
 
     /// Returns whether the integers that were added certainly have norm at most `C/g`.
-    fn certified(&self, step: Step, certificate: Certificate) -> bool {
+    fn certified(&self, step: Step, certificate: &Certificate) -> bool {
         match step {
             Step::Skip => true,
-            Step::Add { .. } => certificate.products <= self.rule.budget.certified(self.clip.in_grid_steps()),
+            Step::Add { .. } => certificate.products() <= self.rule.budget.certified(self.clip.in_grid_steps()),
             // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
             Step::AddClose { .. } => {
-                certificate.products <= 2_305_843_009_213_693_952.0
+                certificate.products() <= 2_305_843_009_213_693_952.0
                     // mutant: rows-at-bound-certified-by-products-alone
-                    && certificate.integers <= self.clip.largest_sum_of_squares()
+                    && certificate.integers() <= self.clip.largest_sum_of_squares()
             }
         }
     }

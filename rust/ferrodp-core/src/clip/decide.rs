@@ -84,6 +84,7 @@ impl Rule {
     /// A row is within the bound, and kept unless rows are normalized, if and only if its norm is ≤ `bound` exactly;
     /// `close` is false only if its norm is below `bound` by the margin of the error budget. For a shrunk one the
     /// products in `f64`, rounded to nearest, form a row of norm ≤ `bound` in exact arithmetic.
+    #[inline]
     pub(super) fn decide<'a, T: Element>(&self, total: f64, leaves: impl Iterator<Item = &'a [T]> + Clone) -> Decision {
         if T::SQUARES_FIT && !total.is_finite() {
             return Decision::NOT_FINITE;
@@ -111,6 +112,7 @@ impl Rule {
     ///
     /// The bound times `scale` may underflow only for rows with a largest element of 1 or more, or overflow only for
     /// rows with elements below 2; both comparisons come out right as they stand.
+    #[inline]
     fn compare<'a, T: Element>(&self, total: f64, scale: f64, leaves: impl Iterator<Item = &'a [T]>) -> Decision {
         let norm = self.power.root(total);
         let bound = self.power.of(self.bound * scale);
@@ -135,6 +137,7 @@ impl Rule {
     /// lose as much, and the norm it is added to is at least 1. So the denominator, one rounding more than the norm, is
     /// from 2⁻⁵⁰⁰ to 2⁵⁰², and the factor, from 2⁻¹⁰⁰³ to 2¹⁰⁰⁰, a normal number. What its products with the elements may
     /// lose is in [`Power::trusted`]. Since ‖x‖ < ‖x‖ + γ, their norm is below the bound wherever it is without γ.
+    #[inline]
     fn shrunk(&self, norm: f64, scale: f64, stability: f64) -> Fate {
         let up = stability > 0.0 && scale > 1.0;
         let (norm, scale) = if up { (norm / scale, 1.0) } else { (norm, scale) };

@@ -37,6 +37,15 @@ fn avx512<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<true>()
 }
 
+/// Asks for all cache lines of these elements, but not for more than a page of them.
+#[inline(always)]
+pub(super) fn prefetch_all<T>(elements: &[T]) {
+    let line = 64 / size_of::<T>();
+    for i in (0..elements.len().min(64 * line)).step_by(line) {
+        prefetch(&raw const elements[i]);
+    }
+}
+
 /// Asks for the cache line that holds this address, if there is one; a hint without effect on any result.
 #[inline(always)]
 pub(super) fn prefetch<T>(address: *const T) {

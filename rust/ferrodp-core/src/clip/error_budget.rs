@@ -8,9 +8,9 @@
 //!
 //! > n = 140 + Σᵢ (⌈dᵢ/1024⌉ + 1)
 //!
-//! additions: of the first kind 128 in a lane, 5 to fold the lanes, and one for every block; of the second 64, 4, one for
-//! every block and one for every leaf's last few elements, which have a sum of their own. (Threads that share a row take
-//! 2¹⁵ columns at a time, which makes the paths shorter.) `r = 1`: the square itself.
+//! additions: of the first kind 128 in a lane, 5 to fold the lanes, and one for every block; of the second 64 in a lane, 4 to
+//! fold the lanes, and one for every time that they are folded, which is at most once for every block. (Threads that share
+//! a row take 2¹⁵ columns at a time, which makes the paths shorter.) `r = 1`: the square itself.
 //! With `e = (n + 8)u`, which is at most 2⁻¹⁵ for any row that fits into 2⁴⁸ bytes, `γ ≤ 1.01 e` for both. The slacks:
 //!
 //! | slack | where | why it suffices |

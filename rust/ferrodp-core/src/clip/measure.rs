@@ -3,11 +3,15 @@
 //!
 //! A row is cut into leaves, a leaf into blocks of 4096 elements, a block into chunks of 32. Element `i` of a chunk goes to
 //! lane `i`; a last chunk of fewer than 32 fills the last lanes. Lanes are folded in halves, and block sums are added in
-//! order. The square of an `f32` is exact in `f64`, so a fused multiply-add rounds once, as addition alone would: it may
+//! order. A chunk of up to 16 elements need not have more lanes than that: those before are zeros, and folding them in
+//! changes no bit. The square of an `f32` is exact in `f64`, so a fused multiply-add rounds once, as addition alone would: it may
 //! be used. Squares of `f64` are rounded before they are added, everywhere.
 
-use super::dispatch::{self, Kernel};
+use core::ops::Range;
+
+use super::dispatch::{self, Kernel, prefetch_all};
 use super::element::Element;
+use super::rows::{Leaf, Rows};
 use crate::isa::Isa;
 
 /// Elements in a block.
@@ -15,6 +19,9 @@ pub(super) const BLOCK: usize = 4096;
 
 /// Independent sums within a block. Four of the widest vectors hide the latency of the additions.
 const LANES: usize = 32;
+
+/// How many leaves before it is measured a leaf is fetched: no stream of addresses tells the CPU where leaves are.
+pub(super) const AHEAD: usize = 4;
 
 /// Which powers are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +56,19 @@ pub(super) fn add_powers<T: Element>(isa: Isa, power: Power, data: &[T], width: 
     }
 }
 
+/// Adds to each total the sum of squares of one of the rows in `range`, leaf by leaf.
+///
+/// Where `gathered` has elements, rows are copied there, one after the other, each with its leaves one after the other.
+pub(super) fn add_squares<T: Element>(
+    isa: Isa,
+    rows: &Rows<'_, T>,
+    range: Range<usize>,
+    totals: &mut [f64],
+    gathered: &mut [T],
+) {
+    dispatch::run(isa, AddSquares { leaves: rows.leaves(), width: rows.width(), range, totals, gathered });
+}
+
 struct AddPowers<'a, T, const SQUARES: bool> {
     data: &'a [T],
     width: usize,
@@ -61,14 +81,79 @@ impl<T: Element, const SQUARES: bool> Kernel for AddPowers<'_, T, SQUARES> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        if self.width == 0 {
-            return;
-        }
-        for (row, total) in self.data.chunks_exact(self.width).zip(self.totals) {
-            for block in row.chunks(BLOCK) {
-                *total += block_sum::<T, SQUARES, NATIVE>(block, self.scale);
+        add_rows::<T, SQUARES, NATIVE>(self.data, 0, self.width, self.scale, self.totals);
+    }
+}
+
+struct AddSquares<'a, T> {
+    leaves: &'a [Leaf<'a, T>],
+    width: usize,
+    range: Range<usize>,
+    totals: &'a mut [f64],
+    gathered: &'a mut [T],
+}
+
+impl<T: Element> Kernel for AddSquares<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        for (i, leaf) in self.leaves.iter().enumerate() {
+            if let Some(later) = self.leaves.get(i + AHEAD) {
+                prefetch_all(later.rows(self.range.clone()));
+            }
+            let data = leaf.all();
+            add_rows::<T, true, NATIVE>(data, self.range.start * leaf.width, leaf.width, 1.0, self.totals);
+            if leaf.width > 0 {
+                let gathered = self.gathered.chunks_exact_mut(self.width);
+                for (row, to) in leaf.rows(self.range.clone()).chunks_exact(leaf.width).zip(gathered) {
+                    // mutant: gathered-rows-forget-where-leaf-begins
+                    to[leaf.offset..leaf.offset + leaf.width].copy_from_slice(row);
+                }
             }
         }
+    }
+}
+
+/// Adds to each total the sum of powers of the next row, `width` elements from `data[start]` on.
+#[inline(always)]
+fn add_rows<T: Element, const SQUARES: bool, const NATIVE: bool>(
+    data: &[T],
+    start: usize,
+    width: usize,
+    scale: f64,
+    totals: &mut [f64],
+) {
+    match width {
+        0 => {}
+        1..=8 => add_short_rows::<T, SQUARES, NATIVE, 8>(data, start, width, scale, totals),
+        9..=16 => add_short_rows::<T, SQUARES, NATIVE, 16>(data, start, width, scale, totals),
+        _ => {
+            let ends = (start + width..=data.len()).step_by(width);
+            for (end, total) in ends.zip(totals) {
+                for first in (0..width).step_by(BLOCK) {
+                    let len = BLOCK.min(width - first);
+                    *total += block_sum::<T, SQUARES, NATIVE>(&data[..end - width + first + len], len, scale);
+                }
+            }
+        }
+    }
+}
+
+/// The same for rows of at most `N` elements.
+#[inline(always)]
+fn add_short_rows<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>(
+    data: &[T],
+    start: usize,
+    width: usize,
+    scale: f64,
+    totals: &mut [f64],
+) {
+    let ends = (start + width..=data.len()).step_by(width);
+    for (end, total) in ends.zip(totals) {
+        let (mut sums, mut spare) = ([0.0; N], [T::default(); N]);
+        add_chunk::<T, SQUARES, NATIVE, N, true>(&mut sums, Chunk::last(&data[..end], width, &mut spare), scale);
+        *total += fold_in_halves(sums);
     }
 }
 
@@ -101,27 +186,31 @@ impl<T: Element> Kernel for LargestMagnitude<'_, T> {
     }
 }
 
+/// Returns the sum of powers of the last `len` elements of `data`.
 #[inline(always)]
-fn block_sum<T: Element, const SQUARES: bool, const NATIVE: bool>(block: &[T], scale: f64) -> f64 {
+fn block_sum<T: Element, const SQUARES: bool, const NATIVE: bool>(data: &[T], len: usize, scale: f64) -> f64 {
     let mut sums = [0.0; LANES];
-    let (chunks, tail) = block.as_chunks::<LANES>();
+    let (chunks, tail) = data[data.len() - len..].as_chunks::<LANES>();
     for chunk in chunks {
-        add_chunk::<T, SQUARES, NATIVE>(&mut sums, chunk, scale);
+        add_chunk::<T, SQUARES, NATIVE, LANES, false>(&mut sums, Chunk::all(chunk), scale);
     }
     if !tail.is_empty() {
-        add_chunk::<T, SQUARES, NATIVE>(&mut sums, &last_lanes(block, tail.len()), scale);
+        let mut spare = [T::default(); LANES];
+        let chunk = Chunk::last(data, tail.len(), &mut spare);
+        add_chunk::<T, SQUARES, NATIVE, LANES, true>(&mut sums, chunk, scale);
     }
     fold_in_halves(sums)
 }
 
 #[inline(always)]
-fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool>(
-    sums: &mut [f64; LANES],
-    chunk: &[T; LANES],
+fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize, const MASKED: bool>(
+    sums: &mut [f64; N],
+    chunk: Chunk<'_, T, N, MASKED>,
     scale: f64,
 ) {
-    for (sum, x) in sums.iter_mut().zip(chunk) {
-        let x = if T::SQUARES_FIT { x.widen() } else { x.widen() * scale };
+    for (i, sum) in sums.iter_mut().enumerate() {
+        let x = chunk.lane(i);
+        let x = if T::SQUARES_FIT { x } else { x * scale };
         *sum = match (SQUARES, NATIVE && T::SQUARES_FIT) {
             (false, _) => *sum + x.abs(),
             (true, false) => *sum + x * x,
@@ -130,18 +219,56 @@ fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool>(
     }
 }
 
-/// Returns the last `len` elements of `row` in the last lanes, and zeros before them.
-///
-/// Where the row is long enough this is one load and a mask, without the detour of short elements through memory.
-#[inline(always)]
-fn last_lanes<T: Element, const N: usize>(row: &[T], len: usize) -> [T; N] {
-    if let Some(last) = row.last_chunk::<N>() {
-        // mutant: lanes-of-last-chunk-forgotten
-        return core::array::from_fn(|i| if i >= N - len { last[i] } else { T::default() });
+/// Zeros, then ones: a window that begins at `n` selects the last `n` of up to 32 lanes.
+const MASKS: [u64; 2 * LANES] = {
+    let mut masks = [0; 2 * LANES];
+    let mut i = LANES;
+    while i < 2 * LANES {
+        masks[i] = u64::MAX;
+        i += 1;
     }
-    let mut lanes = [T::default(); N];
-    lanes[N - len..].copy_from_slice(&row[row.len() - len..]);
-    lanes
+    masks
+};
+
+/// Elements to be computed with, one in a lane; some may be masked.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk<'a, T, const N: usize, const MASKED: bool> {
+    elements: &'a [T; N],
+    mask: &'a [u64; N],
+}
+
+impl<'a, T: Element, const N: usize> Chunk<'a, T, N, false> {
+    /// All of these elements.
+    #[inline(always)]
+    pub(super) fn all(elements: &'a [T; N]) -> Self {
+        Self { elements, mask: const { &[u64::MAX; N] } }
+    }
+}
+
+impl<'a, T: Element, const N: usize> Chunk<'a, T, N, true> {
+    /// The last `len` elements of `data`, at most `N` of them, in the last lanes, and zeros before them.
+    ///
+    /// Where there are `N` elements, if only of the row before, this is one load and a mask, without the detour of short
+    /// elements through memory, for which there is `spare`.
+    #[inline(always)]
+    pub(super) fn last(data: &'a [T], len: usize, spare: &'a mut [T; N]) -> Self {
+        // mutant: lanes-of-last-chunk-forgotten
+        let mask = MASKS[LANES - N + len..].first_chunk().expect("a window of at most all lanes");
+        if let Some(elements) = data.last_chunk() {
+            return Self { elements, mask };
+        }
+        spare[N - len..].copy_from_slice(&data[data.len() - len..]);
+        Self { elements: spare, mask }
+    }
+}
+
+impl<T: Element, const N: usize, const MASKED: bool> Chunk<'_, T, N, MASKED> {
+    /// Returns the element of a lane; zero if it is masked.
+    #[inline(always)]
+    pub(super) fn lane(&self, i: usize) -> f64 {
+        let x = self.elements[i].widen();
+        if MASKED { f64::from_bits(x.to_bits() & self.mask[i]) } else { x }
+    }
 }
 
 /// Returns the sum of all lanes, upper half onto lower half until one is left.

@@ -10,12 +10,16 @@
 //! The integer comes out of the bits of `trunc(v) + 1.5·2⁵²`, exact for `|v| < 2⁵¹`, with no conversion that could be
 //! undefined: a number that a racing writer slipped in becomes some integer, and an infinite or NaN certificate.
 
-use super::dispatch::{self, Kernel, prefetch};
+use core::ops::Range;
+
+use super::dispatch::{self, Kernel, prefetch, prefetch_all};
 use super::element::Element;
-use super::measure::fold_in_halves;
+use super::measure::{AHEAD, Chunk, fold_in_halves};
+use super::rows::Rows;
 use crate::isa::Isa;
 
-/// Columns that are finished for all rows of a tile before the next ones: their sums stay in the first-level cache.
+/// Columns that are finished for all rows of a tile before the next ones: their sums stay in the first-level cache. Lanes
+/// of certificates are folded as often.
 const COLUMNS: usize = 1024;
 
 /// Columns in one step of the loop, and independent certificates.
@@ -39,38 +43,76 @@ pub(super) enum Step {
 }
 
 /// What is known of the integers of one row.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Certificate {
-    /// `Σv²`, rounded; NaN or infinite if the row held such an element when it was added.
-    pub(super) products: f64,
+    /// The part of `Σv²` that is not folded, in independent sums; they fill cache lines.
+    lanes: [f64; LANES],
+    /// The rest of it.
+    products: f64,
+    /// How often each lane was added to.
+    chunks: usize,
     /// `Σk²` modulo 2⁶⁴, only for [`Step::AddClose`].
-    pub(super) integers: u64,
+    integers: u64,
 }
 
 impl Certificate {
-    /// Adds the lanes of one block.
+    /// `Σv²`, rounded; NaN or infinite if the row held such an element when it was added.
+    pub(super) fn products(&self) -> f64 {
+        // mutant: certificate-not-looked
+        self.products + fold_in_halves(self.lanes)
+    }
+
+    /// `Σk²` modulo 2⁶⁴, only for [`Step::AddClose`].
+    pub(super) fn integers(&self) -> u64 {
+        self.integers
+    }
+
+    /// Adds what is known of other columns of the row.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.products += other.products();
+        self.integers = self.integers.wrapping_add(other.integers);
+    }
+
+    /// Makes room for so many chunks, at most those of a block.
+    #[inline(always)]
+    fn expect(&mut self, chunks: usize) {
+        if self.chunks + chunks > COLUMNS / LANES {
+            self.fold();
+        }
+        self.chunks += chunks;
+    }
+
+    /// Folds the lanes.
     ///
     /// Kept out of line: seeing the reduction, the compiler would cut the loop before it into pairs of lanes.
     #[inline(never)]
-    fn add_lanes(&mut self, products: &[f64; LANES], integers: &[u64; LANES]) {
-        // mutant: certificate-not-looked
-        self.products += fold_in_halves(*products);
+    fn fold(&mut self) {
+        // mutant: certificate-forgets-what-is-folded
+        self.products += fold_in_halves(self.lanes);
+        self.lanes = [0.0; LANES];
+        self.chunks = 0;
+    }
+
+    /// Adds sums of squares of integers.
+    #[inline(never)]
+    fn add_integers(&mut self, integers: &[u64; LANES]) {
         self.integers = integers.iter().fold(self.integers, |sum, &k| sum.wrapping_add(k));
     }
 }
 
-/// One leaf of a tile of rows.
+/// A tile of rows.
 pub(super) struct Tile<'a, T> {
-    /// The rows, one after the other.
-    pub(super) data: &'a [T],
-    /// Elements in a row of this leaf.
-    pub(super) width: usize,
+    /// The rows that it is some of.
+    pub(super) rows: &'a Rows<'a, T>,
+    /// The index of its first row.
+    pub(super) first: usize,
     /// The columns to add: all of them, or one thread's share.
-    pub(super) columns: core::ops::Range<usize>,
+    pub(super) columns: Range<usize>,
     /// How each row is added.
     pub(super) steps: &'a [Step],
     /// The rows that come after these, which are fetched meanwhile.
-    pub(super) ahead: &'a [T],
+    pub(super) ahead: Range<usize>,
 }
 
 /// Adds the rows of `tile` to `sums`, which belong to the tile's columns, and to each row's certificate.
@@ -89,83 +131,116 @@ impl<T: Element> Kernel for AddTile<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        let Tile { data, width, columns, steps, ahead } = self.tile;
-        if columns.is_empty() {
-            return;
-        }
-        let ahead = if ahead.is_empty() { data } else { ahead };
-        for (index, sums) in self.sums.chunks_mut(COLUMNS).enumerate() {
-            let start = columns.start + index * COLUMNS;
-            for (r, (row, step)) in data.chunks_exact(width).zip(steps).enumerate() {
-                let row = &row[start..start + sums.len()];
-                let ahead = ahead.as_ptr().wrapping_add(r * width + start);
-                let certificate = &mut self.certificates[r];
-                match *step {
-                    Step::Skip => {}
-                    Step::Add { scale, factor } => {
-                        add_block::<T, false, NATIVE>(row, ahead, [scale, factor], sums, certificate);
-                    }
-                    Step::AddClose { factor } => {
-                        add_block::<T, true, NATIVE>(row, ahead, [1.0, factor], sums, certificate);
-                    }
-                }
+        let Range { start, end } = self.tile.columns;
+        let ahead = if self.tile.ahead.is_empty() { self.tile.first } else { self.tile.ahead.start };
+        let leaves = self.tile.rows.leaves();
+        for (i, leaf) in leaves.iter().enumerate() {
+            if self.tile.ahead.is_empty()
+                && let Some(later) = leaves.get(i + AHEAD)
+            {
+                prefetch_all(later.rows(self.tile.first..self.tile.first + self.tile.steps.len()));
+            }
+            let (first, last) = (leaf.offset.max(start), (leaf.offset + leaf.width).min(end));
+            if first < last {
+                let part = Part {
+                    data: leaf.all(),
+                    width: leaf.width,
+                    start: self.tile.first * leaf.width + first - leaf.offset,
+                    ahead: leaf.all().as_ptr().wrapping_add(ahead * leaf.width + first - leaf.offset),
+                };
+                part.add::<NATIVE>(self.tile.steps, &mut self.sums[first - start..last - start], self.certificates);
             }
         }
     }
 }
 
+/// Columns of one leaf, for all rows of a tile.
+struct Part<'a, T> {
+    /// All rows of the leaf.
+    data: &'a [T],
+    /// Elements in a row of the leaf.
+    width: usize,
+    /// The index of the first element of these columns in the first row of the tile.
+    start: usize,
+    /// The same columns of the rows that are fetched meanwhile.
+    ahead: *const T,
+}
+
+impl<T: Element> Part<'_, T> {
+    /// Adds these columns to `sums`, block by block.
+    #[inline(always)]
+    fn add<const NATIVE: bool>(&self, steps: &[Step], sums: &mut [i64], certificates: &mut [Certificate]) {
+        for (index, sums) in sums.chunks_mut(COLUMNS).enumerate() {
+            let mut last = [0; LANES];
+            for (r, (step, certificate)) in steps.iter().zip(&mut *certificates).enumerate() {
+                let start = self.start + r * self.width + index * COLUMNS;
+                let ahead = self.ahead.wrapping_add(r * self.width + index * COLUMNS);
+                let data = &self.data[..start + sums.len()];
+                match *step {
+                    Step::Skip => {}
+                    Step::Add { scale, factor } => {
+                        add_block::<T, false, NATIVE>(data, ahead, [scale, factor], sums, &mut last, certificate);
+                    }
+                    Step::AddClose { factor } => {
+                        add_block::<T, true, NATIVE>(data, ahead, [1.0, factor], sums, &mut last, certificate);
+                    }
+                }
+            }
+            // One by one: wider loads would wait for the stores of the chunk before, which they overlap.
+            let len = sums.len() % LANES;
+            let first = sums.len() - len;
+            for (sum, more) in sums[first..].iter_mut().zip(&last[LANES - len..]) {
+                *sum = sum.wrapping_add(*more);
+            }
+        }
+    }
+}
+
+/// Adds the last elements of `data`, as many as there are `sums`: whole chunks of them to `sums`, and the few elements
+/// after these to the last lanes of `last`.
 #[inline(always)]
 fn add_block<T: Element, const CLOSE: bool, const NATIVE: bool>(
-    row: &[T],
+    data: &[T],
     mut ahead: *const T,
     factors: [f64; 2],
     sums: &mut [i64],
+    last: &mut [i64; LANES],
     certificate: &mut Certificate,
 ) {
-    let (mut products, mut integers) = ([0.0; LANES], [0; LANES]);
-    let (chunks, tail) = row.as_chunks::<LANES>();
-    let (sum_chunks, sum_tail) = sums.as_chunks_mut::<LANES>();
-    for (chunk, sums) in chunks.iter().zip(sum_chunks) {
+    let (chunks, tail) = data[data.len() - sums.len()..].as_chunks::<LANES>();
+    certificate.expect(sums.len().div_ceil(LANES));
+    let (mut products, mut integers) = (certificate.lanes, [0; LANES]);
+    for (chunk, sums) in chunks.iter().zip(sums.as_chunks_mut::<LANES>().0) {
         for line in 0..LANES * size_of::<T>() / CACHE_LINE {
             prefetch(ahead.wrapping_add(line * CACHE_LINE / size_of::<T>()));
         }
         ahead = ahead.wrapping_add(LANES);
-        add_chunk::<T, CLOSE, NATIVE, LANES>(chunk, factors, sums, &mut products, &mut integers);
+        add_chunk::<T, CLOSE, NATIVE, false>(Chunk::all(chunk), factors, sums, &mut products, &mut integers);
     }
-    if !chunks.is_empty() {
-        certificate.add_lanes(&products, &integers);
+    if !tail.is_empty() {
+        prefetch(ahead);
+        let mut spare = [T::default(); LANES];
+        let chunk = Chunk::last(data, tail.len(), &mut spare);
+        add_chunk::<T, CLOSE, NATIVE, true>(chunk, factors, last, &mut products, &mut integers);
     }
-    add_one_by_one::<T, CLOSE, NATIVE>(tail, factors, sum_tail, certificate);
-}
-
-/// The same for the few elements after the last chunk.
-#[inline(always)]
-fn add_one_by_one<T: Element, const CLOSE: bool, const NATIVE: bool>(
-    row: &[T],
-    factors: [f64; 2],
-    sums: &mut [i64],
-    certificate: &mut Certificate,
-) {
-    let (mut products, mut integers) = ([0.0], [certificate.integers]);
-    for (x, sum) in row.iter().zip(sums) {
-        let sum = core::array::from_mut(sum);
-        add_chunk::<T, CLOSE, NATIVE, 1>(&[*x], factors, sum, &mut products, &mut integers);
+    certificate.lanes = products;
+    if CLOSE {
+        certificate.add_integers(&integers);
     }
-    certificate.products += products[0];
-    [certificate.integers] = integers;
 }
 
 #[inline(always)]
-fn add_chunk<T: Element, const CLOSE: bool, const NATIVE: bool, const N: usize>(
-    chunk: &[T; N],
+fn add_chunk<T: Element, const CLOSE: bool, const NATIVE: bool, const MASKED: bool>(
+    chunk: Chunk<'_, T, LANES, MASKED>,
     [scale, factor]: [f64; 2],
-    sums: &mut [i64; N],
-    products: &mut [f64; N],
-    integers: &mut [u64; N],
+    sums: &mut [i64; LANES],
+    products: &mut [f64; LANES],
+    integers: &mut [u64; LANES],
 ) {
-    let mut values = [0.0; N];
-    for (v, x) in values.iter_mut().zip(chunk) {
-        *v = if T::SQUARES_FIT { x.widen() * factor } else { x.widen() * scale * factor };
+    let mut values = [0.0; LANES];
+    for (i, v) in values.iter_mut().enumerate() {
+        let x = chunk.lane(i);
+        *v = if T::SQUARES_FIT { x * factor } else { x * scale * factor };
     }
     for (sum, v) in products.iter_mut().zip(&values) {
         *sum = if NATIVE { v.mul_add(*v, *sum) } else { *sum + v * v };
@@ -237,15 +312,16 @@ mod tests {
         let squares = in_order(&rows, &steps, &mut expected);
         for isa in Isa::available() {
             let mut sums: Vec<i64> = (0..width as i64).collect();
-            let mut certificates = [Certificate::default(); 4];
-            let tile = Tile { data: &data, width, columns: 0..width, steps: &steps, ahead: &data };
+            let mut certificates: [_; 4] = core::array::from_fn(|_| Certificate::default());
+            let rows = Rows::new([(&data[..], width)], 4).expect("lengths agree");
+            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: 0..4 };
 
             add(isa, tile, &mut sums, &mut certificates);
 
             assert_eq!(expected, sums, "{isa:?}, width {width}");
-            assert_eq!(squares[2], certificates[2].integers, "{isa:?}, width {width}");
-            for (square, certificate) in squares.iter().zip(certificates).take(1) {
-                assert!(*square as f64 <= certificate.products * (1.0 + 1e-13));
+            assert_eq!(squares[2], certificates[2].integers(), "{isa:?}, width {width}");
+            for (square, certificate) in squares.iter().zip(&certificates) {
+                assert!(*square as f64 <= certificate.products() * (1.0 + 1e-13));
             }
         }
     }
@@ -262,9 +338,10 @@ mod tests {
     fn a_share_of_the_columns_gives_a_share_of_the_sums() {
         let (width, step) = (5000, [Step::Add { scale: 1.0, factor: 1e5 }; 2]);
         let data: Vec<f64> = (0..2 * width).map(|i| (i as f64).sin()).collect();
-        let tile = |columns| Tile { data: &data, width, columns, steps: &step, ahead: &[] };
+        let rows = Rows::new([(&data[..], width)], 2).expect("lengths agree");
+        let tile = |columns| Tile { rows: &rows, first: 0, columns, steps: &step, ahead: 0..0 };
         let (mut whole, mut parts) = (vec![0; width], vec![0; width]);
-        let mut certificates = [Certificate::default(); 2];
+        let mut certificates = [Certificate::default(), Certificate::default()];
         add(Isa::best(), tile(0..width), &mut whole, &mut certificates);
 
         for (start, end) in [(0, 1500), (1500, 1501), (1501, width)] {
@@ -292,14 +369,11 @@ mod tests {
                 let mut certificates = [Certificate::default()];
                 let steps = [Step::AddClose { factor: 1.0 }];
 
-                add(
-                    isa,
-                    Tile { data: &data, width: 40, columns: 0..40, steps: &steps, ahead: &[] },
-                    &mut [0; 40],
-                    &mut certificates,
-                );
+                let rows = Rows::one(&[&data]);
+                let tile = Tile { rows: &rows, first: 0, columns: 0..40, steps: &steps, ahead: 0..0 };
+                add(isa, tile, &mut [0; 40], &mut certificates);
 
-                let certified = certificates[0].products <= 2.0_f64.powi(61);
+                let certified = certificates[0].products() <= 2.0_f64.powi(61);
                 assert!(!certified);
             }
         }

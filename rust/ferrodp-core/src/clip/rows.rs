@@ -70,6 +70,11 @@ impl<'a, T: Element> Rows<'a, T> {
 }
 
 impl<'a, T> Leaf<'a, T> {
+    /// Returns all rows of the leaf, one after the other.
+    pub(super) fn all(&self) -> &'a [T] {
+        self.data
+    }
+
     /// Returns these rows of the leaf, as far as there are such.
     pub(super) fn rows(&self, range: Range<usize>) -> &'a [T] {
         let rows = self.data.len().checked_div(self.width).unwrap_or(0);
