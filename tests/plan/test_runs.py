@@ -181,6 +181,20 @@ def test_a_batch_that_was_not_drawn_is_refused_before_any_noise(sampling, relati
         assert run.epsilon(DELTA) > 0.0
 
 
+def test_units_that_sent_nothing_count_as_zeros_and_the_denominator_stays():
+    plan = plan_of(FullBatch(), population=10, steps=1, noise=ConstantNoise(1e-4))
+    step = next(plan.start((WIDTH,)))
+    step.add(np.full((4, WIDTH), 0.5))
+    step.add_missing(5)
+    with pytest.raises(FerroError, match="must be that of the units drawn"):
+        step.release()
+    step.add_missing(1)
+    assert np.allclose(step.release(), 0.2, atol=0.01)
+    for bad in (-1, 1.0, True):
+        with pytest.raises((InvalidParameter, InvalidType)):
+            next(plan_of().start((WIDTH,))).add_missing(bad)
+
+
 def test_the_denominator_is_public():
     plan = plan_of(PoissonSampling(0.5), population=1001, noise=ConstantNoise(1e-3))
     for released in finished(plan.start((WIDTH,)), lambda step: rows(step, 0.5)):

@@ -71,7 +71,8 @@ class PlanStep(Generic[Tree]):
     >>> step.release()["w"].shape
     (2,)
     >>> step = next(run)
-    >>> for _ in step.indices[1:]:
+    >>> step.add_missing(1)
+    >>> for _ in step.indices[2:]:
     ...     step.add_one({"w": np.ones(2)})
     >>> elsewhere = fd.ClippedSum({"w": (2,)}, clip_norm=1.0)
     >>> elsewhere.add({"w": np.ones(2)})
@@ -88,6 +89,7 @@ class PlanStep(Generic[Tree]):
         "_indices",
         "_layout",
         "_lock",
+        "_missing",
         "_number",
         "_over",
         "_payments",
@@ -111,6 +113,7 @@ class PlanStep(Generic[Tree]):
         self._plan, self._number, self._indices, self._groups, self._layout = plan, number, indices, groups, layout
         self._sum, self._payments, self._source, self._done = total, payments, source, done
         self._over = False
+        self._missing = 0
         self._lock = threading.Lock()
 
     @property
@@ -178,6 +181,24 @@ class PlanStep(Generic[Tree]):
         """
         self._check_open()
         self._sum.add_one(update)
+
+    def add_missing(self, count: int) -> None:
+        """Count units that were drawn and sent nothing, such as clients that dropped out, as zero vectors.
+
+        Parameters
+        ----------
+        count : int
+            ≥ 0. Whether a unit sends anything must depend on that unit alone.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `count` is out of its domain.
+        FerroError
+            If the step was released.
+        """
+        self._check_open()
+        self._missing += _validate.count("count", count, minimum=0)
 
     def merge(self, total: Any) -> None:
         """Add what was added elsewhere to a sum over the same template with the same clip norm.
@@ -311,7 +332,7 @@ class PlanStep(Generic[Tree]):
 
     def _check_count(self) -> None:
         """Refuse a batch that is not the one that was drawn. No message tells how many there were."""
-        plan, count = self._plan, self._sum.count
+        plan, count = self._plan, self._sum.count + self._missing
         if isinstance(plan.sampling, GivenOrder):
             # mutant: batch-larger-than-the-plan-says
             if count > plan.sampling.batch_size:
