@@ -10,32 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
-import accounting
-import clipping
-import coins
-import columns
-import discrete
-import events
-import fixed_time
-import jax_steps
-import ledger
-import mindspore_trainings
-import noise
-import parties
-import plans
-import releases
-import rounds
-import sparse_vector
-import subsets
-import tickets
-import training
-
-ROOMS = (
-    *(accounting, clipping, coins, columns, discrete, events, fixed_time, jax_steps, ledger),
-    *(mindspore_trainings, noise, parties, plans, releases, rounds, sparse_vector, subsets, tickets, training),
-)
+ROOMS = [
+    import_module(path.stem)
+    for path in sorted(Path(__file__).parent.glob("*.py"))
+    if path.stem not in ("mutants", "run", "test_mutants")
+]
 MARKER = re.compile(r"^ *(?://|#) mutant: ([a-z0-9-]+)\n", re.MULTILINE)
 
 

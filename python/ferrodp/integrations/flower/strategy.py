@@ -1,0 +1,448 @@
+"""A strategy of Flower whose rounds are steps of a plan: sampled, clipped, summed and noised by it."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _validate
+from ferrodp._validate import Real
+from ferrodp.errors import FerroError, InvalidParameter, InvalidType
+from ferrodp.integrations.flower._library import array_record, common_dtype, floats_of, library
+from ferrodp.plan import PlanRun, PlanStep, PrivacyPlan
+
+__all__ = ["PrivateStrategy"]
+
+_LOGGER = logging.getLogger("ferrodp.flower")
+_ORDER_STATISTICS = {"FedMedian", "FedTrimmedAvg", "Krum", "MultiKrum", "Bulyan"}
+_NOT_MEANS = {"QFedAvg", "FedXgbBagging", "FedXgbCyclic"}
+_COLUMNS = ("round", "epsilon", "delta", "noise_multiplier", "clip_norm", "expected_clients")
+
+
+class PrivateStrategy:
+    """Wrap a strategy of Flower so that each round releases one noised mean of clipped updates, and nothing else.
+
+    The plan's unit is a client. Each round is a step of the plan: the ledger is charged before clients are asked, the
+    plan draws who is asked, each reply's update (its arrays less the model it was sent) is clipped and added as
+    integers, and the inner strategy receives a single reply: the model plus the noised mean. What it does with it
+    (momentum, Adam, Yogi) is post-processing. Everybody but the server learns no more about a client than the plan's ε
+    says.
+
+    Parameters
+    ----------
+    inner : flwr.serverapp.strategy.Strategy
+        `FedAvg`, `FedAvgM`, `FedAdam`, `FedYogi`, `FedAdagrad`, `FedProx`, or another subclass of `FedAvg` that
+        aggregates one reply to itself. Strategies that compare replies (Krum, medians) are refused: they would see one.
+    plan : PrivacyPlan
+        With ``unit="client"``, a `population_size` (the public number of clients), and any sampling that draws.
+    ledger : PrivacyLedger, optional
+        Charged for each round before it begins; the budget holds across restarts.
+    scope : str or sequence of str, optional
+        Of the ledger.
+    key : str, optional
+        Names the training in the ledger: started again under it, rounds that were charged are left out.
+    delta : float
+        At which ε is reported; in (0, 1).
+    max_epsilon : float, optional
+        No round begins that would bring ε above this; finite, > 0.
+    skip : sequence of str
+        Names of arrays that are not trained, such as counters: they keep the server's value. Others must be floats.
+    log : str or Path, optional
+        A CSV file, to which each round appends its ε.
+    share_evaluation : bool
+        Whether clients may be asked to evaluate, as the inner strategy does. *Not private:* what they report is
+        averaged without noise. By default they are not asked; evaluate on public data with ``evaluate_fn``.
+    wait : float
+        How many seconds to wait for the plan's population to be connected, each round; clients that are missing then
+        count as zeros.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If an argument is not accepted.
+    MissingPackage
+        If Flower is not installed.
+
+    Notes
+    -----
+    ==============================  ====================================================================
+    a reply with an error, or none  the client counts as zeros; the denominator stays
+    NaN, infinity, huge updates     zeros; clipped
+    other names, shapes or dtypes   zeros: a client cannot stop a round, or move it by more than the bound
+    two replies of one client       the first counts
+    metrics of clients              dropped; those of a round are ε, δ and the plan's own numbers
+    empty round                     noised and charged like any other
+    ==============================  ====================================================================
+
+    Examples
+    --------
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> from ferrodp.plan import ConstantNoise, FlatClipping, PoissonSampling, PrivacyPlan
+    >>> plan = PrivacyPlan(
+    ...     unit="client",
+    ...     population_size=100,
+    ...     sampling=PoissonSampling(0.2),
+    ...     num_steps=30,
+    ...     clipping=FlatClipping(1.0),
+    ...     noise=ConstantNoise(1.0),
+    ... ).calibrated(epsilon=8.0, delta=1e-5)
+    >>> strategy = PrivateStrategy(FedAvg(), plan=plan)
+    >>> strategy.plan.epsilon(1e-5) <= 8.0, strategy.epsilon
+    (True, 0.0)
+    """
+
+    def __init__(
+        self,
+        inner: Any,
+        *,
+        plan: PrivacyPlan,
+        ledger: Any = None,
+        scope: str | Sequence[str] | None = None,
+        key: str | None = None,
+        delta: Real = 1e-5,
+        max_epsilon: Real | None = None,
+        skip: Sequence[str] = (),
+        log: str | Path | None = None,
+        share_evaluation: bool = False,
+        wait: Real = 60.0,
+    ) -> None:
+        _check_inner(inner)
+        if not isinstance(plan, PrivacyPlan):
+            raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}")
+        # mutant: plan-of-records-runs-clients
+        if plan.unit != "client":
+            raise InvalidParameter(f'plan must have unit="client": a client is what sends an update; got {plan.unit!r}')
+        if plan.population_size is None or plan.records_per_group != 1:
+            raise InvalidParameter("plan must have a population_size and one vector for each client")
+        if type(plan.sampling).__name__ == "GivenOrder":
+            raise InvalidParameter("plan must draw its samples: the strategy asks the clients that it draws")
+        if isinstance(skip, str) or not all(isinstance(name, str) for name in skip):
+            raise InvalidType("skip must be a sequence of names")
+        self._inner, self._plan = inner, plan
+        self._payment = {"ledger": ledger, "scope": scope, "key": key}
+        self._delta = _validate.delta(delta)
+        self._max_epsilon = (
+            None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon, toward="down")
+        )
+        self._skip = tuple(skip)
+        self._log = None if log is None else Path(log)
+        self._share_evaluation = _validate.truth("share_evaluation", share_evaluation)
+        self._wait = _validate.non_negative("wait", wait)
+        self._run: PlanRun[Any] | None = None
+        self._step: PlanStep[Any] | None = None
+        self._dtype = np.dtype(np.float32)  # of updates: strategies such as FedAdam change that of the model
+        self._slots: dict[int, int] = {}
+        self._asked: set[int] = set()
+        self._model: Any = None
+        self._records: list[dict[str, float]] = []
+        library("flwr.serverapp.strategy").Strategy.register(type(self))
+
+    @property
+    def plan(self) -> PrivacyPlan:
+        """What is run."""
+        return self._plan
+
+    @property
+    def run(self) -> PlanRun[Any] | None:
+        """The run of the plan; None before the first round."""
+        return self._run
+
+    @property
+    def epsilon(self) -> float:
+        """Upper bound on ε, at `delta`, of the rounds so far."""
+        return 0.0 if self._run is None else self._run.epsilon(self._delta)
+
+    @property
+    def records(self) -> tuple[dict[str, float], ...]:
+        """What each round reported: round, epsilon, delta, noise_multiplier, clip_norm, expected_clients."""
+        return tuple(self._records)
+
+    def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Iterable[Any]:
+        """Reserve a round and return the messages to the clients that the plan drew; none if the budget is spent.
+
+        Parameters
+        ----------
+        server_round, arrays, config, grid
+            As for every strategy of Flower.
+
+        Returns
+        -------
+        list of Message
+            Empty, too, where nobody was drawn: that round is noised like any other.
+
+        Raises
+        ------
+        InvalidParameter, InvalidArrayType
+            If more clients are connected than the plan's population, or the model has arrays that are not floats and
+            not skipped. Nothing was charged.
+        """
+        model = floats_of(arrays, self._skip)
+        nodes = self._connected(grid)
+        if self._run is None:
+            self._dtype = common_dtype(model)
+            zero = np.zeros((), self._dtype)
+            template = {name: np.broadcast_to(zero, array.shape) for name, array in model.items()}
+            self._run = self._plan.start(template, **self._payment)
+        self._model = arrays
+        self._step = self._next_step(self._run)
+        if self._step is None:
+            _LOGGER.info("round %d: not begun, the privacy budget is spent", server_round)
+            return []
+        assert self._step.indices is not None
+        drawn = set(self._step.indices.tolist())
+        self._asked = {node for node in nodes if self._slots[node] in drawn}
+        self._step.add_missing(len(drawn) - len(self._asked))
+        return self._messages(server_round, arrays, config, grid)
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
+        """Clip and add the updates, release their noised mean, and hand it to the inner strategy as one reply.
+
+        Parameters
+        ----------
+        server_round, replies
+            As for every strategy of Flower. Replies are consumed one by one.
+
+        Returns
+        -------
+        arrays : ArrayRecord or None
+            The new model; None if the round was not begun.
+        metrics : MetricRecord or None
+            ε so far and the plan's numbers.
+
+        Raises
+        ------
+        FerroError
+            If the ledger refuses meanwhile. Nothing was drawn then.
+        """
+        step, run = self._step, self._run
+        if step is None or run is None:
+            for _ in replies:  # of a round that was not begun
+                pass
+            return None, None
+        model = floats_of(self._model, self._skip)
+        buffers = {name: np.empty(array.shape, self._dtype) for name, array in model.items()}
+        waiting = set(self._asked)
+        for reply in replies:
+            # mutant: one-client-replies-twice
+            if reply.metadata.src_node_id in waiting and not reply.has_error():
+                waiting.discard(reply.metadata.src_node_id)
+                if self._update(reply, model, buffers):
+                    step.add_one(buffers)
+                else:
+                    step.add_missing(1)
+        step.add_missing(len(waiting))
+        noised = step.release()
+        self._step = None
+        arrays, _ = self._inner.aggregate_train(server_round, [self._reply(model, noised)])
+        metrics = self._report(server_round, step, run)
+        return arrays, metrics
+
+    def configure_evaluate(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Iterable[Any]:
+        """Return the inner strategy's messages if evaluation is shared, else none.
+
+        Parameters
+        ----------
+        server_round, arrays, config, grid
+            As for every strategy of Flower.
+
+        Returns
+        -------
+        iterable of Message
+
+        Raises
+        ------
+        FerroError
+            Never by itself.
+        """
+        if not self._share_evaluation:
+            return []
+        messages: Iterable[Any] = self._inner.configure_evaluate(server_round, arrays, config, grid)
+        return messages
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Any]) -> Any:
+        """Return the inner strategy's metrics if evaluation is shared, else None.
+
+        Parameters
+        ----------
+        server_round, replies
+            As for every strategy of Flower.
+
+        Returns
+        -------
+        MetricRecord or None
+
+        Raises
+        ------
+        FerroError
+            Never by itself.
+        """
+        return self._inner.aggregate_evaluate(server_round, replies) if self._share_evaluation else None
+
+    def summary(self) -> None:
+        """Log the plan, and what the inner strategy says of itself."""
+        log, info = library("flwr.supercore").log, logging.INFO
+        plan = self._plan
+        log(info, "\t├──> Differential privacy of clients (ferrodp):")
+        log(info, "\t│\t├──Sampling: %s of %s clients", plan.sampling, plan.population_size)
+        log(info, "\t│\t├──Clipping: %s", plan.clipping)
+        log(info, "\t│\t├──Noise: %s", plan.noise)
+        epsilon = plan.epsilon(self._delta)
+        log(info, "\t│\t└──Epsilon of %d rounds: %.4f at delta %g", plan.num_steps, epsilon, self._delta)
+        self._inner.summary()
+
+    def start(self, grid: Any, initial_arrays: Any, **options: Any) -> Any:
+        """Run the rounds, as `flwr.serverapp.strategy.Strategy.start` does.
+
+        Parameters
+        ----------
+        grid, initial_arrays, **options
+            As there; `num_rounds` is the plan's number of steps unless given.
+
+        Returns
+        -------
+        flwr.serverapp.strategy.Result
+
+        Raises
+        ------
+        FerroError
+            As for the other methods.
+        """
+        options.setdefault("num_rounds", self._plan.num_steps)
+        return library("flwr.serverapp.strategy").Strategy.start(self, grid, initial_arrays, **options)
+
+    def _connected(self, grid: Any) -> list[int]:
+        """Return the connected nodes, each with a slot of the population that it keeps."""
+        assert self._plan.population_size is not None
+        end = time.monotonic() + self._wait
+        nodes = sorted(grid.get_node_ids())
+        while len(nodes) < self._plan.population_size and time.monotonic() < end:
+            time.sleep(min(1.0, self._wait))
+            nodes = sorted(grid.get_node_ids())
+        for node in nodes:
+            self._slots.setdefault(node, len(self._slots))
+        # mutant: more-clients-than-the-plan-knows
+        if len(self._slots) > self._plan.population_size:
+            raise InvalidParameter(
+                f"plan must have a population_size of at least {len(self._slots)}, the number of clients that were "
+                f"connected, got {self._plan.population_size}"
+            )
+        return nodes
+
+    def _next_step(self, run: PlanRun[Any]) -> PlanStep[Any] | None:
+        if run.current is not None:
+            raise FerroError("a round must be aggregated before the next one is configured")
+        if self._max_epsilon is not None and run.step_number < self._plan.num_steps:
+            after = self._plan.epsilon_after(run.step_number + 1, self._delta)
+            # mutant: round-beyond-the-target-begins
+            if after > self._max_epsilon:
+                return None
+        return next(run, None)
+
+    def _messages(self, server_round: int, arrays: Any, config: Any, grid: Any) -> list[Any]:
+        """Return a message with what the inner strategy would send for each client that is asked."""
+        app = library("flwr.app")
+        content = None
+        if self._asked:
+            for message in self._inner.configure_train(server_round, arrays, config, _Nodes(grid, self._asked)):
+                content = message.content
+                break
+        if content is None:
+            config["server-round"] = server_round
+            content = app.RecordDict({self._key("arrayrecord_key"): arrays, self._key("configrecord_key"): config})
+        kind = app.MessageType.TRAIN
+        return [app.Message(content=content, message_type=kind, dst_node_id=node) for node in sorted(self._asked)]
+
+    def _key(self, name: str) -> str:
+        return str(getattr(self._inner, name, {"arrayrecord_key": "arrays", "configrecord_key": "config"}.get(name)))
+
+    def _update(self, reply: Any, model: dict[str, npt.NDArray[Any]], buffers: dict[str, npt.NDArray[Any]]) -> bool:
+        """Write a reply's update into `buffers`; False if it does not look like the model."""
+        try:
+            record = reply.content.array_records[self._key("arrayrecord_key")]
+            if not set(model) <= set(record):
+                return False
+            for name, base in model.items():
+                sent = record[name].numpy()
+                if sent.shape != base.shape or sent.dtype.kind != "f":
+                    return False
+                with np.errstate(all="ignore"):
+                    np.subtract(sent, base, out=buffers[name], casting="same_kind")
+        except Exception:  # whatever a client sent: it counts as zeros, and nothing of it is told
+            return False
+        return True
+
+    def _reply(self, model: dict[str, npt.NDArray[Any]], noised: dict[str, npt.NDArray[Any]]) -> Any:
+        app = library("flwr.app")
+        new = {name: array.numpy() for name, array in self._model.items()}
+        for name, base in model.items():
+            limit = float(np.finfo(base.dtype).max)
+            with np.errstate(all="ignore"):
+                moved = np.clip(base.astype(noised[name].dtype) + noised[name], -limit, limit)
+            new[name] = moved.astype(base.dtype)
+        weight = app.MetricRecord({getattr(self._inner, "weighted_by_key", "num-examples"): 1})
+        content = app.RecordDict({self._key("arrayrecord_key"): array_record(new), "metrics": weight})
+        return app.Message(content=content, message_type=app.MessageType.TRAIN, dst_node_id=1)
+
+    def _report(self, server_round: int, step: PlanStep[Any], run: PlanRun[Any]) -> Any:
+        row = {
+            "round": server_round,
+            "epsilon": run.epsilon(self._delta),
+            "delta": self._delta,
+            "noise_multiplier": step.noise_multiplier,
+            "clip_norm": step.clip_norm,
+            "expected_clients": float(step.expected_batch_size or 0.0),
+        }
+        self._records.append(row)
+        if self._log is not None:
+            is_new = not self._log.exists()
+            with self._log.open("a", newline="", encoding="utf-8") as stream:
+                writer = csv.DictWriter(stream, _COLUMNS)
+                if is_new:
+                    writer.writeheader()
+                writer.writerow(row)
+        _LOGGER.info("round %d: epsilon %.6f at delta %g", server_round, row["epsilon"], self._delta)
+        return library("flwr.app").MetricRecord({name: value for name, value in row.items() if name != "round"})
+
+    def __repr__(self) -> str:
+        return f"PrivateStrategy({type(self._inner).__name__}, epsilon={self.epsilon:.4g} at delta={self._delta:g})"
+
+
+class _Nodes:
+    """A grid that shows some of its nodes; everything else is the grid's."""
+
+    def __init__(self, grid: Any, nodes: Iterable[int]) -> None:
+        self._grid, self._nodes = grid, sorted(nodes)
+
+    def get_node_ids(self) -> list[int]:
+        # A strategy waits for its least number of nodes: they are only what its message would be sent to.
+        return self._nodes if len(self._nodes) > 1 else sorted(self._grid.get_node_ids())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
+
+
+def _check_inner(inner: Any) -> None:
+    strategies = library("flwr.serverapp.strategy")
+    if not isinstance(inner, strategies.Strategy):
+        raise InvalidType(f"inner must be a strategy of Flower such as FedAvg(), got {type(inner).__name__}")
+    names = {each.__name__ for each in type(inner).__mro__}
+    # mutant: strategy-that-compares-replies-accepted
+    if names & _ORDER_STATISTICS:
+        raise InvalidParameter(
+            f"inner must not compare replies, as {type(inner).__name__} does: it receives one, the noised mean. "
+            "Clipping bounds what a client can do"
+        )
+    if isinstance(inner, PrivateStrategy) or "DifferentialPrivacy" in "".join(names):
+        raise InvalidParameter(f"inner must not add noise of its own, as {type(inner).__name__} does")
+    if not isinstance(inner, strategies.FedAvg) or names & _NOT_MEANS:
+        raise InvalidParameter(
+            "inner must be FedAvg, FedAvgM, FedAdam, FedYogi, FedAdagrad or FedProx, or derive from FedAvg and "
+            f"aggregate one reply to itself, got {type(inner).__name__}"
+        )

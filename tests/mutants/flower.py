@@ -1,0 +1,57 @@
+"""Defects of the Flower integration that must not pass, as fields of `mutants.Mutant`, and who notices."""
+
+KILLERS = {
+    "flower": "pytest tests/integrations/flower",
+}
+
+MUTANTS = [
+    (
+        "a plan of records runs clients",
+        "plan-of-records-runs-clients",
+        'plan.unit != "client"',
+        "False",
+        "flower",
+    ),
+    (
+        "one client replies twice",
+        "one-client-replies-twice",
+        "reply.metadata.src_node_id in waiting",
+        "reply.metadata.src_node_id in self._asked",
+        "flower",
+    ),
+    (
+        "more clients than the plan knows",
+        "more-clients-than-the-plan-knows",
+        "> self._plan.population_size",
+        "> 10**9",
+        "flower",
+    ),
+    (
+        "a round beyond the target begins",
+        "round-beyond-the-target-begins",
+        "after > self._max_epsilon",
+        "False",
+        "flower",
+    ),
+    (
+        "a strategy that compares replies is accepted",
+        "strategy-that-compares-replies-accepted",
+        "names & _ORDER_STATISTICS",
+        "False",
+        "flower",
+    ),
+    (
+        "local noise is for half the sensitivity",
+        "local-noise-for-half-the-sensitivity",
+        "2.0 * multiplier",
+        "multiplier",
+        "flower",
+    ),
+    (
+        "a replaced client of Flower is counted once",
+        "flower-replaced-client-counted-once",
+        "2 if",
+        "1 if",
+        "flower",
+    ),
+]
