@@ -1,8 +1,7 @@
 """Defects of the Flower integration that must not pass, as fields of `mutants.Mutant`, and who notices."""
 
-KILLERS = {
-    "flower": "pytest tests/integrations/flower",
-}
+TESTS = "tests/integrations/flower"
+KILLERS = {"flower": f"framework flower {TESTS}/test_strategy.py {TESTS}/test_mods_and_accountant.py"}
 
 MUTANTS = [
     (
