@@ -3,7 +3,10 @@
 The killer runs in the environment that `./check frameworks jax` makes.
 """
 
-KILLERS = {"jax steps": "framework jax tests/integrations/jax/test_inside_jit.py"}
+KILLERS = {
+    "jax steps": "framework jax tests/integrations/jax/test_inside_jit.py",
+    "jax host steps": "framework jax tests/integrations/jax/test_host_steps.py",
+}
 
 MUTANTS = [
     (
@@ -54,5 +57,12 @@ MUTANTS = [
         "int(found.sum())",
         "len(found)",
         "jax steps",
+    ),
+    (
+        "a training in JAX goes on after a callback stopped it",
+        "training-in-jax-goes-on-after-a-callback-stopped-it",
+        "None if progress.stop_reason else next(self, None)",
+        "next(self, None)",
+        "jax host steps",
     ),
 ]

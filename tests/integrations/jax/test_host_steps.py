@@ -6,6 +6,7 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scipy import stats
@@ -26,6 +27,7 @@ from ferrodp.plan import (
     PoissonSampling,
     RandomAllocation,
 )
+from ferrodp.training import BudgetStop, Callback, PrivacyMonitor
 
 SEED = bytes(range(32))
 NAMES = ["first.bias", "first.kernel", "second"]
@@ -404,3 +406,61 @@ def test_sizes_of_chunks_are_checked():
         with pytest.raises(error, match="num_rows must"):
             ExampleGradients(loss, num_rows=wrong)
     assert repr(ExampleGradients(loss, num_rows=(8, 4))) == "<ExampleGradients in chunks of 4, 8>"
+
+
+# Callbacks
+
+
+def test_monitors_read_the_plan_and_every_step_is_reported(capsys):
+    steps = plan(4)
+    run = JaxRun(steps, jnp.zeros(3))
+    monitor = PrivacyMonitor(1e-5, every=2)
+
+    for step in run.steps([monitor]):
+        step.add(np.zeros((len(step.indices), 3), np.float32))
+        step.release()
+
+    assert [line["step"] for line in monitor.history] == [2, 4]
+    assert [line["pld"] for line in monitor.history] == [steps.epsilon_after(2, 1e-5), steps.epsilon(1e-5)]
+    assert capsys.readouterr().out.count("step ") == 2
+
+
+def test_a_stop_ends_the_iteration_before_the_step_that_would_exceed():
+    steps = plan(10)
+    run = JaxRun(steps, jnp.zeros(3))
+    transformation = run.aggregation()
+    update = run.jit(lambda grads, mask: transformation.update(grads, optax.EmptyState(), mask=mask)[0])
+
+    for step in run.steps([BudgetStop(steps.epsilon_after(3, 1e-5), 1e-5)]):
+        update(jnp.zeros((40, 3)), pad_rows(step.indices, 40)[1])
+
+    assert run.step_number == 3
+    assert run.epsilon(1e-5) == steps.epsilon_after(3, 1e-5)
+
+
+def test_the_end_of_a_training_that_is_broken_off_is_told():
+    class Noting(Callback):
+        def __init__(self):
+            self.seen = []
+
+        def on_train_begin(self, progress):
+            self.seen.append("begin")
+
+        def on_step_end(self, progress):
+            self.seen.append(progress.num_steps)
+
+        def on_train_end(self, progress):
+            self.seen.append("end")
+
+    noting = Noting()
+    steps = JaxRun(full_batches(5), jnp.zeros(3)).steps([noting])
+    for step in steps:
+        step.add(np.zeros((40, 3), np.float32))
+        step.release()
+        if step.number == 1:
+            break
+    steps.close()
+
+    assert noting.seen == ["begin", 1, "end"]
+    with pytest.raises(InvalidType, match="callbacks must be instances of Callback, got function"):
+        JaxRun(full_batches(), jnp.zeros(3)).steps([lambda progress: None])

@@ -14,7 +14,7 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.budget import PrivacyLedger
-from ferrodp.errors import FerroError, InvalidParameter
+from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
 from ferrodp.integrations.jax._library import check_mask, library, refuse_device_code
 from ferrodp.integrations.jax._parameters import ParameterTree
@@ -22,6 +22,7 @@ from ferrodp.integrations.jax.rows import pad_rows
 from ferrodp.integrations.jax.step import JaxStep
 from ferrodp.plan import FullBatch, GivenOrder, PerGroupClipping, PlanRun, PrivacyPlan
 from ferrodp.random import NoiseSource
+from ferrodp.training import Callback, Progress
 
 __all__ = ["JaxRun"]
 
@@ -225,6 +226,73 @@ class JaxRun:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def steps(self, callbacks: Sequence[Callback] = (), *, parameters: Any = None) -> Iterator[JaxStep]:
+        """Iterate over the steps, and call the callbacks of `ferrodp.training` around each of them.
+
+        Parameters
+        ----------
+        callbacks : sequence of Callback
+            Monitors, logs, progress bars, and `BudgetStop`, which ends the iteration before the step that would exceed.
+        parameters : tree of arrays, optional
+            For callbacks that look at ``progress.parameters``. They are not kept up to date.
+
+        Yields
+        ------
+        JaxStep
+            To be released before the next one.
+
+        Raises
+        ------
+        InvalidType
+            If a callback is not one.
+        FerroError
+            As for the iteration itself.
+
+        Examples
+        --------
+        >>> import jax.numpy as jnp
+        >>> from ferrodp.integrations.jax import JaxRun
+        >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+        >>> from ferrodp.training import PrivacyMonitor
+        >>> plan = PrivacyPlan(
+        ...     population_size=10,
+        ...     sampling=FullBatch(),
+        ...     num_steps=2,
+        ...     clipping=FlatClipping(1.0),
+        ...     noise=ConstantNoise(10.0),
+        ... )
+        >>> for step in JaxRun(plan, jnp.zeros(3)).steps([PrivacyMonitor(1e-5)]):
+        ...     step.add(jnp.ones((10, 3)))
+        ...     gradient = step.release()
+        step 1 of 2: epsilon 0.3407 (pld), 0.3753 (rdp), 0.3753 (zcdp) at delta 1e-05
+        step 2 of 2: epsilon 0.4970 (pld), 0.5458 (rdp), 0.5458 (zcdp) at delta 1e-05
+        """
+        for callback in callbacks:
+            if not isinstance(callback, Callback):
+                raise InvalidType(f"callbacks must be instances of Callback, got {type(callback).__name__}")
+        return self._watched(callbacks, Progress(self._run, parameters))
+
+    def _watched(self, callbacks: Sequence[Callback], progress: Progress) -> Iterator[JaxStep]:
+        try:
+            for callback in callbacks:
+                callback.on_train_begin(progress)
+            while True:
+                if self._run.step_number < self._plan.num_steps:
+                    for callback in callbacks:
+                        callback.on_step_begin(progress)
+                # mutant: training-in-jax-goes-on-after-a-callback-stopped-it
+                step = None if progress.stop_reason else next(self, None)
+                if step is None:
+                    return
+                yield step
+                self._settle()
+                progress.values = {}
+                for callback in callbacks:
+                    callback.on_step_end(progress)
+        finally:
+            for callback in callbacks:
+                callback.on_train_end(progress)
 
     # Inside jit
 
