@@ -24,7 +24,7 @@ LAYERS = [
     {"distributed"},
     {"budget"},
     {"plan"},
-    {"engine", "training"},
+    {"engine", "federated", "training"},
     {"integrations"},
     {"demo"},
     {"cli"},

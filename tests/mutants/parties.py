@@ -3,6 +3,8 @@
 KILLERS = {
     "fast states": "pytest tests/sums/test_fast_states.py",
     "partitions": "pytest tests/distributed/test_executors.py",
+    "secure sums": "pytest tests/federated/test_secure.py",
+    "masks": "pytest tests/federated/test_masking.py",
     "secure units": "cargo test -p ferrodp-core --lib -- secure checksum",
 }
 
@@ -76,5 +78,54 @@ MUTANTS = [
         "FIELD64 / 2",
         "FIELD64 / 4",
         "secure units",
+    ),
+    (
+        "the share of noise is rounded down",
+        "share-of-noise-rounded-down",
+        "sqrt_up(variance)",
+        "math.nextafter(sqrt_up(variance), 0.0)",
+        "secure sums",
+    ),
+    (
+        "the range of a modulus has no room for noise",
+        "noise-left-out-of-the-range",
+        "math.ceil(scale * math.sqrt(spread) * (1.0 + 1e-9))",
+        "0",
+        "secure sums",
+    ),
+    (
+        "replaced clients move a sum under secure aggregation once",
+        "distributed-sum-of-replaced-clients",
+        "(2 if",
+        "(1 if",
+        "secure sums",
+    ),
+    (
+        "the noise of all clients is counted on",
+        "all-clients-count-as-honest",
+        "self.min_clients",
+        "self.max_clients",
+        "secure sums",
+    ),
+    (
+        "a client adds next to no noise",
+        "a-client-adds-no-noise",
+        "scale=self.share_scale",
+        "scale=0.01",
+        "secure sums",
+    ),
+    (
+        "dishonest clients count toward the least number",
+        "too-few-clients-released",
+        "self.min_clients + self.num_dishonest",
+        "self.min_clients",
+        "secure sums",
+    ),
+    (
+        "pairwise masks do not cancel",
+        "pairwise-masks-do-not-cancel",
+        "mask if own < other else negated(modulus, mask)",
+        "mask",
+        "masks",
     ),
 ]

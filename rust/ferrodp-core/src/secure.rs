@@ -20,7 +20,7 @@ use crate::isa::Isa;
 /// The most bits that integers may be shortened by: the norm keeps at least one step.
 pub const MAX_SHIFT: u32 = 29;
 
-/// Returns the integers `trunc(clip(x)/(g·2^shift))` of one row.
+/// Returns the integers `trunc(clip(x)/(g·2^shift))` of one row, given in leaves.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a shift above [`MAX_SHIFT`], [`Error::Mutated`] if the row changed meanwhile.
@@ -29,7 +29,7 @@ pub const MAX_SHIFT: u32 = 29;
 /// If there is no memory for the integers.
 pub fn quantized<T: Element>(
     isa: Isa,
-    row: &[T],
+    leaves: &[&[T]],
     clip: ClipNorm,
     shift: u32,
     threads: NonZeroUsize,
@@ -37,8 +37,9 @@ pub fn quantized<T: Element>(
     if shift > MAX_SHIFT {
         return Err(Error::parameter("shift", f64::from(shift), format!("at most {MAX_SHIFT}")));
     }
-    let mut sum = GridSum::new(clip, row.len()).expect("memory for a row of integers");
-    sum.add(isa, &Rows::one(&[row]), threads)?;
+    let row = Rows::one(leaves);
+    let mut sum = GridSum::new(clip, row.width()).expect("memory for a row of integers");
+    sum.add(isa, &row, threads)?;
     let mut integers = sum.into_integers()?;
     for k in &mut integers {
         // Toward zero: a negative number is lifted by 2^shift − 1 before its bits are shifted out.
@@ -56,13 +57,13 @@ mod tests {
     fn shortened_integers_are_quotients_truncated_toward_zero() {
         let clip = ClipNorm::new::<f64>(1.0).expect("in range");
         let row: Vec<f64> = (0..100).map(|i| f64::from(i - 50) * 0.003 + 1e-9).collect();
-        let whole = quantized(Isa::best(), &row, clip, 0, NonZeroUsize::MIN).expect("unchanged");
+        let whole = quantized(Isa::best(), &[&row], clip, 0, NonZeroUsize::MIN).expect("unchanged");
         for shift in 0..=MAX_SHIFT {
-            let short = quantized(Isa::best(), &row, clip, shift, NonZeroUsize::MIN).expect("unchanged");
+            let short = quantized(Isa::best(), &[&row], clip, shift, NonZeroUsize::MIN).expect("unchanged");
 
             assert_eq!(whole.iter().map(|k| k / (1_i64 << shift)).collect::<Vec<_>>(), short, "{shift}");
         }
-        assert!(quantized(Isa::best(), &row, clip, MAX_SHIFT + 1, NonZeroUsize::MIN).is_err());
+        assert!(quantized(Isa::best(), &[&row], clip, MAX_SHIFT + 1, NonZeroUsize::MIN).is_err());
     }
 
     #[test]
@@ -70,7 +71,7 @@ mod tests {
         for value in [1.0, 1.37, 0.001] {
             let clip = ClipNorm::new::<f32>(value).expect("in range");
             for (row, shift) in [(vec![1e30_f32; 300], 0), (vec![-0.5; 7], 10), (vec![f32::MAX, 1.0], 29)] {
-                let integers = quantized(Isa::best(), &row, clip, shift, NonZeroUsize::MIN).expect("unchanged");
+                let integers = quantized(Isa::best(), &[&row], clip, shift, NonZeroUsize::MIN).expect("unchanged");
                 let squares: u128 = integers.iter().map(|k| (k * k) as u128).sum();
 
                 assert!(squares << (2 * shift) <= u128::from(clip.largest_sum_of_squares()));

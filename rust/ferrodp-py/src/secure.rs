@@ -9,30 +9,30 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::array::{Floats, FloatsMut};
+use crate::array::{Floats, FloatsMut, slices};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::words::ModulusArg;
 
-/// Returns the integers of one vector: clipped, quantized, and shortened by `shift` bits.
+/// Returns the integers of one vector, given in leaves: clipped, quantized, and shortened by `shift` bits.
 #[pyfunction]
-#[pyo3(signature = (vector, value, shift, threads, /))]
+#[pyo3(signature = (leaves, value, shift, threads, /))]
 fn quantized_vector<'py>(
     py: Python<'py>,
-    vector: Bound<'py, PyAny>,
+    leaves: Vec<Bound<'py, PyAny>>,
     value: f64,
     shift: u32,
     threads: Option<NonZeroUsize>,
 ) -> Result<Bound<'py, PyArray1<i64>>> {
     let (isa, threads) = (isa::active()?, threads.unwrap_or(NonZeroUsize::MIN));
-    let integers = match Floats::new(&[vector])? {
+    let integers = match Floats::new(&leaves)? {
         Floats::Single(leaves) => {
-            let (row, clip) = (leaves[0].as_slice()?, ClipNorm::new::<f32>(value)?);
-            py.detach(|| quantized(isa, row, clip, shift, threads))?
+            let (row, clip) = (slices(&leaves)?, ClipNorm::new::<f32>(value)?);
+            py.detach(|| quantized(isa, &row, clip, shift, threads))?
         }
         Floats::Double(leaves) => {
-            let (row, clip) = (leaves[0].as_slice()?, ClipNorm::new::<f64>(value)?);
-            py.detach(|| quantized(isa, row, clip, shift, threads))?
+            let (row, clip) = (slices(&leaves)?, ClipNorm::new::<f64>(value)?);
+            py.detach(|| quantized(isa, &row, clip, shift, threads))?
         }
     };
     Ok(integers.into_pyarray(py))

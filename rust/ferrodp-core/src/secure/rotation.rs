@@ -26,9 +26,24 @@ const CHUNK: usize = 1 << 13;
 const CACHED: usize = 1 << 12;
 
 /// A number that can be rotated.
-pub trait Rotated: Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {}
-impl Rotated for f32 {}
-impl Rotated for f64 {}
+pub trait Rotated: Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
+    /// Returns the number, or its negative where the lowest bit of `bit` is set.
+    fn negated_if(self, bit: u8) -> Self;
+}
+
+impl Rotated for f32 {
+    #[inline(always)]
+    fn negated_if(self, bit: u8) -> Self {
+        Self::from_bits(self.to_bits() ^ (u32::from(bit) << 31))
+    }
+}
+
+impl Rotated for f64 {
+    #[inline(always)]
+    fn negated_if(self, bit: u8) -> Self {
+        Self::from_bits(self.to_bits() ^ (u64::from(bit) << 63))
+    }
+}
 
 /// Replaces `values` by `H·D·x/√n`, or by `D·H·x/√n`, its inverse.
 ///
@@ -51,17 +66,34 @@ pub fn rotate<T: Rotated>(isa: Isa, signs: &Key, inverse: bool, values: &mut [T]
     Ok(())
 }
 
-/// Multiplies every value by its sign.
+/// Gives every value its sign.
 fn flip<T: Rotated>(isa: Isa, signs: &Key, values: &mut [T]) {
     let keystream = Keystream::new(isa, signs);
-    let factors = [T::nearest(1.0), T::nearest(-1.0)];
     let mut bits = [0_u8; CHUNK / 8];
     for (index, chunk) in values.chunks_mut(CHUNK).enumerate() {
         keystream.fill(SIGNS, (index * CHUNK / 8 / BLOCK) as u64, &mut bits);
-        for (values, byte) in chunk.chunks_mut(8).zip(&bits) {
+        dispatch::run(isa, Flip { values: chunk, bits: &bits });
+    }
+}
+
+struct Flip<'a, T> {
+    values: &'a mut [T],
+    bits: &'a [u8],
+}
+
+impl<T: Rotated> Kernel for Flip<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        let (eights, tail) = self.values.as_chunks_mut::<8>();
+        for (values, byte) in eights.iter_mut().zip(self.bits) {
             for (i, value) in values.iter_mut().enumerate() {
-                *value = *value * factors[usize::from(byte >> i & 1)];
+                *value = value.negated_if(byte >> i);
             }
+        }
+        for (i, value) in tail.iter_mut().enumerate() {
+            *value = value.negated_if(self.bits[eights.len()] >> i);
         }
     }
 }
