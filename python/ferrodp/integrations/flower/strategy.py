@@ -96,6 +96,14 @@ class PrivateStrategy:
     >>> strategy = PrivateStrategy(FedAvg(), plan=plan)
     >>> strategy.plan.epsilon(1e-5) <= 8.0, strategy.epsilon
     (True, 0.0)
+    >>> def main(grid, arrays):  # of a server app
+    ...     return strategy.start(grid, arrays).arrays
+    >>> def one_round(grid, arrays, config):  # of which `start` runs as many as the plan has
+    ...     strategy.summary()
+    ...     replies = grid.send_and_receive(strategy.configure_train(1, arrays, config, grid))
+    ...     arrays, metrics = strategy.aggregate_train(1, replies)
+    ...     replies = grid.send_and_receive(strategy.configure_evaluate(1, arrays, config, grid))
+    ...     return arrays, metrics, strategy.aggregate_evaluate(1, replies)
     """
 
     def __init__(
