@@ -1,6 +1,7 @@
 """The programs of `examples/` run as they are, in an empty folder, and print what they say."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -22,11 +23,16 @@ PRINTED = {
     "randomized_survey": r"an answer is true with probability 0\.576",
     "release_a_table": r"guarantee: ε = 1\.0",
     "shared_budget": r"releases of the four processes: .*, 20 in all",
+    "train_with_jax": r"step 40: ε ≤ (2\.000000|1\.99999\d), planned \1",
     "trade_off_curve": r"noise multiplier 0\.8: ε ≤ 3\.141, advantage ≤ 0\.230",
 }
 
+NEEDS = {"train_with_jax": "jax"}
+"""Programs that need a framework, which `tests/integrations` runs there."""
+RUN_HERE = [path for path in PROGRAMS if NEEDS.get(path.stem) == os.environ.get("FERRODP_FRAMEWORK")]
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+
+@pytest.mark.parametrize("program", RUN_HERE, ids=lambda path: path.stem)
 def test_an_example_runs_and_prints_its_result(program, tmp_path):
     command = [sys.executable, "-W", "error", program]
 
@@ -44,6 +50,18 @@ def test_an_example_is_short_and_states_its_unit_and_guarantee(program):
     assert text.count("\n") < 60
     assert summary.endswith(".")
     assert re.match(r"Private unit: .*\nGuarantee: ", rest, re.DOTALL)
+
+
+@pytest.mark.parametrize("program", [path for path in PROGRAMS if path.stem in NEEDS], ids=lambda path: path.stem)
+def test_an_example_says_what_it_needs(program, tmp_path):
+    blocked = "import sys; sys.modules[sys.argv[1]] = None; import runpy; runpy.run_path(sys.argv[2])"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", blocked, NEEDS[program.stem], program], cwd=tmp_path, capture_output=True, text=True
+    )
+
+    assert ended.returncode == 1
+    assert re.search(rf"needs {NEEDS[program.stem]}.*: pip install", ended.stderr)
 
 
 def test_every_example_is_in_the_list_of_the_page():

@@ -65,6 +65,19 @@ def test_what_needs_a_framework_runs_where_that_is_and_nowhere_else(tmp_path, mo
         assert blocks.run(block)[1] == "4\n"
 
 
+def test_a_page_that_needs_a_framework_marks_its_blocks_like_others(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    blocks_of = "```python\nx = {}\n```\n\n<!-- raises: KeyError -->\n```python\nx[1]\n```\n"
+    page.write_text(f"<!-- needs: torch -->\n\n{blocks_of}", encoding="utf-8")
+    monkeypatch.setenv("FERRODP_FRAMEWORK", "torch")
+
+    assert [(block.mark, block.needs) for block in blocks.find(page.read_text(encoding="utf-8"))] == [
+        (None, "torch"),
+        ("raises", "torch"),
+    ]
+    assert blocks.run(page) == ["", "KeyError: 1\n"]
+
+
 def test_what_a_page_needs_is_tested_by_check_frameworks():
     folders = {path.parent.name for path in (ROOT / "tests" / "integrations").glob("*/requirements.txt")}
     needed = {block.needs for page in PAGES for block in blocks.find(page.read_text(encoding="utf-8"))}

@@ -1,0 +1,16 @@
+"""Private training of PyTorch modules by a plan, with any of PyTorch's optimizers.
+
+Training by a plan                          `start`, `TorchRun`, `TorchStep`
+Per-example gradients by themselves         `per_example_gradients`
+Batches of a plan for other loops           `PlanLoader`
+ε while Hugging Face or Lightning train     `PrivacyMonitor`
+
+PyTorch is imported by the first call that needs it.
+"""
+
+from ferrodp.integrations.torch.gradients import per_example_gradients
+from ferrodp.integrations.torch.loader import PlanLoader
+from ferrodp.integrations.torch.monitor import PrivacyMonitor
+from ferrodp.integrations.torch.run import TorchRun, TorchStep, start
+
+__all__ = ["PlanLoader", "PrivacyMonitor", "TorchRun", "TorchStep", "per_example_gradients", "start"]

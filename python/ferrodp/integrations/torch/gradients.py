@@ -1,0 +1,145 @@
+"""Gradients of single examples of a PyTorch module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.integrations._tensors import check_place, dtype_of, framework
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+__all__ = ["Loss", "per_example_gradients"]
+
+Loss: TypeAlias = "Callable[..., Tensor]"
+"""Takes what stands for the module, and a batch; returns a scalar."""
+
+
+def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, Tensor]:
+    """Return the gradient of the loss of each example of a batch, by itself.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        In the memory of the CPU. Its parameters and their ``.grad`` are not changed.
+    loss : callable
+        ``loss(model, *batch)`` returns the scalar loss of a batch. It is called with one example at a time, as a batch
+        of size 1, and has to call the `model` that it is given, not one that it knows.
+    *batch : tensor, or tuples, lists and dicts of tensors
+        Examples along the first axis of each tensor.
+
+    Returns
+    -------
+    dict of str to tensor
+        By the names of ``model.named_parameters()``, for all that require a gradient: entry i of each tensor belongs
+        to example i.
+
+    Raises
+    ------
+    InvalidParameter, InvalidArrayType, InvalidType
+        If a parameter is not dense, real and in the memory of the CPU, the model has a layer that normalizes over the
+        batch, or the tensors of the batch differ in length.
+    MissingPackage
+        If PyTorch is not installed.
+
+    Notes
+    -----
+    ``torch.func.vmap`` of ``torch.func.grad``. Random layers, such as dropout, draw anew for each example. A layer that
+    mixes examples has no per-example gradients; batch normalization in training is refused for that reason.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ferrodp.integrations.torch import per_example_gradients
+    >>> model = torch.nn.Linear(3, 1)
+    >>> gradients = per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(5, 3))
+    >>> {name: tuple(each.shape) for name, each in gradients.items()}
+    {'weight': (5, 1, 3), 'bias': (5, 1)}
+    """
+    return Gradients(model, loss)(*batch)
+
+
+class Gradients:
+    """The gradients of a module's examples, as a function that is made once."""
+
+    def __init__(self, model: Module, loss: Loss, *, loss_scale: float = 1.0) -> None:
+        self._torch = torch = framework("torch", extra="torch")
+        self._tree = framework("torch.utils._pytree", extra="torch")
+        if not isinstance(model, torch.nn.Module):
+            raise InvalidType(f"model must be a torch.nn.Module, got {type(model).__name__}")
+        if not callable(loss):
+            raise InvalidType(f"loss must be callable, got {type(loss).__name__}")
+        self.model = model
+        self.parameters = self.checked_parameters()
+        self._loss, self._scale = loss, loss_scale
+        self._grad = torch.func.grad(self._scaled_loss)
+
+    def checked_parameters(self) -> dict[str, Any]:
+        """Return the parameters that are trained, by name, or refuse those that cannot be."""
+        found = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
+        if not found:
+            raise InvalidParameter("model must have a parameter that requires a gradient")
+        for name, parameter in found.items():
+            check_place(f"parameter {name!r}", parameter)
+            dtype_of(f"parameter {name!r}", parameter)
+        return found
+
+    def check_layers(self) -> None:
+        """Refuse layers that mix the examples of a batch."""
+        mixing = self._torch.nn.modules.batchnorm._BatchNorm
+        for name, module in self.model.named_modules():
+            if isinstance(module, mixing) and (module.training or not module.track_running_stats):
+                raise InvalidParameter(
+                    f"module {name!r} normalizes over the batch, so that no example has a gradient of its own: use "
+                    "GroupNorm or LayerNorm, or put it into evaluation mode"
+                )
+
+    def length(self, batch: tuple[Any, ...]) -> int:
+        """Return the number of examples of a batch."""
+        leaves = self._tree.tree_leaves(batch)
+        if not leaves or not all(isinstance(leaf, self._torch.Tensor) and leaf.ndim for leaf in leaves):
+            raise InvalidType("a batch must be made of tensors with the examples along their first axis")
+        lengths = {len(leaf) for leaf in leaves}
+        if len(lengths) > 1:
+            raise InvalidParameter("the tensors of a batch must have the same length along their first axis")
+        return int(lengths.pop())
+
+    def part(self, batch: tuple[Any, ...], start: int, stop: int) -> Any:
+        """Return some consecutive examples of a batch."""
+        return self._tree.tree_map(lambda leaf: leaf[start:stop], batch)
+
+    def __call__(self, *batch: Any) -> dict[str, Any]:
+        """Return the gradients of the examples of a batch, times the scale of the loss."""
+        self.check_layers()
+        if not self.length(batch):
+            return {name: each.new_zeros((0, *each.shape)) for name, each in self.parameters.items()}
+        parameters, rest = self._state()
+        # Dropout draws for each example, and one without dropout draws nothing.
+        mapped = self._torch.func.vmap(self._grad_of_one, in_dims=(None, None, 0), randomness="different")
+        found: dict[str, Any] = mapped(parameters, rest, batch)
+        return found
+
+    def of_group(self, *batch: Any) -> dict[str, Any]:
+        """Return the gradient of the loss of a whole batch, times the scale of the loss."""
+        parameters, rest = self._state()
+        found: dict[str, Any] = self._grad(parameters, rest, batch)
+        return found
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the parameters that are trained, and all other state."""
+        parameters = {name: each.detach() for name, each in self.parameters.items()}
+        frozen = {name: each.detach() for name, each in self.model.named_parameters() if not each.requires_grad}
+        return parameters, frozen | dict(self.model.named_buffers())
+
+    def _grad_of_one(self, parameters: dict[str, Any], rest: dict[str, Any], example: Any) -> Any:
+        return self._grad(parameters, rest, self._tree.tree_map(lambda leaf: leaf.unsqueeze(0), example))
+
+    def _scaled_loss(self, parameters: dict[str, Any], rest: dict[str, Any], batch: Any) -> Any:
+        def model(*args: Any, **kwargs: Any) -> Any:
+            return self._torch.func.functional_call(self.model, (parameters, rest), args, kwargs)
+
+        value = self._loss(model, *batch)
+        return value if self._scale == 1.0 else value * self._scale

@@ -1,0 +1,131 @@
+"""Per-example gradients of modules: equal to those of one backward pass for each example."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import ferrodp as fd
+from ferrodp.integrations.torch import per_example_gradients
+
+
+def cross_entropy(model, x, y):
+    return nn.functional.cross_entropy(model(x), y)
+
+
+class Tied(nn.Module):
+    """Two layers that share a weight, with a parameter without axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.second.weight = self.first.weight
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x))) * self.scale
+
+
+class Rounded(nn.Module):
+    """Makes words of numbers."""
+
+    def forward(self, x):
+        return x.abs().long().clamp(max=8)
+
+
+MODELS = {
+    "layers": (nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 6)), (6,)),
+    "convolution": (nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(64, 6)), (1, 6, 6)),
+    "tied": (Tied(), (6,)),
+    "embedding": (nn.Sequential(Rounded(), nn.Embedding(9, 5), nn.Flatten(), nn.Linear(30, 6)), (6,)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_they_are_those_of_a_backward_pass_for_each_example(name):
+    model, shape = MODELS[name]
+    x, y = torch.randn(5, *shape), torch.randint(6, (5,))
+
+    found = per_example_gradients(model, cross_entropy, x, y)
+
+    assert found.keys() == {key for key, _ in model.named_parameters()}
+    for i in range(5):
+        each = copy.deepcopy(model)
+        cross_entropy(each, x[i : i + 1], y[i : i + 1]).backward()
+        for key, parameter in each.named_parameters():
+            # Sums of at most 64 products in float32, in another order.
+            torch.testing.assert_close(found[key][i], parameter.grad, rtol=1e-5, atol=1e-6)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_batches_are_any_nesting_of_tensors():
+    model = nn.Linear(3, 1)
+    batch = {"x": torch.ones(4, 3), "more": [torch.ones(4)]}
+
+    found = per_example_gradients(model, lambda model, batch: (model(batch["x"]).sum() * batch["more"][0]).sum(), batch)
+
+    assert found["weight"].shape == (4, 1, 3)
+
+
+def test_dropout_draws_for_each_example():
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(200, 1))
+
+    found = per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 200))
+
+    # Each coordinate is 0 or 2 by a coin: 200 equal ones have a probability of 2⁻²⁰⁰.
+    assert not torch.equal(*found["1.weight"])
+    assert set(found["1.weight"].unique().tolist()) == {0.0, 2.0}
+
+
+def test_parameters_without_gradient_are_left_out():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+    model[0].requires_grad_(False)
+
+    found = per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 3))
+
+    assert found.keys() == {"1.weight", "1.bias"}
+
+
+def test_an_empty_batch_has_no_gradients():
+    found = per_example_gradients(nn.Linear(3, 1), lambda model, x: model(x).sum(), torch.ones(0, 3))
+
+    assert found["weight"].shape == (0, 1, 3)
+
+
+def test_layers_that_mix_examples_are_refused():
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+
+    with pytest.raises(fd.errors.InvalidParameter, match=r"module '1' normalizes over the batch.*GroupNorm"):
+        per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 3))
+
+    model.eval()
+    assert per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 3))["0.bias"].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ((), "made of tensors"),
+        ((torch.ones(2, 3), torch.ones(3)), "same length"),
+        ((torch.tensor(1.0),), "first axis"),
+        (([1.0, 2.0],), "made of tensors"),
+    ],
+)
+def test_what_is_no_batch_is_refused(batch, message):
+    with pytest.raises(fd.errors.FerroError, match=message):
+        per_example_gradients(nn.Linear(3, 1), lambda model, *batch: model(batch[0]).sum(), *batch)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Linear(3, 1, device="meta"), "device meta"),
+        (nn.Linear(3, 1).requires_grad_(False), "requires a gradient"),
+        (nn.Linear(3, 1, dtype=torch.complex64), "real floating-point"),
+        (torch.ones(3), r"torch\.nn\.Module"),
+    ],
+)
+def test_what_is_no_module_on_the_cpu_is_refused(model, message):
+    with pytest.raises(fd.errors.FerroError, match=message):
+        per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 3))
