@@ -1,0 +1,1 @@
+"""Handwritten digits over hospitals that keep their images."""
