@@ -24,7 +24,7 @@ LAYERS = [
     {"distributed"},
     {"budget"},
     {"plan"},
-    {"engine", "federated", "training"},
+    {"engine", "federated", "training", "audit"},
     {"integrations"},
     {"demo"},
     {"cli"},

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import ferrodp
 from ferrodp.cli._console import Console, one_line
+from ferrodp.cli.audit import audit
 from ferrodp.cli.bench.command import bench
 from ferrodp.cli.calibrate import calibrate
 from ferrodp.cli.demo import demo
@@ -31,6 +32,7 @@ COMMANDS = {
     "plan": plan,
     "ledger": ledger,
     "demo": demo,
+    "audit": audit,
     "bench": bench,
 }
 TRACEBACK = "FERRODP_TRACEBACK"
@@ -50,6 +52,7 @@ _EPILOG = """examples:
   ferrodp plan forecast plan.json
   ferrodp ledger status budget.db
   ferrodp demo
+  ferrodp audit mechanism gaussian --epsilon 1 --draws 1e7
   ferrodp bench --quick
 
 'ferrodp COMMAND --help' explains a command."""

@@ -1,0 +1,141 @@
+"""Events that a test may use: sets of outputs, chosen on draws of their own."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Hits: TypeAlias = npt.NDArray[np.bool_]
+
+_MAX_COLUMNS = 8
+_MAX_ATOMS = 16
+_NO_BITS = 9999.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Outputs as columns of numbers, NaN where an output is no number, and what kind each is if they differ."""
+
+    columns: npt.NDArray[Any]
+    kinds: list[str] | str
+    """One for all, if they are alike."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return int(self.columns.shape[1])
+
+
+def outputs_of(values: Sequence[Any] | npt.NDArray[Any]) -> Outputs:
+    """Return what a release put out, in order: numbers, arrays, exceptions or anything that prints."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and values.ndim in (1, 2):
+        flat = values.reshape(values.shape[0], -1)[:, :_MAX_COLUMNS].astype(np.float64)
+        return Outputs(np.ascontiguousarray(flat.T), f"numbers of shape {values.shape[1:]}")
+    rows = [_row(value) for value in values]
+    width = max((len(numbers) for _, numbers in rows), default=1) or 1
+    columns = np.full((width, len(rows)), np.nan)
+    for i, (_, numbers) in enumerate(rows):
+        columns[: len(numbers), i] = numbers
+    kinds = [kind for kind, _ in rows]
+    return Outputs(columns, kinds if len(set(kinds)) > 1 else kinds[0])
+
+
+def _row(value: Any) -> tuple[str, list[float]]:
+    if isinstance(value, BaseException):
+        return f"raises {type(value).__name__}: {value}", []
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "fiub" and array.ndim <= 2:
+            return f"numbers of shape {array.shape}", array.reshape(-1)[:_MAX_COLUMNS].astype(np.float64).tolist()
+    except (ValueError, TypeError):
+        pass
+    return f"output {value!r}", []
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A set of outputs: a comparison of one number, of its last bit, or of the kind of output."""
+
+    what: str
+    column: int = 0
+    at: float = 0.0
+    kind: str = ""
+
+    def __str__(self) -> str:
+        name = "output" if not self.column else f"output[{self.column}]"
+        return {
+            "above": f"{name} >= {self.at!r}",
+            "below": f"{name} <= {self.at!r}",
+            "equal": f"{name} == {self.at!r}",
+            "finer": f"{name} is no multiple of 2^{int(self.at)}",
+            "coarser": f"{name} is a multiple of 2^{int(self.at)}",
+            "kind": self.kind,
+        }[self.what]
+
+    def hits(self, outputs: Outputs) -> Hits:
+        """Return which outputs are in it."""
+        if self.what == "kind":
+            kinds = outputs.kinds
+            if isinstance(kinds, str):
+                return np.full(outputs.size, kinds == self.kind)
+            return np.array([kind == self.kind for kind in kinds], dtype=np.bool_)
+        if self.column >= outputs.columns.shape[0]:
+            return np.zeros(outputs.size, dtype=np.bool_)
+        x = outputs.columns[self.column]
+        if self.what == "above":
+            return np.asarray(x >= self.at)
+        if self.what == "below":
+            return np.asarray(x <= self.at)
+        if self.what == "equal":
+            return np.asarray(x == self.at)
+        bits = last_bits(x)
+        return np.asarray(bits < self.at) if self.what == "finer" else np.asarray((bits >= self.at) & (x == x))
+
+
+def last_bits(x: Array) -> Array:
+    """Return e where 2^e is the last bit of each number that is set; zeros and what is not finite have a large one."""
+    mantissa, exponent = np.frexp(np.where(np.isfinite(x), x, 0.0))
+    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
+    lowest = (whole & -whole).astype(np.float64)
+    return np.where(whole == 0, _NO_BITS, np.log2(np.maximum(lowest, 1.0)) + exponent - 53.0)
+
+
+def candidates(one: Outputs, other: Outputs) -> list[Region]:
+    """Return the events among which one is chosen."""
+    kinds = _common(one.kinds, other.kinds)
+    found = [Region("kind", kind=kind) for kind in kinds] if len(kinds) > 1 else []
+    for column in range(min(one.columns.shape[0], other.columns.shape[0])):
+        x = np.concatenate([one.columns[column], other.columns[column]])
+        x = x[np.isfinite(x)]
+        if not x.size:
+            continue
+        tail = np.geomspace(20.0 / x.size, 0.5, 40) if x.size > 40 else np.array([0.5])
+        for place in np.unique(np.quantile(x, np.concatenate([tail, 1.0 - tail]))):
+            found += [Region("above", column, float(place)), Region("below", column, float(place))]
+        for value, times in Counter(x.tolist()).most_common(_MAX_ATOMS):
+            if times >= 10:
+                found.append(Region("equal", column, value))
+        for place in np.unique(last_bits(x)):
+            if place < _NO_BITS:
+                found += [Region("finer", column, float(place)), Region("coarser", column, float(place))]
+    return found
+
+
+def _common(*kinds: list[str] | str) -> list[str]:
+    seen = Counter(kind for each in kinds for kind in ([each] if isinstance(each, str) else each))
+    return [kind for kind, _ in seen.most_common(_MAX_ATOMS)]
+
+
+def score(p: float, q: float, chosen: int, counted: int, delta: float) -> float:
+    """Return about the ε that the event is going to show, from rates that were seen in `chosen` draws of each side."""
+    known = math.sqrt(1.0 / chosen + 1.0 / counted)
+    low = p - 3.0 * math.sqrt(p * (1.0 - p)) * known - delta
+    high = q + 3.0 * math.sqrt(q * (1.0 - q)) * known + 7.0 / counted + 3.0 / chosen
+    return math.log(low / high) if low > 0.0 else -math.inf

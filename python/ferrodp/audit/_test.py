@@ -1,0 +1,164 @@
+"""The test itself: an event is chosen, counted on other draws, and judged by exact binomial bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ferrodp.audit import _binomial
+from ferrodp.audit._regions import Outputs, Region, candidates, score
+from ferrodp.audit.power import SIGNIFICANCE, smallest_violation
+from ferrodp.audit.report import AuditReport
+
+Draw = Callable[[int, int], Iterator[Outputs]]
+"""Takes the number of the neighbor, 0 or 1, and how many outputs; yields them in chunks."""
+
+MAX_CHOSEN = 200_000
+_DELTAS = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+
+
+class Stated(NamedTuple):
+    """An event whose rates the law that a mechanism states implies, for the likelier neighbor and the other one."""
+
+    region: Region
+    rates: tuple[float, float]
+
+
+@dataclass(slots=True)
+class _Count:
+    """How often an event happened on the likelier side, on the other one, and in both of a pair of draws."""
+
+    region: Region
+    likelier: int
+    stake: float
+    hits: int = 0
+    other_hits: int = 0
+    both: int = 0
+
+
+def split(draws: int) -> tuple[int, int]:
+    """Return how many draws of each side choose the event, and how many are counted."""
+    chosen = min(max(draws // 4, 1), MAX_CHOSEN)
+    return chosen, draws - chosen
+
+
+def run(
+    draw: Draw,
+    *,
+    claim: str,
+    neighbors: tuple[str, str],
+    epsilon: float,
+    delta: float,
+    draws: int,
+    stated: tuple[Stated, Stated] | None = None,
+) -> AuditReport:
+    """Choose an event for each of the two directions, count both, and report the one that shows more."""
+    chosen, counted = split(draws)
+    first, second = (list(draw(side, chosen)) for side in (0, 1))
+    regions = list(dict.fromkeys(region for a, b in zip(first, second, strict=True) for region in candidates(a, b)))
+    counts = [
+        _chosen(side, regions, (first, second), chosen, counted, epsilon, delta, stated and stated[side])
+        for side in (0, 1)
+    ]
+    for a, b in zip(draw(0, counted), draw(1, counted), strict=True):
+        for count in counts:
+            one, other = (count.region.hits(each) for each in ((a, b) if count.likelier == 0 else (b, a)))
+            count.hits += int(one.sum())
+            count.other_hits += int(other.sum())
+            count.both += int((one & other).sum())
+    usual = [_rates(count, counted, 0.05) for count in counts]
+    strict = [_rates(count, counted, SIGNIFICANCE) for count in counts]
+    shown = max((0, 1), key=lambda i: _epsilon(usual[i], delta))
+    best = counts[shown]
+    logs = [_log_e_value(count, counted, epsilon, delta) for count in counts]
+    top = max(logs)
+    rates = tuple(
+        (_binomial.lower_bound(hits, counted, 0.05 / 8), _binomial.upper_bound(hits, counted, 0.05 / 8))
+        for hits in (best.hits, best.other_hits)
+    )
+    return AuditReport(
+        claim=claim,
+        epsilon=epsilon,
+        delta=delta,
+        neighbors=neighbors,
+        draws=draws,
+        counted=counted,
+        region=str(best.region),
+        likelier="first" if best.likelier == 0 else "second",
+        hits=(best.hits, best.other_hits),
+        rates=(rates[0], rates[1]),
+        epsilon_lower_bound=max(_epsilon(usual[shown], delta), 0.0),
+        epsilon_lower_bound_999=max(_epsilon(strict[shown], delta), 0.0),
+        # mutant: violation-at-the-lower-confidence
+        violation=max(_epsilon(each, delta) for each in strict) > epsilon,
+        power=smallest_violation(draws=counted, epsilon=epsilon, delta=delta),
+        log_e_value=top + math.log(sum(math.exp(each - top) for each in logs) / len(logs)),
+        curve=tuple((each, max(_epsilon(usual[shown], each), 0.0)) for each in _DELTAS),
+        multiplicity=len(counts),
+    )
+
+
+def _chosen(
+    side: int,
+    regions: list[Region],
+    outputs: tuple[list[Outputs], list[Outputs]],
+    chosen: int,
+    counted: int,
+    epsilon: float,
+    delta: float,
+    stated: Stated | None,
+) -> _Count:
+    """Return the event that promises the largest ε in one direction, and the stake of its e-value."""
+    best, rates, most = Region("above", 0, math.inf), (0.0, 0.0), -math.inf
+    for region in regions:
+        hits, other = (sum(int(region.hits(part).sum()) for part in outputs[i]) for i in (side, 1 - side))
+        found = score(hits / chosen, other / chosen, chosen, counted, delta)
+        if found > most:
+            best, rates, most = region, (hits / chosen, other / chosen), found
+    if stated is not None and score(stated.rates[0], stated.rates[1], counted, counted, delta) > most:
+        best, rates = stated.region, stated.rates
+    return _Count(best, side, _stake(*rates, epsilon, delta))
+
+
+def _stake(p: float, q: float, epsilon: float, delta: float) -> float:
+    """Return the share that maximizes the expected logarithm of the e-value if the rates are these."""
+    loss = math.exp(epsilon) + delta
+
+    def growth(stake: float) -> float:
+        outcomes = ((1, 0, p * (1 - q)), (1, 1, p * q), (0, 1, (1 - p) * q), (0, 0, (1 - p) * (1 - q)))
+        return sum(w * math.log(_factor(x, y, stake, epsilon, delta)) for x, y, w in outcomes if w)
+
+    return max((0.99 * i / (50 * loss) for i in range(51)), key=growth)
+
+
+def _factor(x: int, y: int, stake: float, epsilon: float, delta: float) -> float:
+    """Return what a pair of draws multiplies the e-value by: if P ≤ e^ε·Q + δ, its mean is at most 1."""
+    return 1.0 + stake * (x - math.exp(epsilon) * y - delta)
+
+
+def _log_e_value(count: _Count, counted: int, epsilon: float, delta: float) -> float:
+    pairs = (
+        (1, 1, count.both),
+        (1, 0, count.hits - count.both),
+        (0, 1, count.other_hits - count.both),
+        (0, 0, counted - count.hits - count.other_hits + count.both),
+    )
+    return math.fsum(times * math.log(_factor(x, y, count.stake, epsilon, delta)) for x, y, times in pairs if times)
+
+
+def _rates(count: _Count, counted: int, failure: float) -> tuple[float, float]:
+    """Return bounds on the rates of an event: below for the likelier neighbor, above for the other; for two events."""
+    # mutant: bounds-without-multiplicity
+    share = failure / 4.0
+    return (
+        _binomial.lower_bound(count.hits, counted, share),
+        _binomial.upper_bound(count.other_hits, counted, share),
+    )
+
+
+def _epsilon(rates: tuple[float, float], delta: float) -> float:
+    """Return the lower bound on ε that bounds on two rates imply."""
+    low, high = rates
+    return math.log((low - delta) / high) if low > delta else -math.inf

@@ -1,0 +1,84 @@
+"""How small a violation a number of draws can show."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from ferrodp import _validate
+from ferrodp._validate import Real
+
+SIGNIFICANCE = 1e-3
+"""Probability with which a true claim is called violated, at most."""
+_POWER = 0.9
+
+
+def smallest_violation(*, draws: int, epsilon: Real, delta: Real) -> float:
+    """Return about the least true ε, at the same δ, that a test of a claim shows to be too large, with power 90 %.
+
+    It is that of the most favorable mechanism, whose best event has the best size for the test: for a given mechanism
+    it takes more draws. To be asked before a test is run.
+
+    Parameters
+    ----------
+    draws : int
+        Draws that are counted on each side; at least 1.
+    epsilon : float
+        Of the claim; finite, ≥ 0.
+    delta : float
+        Of the claim; in [0, 1].
+
+    Returns
+    -------
+    float
+        Above `epsilon`; infinite where even an outright leak would need more draws.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain.
+
+    Notes
+    -----
+    Rates of both sides are normal here; the test itself uses exact binomial bounds. An event that never happens on the
+    other side is included: no hit among n bounds its rate by ln(1/α)/n.
+
+    Examples
+    --------
+    >>> [round(smallest_violation(draws=n, epsilon=1.0, delta=1e-5), 3) for n in (10**4, 10**6, 10**8)]
+    [1.07, 1.007, 1.001]
+    """
+    return favorable(draws=draws, epsilon=epsilon, delta=delta)[0]
+
+
+def favorable(*, draws: int, epsilon: Real, delta: Real) -> tuple[float, float]:
+    """Return the least ε that is seen, and the rate of the event for the neighbor for which it is rarer."""
+    n = _validate.count("draws", draws, minimum=1)
+    claimed = _validate.non_negative("epsilon", epsilon)
+    failure = _validate.probability("delta", delta)
+    quantile = NormalDist().inv_cdf(1.0 - SIGNIFICANCE / 4.0)
+    beta = NormalDist().inv_cdf(_POWER)
+
+    factor = math.exp(claimed)
+
+    def is_seen(p: float, q: float) -> bool:
+        spread = math.sqrt((p * (1.0 - p) + factor * factor * q * (1.0 - q)) / n)
+        bounds = (math.sqrt(p * (1.0 - p)) + factor * math.sqrt(q * (1.0 - q))) / math.sqrt(n)
+        return p - factor * q - failure >= quantile * bounds + beta * spread
+
+    best = math.inf, 0.0
+    for step in range(1, 400):
+        q = 10.0 ** (-step / 40.0)
+        if n * q < 25.0:
+            break
+        low, high = factor * q + failure, 1.0
+        if low < 1.0 and is_seen(1.0, q):
+            for _ in range(50):
+                middle = 0.5 * (low + high)
+                low, high = (low, middle) if is_seen(middle, q) else (middle, high)
+            best = min(best, (math.log((high - failure) / q), q))
+    needed = factor * math.log(4.0 / SIGNIFICANCE) / n + failure
+    p = needed + (quantile + beta) * math.sqrt(needed / n) + (quantile + beta) ** 2 / n
+    if p <= 1.0:  # no hit at all on the other side, with probability 95 %
+        best = min(best, (math.log((p - failure) / (0.05 / n)), 0.05 / n))
+    return best
