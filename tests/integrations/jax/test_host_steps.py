@@ -383,6 +383,14 @@ def test_a_run_goes_on_where_its_state_was_saved():
     assert repr(again) == "<JaxRun at step 4 of 4>"
 
 
+def test_a_state_goes_on_with_parameters_of_its_own_shapes_only():
+    state = JaxRun(full_batches(2), jnp.zeros(3)).state()
+    step = next(JaxRun.from_state(state, jnp.zeros(4)))
+
+    with pytest.raises(InvalidArray, match=r"must have shape \(40, 3\), got \(40, 4\)"):
+        step.add(jnp.zeros((40, 4)))
+
+
 def test_data_of_different_lengths_is_refused():
     params, (x, y) = model(), examples()
     step = next(JaxRun(plan(), params))

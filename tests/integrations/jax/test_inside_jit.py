@@ -198,6 +198,19 @@ def test_adaptive_clipping_moves_between_compiled_updates():
 
 
 @pytest.mark.parametrize("name", ["aggregation", "noise"])
+def test_a_compiled_update_holds_one_ordered_callback_and_no_pure_one(name):
+    run = JaxRun(full_batches(1), model())
+    transformation = getattr(run, name)()
+    given = model() if name == "noise" else zero_gradients(model(), 40)
+
+    jaxpr = str(jax.make_jaxpr(lambda given: transformation.update(given, optax.EmptyState())[0])(given))
+
+    assert jaxpr.count("io_callback[") == 1
+    assert "ordered=True" in jaxpr
+    assert "pure_callback" not in jaxpr
+
+
+@pytest.mark.parametrize("name", ["aggregation", "noise"])
 def test_noise_is_drawn_once_for_each_executed_update(name, draws):
     params = model()
     run = JaxRun(full_batches(5), params)
