@@ -1,5 +1,6 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, final
 
@@ -10,6 +11,7 @@ from typing_extensions import disjoint_base
 __all__ = [
     "AllocationLaw",
     "AllocationMoments",
+    "AllocationRemoved",
     "BitGenerator",
     "GridSum",
     "NoisyThreshold",
@@ -19,6 +21,7 @@ __all__ = [
     "SqliteConnection",
     "SqliteError",
     "SqliteResult",
+    "WorstResponses",
     "__version__",
     "add_discrete_noise",
     "add_discrete_noise_in_fixed_time",
@@ -28,7 +31,9 @@ __all__ = [
     "allocated_members",
     "allocation_two_bins",
     "available_isas",
+    "binomial_at_most",
     "centered_residues",
+    "central_limit_mu",
     "check_clip_norm",
     "choose_candidate",
     "clip_leaves",
@@ -39,6 +44,11 @@ __all__ = [
     "file_system",
     "fixed_size_members",
     "fork_generation",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_is_enough",
+    "gaussian_largest_squared_mu",
+    "gaussian_standard_deviation",
     "has_checksum",
     "isa",
     "pair_delta",
@@ -54,16 +64,24 @@ __all__ = [
     "rdp_convert",
     "rdp_convert_values",
     "rdp_exp_upper",
+    "rdp_fixed_size",
     "rdp_fixed_size_gaussian_replace_one",
+    "rdp_fixed_size_ternary",
     "rdp_poisson_gaussian",
     "rdp_poisson_gaussian_epsilon",
     "rdp_total",
+    "rdp_truncated_poisson_gaussian",
     "release_scalar",
     "residues_of",
     "rotate_vector",
     "sqlite_version",
     "toss_coins",
     "toss_each_coin",
+    "truncated_delta",
+    "truncated_sample",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_rho",
 ]
 
 _Direction: TypeAlias = Literal["remove", "add"]
@@ -71,6 +89,9 @@ _Spec: TypeAlias = tuple[Any, ...]
 _Key: TypeAlias = bytes | Permit | None
 _Floats: TypeAlias = npt.NDArray[np.float64]
 _Laws: TypeAlias = tuple[float, _Floats, _Floats]
+_Ends: TypeAlias = tuple[float, float]
+_Decimals: TypeAlias = tuple[Decimal, Decimal]
+_Sample: TypeAlias = tuple[int, float, int]
 
 __version__: str
 isa: str
@@ -142,6 +163,27 @@ def rdp_fixed_size_gaussian_replace_one(
     threads: int | None,
     /,
 ) -> _Floats: ...
+def rdp_fixed_size(
+    divergences: list[float], epsilon: float, sampling_probability: float, orders: _Floats, /
+) -> _Floats: ...
+def rdp_fixed_size_ternary(noise_multiplier: float, sampling_probability: float, orders: _Floats, /) -> _Floats: ...
+def rdp_truncated_poisson_gaussian(
+    sample: _Sample, noise_multiplier: float, orders: _Floats, is_zeroed: bool, /
+) -> _Floats: ...
+def truncated_delta(sample: _Sample, epsilon: float, count: int, /) -> float: ...
+def truncated_sample(number: int, q: float, most: int, /) -> tuple[_Ends, _Ends, float]: ...
+def binomial_at_most(seen: int, number: int, probability: float, /) -> float: ...
+def central_limit_mu(
+    noise_multiplier: float, sampling_probability: float, count: int, is_poisson: bool, /
+) -> float: ...
+def gaussian_delta(epsilon: float, squared_mu: _Decimals | float, is_log: bool, /) -> _Ends: ...
+def gaussian_epsilon(delta: float, squared_mu: _Decimals | float, /) -> _Ends: ...
+def gaussian_is_enough(sigma: float, epsilon: float, delta: float, sensitivity: float, /) -> bool: ...
+def gaussian_largest_squared_mu(epsilon: float, delta: float, /) -> float: ...
+def gaussian_standard_deviation(epsilon: float, delta: float, sensitivity: float, /) -> float: ...
+def zcdp_delta(rho: _Decimals, epsilon: float, /) -> float: ...
+def zcdp_epsilon(rho: _Decimals, delta: float, /) -> float: ...
+def zcdp_rho(epsilon: float, delta: float, /) -> float: ...
 def allocation_two_bins(s: float, epsilon: float, direction: _Direction, /) -> tuple[float, float]: ...
 
 @disjoint_base
@@ -171,6 +213,17 @@ class Shuffle:
 class AllocationMoments:
     def __new__(cls, s: float, steps: int, /) -> Self: ...
     def rates(self, orders: list[float], /) -> list[float]: ...
+
+@final
+class AllocationRemoved:
+    def __new__(cls, noise_multiplier: float, steps: int, /) -> Self: ...
+    def rate(self, order: float, /) -> float: ...
+
+@final
+class WorstResponses:
+    def __new__(cls, groups: list[tuple[float, int]], /) -> Self: ...
+    def delta(self, total: float, failure: _Decimals, /) -> tuple[float, float, bool]: ...
+    def epsilon(self, target: _Decimals, /) -> _Ends: ...
 
 @final
 class Permit:

@@ -254,4 +254,25 @@ MUTANTS = [
         "found >= delta",
         "accounting units",
     ),
+    (
+        "numbers of 256 bits are never rounded away from zero",
+        "certified-numbers-rounded-to-zero",
+        "inexact &&",
+        "false &&",
+        "accounting units",
+    ),
+    (
+        "what a series of the Mills ratio leaves out is forgotten",
+        "rest-of-the-mills-series",
+        "sum.upper.add(term.upper, Up)",
+        "sum.upper",
+        "accounting units",
+    ),
+    (
+        "ε of a Gaussian release is searched with the lower end of δ",
+        "epsilon-of-a-gaussian-from-the-lower-end",
+        "function(x).upper <= target",
+        "function(x).lower <= target",
+        "accounting units",
+    ),
 ]

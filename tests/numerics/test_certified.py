@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrodp._numerics import intervals as certified
-from ferrodp._numerics import mills as _mills
 from ferrodp._numerics.intervals import Interval, arithmetic, point
-from reference import gaussian_dp
 
 DIGITS = 40
 R = arithmetic(DIGITS)
@@ -138,12 +136,12 @@ def test_floats_at_the_ends_of_the_range_stay_on_their_side():
 
 def test_the_context_of_the_calling_thread_changes_nothing():
     """A caller may set three digits, or trap inexact results: neither may loosen a bound or raise."""
-    expected = _mills.mills(R, point(2.5)), R.exp(point(0.3)), certified.float_up(Decimal("0.1"))
+    expected = R.ln(point(2.5)), R.exp(point(0.3)), certified.float_up(Decimal("0.1"))
     with localcontext(prec=3) as context:
         for signal in context.traps:
             context.traps[signal] = True
 
-        actual = _mills.mills(R, point(2.5)), R.exp(point(0.3)), certified.float_up(Decimal("0.1"))
+        actual = R.ln(point(2.5)), R.exp(point(0.3)), certified.float_up(Decimal("0.1"))
 
     assert expected == actual
 
@@ -176,56 +174,3 @@ def test_ordinals_count_floats(value):
     assert value == certified.float_of(number)
     if value < math.inf:
         assert number + 1 == certified.ordinal(math.nextafter(value, math.inf))
-
-
-def test_pi_is_enclosed_to_any_number_of_digits():
-    for digits in range(4, 400):
-        around = _mills.pi(digits)
-        with mp.workdps(digits + 20):
-            assert mp.mpf(str(around.lower)) < mp.pi < mp.mpf(str(around.upper))
-            assert mp.mpf(str(around.upper)) - mp.mpf(str(around.lower)) < mp.mpf(10) ** (2 - digits)
-
-
-@given(st.floats(min_value=-30.0, max_value=1e8), st.sampled_from([40, 64, 110]))
-def test_the_mills_ratio_is_enclosed_and_narrow(x, digits):
-    around = _mills.mills(arithmetic(digits), point(x))
-    truth = gaussian_dp.mills(x, digits + 10)
-    with mp.workdps(digits + 30):
-        assert mp.mpf(str(around.lower)) <= truth <= mp.mpf(str(around.upper))
-        # worst just below 4, where e^{x²/2}·√(π/2) is 16 000 times what is left of it
-        assert mp.mpf(str(around.upper)) - mp.mpf(str(around.lower)) <= truth * mp.mpf(10) ** (7 - digits)
-
-
-@pytest.mark.parametrize("x", [4.0, 5.5, 10.0, 1000.0])
-@pytest.mark.parametrize("num_terms", [0, 1, 2, 7])
-def test_the_fraction_may_be_cut_anywhere(monkeypatch, x, num_terms):
-    monkeypatch.setattr(_mills, "_num_terms", lambda *_: num_terms)
-
-    assert_encloses_mills(_mills.mills(R, point(x)), x)
-
-
-@pytest.mark.parametrize("x", [1e-9, 0.1, 0.9, 1.1, 2.0, 3.9])
-@pytest.mark.parametrize("last_term", ["1e9", "1e-3", "1e-9"])
-def test_the_series_may_be_cut_anywhere(monkeypatch, x, last_term):
-    monkeypatch.setattr(_mills, "_last_term", lambda *_: Decimal(last_term))
-
-    assert_encloses_mills(_mills.mills(R, point(x)), x)
-
-
-def assert_encloses_mills(around, x):
-    with mp.workdps(60):
-        assert mp.mpf(str(around.lower)) <= gaussian_dp.mills(x) <= mp.mpf(str(around.upper))
-
-
-@pytest.mark.parametrize("x", [0.0, 3.9999999999999996, 4.0, 4.000000000000001])
-def test_the_mills_ratio_holds_at_the_seams(x):
-    assert_encloses_mills(_mills.mills(R, point(x)), x)
-
-
-def test_the_mills_ratio_of_an_interval_around_zero_is_that_of_its_ends():
-    low, high = Decimal("-0.5"), Decimal("0.25")
-
-    around = _mills.mills(R, Interval(low, high))
-
-    assert _mills.mills(R, point(high)).lower == around.lower
-    assert _mills.mills(R, point(low)).upper == around.upper

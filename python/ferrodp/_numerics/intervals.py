@@ -7,9 +7,8 @@ three are widened by one unit on either side.
 
 Only context methods are used: the operators of `Decimal` would round in the context of the calling thread.
 
-Python's decimals are fast enough here, because an answer needs few operations: at 50 digits a product takes 0.7 µs, an
-exponential 45 µs and a logarithm 100 µs; δ(ε) of a Gaussian takes 0.3 ms, its inverse and the calibration of its noise
-5 ms (measured 2026-11 on one core of an x86-64 server).
+Python's decimals are fast enough here, because formulas are short: at 50 digits a product takes 0.7 µs, an exponential
+45 µs and a logarithm 100 µs (2026-11, one core of an x86-64 server). Long ones are in `ferrodp_accounting::certified`.
 """
 
 from __future__ import annotations
@@ -248,9 +247,6 @@ def ordinal(value: float) -> int:
 def float_of(number: int) -> float:
     """Return the float with that `ordinal`."""
     return float(struct.unpack("<d", struct.pack("<q", number))[0])
-
-
-ORDINAL_OF_INFINITY = ordinal(math.inf)
 
 
 def abs_exact(value: Decimal) -> Decimal:

@@ -83,18 +83,6 @@ def next_up(value: float) -> float:
     return math.nextafter(value, math.inf)
 
 
-def float_above(value: Decimal) -> float:
-    """Return a float greater than `value` ≥ 0 and next to the nearest one; infinite beyond the range of floats."""
-    return math.inf if value > Decimal("1.7e308") else next_up(float(value))
-
-
-def probability_up(value: Decimal) -> float:
-    """Return a float ≥ `value`, at most 1; positive if `value` is."""
-    if value < Decimal("1e-320"):
-        return math.ulp(0.0) if value else 0.0
-    return min(_validate.rounded(value, "up"), 1.0)
-
-
 def fraction_up(value: Decimal) -> Fraction:
     """Return a rational that is no smaller: the number itself, but at least 10⁻⁴⁰⁰ if it is > 0.
 

@@ -16,12 +16,14 @@
 //! arXiv:2502.08202v4 Theorem 3.1), and of Chua et al., "Balls-and-bins sampling for DP-SGD", AISTATS 2025, Theorem 1.
 //!
 //! `two` answers for `T = 2` by one integral; `grid` has two discrete laws that enclose that of `r̄` in convex order, for any
-//! `T`; `moment` bounds the Rényi divergence of the second direction. That of the first is a finite sum.
+//! `T`; `moment` bounds the Rényi divergence of the second direction, `removed` that of the first.
 
 mod grid;
 mod moment;
+mod removed;
 mod two;
 
 pub use grid::Allocation;
 pub use moment::AddedMoments;
+pub use removed::RemovedMoments;
 pub use two::two_bins;

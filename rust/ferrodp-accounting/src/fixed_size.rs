@@ -40,6 +40,8 @@ use core::num::NonZeroUsize;
 
 use ferrodp_core::blocks::for_each_block;
 
+pub mod moments;
+
 use crate::functions::{UNIT, cos, exp, expm1, ln, ln_1p, sin, sqrt};
 use crate::gauss_legendre::{ellipses, nodes};
 

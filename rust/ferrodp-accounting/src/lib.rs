@@ -5,13 +5,20 @@
 //! [`functions`], never from the platform, so that every machine gives the same answer.
 
 pub mod allocation;
+pub mod binomial;
+pub mod central_moments;
+pub mod certified;
+pub mod composition;
 pub mod contour;
 pub mod fixed_size;
 pub mod functions;
 mod gauss_legendre;
+pub mod gaussian;
 pub mod lanes;
 pub mod mechanism;
 pub mod pld;
 pub mod rdp;
 pub mod shuffle;
+pub mod truncated;
 pub mod types;
+pub mod zcdp;

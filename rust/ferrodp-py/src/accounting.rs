@@ -2,7 +2,10 @@
 
 use pyo3::prelude::*;
 
+mod composition;
 mod contour;
+pub(crate) mod decimals;
+mod gaussian;
 mod pairs;
 mod pld;
 pub(crate) mod rdp;
@@ -12,7 +15,9 @@ pub(crate) mod spec;
 
 /// Adds what the accountants need to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    composition::register(module)?;
     contour::register(module)?;
+    gaussian::register(module)?;
     pairs::register(module)?;
     pld::register(module)?;
     rdp::register(module)?;

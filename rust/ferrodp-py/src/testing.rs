@@ -1,15 +1,19 @@
 //! What only the tests of proofs and of stated errors call. Compiled with the feature `testing`; the module that users install
 //! has none of it.
 
+use ferrodp_accounting::certified::Interval;
+use ferrodp_accounting::composition::equal;
 use ferrodp_accounting::functions::{self, normal, twofold::Twofold};
 use ferrodp_accounting::lanes;
 use ferrodp_accounting::rdp::{PoissonGaussian, PoissonReplaced, Rule};
 use ferrodp_accounting::types::Bounds;
+use ferrodp_accounting::{binomial, central_moments, gaussian};
 use ferrodp_core::discrete::{Discrete, Scale};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::accounting::decimals::Decimals;
 use crate::accounting::rdp::{Arrays, split};
 use crate::accounting::spec::Spec;
 use crate::array::Numbers;
@@ -34,6 +38,72 @@ fn elementary(name: &str, points: Vec<f64>) -> PyResult<Vec<f64>> {
         _ => return Err(PyValueError::new_err(format!("unknown function {name:?}"))),
     };
     Ok(points.into_iter().map(function).collect())
+}
+
+/// A number exactly: whether it is negative, m in hexadecimal and e, where it is ±m·2^e.
+type Exactly = (bool, String, i64);
+
+fn ends<const N: usize>(interval: Interval<N>) -> (Exactly, Exactly) {
+    (interval.lower.parts(), interval.upper.parts())
+}
+
+/// Returns the function of that name of an interval, in 256 bits or 512.
+#[pyfunction]
+#[pyo3(signature = (name, interval, is_wide, /))]
+fn certified(name: &str, interval: Decimals<8>, is_wide: bool) -> PyResult<(Exactly, Exactly)> {
+    fn at<const N: usize>(name: &str, x: Interval<N>) -> PyResult<(Exactly, Exactly)> {
+        Ok(ends(match name {
+            "exp" => x.exp(),
+            "ln" => x.ln(),
+            "sqrt" => x.sqrt(),
+            "one_minus_exp" => x.one_minus_exp(),
+            "minus_log_one_minus" => x.minus_log_one_minus(),
+            "ln_one_plus" => x.ln_one_plus(),
+            "mills" => x.mills(),
+            "pi" => Interval::pi(),
+            _ => return Err(PyValueError::new_err(format!("unknown function {name:?}"))),
+        }))
+    }
+    if is_wide { at(name, interval.0) } else { at::<4>(name, interval.0.converted()) }
+}
+
+/// Returns δ(ε) of the Gaussian curve, in 256 bits or 512.
+#[pyfunction]
+#[pyo3(signature = (epsilon, squared_mu, is_wide, /))]
+fn certified_gaussian_delta(epsilon: f64, squared_mu: Decimals<8>, is_wide: bool) -> (Exactly, Exactly) {
+    if is_wide {
+        return ends(gaussian::delta_in::<8>(epsilon, squared_mu.0));
+    }
+    ends(gaussian::delta_in::<4>(epsilon, squared_mu.0))
+}
+
+/// Returns ln n!.
+#[pyfunction]
+#[pyo3(signature = (n, /))]
+fn certified_log_factorial(n: u64) -> (Exactly, Exactly) {
+    ends(binomial::log_factorial(n))
+}
+
+/// Returns P[Bin(number, probability) ≥ least].
+#[pyfunction]
+#[pyo3(signature = (number, probability, least, /))]
+fn certified_at_least(number: u64, probability: f64, least: u64) -> (Exactly, Exactly) {
+    ends(binomial::at_least_of_float(number, probability, least))
+}
+
+/// Returns δ(total) of equal randomized responses, and the error that is allowed for so many terms; without it, if not `counted`.
+#[pyfunction]
+#[pyo3(signature = (count, epsilon, total, counted, /))]
+fn certified_equal_responses(count: u64, epsilon: f64, total: f64, counted: bool) -> (Exactly, Exactly) {
+    ends(equal::delta_with(count, epsilon, total, if counted { equal::slack } else { |_| 0.0 }))
+}
+
+/// Returns E_Q[(r − 1)^l] for l up to `largest`.
+#[pyfunction]
+#[pyo3(signature = (noise_multiplier, largest, /))]
+fn certified_central_moments(noise_multiplier: f64, largest: usize) -> Vec<(Exactly, Exactly)> {
+    let found = central_moments::moments(noise_multiplier, largest);
+    found.map_or(Vec::new(), |(_, central)| central.into_iter().map(ends).collect())
 }
 
 /// Returns e^c·(Φ(b) − Φ(a)).
@@ -145,5 +215,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     testing.add_function(wrap_pyfunction!(pair_facts, &testing)?)?;
     testing.add_function(wrap_pyfunction!(pair_range, &testing)?)?;
     testing.add_function(wrap_pyfunction!(discrete_envelope, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(certified, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(certified_gaussian_delta, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(certified_log_factorial, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(certified_at_least, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(certified_equal_responses, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(certified_central_moments, &testing)?)?;
     module.setattr("_testing", testing)
 }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ferrodp._numerics.intervals import Interval
+from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting import GaussianEvent, GdpAccountant, gaussian_delta, gaussian_epsilon, gaussian_noise_multiplier
 from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
 from ferrodp.accounting.curves import (
@@ -21,6 +21,8 @@ from ferrodp.accounting.curves import (
 )
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType
 from reference import gaussian_dp
+from support.exact_numbers import ends
+from support.native_testing import testing
 
 TINY = math.ulp(0.0)
 DIGITS = 50
@@ -71,10 +73,9 @@ def test_delta_lies_between_its_two_floats(point):
 @pytest.mark.parametrize("a", [0.0, 0.1, 1.0, 5.0, 30.0])
 def test_the_enclosure_holds_to_its_last_digit_where_mu_is_tiny(z, a):
     """There it comes from two quadrature rules, 10⁻²⁴ apart: too close for floats to show which is above."""
-    enclosed = _gaussian_curve.delta(Decimal(a / z), _gaussian_curve.squared_mu(z))
+    lower, upper = ends(testing.certified_gaussian_delta(a / z, _gaussian_curve.squared_mu(z), True))
     with mp.workdps(DIGITS):
         truth = gaussian_dp.delta(a / z, (1, z), DIGITS)
-        lower, upper = (mp.mpf(str(end)) for end in enclosed)
 
         assert lower < truth < upper
         assert upper - lower < truth * mp.mpf("1e-20")
@@ -278,24 +279,21 @@ def test_numbers_that_are_no_floats_are_rounded_to_the_safe_side():
 
 
 def test_answers_keep_to_the_safe_end_of_wide_enclosures(monkeypatch):
-    """Enclosures are so narrow that floats do not show which end was used; here they are a factor of 4 wide."""
+    """Enclosures are so narrow that floats do not show which end was used; here they are a factor of 4 wide.
+
+    For ε and its bounds a test in the crate does the same.
+    """
     narrow = _gaussian_curve.delta
 
     def wide(epsilon, mu_squared):
         lower, upper = narrow(epsilon, mu_squared)
-        return Interval(lower / 2, upper * 2)
+        return Bounds(lower / 2, upper * 2)
 
     monkeypatch.setattr(_gaussian_curve, "delta", wide)
-    bounds = gaussian_epsilon_bounds(delta=1e-5, noise_multiplier=1.0)
-    multiplier = gaussian_noise_multiplier(epsilon=1.0, delta=1e-5)
     accountant = GdpAccountant()
     count = accountant.remaining_count(GaussianEvent(noise_multiplier=50.0), epsilon=1.0, delta=1e-5)
     monkeypatch.undo()
 
-    # the floats nearest to δ = 0.5e-5 and 2e-5
-    assert bounds.upper == gaussian_epsilon(delta=0.5e-5, noise_multiplier=1.0)
-    assert bounds.lower == gaussian_epsilon_bounds(delta=2e-5, noise_multiplier=1.0).lower
-    assert multiplier == gaussian_noise_multiplier(epsilon=1.0, delta=0.5e-5)
     assert count == accountant.remaining_count(GaussianEvent(noise_multiplier=50.0), epsilon=1.0, delta=0.5e-5)
 
 

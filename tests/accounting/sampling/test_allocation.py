@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from ferrodp import _native, accounting
 from ferrodp.accounting import rdp
-from ferrodp.accounting.rdp import allocation_moments as moments
 from ferrodp.accounting.sampling import allocation
 from ferrodp.errors import InvalidParameter, InvalidType
 from reference import sampling_schemes as reference
@@ -56,33 +55,9 @@ def test_moments_count_the_ways_to_choose_steps(z, steps):
     for order in range(2, 7):
         exact = mp.log(reference.allocation_moment(z, steps, order)) / (order - 1)
 
-        found = moments.rate(z, steps, order)
+        found = _native.AllocationRemoved(z, steps).rate(order)
 
-        assert exact <= found <= exact * (1 + 2.0**-51)  # ln to 20 digits, one float up
-
-
-@pytest.mark.parametrize(("z", "steps"), [(1.0, 5), (0.3, 2), (20.0, 3), (2.0, 40)])
-def test_a_power_of_a_series_is_a_product(z, steps):
-    """The recurrence with its negative terms against repeated multiplication."""
-    exact = moments.arithmetic(400).nearest
-    series = [exact.divide(m, math.factorial(k)) for k, m in enumerate(moments._moments(z, 48))]
-    expected = [series[0]] + [moments._ZERO] * 48
-    for _ in range(steps):
-        expected = [
-            sum_exactly(exact, [exact.multiply(expected[k], series[n - k]) for k in range(n + 1)]) for n in range(49)
-        ]
-
-    found = moments.power(series, steps, 48)
-
-    for value, product in zip(found, expected, strict=True):
-        assert float(value / product if product else 1 + value) == pytest.approx(1.0, rel=1e-15)
-
-
-def sum_exactly(context, terms):
-    total = moments._ZERO
-    for term in terms:
-        total = context.add(total, term)
-    return total
+        assert exact <= found <= exact * (1 + 2.0**-51)  # one float up
 
 
 def test_between_integers_the_curve_is_interpolated_from_above():
@@ -94,7 +69,7 @@ def test_between_integers_the_curve_is_interpolated_from_above():
             inner = mp.quad(lambda d, a=order: mp.npdf(d, 0, root) * mp.cosh(d) ** a, points)
             exact = mp.log(inner * mp.exp(-mp.mpf(order) / 2 + mp.mpf(order) ** 2 / 4)) / (mp.mpf(order) - 1)
 
-            assert exact <= moments.rate(z, steps, order) <= exact * 1.7
+            assert exact <= _native.AllocationRemoved(z, steps).rate(order) <= exact * 1.7
 
 
 @pytest.mark.parametrize("z", [0.5, 1.0, 4.0])
@@ -156,7 +131,7 @@ def test_moments_and_laws_of_many_steps_enclose_each_other(z, steps):
     """Two ways that share nothing: the finite sum and the Laplace transforms against either law's own moments."""
     orders = [1.5, 3.0, 7.0]
     added = _native.AllocationMoments(1 / z, steps).rates(orders)
-    removed = [moments.rate(z, steps, order) for order in (2, 3)]
+    removed = [_native.AllocationRemoved(z, steps).rate(order) for order in (2, 3)]
     enclosing = []
     for is_upper in (False, True):
         first, masses, _, _ = _native.AllocationLaw(1 / z, steps, 0.004, is_upper, 10**5).masses()

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from ferrodp import _native, _validate
-from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, point
+from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, point
 from ferrodp._numerics.rounding import sqrt_down
 from ferrodp.accounting._parties import shuffled
 from ferrodp.accounting._solve import contour as _contour
@@ -389,7 +389,7 @@ def _gaussians(quantity: Quantity, at: float, events: Events) -> Found:
     if quantity == "epsilon" and at == 0.0:
         return Found(Bounds(math.inf, math.inf), PURE, "symmetric")
     squared = _squared_mu(events)
-    bounds = curve.epsilon(exact(at), squared) if quantity == "epsilon" else curve.delta(exact(at), squared).floats()
+    bounds = curve.epsilon(at, squared) if quantity == "epsilon" else curve.delta(at, squared)
     return Found(bounds, CLOSED_FORM, "symmetric")
 
 

@@ -21,26 +21,22 @@ If M ≥ B, x or the null record takes the place of another one with probability
 (1 − q′)μ₀ + q′μ′ with μ at most 2C from either. As for fixed-size samples under replacement, δ(ε) is at most q′ times
 that of noise z/2 at ln(1 + (e^ε − 1)/q′), in either direction ([BBG18] Theorem 2).
 
-Sources: [CGKKMSZ24]; arXiv:2508.15089. Tail probabilities are sums of decimals (`_numerics.binomial`, 0.5 ms each), of
-which an event needs three.
+Sources: [CGKKMSZ24]; arXiv:2508.15089. Probabilities and curves are computed by `ferrodp_accounting::truncated`.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from ferrodp import _native, _validate
-from ferrodp._numerics import binomial as _binomial
-from ferrodp._numerics.intervals import Bounds, arithmetic
-from ferrodp._numerics.rounding import next_up, probability_up
+from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
-from ferrodp.accounting._arrays import Array, Reals
+from ferrodp.accounting._arrays import Reals
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import NeighboringRelation
 
@@ -93,7 +89,7 @@ def truncation_probability(*, population_size: int, sampling_probability: Real, 
 
     Notes
     -----
-    Up to 20 000 terms of the tail are added in decimals, from the first on, and a geometric series bounds the rest. The
+    Up to 10⁵ terms of the tail are added in 256 bits, from the first on, and a geometric series bounds the rest. The
     relative accuracy does not depend on how small the probability is.
 
     Examples
@@ -101,8 +97,7 @@ def truncation_probability(*, population_size: int, sampling_probability: Real, 
     >>> truncation_probability(population_size=50_000, sampling_probability=0.01, truncated_batch_size=700).upper
     9.108796453048413e-18
     """
-    n, q, batch = _parameters(population_size, sampling_probability, truncated_batch_size)
-    return _floats(_binomial.at_least(n, q, batch + 1))
+    return Bounds(*_sample(*_parameters(population_size, sampling_probability, truncated_batch_size))[0])
 
 
 def truncation_delta(
@@ -149,14 +144,8 @@ def truncation_delta(
     """
     epsilon = _validate.non_negative("epsilon", epsilon, toward="up")
     count = _validate.count("count", count, minimum=0)
-    n, q, batch = _parameters(population_size, sampling_probability, truncated_batch_size)
-    if not count:
-        return 0.0
-    c = arithmetic(40).up
-    tail = _binomial.at_least(n, q, batch + 1).upper
-    growth = c.add(Decimal(1), c.multiply(c.exp(Decimal(epsilon)), Decimal("1.0000000000000000000000001")))
-    added = c.multiply(c.multiply(tail, growth), Decimal(count))
-    return 1.0 if added >= 1 else probability_up(added)
+    sample = _parameters(population_size, sampling_probability, truncated_batch_size)
+    return _native.truncated_delta(sample, epsilon, count)
 
 
 def truncated_sample(*, population_size: int, sampling_probability: Real, truncated_batch_size: int) -> TruncatedSample:
@@ -189,13 +178,8 @@ def truncated_sample(*, population_size: int, sampling_probability: Real, trunca
     (0.5, 0.3125)
     """
     n, q, batch = _parameters(population_size, sampling_probability, truncated_batch_size)
-    full = _binomial.at_least(n - 1, q, batch)
-    replaced = 0.0
-    if batch and full.lower > 0:
-        c = arithmetic(40).up
-        over = c.multiply(_binomial.at_least(n, q, batch + 1).upper, Decimal(batch))
-        replaced = min(probability_up(c.divide(c.divide(over, Decimal(n)), full.lower)), q)  # B/(M + 1) < 1
-    return TruncatedSample(full_probability=_floats(full), replaced_probability=replaced, sampling_probability=q)
+    _, full, replaced = _sample(n, q, batch)
+    return TruncatedSample(full_probability=Bounds(*full), replaced_probability=replaced, sampling_probability=q)
 
 
 def truncated_poisson_gaussian(
@@ -245,51 +229,16 @@ def truncated_poisson_gaussian(
     [0.000172, 24.489607]
     """
     z = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
-    sample = truncated_sample(
-        population_size=population_size,
-        sampling_probability=sampling_probability,
-        truncated_batch_size=truncated_batch_size,
-    )
+    sample = _parameters(population_size, sampling_probability, truncated_batch_size)
     asked = _arrays.orders_above_one(orders)
-    flat = np.ascontiguousarray(asked).reshape(-1)
-    joined = _poisson(z, sample.sampling_probability, flat)
-    half = math.nextafter(0.5 * z, 0.0)
-    if neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        replaced = _poisson(half, sample.replaced_probability, flat)
-    elif neighboring_relation is NeighboringRelation.REPLACE_SPECIAL:
-        probabilities = np.full(flat.shape, sample.replaced_probability)
-        noise = np.full(flat.shape, half)
-        replaced = _native.rdp_fixed_size_gaussian_replace_one(noise, probabilities, flat, None).tolist()
-    else:
+    if neighboring_relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedEventError(
             "no Rényi curve is known for a truncated Poisson sample under REPLACE_ONE; account for Poisson samples and "
             "add `truncation_delta` to δ"
         )
-    free = 1.0 - sample.full_probability.lower
-    weights = (next_up(free) if 0.0 < free < 1.0 else free, sample.full_probability.upper)
-    found = [_mixed(rates, weights, order) for *rates, order in zip(joined, replaced, flat.tolist(), strict=True)]
-    return _arrays.shaped(np.array(found, dtype=np.float64), asked.shape)
-
-
-def _mixed(rates: list[float], weights: tuple[float, float], order: float) -> float:
-    """Return ln(1 + Σ w·(A − 1))/(α − 1) with A = e^{(α − 1)ρ}, raised by more than its 40 roundings."""
-    kept = [(weight, (order - 1.0) * rho) for weight, rho in zip(weights, rates, strict=True) if weight > 0.0 < rho]
-    top = max((part for _, part in kept), default=0.0)
-    if not kept or top == math.inf:
-        return top
-    if top < 600.0:
-        excess = sum(weight * math.expm1(part) * (1.0 + 2.0**-51 * part) for weight, part in kept)
-        log = math.log1p(excess * (1.0 + 2.0**-46))
-    else:
-        sum_ = sum(weight * math.exp(part - top) for weight, part in kept) + math.exp(-600.0)
-        log = top + math.log(sum_) + 2.0**-50 * top
-    return min(log / (order - 1.0) * (1.0 + 2.0**-46), max(rates))
-
-
-def _poisson(z: float, q: float, orders: Array) -> list[float]:
-    noise, probabilities = np.full(orders.shape, z), np.full(orders.shape, q)
-    upper: list[float] = _native.rdp_poisson_gaussian(noise, probabilities, orders, None)[1].tolist()
-    return upper
+    flat = np.ascontiguousarray(asked).reshape(-1)
+    is_zeroed = neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
+    return _arrays.shaped(_native.rdp_truncated_poisson_gaussian(sample, z, flat, is_zeroed), asked.shape)
 
 
 def _parameters(population_size: int, sampling_probability: Real, truncated_batch_size: int) -> tuple[int, float, int]:
@@ -298,5 +247,7 @@ def _parameters(population_size: int, sampling_probability: Real, truncated_batc
     return n, q, _validate.count("truncated_batch_size", truncated_batch_size, minimum=0)
 
 
-def _floats(tail: _binomial.Tail) -> Bounds:
-    return Bounds(_validate.rounded(tail.lower, "down"), probability_up(tail.upper))
+@functools.lru_cache(maxsize=256)
+def _sample(n: int, q: float, batch: int) -> tuple[tuple[float, float], tuple[float, float], float]:
+    """Return bounds on the chance of a cut, bounds on p, and q′."""
+    return _native.truncated_sample(n, q, batch)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, ClassVar, Self
 
-from ferrodp import _validate
+from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import ZERO, Bounds, arithmetic, exact, first, point
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import costs
@@ -99,30 +98,27 @@ class GdpAccountant(PrivacyAccountant):
         checked = _validate.non_negative("epsilon", epsilon, toward="down")
         if self._told.non_private:
             return 0.0
-        logarithm = curve.log_delta(exact(checked), self._told.squared_mu)
-        return -math.inf if logarithm is None else logarithm.floats().upper
+        return curve.log_delta(checked, self._told.squared_mu)
 
     def _epsilon_bounds(self, delta: float) -> Bounds:
-        return curve.epsilon(exact(delta), self._told.squared_mu)
+        return curve.epsilon(delta, self._told.squared_mu)
 
     def _delta_bounds(self, epsilon: float) -> Bounds:
-        return curve.delta(exact(epsilon), self._told.squared_mu).floats()
+        return curve.delta(epsilon, self._told.squared_mu)
 
     def _within(self, epsilon: float, delta: float) -> bool:
         if self._told.non_private:
             return False
-        return curve.delta(exact(epsilon), self._told.squared_mu).upper <= exact(delta)
+        return curve.delta(epsilon, self._told.squared_mu).upper <= delta
 
     def _last_safe_count(self, parts: Parts, epsilon: float, delta: float) -> int:
         """Propose the last count that is safe from the largest μ, then prove it."""
         r, spent, added = arithmetic(curve.DIGITS_OF_MU), self._told.squared_mu, squared_mu_of(parts, 1)
-        goal: tuple[Decimal, Decimal] = exact(epsilon), exact(delta)
 
         def too_often(n: int) -> bool:
-            return not curve.delta(goal[0], r.add(spent, r.mul(point(n), added))).upper <= goal[1]
+            return not curve.delta(epsilon, r.add(spent, r.mul(point(n), added))).upper <= delta
 
-        mu = curve.largest_mu(goal[1], goal[0])
-        left = r.down.subtract(r.down.multiply(mu, mu), spent.upper)
+        left = r.down.subtract(exact(_native.gaussian_largest_squared_mu(epsilon, delta)), spent.upper)
         guess = r.down.divide(max(left, ZERO), added.upper)
         limit = _validate.MAX_COUNT + 1
         return first(too_often, limit if guess > limit else int(guess) + 1, 1, limit) - 1
@@ -135,7 +131,7 @@ class GdpAccountant(PrivacyAccountant):
             lower=bounds.lower,
             method=(
                 "the exact privacy curve of a composition of Gaussian releases (Dong, Roth, Su 2022, Corollary 3.3; "
-                "Balle, Wang 2018, Theorem 8), in decimal interval arithmetic"
+                "Balle, Wang 2018, Theorem 8), in interval arithmetic"
             ),
             direction="symmetric",
             parameters={"delta": delta, "mu": self.mu},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ferrodp import _validate
-from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact
+from ferrodp._numerics.intervals import Bounds, Interval, arithmetic
 from ferrodp.accounting._solve import costs, gaussian_curve, zcdp_curve
 from ferrodp.accounting._solve.costs import Cost
 from ferrodp.accounting.accountants.base import PrivacyAccountant
@@ -78,12 +78,12 @@ class ZcdpAccountant(PrivacyAccountant):
     def _epsilon_bounds(self, delta: float) -> Bounds:
         upper = zcdp_curve.epsilon_of(self._total(), delta)
         squared_mu = self._squared_mu()
-        return Bounds(0.0 if squared_mu is None else gaussian_curve.epsilon(exact(delta), squared_mu).lower, upper)
+        return Bounds(0.0 if squared_mu is None else gaussian_curve.epsilon(delta, squared_mu).lower, upper)
 
     def _delta_bounds(self, epsilon: float) -> Bounds:
         upper = zcdp_curve.delta_of(self._total(), epsilon)
         squared_mu = self._squared_mu()
-        lower = 0.0 if squared_mu is None else gaussian_curve.delta(exact(epsilon), squared_mu).floats().lower
+        lower = 0.0 if squared_mu is None else gaussian_curve.delta(epsilon, squared_mu).lower
         return Bounds(min(lower, upper), upper)
 
     def _squared_mu(self) -> Interval | None:

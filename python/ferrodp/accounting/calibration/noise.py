@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
 
-from ferrodp import _validate
+from ferrodp import _native, _validate
 from ferrodp._validate import Real
-from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting.accountants.base import ROUGH_EFFORT
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.accounting.calibration._search import Margins, find_edge
@@ -211,7 +209,7 @@ def _kept_twice(cost_at: Callable[[float], Cost], enough: float, high: float, ta
 
 def _central_limit(target: Target, probability: float, count: int) -> float:
     """Return the multiplier whose Gaussian limit has the target: a guess."""
-    mu = float(curve.largest_mu(Decimal(target.delta), Decimal(target.epsilon)))
+    mu = math.sqrt(_native.gaussian_largest_squared_mu(target.epsilon, target.delta))
     if not (probability and mu):
         return 1.0
     if probability == 1.0:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
 
-from ferrodp import _validate
+from ferrodp import _native, _validate
 from ferrodp._validate import Real
-from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting.accountants.base import ROUGH_EFFORT
 from ferrodp.accounting.accountants.registry import AccountantChoice
@@ -151,7 +149,7 @@ def calibrate_sampling_probability(
 
 def _central_limit(target: Target, noise_multiplier: float, count: int) -> float:
     """Return the probability whose Gaussian limit, μ = q·√(T(e^{1/z²} − 1)), has the target: a guess."""
-    mu = float(curve.largest_mu(Decimal(target.delta), Decimal(target.epsilon)))
+    mu = math.sqrt(_native.gaussian_largest_squared_mu(target.epsilon, target.delta))
     exponent = min(noise_multiplier**-2.0, 700.0) if noise_multiplier > 1e-3 else 700.0
     return min(max(mu / math.sqrt(count * math.expm1(exponent)), _SMALLEST_PROBABILITY), 1.0)
 

@@ -2,19 +2,18 @@
 
 All functions are about one release of a vector of any dimension with noise N(0, σ²) in each coordinate, σ = noise
 multiplier × L2 sensitivity, for the neighboring relation for which that sensitivity was stated. This package's exactly
-rounded release is post-processing of it. `ferrodp.accounting._solve.gaussian_curve` has the formulas and proves the
-direction of every rounding.
+rounded release is post-processing of it. `ferrodp_accounting::gaussian` has the formulas and proves the direction of
+every rounding.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from decimal import Decimal
 from typing import Literal
 
-from ferrodp import _validate
-from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, exact, first_float, float_up, point
+from ferrodp import _native, _validate
+from ferrodp._numerics.intervals import Bounds, arithmetic, float_up, point
 from ferrodp._validate import Real
 from ferrodp.accounting._ends import upper_end_of
 from ferrodp.accounting._solve import gaussian_curve as curve
@@ -46,8 +45,7 @@ def gaussian_delta_bounds(*, epsilon: Real, noise_multiplier: Real) -> Bounds:
     >>> gaussian_delta_bounds(epsilon=1.0, noise_multiplier=1.0)
     Bounds(lower=0.12693673750664394, upper=0.12693673750664397)
     """
-    epsilon = _validate.finite("epsilon", epsilon)
-    return curve.delta(exact(epsilon), _squared_mu(noise_multiplier)).floats()
+    return curve.delta(_validate.finite("epsilon", epsilon), _checked(noise_multiplier))
 
 
 @upper_end_of(gaussian_delta_bounds)
@@ -110,9 +108,7 @@ def gaussian_log_delta(*, epsilon: Real, noise_multiplier: Real) -> float:
     -4960.25455381742
     """
     epsilon = _validate.non_negative("epsilon", epsilon, toward="down")
-    logarithm = curve.log_delta(exact(epsilon), _squared_mu(noise_multiplier))
-    assert logarithm is not None, "a noise multiplier is finite"
-    return logarithm.floats().upper
+    return curve.log_delta(epsilon, _checked(noise_multiplier))
 
 
 def gaussian_epsilon_bounds(*, delta: Real, noise_multiplier: Real) -> Bounds:
@@ -138,7 +134,7 @@ def gaussian_epsilon_bounds(*, delta: Real, noise_multiplier: Real) -> Bounds:
     >>> gaussian_epsilon_bounds(delta=1e-5, noise_multiplier=1.0)
     Bounds(lower=4.37717809568122..., upper=4.377178095681225)
     """
-    return curve.epsilon(exact(_validate.delta(delta)), _squared_mu(noise_multiplier))
+    return curve.epsilon(_validate.delta(delta), _checked(noise_multiplier))
 
 
 @upper_end_of(gaussian_epsilon_bounds)
@@ -257,22 +253,13 @@ def gaussian_standard_deviation(
         raise _validate.out_of_domain("method", '"analytic" or "classical"', method)
     if method == "classical":
         return _classical(epsilon, delta, sensitivity)
-    up = arithmetic(curve.DIGITS_OF_MU).up
-    proposal = float_up(up.divide(exact(sensitivity), curve.largest_mu(exact(delta), exact(epsilon))))
-    found = first_float(lambda sigma: sigma > 0.0 and is_enough(sigma, epsilon, delta, sensitivity), proposal)
+    found = _native.gaussian_standard_deviation(epsilon, delta, sensitivity)
     if found == math.inf:
         raise CalibrationError(
             f"no float is the standard deviation for epsilon={epsilon!r} and delta={delta!r}: "
             f"the largest one, {sys.float_info.max!r}, is too little"
         )
     return found
-
-
-def is_enough(sigma: float, epsilon: float, delta: float, sensitivity: float) -> bool:
-    """Whether noise of standard deviation `sigma` is proven to give (ε, δ)."""
-    r = arithmetic(curve.DIGITS_OF_MU)
-    mu = r.div(point(sensitivity), point(sigma))
-    return curve.delta(exact(epsilon), r.square(mu)).upper <= exact(delta)
 
 
 def _classical(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -283,13 +270,13 @@ def _classical(epsilon: float, delta: float, sensitivity: float) -> float:
             'and for larger epsilon the formula can give too little noise; use method="analytic"'
         )
     r = arithmetic(40)
-    logarithm = r.ln(r.div(point(Decimal("1.25")), point(delta)))
+    logarithm = r.ln(r.div(point(1.25), point(delta)))
     factor = r.sqrt(r.mul(point(2), logarithm))
     sigma = float_up(r.div(r.mul(point(sensitivity), factor), point(epsilon)).upper)
-    if not (sigma < math.inf and is_enough(sigma, epsilon, delta, sensitivity)):
+    if not (sigma < math.inf and _native.gaussian_is_enough(sigma, epsilon, delta, sensitivity)):
         raise CalibrationError(f"the classical formula gives {sigma!r}, which is not proven to be enough")
     return sigma
 
 
-def _squared_mu(noise_multiplier: Real) -> Interval:
-    return curve.squared_mu(_validate.positive("noise_multiplier", noise_multiplier, toward="down"))
+def _checked(noise_multiplier: Real) -> float:
+    return _validate.positive("noise_multiplier", noise_multiplier, toward="down")

@@ -7,7 +7,7 @@ whole orders, by [WBK19] Theorem 9:
     A(n) ≤ 1 + Σ_{j=2}^n C(n, j)·qʲ·tⱼ,    tⱼ = e^{(j−1)ρ(j)}·min(2, (e^{ρ(∞)} − 1)ʲ),    t₂ ≤ 4(e^{ρ(2)} − 1).
 
 At any order, as moments are jointly convex, A ≤ 1 − q + q·e^{(α−1)ρ(α)}. `fixed_size_sampled` is the first
-of them in decimals.
+of them in interval arithmetic.
 
 Sums are numpy's: an ε of the Rényi accountant takes 1.5 ms of one core (2026-11).
 """

@@ -13,7 +13,6 @@ from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Reals
 from ferrodp.accounting._types import Direction
-from ferrodp.accounting.rdp import allocation_moments as _allocation_moments
 
 _INVERSE_NOISE_RANGE = (1e-3, 20.0)
 """Outside this range of inverse noise multipliers the answer is that without sampling."""
@@ -88,7 +87,7 @@ def rate(z: float, steps: int, selected: int, order: float, directions: tuple[Di
     for length, times in blocks(steps, selected):
         each = unsampled
         if length > 1 and order < math.inf and is_sampled(z):
-            removed = min(_allocation_moments.rate(z, length, order), unsampled)
+            removed = min(_removed_moments(z, length).rate(order), unsampled)
             each = removed if "remove" in directions else 0.0
             if "add" in directions:
                 means = (order / length + 1.0 - 1.0 / length) / (2.0 * z) / z * (1.0 + 2.0**-49)
@@ -101,6 +100,11 @@ def rate(z: float, steps: int, selected: int, order: float, directions: tuple[Di
 @functools.lru_cache(maxsize=4096)
 def _added(z: float, length: int, order: float) -> float:
     return _added_moments(z, length).rates([order])[0]
+
+
+@functools.lru_cache(maxsize=64)
+def _removed_moments(z: float, length: int) -> _native.AllocationRemoved:
+    return _native.AllocationRemoved(z, length)
 
 
 @functools.lru_cache(maxsize=64)

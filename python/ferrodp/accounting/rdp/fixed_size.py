@@ -15,12 +15,13 @@ from ferrodp import _native, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
-from ferrodp.accounting.rdp import _ternary
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.events.base import check_relation
 
 Method = Literal["profile", "ternary_divergence"]
+_LARGEST_ORDER = 1024
+"""Of the sums of [WBK19]."""
 
 
 def fixed_size_sampled_gaussian(
@@ -113,13 +114,11 @@ def fixed_size_sampled_gaussian(
 
 def _ternary_gaussian(z: Array, q: Array, orders: Array) -> Array:
     _refuse_large(orders)
-    found = np.empty(orders.shape)
-    for multiplier in np.unique(z):
-        chosen = np.flatnonzero(z == multiplier)
-        terms = _ternary.gaussian_terms(float(multiplier), math.ceil(orders[chosen].max()))
-        for i in chosen:
-            unsampled = math.nextafter(orders[i] / (2.0 * multiplier) / multiplier * (1.0 + 2.0**-50), math.inf)
-            found[i] = min(_ternary.rate(terms, float(q[i]), float(orders[i])), unsampled) if q[i] else 0.0
+    found = np.nextafter(orders / (2.0 * z) / z * (1.0 + 2.0**-50), math.inf)  # without sampling
+    for multiplier, chance in {*zip(z.tolist(), q.tolist(), strict=True)}:
+        chosen = np.flatnonzero((z == multiplier) & (q == chance))
+        bounds = _native.rdp_fixed_size_ternary(multiplier, chance, orders[chosen])
+        found[chosen] = np.minimum(found[chosen], bounds) if chance else 0.0
     return found
 
 
@@ -177,8 +176,9 @@ def fixed_size_sampled(
             return pure
         return min(_validate.non_negative(f"base_rdp({order})", value), pure)
 
-    terms = _ternary.generic_terms(base, pure, math.ceil(asked.max()))
-    return _arrays.shaped(np.array([_ternary.rate(terms, q, float(order)) for order in asked.reshape(-1)]), asked.shape)
+    divergences = [base(order) for order in range(2, math.ceil(asked.max()) + 1)]
+    flat = np.ascontiguousarray(asked).reshape(-1)
+    return _arrays.shaped(_native.rdp_fixed_size(divergences, pure, q, flat), asked.shape)
 
 
 def fixed_size_sampled_pure(epsilon: Reals, sampling_probability: Reals, orders: Reals) -> Any:
@@ -244,6 +244,6 @@ def _pure(epsilon: float, q: float, order: float) -> float:
 
 
 def _refuse_large(orders: Array) -> None:
-    if (orders > _ternary.LARGEST_ORDER).any():
+    if (orders > _LARGEST_ORDER).any():
         largest = float(orders.max())
-        raise _validate.out_of_domain("orders", f"at most {_ternary.LARGEST_ORDER} for this bound", largest)
+        raise _validate.out_of_domain("orders", f"at most {_LARGEST_ORDER} for this bound", largest)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from ferrodp import _validate
-from ferrodp._numerics.intervals import Arithmetic, Interval, arithmetic, exact, point
-from ferrodp._numerics.mills import mills, sqrt_two_pi
+from ferrodp import _native, _validate
+from ferrodp._numerics.intervals import Interval, arithmetic, point
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.accounting.explanation import Explanation
@@ -68,12 +67,7 @@ def estimate_central_limit_mu(
         return 0.0
     if multiplier < _SMALLEST_NOISE:
         return math.inf
-    r = arithmetic(40 + 3 * max(math.frexp(multiplier)[1], 0))  # the sums cancel to second and third order in 1/σ
-    x = r.div(point(1), point(multiplier))
-    growth = r.mul(r.one_minus_exp(r.square(x).negated()), r.exp(r.square(x)))
-    inner = growth if sampling == "poisson" else r.mul(point(2), _uniform(r, x, growth))
-    mu = r.mul(point(chance), r.sqrt(r.mul(point(steps), inner)))
-    return float(mu.upper)
+    return _native.central_limit_mu(multiplier, chance, steps, sampling == "poisson")
 
 
 def estimate_central_limit_epsilon(
@@ -108,7 +102,7 @@ def estimate_central_limit_epsilon(
         noise_multiplier=noise_multiplier, sampling_probability=sampling_probability, count=count, sampling=sampling
     )
     target = _validate.delta(delta)
-    return mu if not 0.0 < mu < math.inf else curve.epsilon(exact(target), _squared(mu)).upper
+    return mu if not 0.0 < mu < math.inf else curve.epsilon(target, _squared(mu)).upper
 
 
 def estimate_central_limit_delta(
@@ -146,7 +140,7 @@ def estimate_central_limit_delta(
     at = _validate.non_negative("epsilon", epsilon, toward="down")
     if not 0.0 < mu < math.inf:
         return 1.0 if mu else 0.0
-    return curve.delta(exact(at), _squared(mu)).floats().upper
+    return curve.delta(at, _squared(mu)).upper
 
 
 def explain_central_limit(
@@ -189,17 +183,6 @@ def explain_central_limit(
         assumptions=("The number of steps is so large, and each so small, that the limit is near: nothing proves it.",),
         is_bound=False,
     )
-
-
-def _uniform(r: Arithmetic, x: Interval, growth: Interval) -> Interval:
-    """Return e^{x²}Φ(3x/2) + 3Φ(−x/2) − 2 = e^{x²} − 1 − (e^{x²}Φ̄(3x/2) + 3Φ(x/2) − 3), by upper tails φ·M."""
-    near, far = r.half(x), r.half(r.mul(point(3), x))
-    tails = r.sub(r.mul(point(3), _tail(r, near)), r.mul(r.exp(r.square(x)), _tail(r, far)))
-    return r.add(r.sub(growth, point(1)), tails)
-
-
-def _tail(r: Arithmetic, x: Interval) -> Interval:
-    return r.div(r.mul(r.exp(r.half(r.square(x)).negated()), mills(r, x)), sqrt_two_pi(r))
 
 
 def _squared(mu: float) -> Interval:

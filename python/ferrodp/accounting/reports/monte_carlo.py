@@ -13,14 +13,14 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ferrodp import _validate
+from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, exact, float_up, point
 from ferrodp._validate import Real
-from ferrodp.accounting.composition import binomial as _binomial
 from ferrodp.errors import InvalidArray, InvalidParameter
 
 _DIGITS = 50
 _STEPS = 64
+_MAX_SAMPLES = 10**10
 _MEAN_ERROR = 2.0**-40
 """Bound on the relative error of a mean: expm1 of numpy within 2⁻⁴⁴, additions in pairs within 2⁻⁴⁷."""
 
@@ -138,12 +138,12 @@ def binomial_upper_bound(*, hits: int, num_samples: int, confidence: Real) -> fl
     >>> binomial_upper_bound(hits=0, num_samples=1, confidence=0.9) <= 0.9 * (1 + 1e-12)
     True
     """
-    samples = _validate.count("num_samples", num_samples, maximum=_binomial.MAX_COUNT)
+    samples = _validate.count("num_samples", num_samples, maximum=_MAX_SAMPLES)
     seen = _validate.count("hits", hits, minimum=0, maximum=samples)
     allowed = _failure(confidence).lower
     if seen == samples:
         return 1.0
-    return _least(lambda p: _at_most(seen, samples, p) <= allowed, seen / samples)
+    return _least(lambda p: _native.binomial_at_most(seen, samples, p) <= allowed, seen / samples)
 
 
 def verification_failure_probability(*, num_samples: int, tau: Real, delta: Real) -> float:
@@ -251,20 +251,6 @@ def _divergence(q: float, p: Interval) -> Interval:
     # −ln(1 − p) without cancellation for small p
     second = r.sub(r.minus_log_one_minus(p), r.minus_log_one_minus(point(q)))
     return r.add(first, r.mul(r.sub(point(1), point(q)), second))
-
-
-def _at_most(seen: int, samples: int, p: float) -> Decimal:
-    """Return an upper bound on P[Binomial(samples, p) ≤ seen].
-
-    Failures have probability 1 − p = e^ε/(1 + e^ε) for p ≤ 1/2; the float ε is rounded so that p only falls.
-    """
-    if p >= 1.0:
-        return ZERO
-    r = arithmetic(_DIGITS)
-    odds = r.sub(r.ln(point(p)), r.minus_log_one_minus(point(p)).negated())  # ln(p/(1 − p))
-    if p <= 0.5:
-        return _binomial.tail(samples, float_up(odds.negated().upper), samples - seen).upper
-    return r.sub(point(1), _binomial.tail(samples, max(-float_up(odds.negated().upper), 0.0), seen + 1)).upper
 
 
 def _least(holds: Callable[[float], bool], low: float) -> float:

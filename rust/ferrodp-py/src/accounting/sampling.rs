@@ -3,8 +3,9 @@
 use core::num::NonZeroUsize;
 use std::sync::Mutex;
 
-use ferrodp_accounting::allocation::{self, AddedMoments, Allocation};
-use ferrodp_accounting::fixed_size;
+use ferrodp_accounting::allocation::{self, AddedMoments, Allocation, RemovedMoments};
+use ferrodp_accounting::fixed_size::{self, moments};
+use ferrodp_accounting::truncated::Truncated;
 use ferrodp_accounting::types::{Bounds, Rounding};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyMemoryError;
@@ -12,6 +13,7 @@ use pyo3::prelude::*;
 
 use crate::array::{Numbers, same_length};
 use crate::error::Result;
+use crate::isa;
 use crate::words::DirectionArg;
 
 /// See `ferrodp.accounting.rdp._sampling.fixed_size_sampled_gaussian`: arrays of equal length, already checked.
@@ -28,6 +30,66 @@ fn rdp_fixed_size_gaussian_replace_one<'py>(
     same_length(orders, &[("noise_multipliers", z), ("sampling_probabilities", q)])?;
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let found = py.detach(|| fixed_size::gaussian_replace_one_of_each(z, q, orders, threads));
+    Ok(found.into_pyarray(py))
+}
+
+/// Returns upper bounds on ρ for noise about a sample of fixed size, of which one record is replaced, by the older theorem.
+#[pyfunction]
+#[pyo3(signature = (noise_multiplier, sampling_probability, orders, /))]
+fn rdp_fixed_size_ternary<'py>(
+    py: Python<'py>,
+    noise_multiplier: f64,
+    sampling_probability: f64,
+    orders: Numbers<'py>,
+) -> Bound<'py, PyArray1<f64>> {
+    let orders = &*orders;
+    py.detach(|| moments::ternary_gaussian(noise_multiplier, sampling_probability, orders)).into_pyarray(py)
+}
+
+/// Returns upper bounds on ρ for any release about such a sample, from its divergences at the orders 2, 3, … up to the largest.
+#[pyfunction]
+#[pyo3(signature = (divergences, epsilon, sampling_probability, orders, /))]
+fn rdp_fixed_size<'py>(
+    py: Python<'py>,
+    divergences: Vec<f64>,
+    epsilon: f64,
+    sampling_probability: f64,
+    orders: Numbers<'py>,
+) -> Bound<'py, PyArray1<f64>> {
+    let orders = &*orders;
+    py.detach(|| moments::generic(&divergences, epsilon, sampling_probability, orders)).into_pyarray(py)
+}
+
+/// Returns bounds on P[Bin(number, q) > most], bounds on the chance of a full batch, and q′; see
+/// `ferrodp.accounting._solve.truncated_poisson`.
+#[pyfunction]
+#[pyo3(signature = (number, q, most, /))]
+fn truncated_sample(py: Python<'_>, number: u64, q: f64, most: u64) -> ((f64, f64), (f64, f64), f64) {
+    let sample = Truncated { number, q, most };
+    let (cut, (full, replaced)) = py.detach(|| (sample.cut(), sample.kinds()));
+    ((cut.lower, cut.upper), (full.lower, full.upper), replaced)
+}
+
+/// Returns an upper bound on what cutting the samples adds to δ at ε.
+#[pyfunction]
+#[pyo3(signature = (sample, epsilon, count, /))]
+fn truncated_delta(py: Python<'_>, sample: (u64, f64, u64), epsilon: f64, count: u64) -> f64 {
+    let (number, q, most) = sample;
+    py.detach(|| Truncated { number, q, most }.delta(epsilon, count))
+}
+
+/// Returns upper bounds on ρ of Gaussian noise about such a sample.
+#[pyfunction]
+#[pyo3(signature = (sample, noise_multiplier, orders, is_zeroed, /))]
+fn rdp_truncated_poisson_gaussian<'py>(
+    py: Python<'py>,
+    sample: (u64, f64, u64),
+    noise_multiplier: f64,
+    orders: Numbers<'py>,
+    is_zeroed: bool,
+) -> Result<Bound<'py, PyArray1<f64>>> {
+    let (isa, orders, (number, q, most)) = (isa::active()?, &*orders, sample);
+    let found = py.detach(|| Truncated { number, q, most }.gaussian(isa, noise_multiplier, orders, is_zeroed));
     Ok(found.into_pyarray(py))
 }
 
@@ -65,6 +127,32 @@ impl AllocationMoments {
                 let mut moments = AddedMoments::new(self.s, self.steps);
                 orders.iter().map(|&order| moments.rate(order)).collect()
             }
+        })
+    }
+}
+
+/// Upper bounds on ρ of one round when a record is removed, for a noise multiplier; orders share most of the work.
+#[pyclass(frozen, module = "ferrodp._native")]
+struct AllocationRemoved {
+    noise_multiplier: f64,
+    steps: u64,
+    shared: Mutex<RemovedMoments>,
+}
+
+#[pymethods]
+impl AllocationRemoved {
+    #[new]
+    #[pyo3(signature = (noise_multiplier, steps, /))]
+    fn new(noise_multiplier: f64, steps: u64) -> Self {
+        Self { noise_multiplier, steps, shared: Mutex::new(RemovedMoments::new(noise_multiplier, steps)) }
+    }
+
+    /// Returns the bound at an order; a caller that meets another one does all the work itself, as in `AllocationMoments`.
+    #[pyo3(signature = (order, /))]
+    fn rate(&self, py: Python<'_>, order: f64) -> f64 {
+        py.detach(|| match self.shared.try_lock() {
+            Ok(mut moments) => moments.rate(order),
+            Err(_) => RemovedMoments::new(self.noise_multiplier, self.steps).rate(order),
         })
     }
 }
@@ -112,6 +200,12 @@ fn found(law: Option<Allocation>) -> PyResult<AllocationLaw> {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<AllocationLaw>()?;
     module.add_class::<AllocationMoments>()?;
+    module.add_class::<AllocationRemoved>()?;
+    module.add_function(wrap_pyfunction!(rdp_fixed_size, module)?)?;
+    module.add_function(wrap_pyfunction!(rdp_fixed_size_ternary, module)?)?;
+    module.add_function(wrap_pyfunction!(rdp_truncated_poisson_gaussian, module)?)?;
+    module.add_function(wrap_pyfunction!(truncated_delta, module)?)?;
+    module.add_function(wrap_pyfunction!(truncated_sample, module)?)?;
     module.add_function(wrap_pyfunction!(allocation_two_bins, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_fixed_size_gaussian_replace_one, module)?)
 }
