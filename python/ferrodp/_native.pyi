@@ -17,6 +17,7 @@ __all__ = [
     "NoisyThreshold",
     "Permit",
     "RdpCurve",
+    "SampledCurve",
     "Shuffle",
     "SqliteConnection",
     "SqliteError",
@@ -69,6 +70,7 @@ __all__ = [
     "rdp_fixed_size_ternary",
     "rdp_poisson_gaussian",
     "rdp_poisson_gaussian_epsilon",
+    "rdp_public_coin",
     "rdp_total",
     "rdp_truncated_poisson_gaussian",
     "release_scalar",
@@ -220,6 +222,13 @@ class AllocationRemoved:
     def rate(self, order: float, /) -> float: ...
 
 @final
+class SampledCurve:
+    def __new__(
+        cls, base: Callable[[_Floats], _Floats], sampling_probability: float, is_symmetric: bool | None, /
+    ) -> Self: ...
+    def __call__(self, orders: _Floats, /) -> _Floats: ...
+
+@final
 class WorstResponses:
     def __new__(cls, groups: list[tuple[float, int]], /) -> Self: ...
     def delta(self, total: float, failure: _Decimals, /) -> tuple[float, float, bool]: ...
@@ -351,6 +360,7 @@ def rdp_poisson_gaussian(
     threads: int | None,
     /,
 ) -> tuple[_Floats, _Floats]: ...
+def rdp_public_coin(rho: _Floats, chances: _Floats, orders: _Floats, /) -> _Floats: ...
 def rdp_total(parts: list[tuple[Any, float]], orders: _Floats, /) -> _Floats: ...
 def pld_bounds(
     directions: list[list[tuple[_Spec, int]]],

@@ -7,7 +7,7 @@ use crate::pld::pairs::{
     AntipodalGaussian, DiscreteGaussian, DiscreteLaplace, FiniteLosses, FixedSize, Gaussian, Laplace,
     MixtureOfGaussians, PoissonSampled, PublicCoin, Reversed,
 };
-use crate::rdp::{Curve, Discrete, PoissonGaussian, PoissonReplaced};
+use crate::rdp::{Curve, Discrete, PoissonGaussian, PoissonReplaced, Shifted};
 
 /// Integers of a discrete Gaussian law, up to 40 scales away, are told apart by floats.
 const LARGEST_SCALE: f64 = (1_u64 << 46) as f64;
@@ -136,6 +136,9 @@ impl Mechanism {
             Self::EpsilonDelta(epsilon, 0.0) => Curve::pure(*epsilon),
             Self::ExponentialMechanism(epsilon) => Curve::BoundedRange(*epsilon),
             Self::Zcdp(rho) => Curve::Linear { rho: *rho, units: 0.0 },
+            Self::MixtureOfGaussians(z, shifts, weights) => {
+                Curve::Shifted(Box::new(Shifted::new(*z, shifts, weights, 1.0)))
+            }
             Self::AntipodalGaussian(q, z) => Curve::PoissonReplaced(Box::new(PoissonReplaced::new(*z, *q))),
             Self::PoissonSampled(q, inner) => inner.sampled_curve(*q)?,
             _ => return Err(Error::Unsupported { what: "Rényi curve for this mechanism" }),
@@ -146,6 +149,9 @@ impl Mechanism {
     fn sampled_curve(&self, q: f64) -> Result<Curve, Error> {
         let curve = match self {
             Self::Gaussian(z) => return Ok(Curve::PoissonGaussian(Box::new(PoissonGaussian::new(*z, q)))),
+            Self::MixtureOfGaussians(z, shifts, weights) => {
+                return Ok(Curve::Shifted(Box::new(Shifted::new(*z, shifts, weights, q))));
+            }
             Self::Laplace(b) if 1.0 / b == f64::INFINITY => Curve::Linear { rho: f64::INFINITY, units: 0.0 },
             Self::Laplace(b) => Curve::laplace_in_parts(*b, LAPLACE_PARTS),
             Self::ExponentialMechanism(epsilon) => Curve::pure(*epsilon),

@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from ferrodp import _native
 from ferrodp.accounting import (
     ComposedEvent,
     DiscreteGaussianEvent,
@@ -22,9 +23,6 @@ from ferrodp.accounting import (
     ZcdpEvent,
     rdp,
 )
-from ferrodp.accounting.rdp._fixed_size_moments import fixed_size_sampled_curve
-from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
-from ferrodp.accounting.rdp._moment_curve import LARGEST, MomentCurve, log_factorials
 from ferrodp.accounting.rdp.poisson import poisson_sampled, poisson_sampled_curve
 from ferrodp.errors import InvalidParameter
 from reference import amplified_moments as reference
@@ -152,11 +150,12 @@ def test_a_mixture_of_two_is_a_poisson_sample():
     for q, z in ((0.01, 1.0), (0.5, 0.2), (0.5, 100.0), (2.0**-30, 1.0)):
         event = MixtureOfGaussiansEvent(noise_multiplier=z, shifts=(0.0, 1.0), probabilities=(1 - q, q))
         orders = np.concatenate([np.arange(2.0, 20.0), np.geomspace(20.0, 1e6, 30)])
-        exact, found = rdp.poisson_sampled_gaussian(z, q, orders), mixture_of_gaussians_curve(event)(orders)
+        exact, found = rdp.poisson_sampled_gaussian(z, q, orders), rdp.curve_of(event, ADDED)(orders)
         assert (found >= exact * (1 - 1e-10)).all()
         assert (found[:18] <= exact[:18] * (1 + 3e-3)).all()
         sampled = MixtureOfGaussiansEvent(noise_multiplier=z, shifts=(1.0, 0.0), probabilities=(0.5, 0.5))
-        assert mixture_of_gaussians_curve(sampled, 2 * q)(orders) == pytest.approx(found, rel=1e-9)
+        event = PoissonSampledEvent(sampling_probability=2 * q, event=sampled)
+        assert rdp.curve_of(event, ADDED)(orders) == pytest.approx(found, rel=1e-9)
 
 
 @pytest.mark.parametrize("q", [0.01, 0.3])
@@ -166,17 +165,17 @@ def test_a_fixed_size_sample_loses_no_more_than_its_curve(seed, q):
     with mp.workdps(30):
         neither, one, other = laws(seed, number=3)
         base = curve_of((one, other), (one, neither), (other, neither))
-        bounds = fixed_size_sampled_curve(base, q)(np.array(ORDERS)).tolist()
+        bounds = _native.SampledCurve(base, q, None)(np.array(ORDERS)).tolist()
         both = [reference.mixed(mp.mpf(q), neither, law) for law in (one, other)]
         for order, bound in zip(ORDERS, bounds, strict=True):
             assert reference.worst(*both, order) <= bound <= base(np.array([order]))[0] * (1 + 1e-12)
 
 
 def test_the_fixed_size_curve_is_the_published_bound():
-    """Against the same theorem in decimals."""
+    """Against the same theorem in interval arithmetic."""
     orders = np.array([2.0, 3.0, 9.0, 40.0])
     for q, rho in ((0.01, 0.02), (0.2, 0.5)):
-        found = fixed_size_sampled_curve(lambda o, rho=rho: o * rho, q)(orders)
+        found = _native.SampledCurve(lambda o, rho=rho: o * rho, q, None)(orders)
         published = rdp.fixed_size_sampled(lambda o, rho=rho: o * rho, q, orders)
         assert (found <= published * (1 + 1e-9)).all()
     assert found[0] == pytest.approx(published[0], rel=1e-9)
@@ -221,21 +220,6 @@ def test_a_failure_of_a_fixed_size_sample_is_rarer_by_its_share():
     accountant.compose(FixedSizeSampledEvent(population_size=100, sample_size=5, event=inner))
 
     assert accountant.delta(1e3) == pytest.approx(5e-5, rel=1e-9)
-
-
-def test_factorials_and_lines():
-    numbers = np.array([0.0, 1.0, 5.0, 255.0, 256.0, 1000.0, 65536.0])
-    with mp.workdps(40):
-        for number, log in zip(numbers.tolist(), log_factorials(numbers).tolist(), strict=True):
-            exact = mp.loggamma(mp.mpf(number) + 1)
-            assert abs(mp.mpf(log) - exact) <= mp.mpf(2) ** -50 * (1 + exact)
-    curve = MomentCurve(lambda n: n * (n - 1) / 2, lambda orders: np.full(orders.shape, math.inf))
-    orders = np.concatenate([[1.0], np.geomspace(1.001, LARGEST, 500), [LARGEST + 1.0]])
-    found = curve(orders)
-    assert (found[:-1] >= orders[:-1] / 2).all()
-    # Places are at most 2 % and 1 apart: the line is above the parabola by ((0.02 + 1/65)/2)² of it.
-    assert (found[orders > 64][:-1] <= orders[orders > 64][:-1] / 2 * (1 + 3.2e-4)).all()
-    assert found[-1] == math.inf
 
 
 def test_what_is_no_curve_is_refused():

@@ -9,12 +9,11 @@ from fractions import Fraction
 import numpy as np
 
 from ferrodp import _validate, events
-from ferrodp._native import RdpCurve
+from ferrodp._native import RdpCurve, SampledCurve
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve import costs as _costs
 from ferrodp.accounting._solve.truncated_poisson import truncated_poisson_gaussian
 from ferrodp.accounting._types import Unsupported
-from ferrodp.accounting.rdp._fixed_size_moments import fixed_size_sampled_curve
 from ferrodp.accounting.rdp.allocation import random_allocation_gaussian
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.accounting.rdp.rules import Curve, above_one, by_public_coin, curve_of, failure_of, register
@@ -56,7 +55,8 @@ def _replaced(event: events.FixedSizeSampledEvent, q: float) -> Curve:
     if isinstance(cost, Unsupported):
         if failure_of(inner):
             raise UnsupportedEventError("no Rényi curve is known for a fixed-size sample of releases with a δ")
-        return fixed_size_sampled_curve(curve_of(inner, relation), q)
+        curve = curve_of(inner, relation)
+        return curve if q == 1.0 else SampledCurve(curve, q, None)
     if cost.delta:  # the sample is (ε′, q·δ)-private: it fails with that probability and is ε′-private otherwise
         whole = _costs.pure(event, relation)
         epsilon = math.inf if isinstance(whole, Unsupported) else _validate.rounded(whole.amount, "up")

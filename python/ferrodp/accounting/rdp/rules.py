@@ -15,12 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ferrodp import _validate, events
-from ferrodp._native import RdpCurve, rdp_total
+from ferrodp._native import RdpCurve, rdp_public_coin, rdp_total
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._parties import discrete_sums, shuffled
 from ferrodp.accounting._solve.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
 from ferrodp.accounting._types import Unsupported
-from ferrodp.accounting.rdp._mixture import mixture_of_gaussians_curve
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.accounting.rdp.poisson import poisson_sampled_curve
 from ferrodp.errors import UnsupportedEventError
@@ -157,11 +156,22 @@ _NATIVE: dict[type[PrivacyEvent], Callable[[Any], tuple[Any, ...]]] = {
     events.ZcdpEvent: lambda event: ("zcdp", event.rho),
     events.EpsilonDeltaEvent: lambda event: ("epsilon_delta", _validate.rounded(event.epsilon, "up"), 0.0),
     events.ExponentialMechanismEvent: lambda event: ("exponential_mechanism", event.epsilon),
+    events.MixtureOfGaussiansEvent: lambda event: (
+        ("mixture_of_gaussians", event.noise_multiplier, event.shifts, event.probabilities)
+    ),
 }
-"""Events with one native curve under all relations, and its tag and parameters."""
+"""Events with one native curve under all relations that have one, and its tag and parameters."""
+_SAMPLED_NATIVELY = (
+    events.GaussianEvent,
+    events.LaplaceEvent,
+    events.DiscreteLaplaceEvent,
+    events.MixtureOfGaussiansEvent,
+)
 
 
-def _native(event: PrivacyEvent, _: NeighboringRelation) -> Curve:
+def _native(event: PrivacyEvent, relation: NeighboringRelation) -> Curve:
+    if isinstance(event, events.MixtureOfGaussiansEvent) and relation is _REPLACED:
+        raise UnsupportedEventError("it says what a record adds to a result without it")
     return RdpCurve(_NATIVE[type(event)](event))
 
 
@@ -220,13 +230,6 @@ def _shuffled(event: events.ShuffledEvent, relation: NeighboringRelation) -> Cur
     return found.curve()
 
 
-@register(events.MixtureOfGaussiansEvent)
-def _mixture(event: events.MixtureOfGaussiansEvent, relation: NeighboringRelation) -> Curve:
-    if relation is NeighboringRelation.REPLACE_ONE:
-        raise UnsupportedEventError("it says what a record adds to a result without it")
-    return mixture_of_gaussians_curve(event)
-
-
 @register(events.PoissonSampledEvent)
 def _poisson(event: events.PoissonSampledEvent, relation: NeighboringRelation) -> Curve:
     """[ZDW22] Theorem 11: the mixture of what dominates with the record and without it dominates the sample's release.
@@ -241,13 +244,11 @@ def _poisson(event: events.PoissonSampledEvent, relation: NeighboringRelation) -
     if relation is NeighboringRelation.REPLACE_SPECIAL and not _is_added(inner):
         curve = curve_of(inner, relation)  # the null record may show that it is there
         return lambda orders: by_public_coin(curve(orders), chance, orders)
-    if type(inner) in (events.GaussianEvent, events.LaplaceEvent, events.DiscreteLaplaceEvent):
+    if type(inner) in _SAMPLED_NATIVELY:
         return RdpCurve(("poisson_sampled", chance, _NATIVE[type(inner)](inner)))
     if isinstance(inner, (events.EpsilonDeltaEvent, events.ExponentialMechanismEvent)):
         epsilon = _validate.rounded(inner.epsilon, "up")
         return RdpCurve(("poisson_sampled", chance, ("epsilon_delta", epsilon, 0.0)))
-    if isinstance(inner, events.MixtureOfGaussiansEvent):
-        return mixture_of_gaussians_curve(inner, chance)
     symmetric = isinstance(inner, events.DiscreteGaussianEvent)  # by reflection
     return poisson_sampled_curve(curve_of(inner, relation), chance, is_symmetric=symmetric)
 
@@ -283,14 +284,7 @@ def _poisson_replaced(event: events.PoissonSampledEvent) -> Curve:
 def by_public_coin(divergences: Array, chance: float | Array, orders: Array) -> Array:
     """Return the curve of a release that happens with probability q, decided by a public coin, rounded up.
 
-    The moment is 1 + q(A − 1), so ρ′ = ln(1 + q(e^{(α−1)ρ} − 1))/(α − 1): q·ρ at α = 1, ρ at ∞. With a relative error
-    of two units in t = (α − 1)ρ, that of e^t is 2t units, and that of the rest ten.
+    The moment is 1 + q(A − 1), so ρ′ = ln(1 + q(e^{(α−1)ρ} − 1))/(α − 1): q·ρ at α = 1, ρ at ∞.
     """
-    with np.errstate(all="ignore"):
-        t = (orders - 1.0) * divergences
-        small = np.log1p(chance * np.expm1(t) * (1.0 + 2.0**-50 * (t + 8.0))) * (1.0 + 2.0**-49)
-        large = np.logaddexp(0.0, t * (1.0 + 2.0**-49) + np.log(np.maximum(chance, math.ulp(0.0))) + 1e-12)
-        found = np.where(t < 600.0, small, large * (1.0 + 2.0**-46)) / (orders - 1.0) * (1.0 + 2.0**-50)
-    found = np.where(orders == 1.0, chance * divergences * (1.0 + 2.0**-50), found)
-    found = np.where((orders == math.inf) | ~(found <= divergences), divergences, found)
-    return np.where(np.equal(chance, 0.0), 0.0, found)
+    chances = np.ascontiguousarray(np.broadcast_to(chance, orders.shape), dtype=np.float64)
+    return rdp_public_coin(np.ascontiguousarray(divergences), chances, np.ascontiguousarray(orders))

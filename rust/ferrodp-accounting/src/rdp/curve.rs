@@ -6,6 +6,7 @@ use super::closed_forms;
 use super::discrete::Discrete;
 use super::poisson_gaussian::PoissonGaussian;
 use super::replaced::PoissonReplaced;
+use super::shifted::Shifted;
 use crate::functions::UNIT;
 use crate::types::Bounds;
 
@@ -35,7 +36,9 @@ pub enum Curve {
     Discrete(Vec<Discrete>),
     /// A Poisson-sampled Gaussian.
     PoissonGaussian(Box<PoissonGaussian>),
-    /// The same if one record is replaced by another.
+    /// Gaussian noise with a random shift.
+    Shifted(Box<Shifted>),
+    /// The same as a Poisson-sampled Gaussian if one record is replaced by another.
     PoissonReplaced(Box<PoissonReplaced>),
 }
 
@@ -115,6 +118,11 @@ impl Curve {
             Self::BoundedRange(epsilon) => each(&|order| closed_forms::bounded_range(*epsilon, order)),
             Self::DiscreteGaussian { sigma, sensitivity } => {
                 each(&|order| closed_forms::discrete_gaussian(*sigma, *sensitivity, order));
+            }
+            Self::Shifted(curve) => {
+                for (bounds, &order) in bounds.iter_mut().zip(orders) {
+                    *bounds = Bounds { lower: 0.0, upper: curve.rate(order) };
+                }
             }
             Self::PoissonGaussian(curve) => curve.bounds(isa, orders, bounds),
             Self::PoissonReplaced(curve) => curve.bounds(isa, orders, bounds),

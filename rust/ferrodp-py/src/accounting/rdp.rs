@@ -3,6 +3,7 @@
 use core::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
+use ferrodp_accounting::rdp::amplified::{Amplified, Sample, by_public_coin};
 use ferrodp_accounting::rdp::{self, Answer, Conversion, Curve};
 use ferrodp_accounting::types::{Bounds, Question};
 use ferrodp_core::Isa;
@@ -97,6 +98,60 @@ impl PyCurve {
 enum Part<'py> {
     Native(Bound<'py, PyCurve>, f64),
     Foreign(Bound<'py, PyAny>, f64),
+}
+
+/// The curve of a release about a sample, from that of the release: any callable from orders to upper bounds.
+#[pyclass(frozen, name = "SampledCurve", module = "ferrodp._native")]
+struct PySampledCurve {
+    base: Py<PyAny>,
+    fresh: Amplified,
+    kept: Mutex<Option<Amplified>>,
+}
+
+#[pymethods]
+impl PySampledCurve {
+    /// Makes the curve for a Poisson sample of a release whose loss `is_symmetric` or not, or, with `None`, of a sample of fixed size.
+    #[new]
+    #[pyo3(signature = (base, sampling_probability, is_symmetric, /))]
+    fn new(base: Py<PyAny>, sampling_probability: f64, is_symmetric: Option<bool>) -> Self {
+        let sample = is_symmetric.map_or(Sample::FixedSize, |is_symmetric| Sample::Poisson { is_symmetric });
+        Self { base, fresh: Amplified::new(sample, sampling_probability), kept: Mutex::new(None) }
+    }
+
+    /// Returns upper bounds on ρ at every order. What is remembered is taken out meanwhile, as the base may be Python: a caller that
+    /// meets another one begins afresh.
+    #[pyo3(signature = (orders, /))]
+    fn __call__<'py>(&self, py: Python<'py>, orders: Numbers<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = kept().take();
+        let mut curve = taken.unwrap_or_else(|| self.fresh.clone());
+        let base = |orders: &[f64]| -> PyResult<Vec<f64>> {
+            let answer = self.base.bind(py).call1((PyArray1::from_slice(py, orders),))?;
+            let answer: PyReadonlyArray1<'_, f64> = answer.extract()?;
+            if answer.as_slice()?.len() != orders.len() {
+                return Err(PyValueError::new_err("a curve must give one value for each order"));
+            }
+            Ok(answer.as_slice()?.to_vec())
+        };
+        let found = curve.rates(&orders, base)?;
+        *kept() = Some(curve);
+        Ok(found.into_pyarray(py))
+    }
+}
+
+/// Returns upper bounds on ρ of releases that happen with some probability, decided by public coins.
+#[pyfunction]
+#[pyo3(signature = (rho, chances, orders, /))]
+fn rdp_public_coin<'py>(
+    py: Python<'py>,
+    rho: Numbers<'py>,
+    chances: Numbers<'py>,
+    orders: Numbers<'py>,
+) -> Result<Bound<'py, PyArray1<f64>>> {
+    same_length(&orders, &[("rho", &rho), ("chances", &chances)])?;
+    let each = |((&rho, &chance), &order): ((&f64, &f64), &f64)| by_public_coin(rho, chance, order);
+    let found: Vec<f64> = rho.iter().zip(chances.iter()).zip(orders.iter()).map(each).collect();
+    Ok(found.into_pyarray(py))
 }
 
 /// Returns which curves are native.
@@ -249,6 +304,8 @@ pub(crate) fn split<'py>(py: Python<'py>, bounds: &[Bounds]) -> Arrays<'py> {
 /// Adds what is in this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyCurve>()?;
+    module.add_class::<PySampledCurve>()?;
+    module.add_function(wrap_pyfunction!(rdp_public_coin, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_poisson_gaussian, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_poisson_gaussian_epsilon, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_convert, module)?)?;
