@@ -23,7 +23,7 @@ const LARGEST_EXPONENT: f64 = 1e12;
 pub fn moments(noise_multiplier: f64, largest: usize) -> Option<(Vec<I>, Vec<I>)> {
     let inverse = 1.0 / noise_multiplier / noise_multiplier;
     let size = (largest + 2) as f64;
-    if !(inverse * size * size < LARGEST_EXPONENT) {
+    if !(0.0..LARGEST_EXPONENT).contains(&(inverse * size * size)) {
         return None;
     }
     let rate = I::integer(1) / I::from(noise_multiplier).square();

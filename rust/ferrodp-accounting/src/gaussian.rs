@@ -293,7 +293,7 @@ mod tests {
         assert_eq!((0.126_936_737_506_643_94, 0.126_936_737_506_643_97), (lower, upper));
         assert_eq!(4.377_178_095_681_225, epsilon(1e-5, one_over(1.0)).upper);
         assert_eq!(3.730_631_634_815_942, standard_deviation(1.0, 1e-5, 1.0));
-        assert_eq!(-4960.254_553_817_42, log_delta(100.0, one_over(1.0)).upper);
+        assert_eq!(-4_960.254_553_817_42, log_delta(100.0, one_over(1.0)).upper);
     }
 
     #[test]

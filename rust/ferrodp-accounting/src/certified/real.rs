@@ -25,14 +25,14 @@ type Wide = [u64; WIDE];
 /// Adds `x·2^(64·at)` to `sum`.
 fn add_at(sum: &mut [u64], x: &[u64], at: usize) {
     let mut carry = false;
-    for i in at..sum.len() {
-        let digit = x.get(i - at).copied();
+    for (i, limb) in sum.iter_mut().skip(at).enumerate() {
+        let digit = x.get(i).copied();
         if digit.is_none() && !carry {
             return;
         }
-        let (part, first) = sum[i].overflowing_add(digit.unwrap_or(0));
+        let (part, first) = limb.overflowing_add(digit.unwrap_or(0));
         let (part, second) = part.overflowing_add(u64::from(carry));
-        (sum[i], carry) = (part, first || second);
+        (*limb, carry) = (part, first || second);
     }
 }
 

@@ -38,7 +38,7 @@ fn generic_terms(divergences: &[f64], epsilon: f64) -> Vec<Option<I>> {
     let range = (epsilon < 700.0).then(|| I::from(epsilon).exp_minus_one());
     let term = |(index, &rho): (usize, &f64)| {
         let j = index as u64 + 2;
-        if !((j - 1) as f64 * rho < LARGEST_EXPONENT) {
+        if !(0.0..LARGEST_EXPONENT).contains(&((j - 1) as f64 * rho)) {
             return None;
         }
         let exponent = I::from(rho).mul_integer(j - 1);

@@ -205,7 +205,7 @@ pub fn by_public_coin(rho: f64, q: f64, order: f64) -> f64 {
         (part.max(0.0) + ln_1p(exp(-part.abs()))) * (1.0 + 128.0 * UNIT)
     };
     let found = log / (order - 1.0) * (1.0 + 8.0 * UNIT);
-    if order == f64::INFINITY || !(found <= rho) { rho } else { found }
+    if order < f64::INFINITY && found <= rho { found } else { rho }
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl Shifted {
     /// Returns an upper bound on the larger one of both directions' ln A at a whole order.
     fn log_moment(&mut self, order: u32) -> f64 {
         let n = f64::from(order);
-        if !(n * self.furthest * (self.parts.len() as f64) < MOST_EVALUATIONS * NODE_DISTANCE) {
+        if !(0.0..MOST_EVALUATIONS * NODE_DISTANCE).contains(&(n * self.furthest * self.parts.len() as f64)) {
             return f64::INFINITY;
         }
         let removed = self.remove(n);
@@ -213,7 +213,7 @@ impl Shifted {
             return f64::INFINITY;
         }
         self.fill_ends();
-        if !(-c * self.ends[0].log_low < 600.0) {
+        if !(f64::NEG_INFINITY..600.0).contains(&(-c * self.ends[0].log_low)) {
             return f64::INFINITY;
         }
         let value = |end: &End| {
@@ -251,7 +251,7 @@ impl Shifted {
         let jensen = 0.5 * c * spread + 0.5 * (c * mean) * (c * mean);
         let found = (-c * self.log_none).min(jensen) * (1.0 + 256.0 * UNIT);
         let exponent = -(n + 1.0) * self.log_none;
-        if !(exponent < 1.0) {
+        if exponent >= 1.0 {
             return found;
         }
         let taylor = 0.5 * n * c * expm1(self.remove(2.0)) * exp(exponent * (1.0 + 32.0 * UNIT) + 32.0 * UNIT * n);
