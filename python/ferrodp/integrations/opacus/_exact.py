@@ -34,13 +34,17 @@ class ExactOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus is not instal
             parameter.grad_sample._processed = True
 
     def add_noise(self) -> None:
-        """Release the sum with noise into the parameters' `grad`."""
+        """Release the sum with noise into the parameters' `grad`, divided by the expected batch size for a mean."""
         if self.total is None:
             raise FerroError("there is no sum to release: step() was called twice for one batch")
-        released = self.total.release(noise_multiplier=self.noise_multiplier, source=self.source)
+        divisor = self.expected_batch_size if self.loss_reduction == "mean" else None
+        released = self.total.release(noise_multiplier=self.noise_multiplier, denominator=divisor, source=self.source)
         self.total = None
         for i, parameter in enumerate(self.params):
             parameter.grad = torch.from_numpy(released[f"parameter {i}"]).to(parameter.dtype).view_as(parameter)
+
+    def scale_grad(self) -> None:
+        """Do nothing: the release was divided already, before it was rounded to the parameters' type."""
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Forget gradients; within a batch of several parts, keep their sum."""

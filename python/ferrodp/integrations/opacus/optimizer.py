@@ -59,8 +59,8 @@ def make_exact(optimizer: Optimizer, *, source: NoiseSource | None = None) -> Op
     several batches accumulated      refused: an example could be in two of them, and count twice
     ===============================  ================================================================
 
-    Noise of standard deviation ``noise_multiplier * max_grad_norm`` is in every coordinate of ``p.grad`` before
-    Opacus divides by the expected batch size.
+    Noise of standard deviation ``noise_multiplier * max_grad_norm`` is in every coordinate of the sum, which is divided
+    by the expected batch size, for a loss that is a mean, before it is rounded to the type of ``p.grad``.
 
     References
     ----------
