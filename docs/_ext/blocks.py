@@ -117,7 +117,7 @@ def _local_folder() -> str | None:
 
 def _run_here(page: Path) -> list[str | None]:
     # A framework warns of its own affairs; this package's warnings are errors everywhere.
-    warnings.filterwarnings("error", module=r"ferrodp|__main__" if os.environ.get("FERRODP_FRAMEWORK") else "")
+    warnings.filterwarnings("error", module="ferrodp" if os.environ.get("FERRODP_FRAMEWORK") else "")
     names: dict[str, Any] = {"__name__": "__main__"}
     outputs: list[str | None] = []
     for block in find(page.read_text(encoding="utf-8")):
