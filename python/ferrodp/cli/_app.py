@@ -17,7 +17,7 @@ from ferrodp.cli._console import Console, one_line
 from ferrodp.cli.audit import audit
 from ferrodp.cli.bench.command import bench
 from ferrodp.cli.calibrate import calibrate
-from ferrodp.cli.demo import demo
+from ferrodp.cli.demo.command import demo
 from ferrodp.cli.epsilon import epsilon
 from ferrodp.cli.ledger.command import add_actions, ledger
 from ferrodp.cli.plan import plan

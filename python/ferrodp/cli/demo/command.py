@@ -8,17 +8,22 @@ from pathlib import Path
 
 from ferrodp import _validate, files
 from ferrodp import demo as _demo
-from ferrodp.cli import _demo_ledger
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, rounded_up
+from ferrodp.cli.demo import ledger as _ledger
+from ferrodp.cli.demo import training as _training
 from ferrodp.demo import picture as _picture
-from ferrodp.errors import InvalidParameter, MissingPackage
+from ferrodp.errors import InvalidParameter
 
 _EPSILON, _DELTA = 8.0, 1e-5
+_NOISE_MULTIPLIER, _CLIP_NORM, _ROUNDS = 3.3, 0.5, 100
 
 
 def _show(report: Report, console: Console) -> None:
     """Print the report for people."""
+    if "steps" in report:
+        _training.show(report, console)
+        return
     rows = [
         [str(r["round"]), f"{r['accuracy']:.3f}", f"{r['baseline_accuracy']:.3f}", rounded_up(r["epsilon"])]
         for r in report["history"]
@@ -35,7 +40,7 @@ def _show(report: Report, console: Console) -> None:
     elif paid is not None and paid["refusal"] is not None:
         console.line(f"Stopped before round {following}: {paid['refusal']}.")
     if paid is not None:
-        _demo_ledger.show(paid, console)
+        _ledger.show(paid, console)
     console.line(
         f"Test accuracy {report['accuracy']:.3f} with (epsilon = {rounded_up(report['epsilon'])}, "
         f"delta = {report['delta']:g})-differential privacy for {report['unit']};"
@@ -49,11 +54,28 @@ def _show(report: Report, console: Console) -> None:
     option(
         "--output", default="ferrodp-demo", metavar="DIR", help="folder for picture and model (default: %(default)s)"
     ),
+    option(
+        "--task",
+        choices=("federated", "training"),
+        default="federated",
+        help="what is private: every client of federated rounds, or every image of a training (default: %(default)s)",
+    ),
     option("--epsilon", type=float, help=f"the budget (default: {_EPSILON}, or that of the scope)"),
     option("--delta", type=float, help=f"the delta of the budget (default: {_DELTA}, or that of the scope)"),
-    option("--noise-multiplier", type=float, default=3.3, metavar="Z", help="noise per round (default: %(default)s)"),
-    option("--clip-norm", type=float, default=0.5, metavar="C", help="L2 norm of an update (default: %(default)s)"),
-    option("--rounds", type=int, default=100, help="at most; the budget ends it earlier (default: %(default)s)"),
+    option(
+        "--noise-multiplier",
+        type=float,
+        metavar="Z",
+        help=f"noise per round (default: {_NOISE_MULTIPLIER}; of a training, what makes all its steps fit the budget)",
+    ),
+    option(
+        "--clip-norm", type=float, metavar="C", help=f"L2 norm of an update (default: {_CLIP_NORM}; of a training, 0.1)"
+    ),
+    option(
+        "--rounds",
+        type=int,
+        help=f"rounds or steps at most; the budget ends it earlier (default: {_ROUNDS}; of a training, 120)",
+    ),
     option(
         "--data-seed", type=int, default=0, metavar="N", help="deals the images to clients; never touches the noise"
     ),
@@ -76,26 +98,30 @@ def demo(args: Args, console: Console) -> Report:
     where it was; a round that was paid and lost is paid again, so the budget holds,
     and may allow a round less.
 
+    With --task training the images themselves are protected, one by one: DP-SGD on
+    Poisson samples of them, with noise that makes all steps fit the budget.
+
     examples:
       ferrodp demo --epsilon 4 --noise-multiplier 6 --output digits
+      ferrodp demo --task training --epsilon 2
       ferrodp demo --ledger budget.db
 
     Needs scikit-learn and matplotlib: pip install "ferrodp[demo]".
     """
     started = time.perf_counter()
-    rounds = _validate.count("--rounds", args.rounds, maximum=1000)
+    if args.task == "training":
+        return _training.report(args, console, started)
+    rounds = _validate.count("--rounds", _default(args.rounds, _ROUNDS), maximum=1000)
     data_seed = _validate.count("--data-seed", args.data_seed, minimum=0)
     folder = Path(args.output)
-    try:
+    with _training.packages():
         data = _demo.load_digits(data_seed)
         _picture.check_installed()
-    except ModuleNotFoundError as error:
-        raise _missing(error.name) from None
     settings = _demo.Settings(
-        epsilon=_validate.positive("--epsilon", _EPSILON if args.epsilon is None else args.epsilon, toward="down"),
-        delta=_validate.delta(_DELTA if args.delta is None else args.delta, name="--delta"),
-        noise_multiplier=_validate.positive("--noise-multiplier", args.noise_multiplier),
-        clip_norm=_validate.positive("--clip-norm", args.clip_norm, toward="down"),
+        epsilon=_validate.positive("--epsilon", _default(args.epsilon, _EPSILON), toward="down"),
+        delta=_validate.delta(_default(args.delta, _DELTA), name="--delta"),
+        noise_multiplier=_validate.positive("--noise-multiplier", _default(args.noise_multiplier, _NOISE_MULTIPLIER)),
+        clip_norm=_validate.positive("--clip-norm", _default(args.clip_norm, _CLIP_NORM), toward="down"),
         rounds=rounds,
     )
     if args.ledger is None:
@@ -106,7 +132,7 @@ def demo(args: Args, console: Console) -> Report:
         with console.progress("private rounds", planned) as advance:
             training, paid = _demo.train(data, settings, advance), None
     else:
-        settings, training, paid = _demo_ledger.trained(args, settings, data, console)
+        settings, training, paid = _ledger.trained(args, settings, data, console)
     with console.progress("rounds without privacy", len(training.rounds)) as advance:
         without_privacy = _demo.train_without_privacy(data, len(training.rounds), advance)
     picture, model = folder / "rounds.png", folder / "model.npz"
@@ -141,9 +167,8 @@ def demo(args: Args, console: Console) -> Report:
     }
 
 
-def _missing(name: str | None) -> MissingPackage:
-    package = "scikit-learn" if name == "sklearn" else name
-    return MissingPackage(f'the demo needs {package}, which is not installed: pip install "ferrodp[demo]"')
+def _default(value: float | None, default: float) -> float:
+    return default if value is None else value
 
 
 def _save(path: Path, content: bytes) -> None:

@@ -1,0 +1,1 @@
+"""`ferrodp demo`: private trainings on real images, with or without a ledger."""
