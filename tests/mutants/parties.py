@@ -4,6 +4,7 @@ KILLERS = {
     "fast states": "pytest tests/sums/test_fast_states.py",
     "partitions": "pytest tests/distributed/test_executors.py",
     "secure sums": "pytest tests/federated/test_secure.py",
+    "rounds of clients": "pytest tests/federated/test_rounds.py",
     "masks": "pytest tests/federated/test_masking.py",
     "secure units": "cargo test -p ferrodp-core --lib -- secure checksum",
 }
@@ -127,5 +128,26 @@ MUTANTS = [
         "mask if own < other else negated(modulus, mask)",
         "mask",
         "masks",
+    ),
+    (
+        "integer counters are summed",
+        "counters-are-summed",
+        "not in _FLOATS",
+        "not in {*_FLOATS, 'int64'}",
+        "rounds of clients",
+    ),
+    (
+        "plans of records are taken for plans of clients",
+        "records-taken-for-clients",
+        'plan.unit != "client"',
+        'plan.unit == ""',
+        "rounds of clients",
+    ),
+    (
+        "two local updates are thought to be one clip norm apart",
+        "local-sensitivity-of-one-clip-norm",
+        "self.noise_multiplier / 2.0",
+        "self.noise_multiplier",
+        "rounds of clients",
     ),
 ]

@@ -1,0 +1,341 @@
+"""Central placement: a server's rounds, each a step of one plan."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy.typing as npt
+
+from ferrodp import _validate
+from ferrodp._validate import Real
+from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.federated._casting import Casting, casting
+from ferrodp.plan import PlanStep, PrivacyPlan
+from ferrodp.random import NoiseSource
+from ferrodp.random.samples import Indices
+
+__all__ = ["FederatedRound", "FederatedRun", "RoundRecord"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """What may be told of a round: nothing in it depends on an update but through what was released.
+
+    Attributes
+    ----------
+    round : int
+        From 0.
+    noise_multiplier, clip_norm : float
+        With which the sum was released.
+    denominator : float
+        What it was divided by.
+    epsilon, delta : float
+        The guarantee of this round and all before it: ε is an upper bound, infinite for a seeded source.
+    """
+
+    round: int
+    noise_multiplier: float
+    clip_norm: float
+    denominator: float
+    epsilon: float
+    delta: float
+
+
+class FederatedRound:
+    """One round: add the clients' updates, then release their noised mean, once. Handed out by `FederatedRun`.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    clients : ndarray of int64, or None
+        Who takes part, in increasing order; None where others choose. *Secret:* amplification by sampling holds for
+        those who do not know them.
+    clip_norm : float
+        Largest L2 norm of what one client adds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.federated import FederatedRun
+    >>> from ferrodp.plan import ConstantNoise, FixedSizeSampling, FlatClipping, PrivacyPlan
+    >>> plan = PrivacyPlan(
+    ...     unit="client",
+    ...     population_size=100,
+    ...     sampling=FixedSizeSampling(3),
+    ...     num_steps=2,
+    ...     clipping=FlatClipping(1.0),
+    ...     noise=ConstantNoise(1.0),
+    ... )
+    >>> round_ = next(FederatedRun(plan, {"w": np.zeros(4)}))
+    >>> round_.add({"w": np.ones(4)})
+    >>> round_.add({"w": np.ones(4)}, weight=0.5)
+    >>> round_.add_missing(1)
+    >>> round_.release()["w"].shape
+    (4,)
+    """
+
+    __slots__ = ("_casting", "_run", "_step")
+
+    def __init__(self, run: FederatedRun, step: PlanStep[Any], casting: Casting) -> None:
+        self._run, self._step, self._casting = run, step, casting
+
+    @property
+    def number(self) -> int:
+        """Number of the round, from 0."""
+        return self._step.number
+
+    @property
+    def clients(self) -> Indices | None:
+        """Who takes part; secret. None where others choose."""
+        return self._step.indices
+
+    @property
+    def clip_norm(self) -> float:
+        """Largest L2 norm of what one client adds."""
+        return self._step.clip_norm
+
+    def add(self, update: Any, *, weight: Real = 1.0) -> None:
+        """Add a client's update, clipped.
+
+        Parameters
+        ----------
+        update : tree of ndarrays
+            Like the template. One that holds NaN or infinity counts as zeros, which nobody is told.
+        weight : float
+            Multiplies the update *before* it is clipped, so that no weight moves the sum by more than the clip norm;
+            finite, ≥ 0.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
+            If the update does not look like the template, or the weight is not accepted. Nothing was added.
+        FerroError
+            If the round was released.
+        """
+        factor = _validate.non_negative("weight", weight)
+        self._step.add_one(self._casting.vector(update, factor))
+
+    def add_missing(self, count: int) -> None:
+        """Count clients that were drawn and sent nothing as updates of zeros.
+
+        Parameters
+        ----------
+        count : int
+            ≥ 0. Whether a client sends anything must depend on that client alone.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `count` is out of its domain.
+        FerroError
+            If the round was released.
+        """
+        self._step.add_missing(count)
+
+    def release(self, *, denominator: Real | None = None) -> Any:
+        """Return the noised sum of the updates, divided by a public number, and end the round.
+
+        Parameters
+        ----------
+        denominator : float, optional
+            By default the expected number of clients, whoever came: a short round divides by the same number.
+
+        Returns
+        -------
+        tree of ndarrays
+            Like the template, in its dtypes, without the keys that are skipped.
+
+        Raises
+        ------
+        FerroError, InvalidParameter, InvalidType, BudgetExceeded, TicketError, EntropyError, InvalidArray
+            As `PlanStep.release`.
+        """
+        divisor = self._step.expected_batch_size if denominator is None else denominator
+        clip_norm = self.clip_norm
+        released = self._step.release(denominator=divisor)
+        self._run._record(self._step, clip_norm, float(divisor or 1.0))
+        return self._casting.restored(released)
+
+
+class FederatedRun:
+    """The rounds of a server that clips each client's update, sums exactly, and draws the noise once a round.
+
+    The central placement: it protects against everybody but the server. A client may replace its update by anything:
+    no round's sum moves by more than the plan says, whatever the weight, the size or the content. A round is reserved
+    in the ledger before it is handed out, and its cost spent right before its first random bit. Iteration ends after
+    the last round, or before the first one that the budget does not allow.
+
+    Parameters
+    ----------
+    plan : PrivacyPlan
+        With `unit="client"`.
+    template : tree of ndarrays
+        What an update looks like, such as the model: arrays in lists, tuples and mappings. Integer arrays are refused
+        unless their keys are in `skip`.
+    delta : float
+        For which `records` state ε; in (0, 1).
+    cast : float32 or float64, optional
+        What updates are cast to before they are clipped; needed for float16, bfloat16 and mixed templates. Results have
+        the dtypes of the template.
+    skip : collection of str
+        Keys of mappings whose content is no part of the sum, such as ``num_batches_tracked``: a whole key, or what
+        follows its last dot.
+    ledger, scope, key, source
+        As for `PrivacyPlan.start`.
+
+    Attributes
+    ----------
+    records : tuple of RoundRecord
+        One for each round that was released.
+    stopped : {None, "finished", "budget"}
+        Why iteration ended; None before.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, InvalidArray, InvalidArrayType, UnsupportedEventError
+        If a parameter is not accepted. Nothing was charged.
+
+    Notes
+    -----
+    ==============================  ====================================================================
+    update of zeros                 counts like any other
+    NaN or infinity in an update    the whole update counts as zeros
+    0-dimensional arrays            coordinates like others
+    integer arrays                  refused, or left out by key
+    a client that sends nothing     `add_missing`: the denominator stays
+    counts, norms, shares clipped   are not told
+    ==============================  ====================================================================
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.federated import FederatedRun
+    >>> from ferrodp.plan import ConstantNoise, FlatClipping, PoissonSampling, PrivacyPlan
+    >>> plan = PrivacyPlan(
+    ...     unit="client",
+    ...     population_size=1000,
+    ...     sampling=PoissonSampling(0.05),
+    ...     num_steps=3,
+    ...     clipping=FlatClipping(1.0),
+    ...     noise=ConstantNoise(1.0),
+    ... )
+    >>> model = {"w": np.zeros(4, np.float16), "b": np.zeros((), np.float32), "steps": np.array(7)}
+    >>> with FederatedRun(plan, model, delta=1e-5, cast="float32", skip={"steps"}) as run:
+    ...     for round_ in run:
+    ...         for client in round_.clients:
+    ...             round_.add({"w": np.ones(4, np.float16), "b": np.float32(0.5), "steps": np.array(8)})
+    ...         change = round_.release()
+    >>> sorted(change), change["w"].dtype, run.stopped
+    (['b', 'w'], dtype('float16'), 'finished')
+    >>> run.records[-1].epsilon == plan.epsilon(1e-5), len(run.to_csv().splitlines()), run.to_json()[:15]
+    (True, 4, '[{"round": 0, "')
+    >>> run.close()
+    """
+
+    __slots__ = ("_casting", "_delta", "_records", "_run")
+
+    def __init__(
+        self,
+        plan: PrivacyPlan,
+        template: Any,
+        *,
+        delta: Real = 1e-5,
+        cast: npt.DTypeLike | None = None,
+        skip: Collection[str] = (),
+        ledger: Any = None,
+        scope: str | Sequence[str] | None = None,
+        key: str | None = None,
+        source: NoiseSource | None = None,
+    ) -> None:
+        if not isinstance(plan, PrivacyPlan):
+            raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}")
+        # mutant: records-taken-for-clients
+        if plan.unit != "client":
+            raise InvalidParameter('plan must have unit="client": what is added here is the update of a client')
+        self._delta = _validate.delta(delta)
+        self._casting = casting(template, cast, skip)
+        self._records: list[RoundRecord] = []
+        self._run = plan.start(self._casting.template, ledger=ledger, scope=scope, key=key, source=source)
+
+    @property
+    def records(self) -> tuple[RoundRecord, ...]:
+        """One record for each round that was released."""
+        return tuple(self._records)
+
+    @property
+    def stopped(self) -> Literal["finished", "budget"] | None:
+        """Why iteration ended; None before."""
+        return self._run.stopped
+
+    def __iter__(self) -> Iterator[FederatedRound]:
+        return self
+
+    def __next__(self) -> FederatedRound:
+        return FederatedRound(self, next(self._run), self._casting)
+
+    def epsilon(self, delta: Real) -> float:
+        """Return an upper bound on the ε of the rounds so far.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            Infinite if the source was seeded.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is out of its domain.
+        """
+        return self._run.epsilon(delta)
+
+    def to_json(self) -> str:
+        """Return the records as JSON: a list with an object for each round.
+
+        Returns
+        -------
+        str
+        """
+        return json.dumps([asdict(record) for record in self._records])
+
+    def to_csv(self) -> str:
+        """Return the records as CSV: a line of names, and one for each round.
+
+        Returns
+        -------
+        str
+        """
+        text = io.StringIO()
+        writer = csv.DictWriter(text, [each.name for each in fields(RoundRecord)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(record) for record in self._records)
+        return text.getvalue()
+
+    def close(self) -> None:
+        """End the run: a round that is reserved and was not released is given back to the ledger."""
+        self._run.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run.__exit__(kind, error, trace)
+
+    def _record(self, step: PlanStep[Any], clip_norm: float, denominator: float) -> None:
+        epsilon = self._run.epsilon(self._delta)
+        self._records.append(
+            RoundRecord(step.number, step.noise_multiplier, clip_norm, denominator, epsilon, self._delta)
+        )
