@@ -13,6 +13,9 @@ use crate::functions::{exp, expm1, ln, ln_1p};
 use crate::types::Bounds;
 use crate::{fixed_size, rdp};
 
+/// For larger ε the bound on δ is 1.
+const LARGEST_EPSILON: f64 = 1e12;
+
 /// A sample of `number` records, each with chance `q`, of which at most `most` are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Truncated {
@@ -56,7 +59,10 @@ impl Truncated {
         if above.upper.is_zero() || count == 0 {
             return 0.0;
         }
-        let growth = Interval::integer(1) + Interval::from(epsilon.min(1e12)).exp();
+        if epsilon > LARGEST_EPSILON {
+            return 1.0;
+        }
+        let growth = Interval::integer(1) + Interval::from(epsilon).exp();
         (above * growth).mul_integer(count).floats().upper.min(1.0)
     }
 
@@ -120,6 +126,8 @@ mod tests {
         assert!((0.3125..0.3126).contains(&replaced));
         assert!((sample.delta(0.0, 1) - 0.625).abs() < 1e-15);
         assert_eq!(1.0, sample.delta(1.0, 1 << 60));
+        // A tail far below every exponential is still multiplied by e^ε.
+        assert_eq!(1.0, Truncated { number: 1 << 62, q: f64::from_bits(1), most: 1 << 61 }.delta(1e300, 1));
         assert_eq!(0.0, Truncated { number: 4, q: 0.5, most: u64::MAX }.delta(1.0, 1));
     }
 

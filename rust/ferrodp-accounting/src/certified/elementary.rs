@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn exponentials_of_sums_are_products_and_logarithms_invert_them() {
-        for a in [0.3, -0.3, 1e-5, -7.25, 700.5, -1e6, 1e9, 5e-324, -1e-40, 0.346573590279972654] {
+        for a in [0.3, -0.3, 1e-5, -7.25, 700.5, -1e6, 1e9, 5e-324, -1e-40, 0.346_573_590_279_972_7] {
             let x = I::from(a);
             assert!(meet((x + I::from(0.7)).exp(), x.exp() * I::from(0.7).exp()), "{a}");
             assert!(meet(x.exp().ln(), x), "{a}");
@@ -273,8 +273,7 @@ mod tests {
 
     #[test]
     fn logarithms_of_products_are_sums_and_keep_their_digits_near_one() {
-        for a in [1.0 + f64::EPSILON, 1.0 - f64::EPSILON, 0.999, 1.001, 1.41421356, 0.70710678, 2.0, 3.5, 1e300, 5e-324]
-        {
+        for a in [1.0 + f64::EPSILON, 1.0 - f64::EPSILON, 0.999, 1.001, 1.414, 0.708, 2.0, 3.5, 1e300, 5e-324] {
             let x = I::from(a);
             assert!(meet((x * I::from(3.0)).ln(), x.ln() + I::from(3.0).ln()), "{a}");
             assert!(digits(x.ln()) > 225, "{a}: {} bits", digits(x.ln()));
