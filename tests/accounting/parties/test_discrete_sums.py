@@ -203,6 +203,16 @@ def test_one_share_is_a_discrete_gaussian():
         assert one.epsilon(1e-5) == pytest.approx(other.epsilon(1e-5), rel=1e-12)
 
 
+@pytest.mark.parametrize(("n", "scale"), [(3, 0.5), (10, 0.4), (40, 0.6)])
+def test_rho_is_no_less_than_the_divergences_are(n, scale):
+    """ρ of zCDP bounds ρ(α)/α at every order; it is largest near 1."""
+    accountant = ac.ZcdpAccountant()
+    accountant.compose(ac.DistributedDiscreteGaussianEvent(share_scale=scale, num_shares=n, l2_sensitivity=1.0))
+
+    exact = max(exact_divergence(n, scale, 1, order) / order for order in (1.001, 1.1, 2.0, 3.0))
+    assert exact <= accountant.rho <= exact * 1.002
+
+
 def test_tiny_shares_are_refused():
     event = ac.DistributedDiscreteGaussianEvent(share_scale=0.2, num_shares=5, l2_sensitivity=1.0)
 

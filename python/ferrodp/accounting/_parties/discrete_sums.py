@@ -273,7 +273,6 @@ def _ratio_by_orders(law: SumLaw) -> float:
             break
         order *= 1.02
         best, last = looked_at(best, last, order)
-    # mutant: orders-beyond-the-grid-forgotten
     best = max(best, beyond)
     return up(best * (1.0 + 1e-12))
 
