@@ -205,6 +205,23 @@ def test_the_decay_rules_are_those_of_the_plan_and_go_on_where_an_earlier_traini
         assert schedule.at(t, 50) == pytest.approx(RULES[policy](2.0, 0.01, done + t), rel=200 * 2**-53)
 
 
+@pytest.mark.parametrize("policy", RULES)
+def test_noise_that_decays_for_long_stays_what_can_be_drawn_and_accounted_for(policy):
+    mechanism = NoiseAdaGaussianRandom(noise_decay_rate=0.8, decay_policy=policy)
+
+    assert mechanism.schedule().at(10**6, 10**6 + 1) == 2.0**-14
+    assert mechanism.schedule(10**6).at(0, 10) == 2.0**-14
+    plan = _plans.plan_of(
+        batches(PoissonSampling(0.1)),
+        20,
+        schedule=mechanism.schedule(),
+        norm_bound=1.0,
+        clip_mech=None,
+        micro_batches=2,
+    )
+    assert math.isfinite(plan.epsilon(1e-5, accountant="rdp"))
+
+
 def test_adaptive_gaussian_noise_works_with_its_own_defaults():
     mechanism = NoiseMechanismsFactory().create("AdaGaussian")
 

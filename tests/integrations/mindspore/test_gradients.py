@@ -20,11 +20,20 @@ def alone(network, loss_fn, columns, row):
     return float(loss.asnumpy()), [each.asnumpy() for each in gradients]
 
 
-@pytest.mark.parametrize("mode", [mindspore.PYNATIVE_MODE, mindspore.GRAPH_MODE])
+PYNATIVE, GRAPH = mindspore.PYNATIVE_MODE, mindspore.GRAPH_MODE
+
+
 @pytest.mark.parametrize(
-    ("make", "loss_fn"), [(SmallLeNet, cross_entropy()), (Linear, cross_entropy()), (WithLossInside, None)]
+    ("mode", "make", "loss_fn", "batched"),
+    [
+        (PYNATIVE, SmallLeNet, cross_entropy(), True),
+        (PYNATIVE, Linear, cross_entropy(), True),
+        (PYNATIVE, WithLossInside, None, True),
+        (PYNATIVE, SmallLeNet, cross_entropy(), False),
+        (GRAPH, SmallLeNet, cross_entropy(), True),
+        (GRAPH, Linear, cross_entropy(), False),
+    ],
 )
-@pytest.mark.parametrize("batched", [True, False])
 def test_gradients_are_those_of_each_example_alone(mode, make, loss_fn, batched):
     mindspore.set_context(mode=mode)
     try:

@@ -49,7 +49,10 @@ def poisson_or_full(batch_size: int, population_size: int) -> Sampling:
     """Return Poisson samples of an expected size, or everything."""
     if batch_size == population_size:
         return FullBatch()
-    return PoissonSampling(batch_size / population_size)
+    chance = batch_size / population_size
+    if chance * population_size > batch_size:  # the public batch size, and with it the number of groups, stays whole
+        chance = math.nextafter(chance, 0.0)
+    return PoissonSampling(chance)
 
 
 def records_per_group(micro_batches: int | None, batch_size: int) -> int:

@@ -175,6 +175,8 @@ class _Groups:
         self._step, self._seen = step, 0
         self._sums: list[Array] | None = None
         self._number = training.micro_batches if training.plan.records_per_group > 1 else None
+        if step.groups is not None:
+            self._number = len(step.groups)
         if self._number is None:
             return
         self._groups = np.zeros(size, dtype=np.int64)

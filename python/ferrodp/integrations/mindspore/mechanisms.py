@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 Seed = int | SeededNoiseSource
+_LEAST_MULTIPLIER = 2.0**-14
+"""Decay ends here: ε is beyond 10⁸ long before."""
 
 
 class NoiseGaussianRandom:
@@ -133,10 +135,11 @@ class NoiseGaussianRandom:
     def __call__(self, gradients: Any) -> Any:
         """Return noise like an array or a tensor, of the first step's standard deviation."""
         deviation = product_up(self._norm_bound, self._multiplier)
-        array = gradients if isinstance(gradients, np.ndarray) else gradients.asnumpy()
+        is_tensor = hasattr(gradients, "asnumpy")
+        array = gradients.asnumpy() if is_tensor else np.asarray(gradients)
         dtype = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float32)
         noise: npt.NDArray[Any] = self._source.gaussian(array.shape, standard_deviation=deviation, dtype=dtype)
-        return noise if array is gradients else _settings.imported().Tensor(noise).astype(gradients.dtype)
+        return noise if not is_tensor else _settings.imported().Tensor(noise).astype(gradients.dtype)
 
     def __repr__(self) -> str:
         decay = f", decay_policy={self.decay_policy!r}" if self.is_adaptive else ""
@@ -147,7 +150,8 @@ class NoiseAdaGaussianRandom(NoiseGaussianRandom):
     """Gaussian noise whose multiplier decays with the steps of the training.
 
     As `NoiseGaussianRandom`; with z₀ the initial multiplier and r the rate, step t = 0, 1, … has the multiplier
-    z₀/(1 + rt) ("Time"), z₀(1 − r)ᵗ ("Step") or z₀e⁻ʳᵗ ("Exp"). Called by itself it returns noise of the first step.
+    z₀/(1 + rt) ("Time"), z₀(1 − r)ᵗ ("Step") or z₀e⁻ʳᵗ ("Exp"), and at least 2⁻¹⁴. Called by itself it returns noise of
+    the first step.
 
     Parameters
     ----------
@@ -223,12 +227,14 @@ def decaying(initial: float, policy: str | None, rate: float, first_step: int = 
     done = _validate.count("first_step", first_step, minimum=0)
     if policy is None or rate == 0.0:
         return ConstantNoise(initial)
+    least = min(initial, _LEAST_MULTIPLIER)
     if policy == "Time":
         grown = 1.0 + rate * done
-        return InverseTimeDecay(initial / grown, rate=rate / grown)
+        now = max(initial / grown, least)
+        return InverseTimeDecay(now, rate=rate / grown, floor=least)
     if policy == "Step":
-        return StepDecay(initial * (1.0 - rate) ** done, factor=1.0 - rate)
-    return ExponentialDecay(initial * math.exp(-rate * done), rate=rate)
+        return StepDecay(max(initial * (1.0 - rate) ** done, least), factor=1.0 - rate, floor=least)
+    return ExponentialDecay(max(initial * math.exp(-rate * done), least), rate=rate, floor=least)
 
 
 class AdaClippingWithGaussianRandom:

@@ -14,7 +14,7 @@ from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.integrations.mindspore import _plans, _settings
 from ferrodp.integrations.mindspore._settings import NOISE_DECAYS, DefaultName, DefaultNumber, is_stated
 from ferrodp.integrations.mindspore.mechanisms import AdaClippingWithGaussianRandom, decaying
-from ferrodp.plan import FullBatch, GivenOrder, PoissonSampling, PrivacyPlan
+from ferrodp.plan import ConstantNoise, FullBatch, GivenOrder, PoissonSampling, PrivacyPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,6 +198,9 @@ class Monitor(abc.ABC):
         first = self.plan(1) if model is None else model.privacy_plan(1, train_dataset)
         most = min(_MOST_EPOCHS, _MOST_STEPS // first.num_steps)
         low, high = 0, 1
+        guess = self._guess(first)
+        if 0 < guess < most and is_safe(guess):
+            low, high = guess, guess + 1
         while high <= most and is_safe(high):
             low, high = high, 2 * high if high == most else min(2 * high, most)
         high = min(high, most + 1)
@@ -206,6 +209,21 @@ class Monitor(abc.ABC):
             low, high = (middle, high) if is_safe(middle) else (low, middle)
         # mutant: first-violating-epoch-suggested
         return low
+
+    def _guess(self, first: PrivacyPlan) -> int:
+        """Return a number of epochs near the last safe one, for plans whose steps all cost the same; else 0."""
+        epsilon = self._max_eps if self._target_eps is None else self._target_eps
+        delta = self._max_delta if self._target_delta is None else self._target_delta
+        if (
+            not epsilon
+            or not delta
+            or isinstance(first.sampling, GivenOrder)
+            or not isinstance(first.noise, ConstantNoise)
+        ):
+            return 0
+        step = self._event(first.event_after(1))
+        accountant = self._accountant(first.neighboring_relation)
+        return accountant.remaining_count(step, epsilon=epsilon, delta=delta) // first.num_steps
 
     # as a callback of DPModel.train
 
