@@ -130,7 +130,8 @@ def check_keys(structure: Node, name: str) -> None:
         for key, child in zip(structure.keys, structure.children, strict=True):
             if type(key) not in (str, int):
                 raise InvalidArrayType(f"{name} must have keys that are str or int, got {type(key).__name__}")
-            check_keys(child, f"{name}[{_validate.shown(key)}]")
+            if isinstance(child, Branch):  # or a name would be written for every leaf
+                check_keys(child, f"{name}[{_validate.shown(key)}]")
 
 
 def matching_leaves(tree: object, structure: Node, name: str) -> list[tuple[Path, Any]]:

@@ -411,7 +411,8 @@ class ClippedSum(GridSum[Tree]):
         _trees.check_keys(layout.structure, "template")
         _native.check_clip_norm(bound, layout.dtype.name, gamma)
         for shape in layout.shapes:
-            _validate.addressable("template", shape, 8)
+            if 0 in shape:  # the other lengths are in no number of elements
+                _validate.addressable("template", shape, 8)
         _validate.fits_in_memory("template", 8 * layout.size)
         super().__init__(_native.GridSum(layout.size, bound, layout.dtype.name, gamma), layout, bound, gamma)
 

@@ -66,7 +66,7 @@ def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:
     leaves, structure = _trees.take_apart(template, "template", _is_shape)
     if leaves and all(_is_shape(value) for _, value in leaves):
         kind = float_dtype(np.float64 if dtype is None else dtype)
-        sizes = [_validate.size(value, name=_trees.where(path), itemsize=8) for path, value in leaves]
+        sizes = [value if _is_small(value) else _size(path, value) for path, value in leaves]
         return Layout(_trees.with_shapes(structure, sizes), kind)
     if dtype is not None:
         raise InvalidType("dtype must be left out where template holds arrays: it is theirs")
@@ -80,4 +80,21 @@ def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:
 
 def _is_shape(value: object) -> bool:
     """Whether `value` is a shape: a plain tuple of ints."""
-    return type(value) is tuple and all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value)
+    if type(value) is not tuple:
+        return False
+    for n in value:
+        if type(n) is not int and (isinstance(n, bool) or not isinstance(n, (int, np.integer))):
+            return False
+    return True
+
+
+def _is_small(shape: Shape) -> bool:
+    """Whether a shape can be had for certain, by a test without a message: lengths of 1 or more, 2²⁰ elements."""
+    for n in shape:
+        if type(n) is not int or n < 1:
+            return False
+    return len(shape) < 8 and math.prod(shape) <= 1 << 20
+
+
+def _size(path: _trees.Path, value: object) -> Shape:
+    return _validate.size(value, name=_trees.where(path), itemsize=8)
