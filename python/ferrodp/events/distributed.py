@@ -123,9 +123,9 @@ class ShuffledEvent(PrivacyEvent):
 
     Notes
     -----
+    All users send messages of the same randomizer: with randomizers of their own, messages would tell their senders.
     [FMT21] Theorem 3.1 for any randomizer; for randomized response with more clones, see docs/theorems.md, "Shuffled
-    messages". All users use the same ε₀ at most; each may have another randomizer only where that is fixed beforehand,
-    and ε₀ then is the largest.
+    messages".
 
     References
     ----------
