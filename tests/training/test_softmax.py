@@ -273,3 +273,10 @@ def test_what_is_not_accepted_is_refused(features, labels, options, error):
 
     with pytest.raises(error):
         train(features, labels, **settings)
+
+
+def test_a_number_of_classes_is_refused_with_what_to_write():
+    x, y = clusters(300)
+
+    with pytest.raises(InvalidType, match=r"classes must be a sequence of labels such as range\(10\), got int"):
+        train(x, y, epsilon=1.0, delta=DELTA, classes=10)

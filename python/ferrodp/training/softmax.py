@@ -10,7 +10,7 @@ that the documentation reports. None of them is to be tuned on private data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.errors import BudgetExceeded, InvalidArray, InvalidArrayType, InvalidParameter
+from ferrodp.errors import BudgetExceeded, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.plan import FlatClipping, FullBatch, PiecewiseNoise, PlanStep, PoissonSampling, PrivacyPlan
 from ferrodp.sums import ClippedSum, UnitRows
@@ -451,6 +451,8 @@ def _known(classes: Any) -> npt.NDArray[Any]:
     """Return the list of classes as an array, or refuse it."""
     if isinstance(classes, (str, bytes)):
         raise InvalidParameter("classes must be a sequence of labels, not one str")
+    if not isinstance(classes, Iterable):
+        raise InvalidType(f"classes must be a sequence of labels such as range(10), got {type(classes).__name__}")
     known = np.asarray(list(classes))
     if known.ndim != 1 or len(known) < 2:
         raise InvalidParameter("classes must be a sequence of at least two labels")
