@@ -140,8 +140,11 @@ def test_the_ledger_pays_before_the_first_run(tmp_path):
             paid.append(ledger.epsilon_charged("a"))
             return None, 0.0
 
-        select(train_one, [1], one_run=RUN, mean=4, ledger=ledger, scope="a")
+        best = select(train_one, [1], one_run=RUN, mean=4, ledger=ledger, scope="a")
         charged = ledger.epsilon_charged("a")
+        ledger.create("b", epsilon=3.0, delta=1e-5)
+        ledger.spend("b", best.event)
+        assert charged == ledger.epsilon_charged("b")
         with pytest.raises(BudgetExceeded):
             select(train_one, [1], one_run=GaussianEvent(noise_multiplier=1.0), mean=4, ledger=ledger, scope="a")
 

@@ -175,6 +175,16 @@ def test_a_label_that_is_no_class_moves_no_gradient():
     assert np.array_equal(models[0].coef, models[1].coef)
 
 
+def test_labels_that_are_no_class_have_gradients_of_zeros():
+    x, _ = clusters(30)
+
+    with record() as log:
+        train(x, np.full(30, 77), epsilon=1.0, delta=DELTA, classes=range(3))
+
+    assert log[0].value.any()
+    assert not any(release.value.any() for release in log[1:])
+
+
 @pytest.mark.parametrize("instead", [np.nan, 0.0])
 def test_a_record_moves_nothing_but_what_each_release_declares(instead):
     """On the same released sums both trainings make the same model, and every sum is within its sensitivity."""
