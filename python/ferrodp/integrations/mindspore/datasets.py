@@ -28,7 +28,7 @@ class IndexedDataset:
         One or more, of equal length n ≥ 1, such as images and labels; records along the first axis.
     batch_size : int
         Expected number of records of a batch; from 1 to n. n means all of them in every step.
-    sampling : Sampling, optional
+    sampling : ferrodp.plan.Sampling, optional
         Another way to draw batches of that size.
 
     Raises
