@@ -62,19 +62,24 @@ def take_apart(
     `is_leaf` may claim a value as a leaf that would otherwise be a container.
     """
     leaves: list[tuple[Path, Any]] = []
-
-    def visit(value: Any, path: Path, depth: int) -> Node:
-        kind = None if is_leaf(value) else _kind(value)
-        if kind is None:
-            leaves.append((path, value))
-            return ()
-        if depth == 0:
-            raise InvalidArrayType(f"{name} must be nested at most {MAX_DEPTH} deep")
-        keys = tuple(value) if kind == "dict" else tuple(range(len(value)))
-        return Branch(kind, keys, tuple(visit(value[key], (path, key), depth - 1) for key in keys), type(value))
-
-    structure = visit(tree, (None, name), MAX_DEPTH)
+    structure = _take(tree, (None, name), MAX_DEPTH, is_leaf, leaves)
     return leaves, structure if isinstance(structure, Branch) else None
+
+
+def _take(value: Any, path: Path, depth: int, is_leaf: Callable[[Any], bool], leaves: list[tuple[Path, Any]]) -> Node:
+    """Add the leaves of a value, and return its structure. No closure, as in `_match`."""
+    kind = None if is_leaf(value) else _kind(value)
+    if kind is None:
+        leaves.append((path, value))
+        return ()
+    if depth == 0:
+        name = path
+        while name[0] is not None:
+            name = name[0]
+        raise InvalidArrayType(f"{name[1]} must be nested at most {MAX_DEPTH} deep")
+    keys = tuple(value) if kind == "dict" else tuple(range(len(value)))
+    children = tuple(_take(value[key], (path, key), depth - 1, is_leaf, leaves) for key in keys)
+    return Branch(kind, keys, children, type(value))
 
 
 def where(path: Path) -> str:
@@ -140,26 +145,25 @@ def matching_leaves(tree: object, structure: Node, name: str) -> list[tuple[Path
     Lists and tuples stand for each other, and so do mappings of any type. What the leaves are is not looked at.
     """
     leaves: list[tuple[Path, Any]] = []
-
-    def visit(value: Any, node: Node, path: Path) -> None:
-        if not isinstance(node, Branch):
-            leaves.append((path, value))
-            return
-        kind = _kind(value)
-        if kind is None or (kind == "dict") != (node.kind == "dict"):
-            raise InvalidArrayType(
-                f"{where(path)} must be a {node.kind} as in the template, got {type(value).__name__}"
-            )
-        if kind == "dict":
-            _same_keys(value, node.keys, path)
-        elif len(value) != len(node.children):
-            rule = f"must have {len(node.children)} entries as in the template"
-            raise InvalidArray(f"{where(path)} {rule}, got {len(value)}")
-        for key, child in zip(node.keys, node.children, strict=True):
-            visit(value[key], child, (path, key))
-
-    visit(tree, structure, (None, name))
+    _match(tree, structure, (None, name), leaves)
     return leaves
+
+
+def _match(value: Any, node: Node, path: Path, leaves: list[tuple[Path, Any]]) -> None:
+    """Add the leaves below a node. No closure: one that calls itself would keep them until the next collection."""
+    if not isinstance(node, Branch):
+        leaves.append((path, value))
+        return
+    kind = _kind(value)
+    if kind is None or (kind == "dict") != (node.kind == "dict"):
+        raise InvalidArrayType(f"{where(path)} must be a {node.kind} as in the template, got {type(value).__name__}")
+    if kind == "dict":
+        _same_keys(value, node.keys, path)
+    elif len(value) != len(node.children):
+        rule = f"must have {len(node.children)} entries as in the template"
+        raise InvalidArray(f"{where(path)} {rule}, got {len(value)}")
+    for key, child in zip(node.keys, node.children, strict=True):
+        _match(value[key], child, (path, key), leaves)
 
 
 def _same_keys(value: Mapping[Any, Any], keys: tuple[Any, ...], path: Path) -> None:
