@@ -80,8 +80,8 @@ def plan(args: Args, console: Console) -> Report:
     calibrate   the same plan with the least noise that is proven to keep the target
     max-steps   the last number of steps that is proven to keep the target
 
-    A plan says who takes part, how vectors are clipped, how much noise each step has
-    and how many steps there are. Nothing is drawn and nothing is charged.
+    A plan says who takes part, how vectors are clipped, how much noise each step
+    has and how many steps there are. Nothing is drawn and nothing is charged.
 
     examples:
       ferrodp plan forecast plan.json --delta 1e-5

@@ -95,11 +95,11 @@ def release(args: Args, console: Console) -> Report:
       noise is drawn; memory stays at one sum and one update.
 
     workers:
-      With --workers, files are read and added on so many threads, and memory is that
-      of a sum and an update for each, and one more sum. With --dask, the workers of a
-      cluster do it, which must see the files under the same paths; sums without noise
-      travel between them. The result of either is that of one process, and noise is
-      drawn here, once.
+      With --workers, files are read and added on so many threads, and memory is
+      that of a sum and an update for each, and one more sum. With --dask, the
+      workers of a cluster do it, which must see the files under the same paths;
+      sums without noise travel between them. The result of either is that of one
+      process, and noise is drawn here, once.
 
     ledger:
       With --ledger the release is charged to a scope before any update is read, and

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _trees, _validate, files
+from ferrodp import _trees, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.sums import ClippedSum
@@ -202,6 +202,8 @@ def _shapes(node: _trees.Node) -> Any:
 
 def _read(path: str, named: bool) -> Any:
     """Return what a file of arrays holds: by name, or the only array of it where the template is one array."""
+    from ferrodp import files  # formats of files: not needed to import the package
+
     arrays = {name: np.empty(entry.shape, entry.dtype) for name, entry in files.describe(path).items()}
     files.read_into(path, arrays)
     return arrays if named or len(arrays) != 1 else next(iter(arrays.values()))

@@ -124,8 +124,8 @@ class ShuffledEvent(PrivacyEvent):
     Notes
     -----
     All users send messages of the same randomizer: with randomizers of their own, messages would tell their senders.
-    [FMT21] Theorem 3.1 for any randomizer; for randomized response with more clones, see docs/theorems.md, "Shuffled
-    messages".
+    [FMT21] Theorem 3.1 for any randomizer; for randomized response with more clones, see the page on theorems,
+    "Shuffled messages".
 
     References
     ----------

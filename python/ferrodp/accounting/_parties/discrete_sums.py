@@ -2,7 +2,7 @@ r"""Sums of discrete Gaussians: how much more than a Gaussian of the same parame
 
 With n shares of scale σ, f the law of their sum X and g = exp(−x²/2nσ²), f(x) = C·g(x)·W(x), where W depends on x mod n
 alone: it is the sum of exp(−|v|²/2σ²) over a shifted lattice of vectors whose coordinates add up to 0. W is what the
-sum lacks to be a discrete Gaussian. The proofs are in docs/theorems.md, "Sums of discrete Gaussians"; in short:
+sum lacks to be a discrete Gaussian. The proofs are on the page on theorems, "Sums of discrete Gaussians"; in short:
 
 * ρₖ(α), the Rényi divergence of f and f shifted by an integer k, is αk²/2nσ² + ln M/(α − 1), with M a mean of
   W(x−k)^α·W(x)^(1−α). It is evaluated as it stands, with stated errors.

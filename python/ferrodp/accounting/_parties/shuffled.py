@@ -3,8 +3,7 @@
 Each of n users sends one message of a randomizer that is ε₀-private for replacing the user's value; all messages are
 seen in random order. With p = e^ε₀, a message of another user is, with some probability q, one that could as well be
 the replaced user's: a *clone*. What is seen of n messages is post-processing of C + 1 bits, C ~ Bin(n − 1, q) of which
-are fair coins. `rust/ferrodp-accounting/src/shuffle.rs` has their curve, docs/theorems.md, "Shuffled messages", the
-proofs:
+are fair coins. Their curve is computed in Rust; the page on theorems, "Shuffled messages", has the proofs:
 
 * q = 1/p for every ε₀-private randomizer ([FMT21] Theorem 3.1);
 * q = 2/(p + 1) where no message is less likely than (R₀ + R₁)/(p + 1), R₀ and R₁ being its probabilities under any two
