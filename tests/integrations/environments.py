@@ -82,6 +82,9 @@ def environment(name: str) -> Path:
         install(python, wanted)
     site = _run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
     Path(site, "ferrodp-checkout.pth").write_text(f"{ROOT / 'python'}\n")
+    program = folder / "bin" / "ferrodp"  # which pages call
+    program.write_text(f"#!{python}\nfrom ferrodp.cli import main\nraise SystemExit(main())\n")
+    program.chmod(0o755)
     stamp.write_text(key)
     print(f"{name}: environment made in {time.monotonic() - started:.0f} s", flush=True)
     return python

@@ -30,10 +30,10 @@ a secret sample, or several records of one person             `amplify_by_sampli
                                                               `sampling`
 stop before a budget is exceeded, queries chosen adaptively   `privacy_filter`; the loss so far: `Odometer`; more in
                                                               `filters`
-which sampling scheme costs least                             `compare_sampling_schemes`
+which sampling scheme costs least                             `reports.compare_sampling_schemes`
 what an attacker could infer                                  `trade_off_curve`; plots and estimates: `reports`
 events from or for other libraries                            `from_dp_accounting`, `to_dp_accounting`,
-                                                              `from_opacus_history`, `from_jax_privacy`
+                                                              `from_opacus_history`, `reports.from_jax_privacy`
 the distribution of the privacy loss itself                   `PrivacyLossDistribution`
 ============================================================  ====================================================
 
@@ -72,10 +72,8 @@ from ferrodp.accounting.filters import Odometer, PrivacyFilter, privacy_filter
 from ferrodp.accounting.loss_distribution import PrivacyLossDistribution
 from ferrodp.accounting.rdp import rdp_to_delta, rdp_to_epsilon
 from ferrodp.accounting.reports import (
-    compare_sampling_schemes,
     dp_sgd_epsilon,
     from_dp_accounting,
-    from_jax_privacy,
     from_opacus_history,
     to_dp_accounting,
     trade_off_curve,
@@ -154,7 +152,6 @@ __all__ = [
     "calibrate_parameter",
     "calibrate_sampling_probability",
     "calibration",
-    "compare_sampling_schemes",
     "compose_advanced",
     "compose_basic",
     "compose_optimal",
@@ -163,7 +160,6 @@ __all__ = [
     "dp_sgd_epsilon",
     "filters",
     "from_dp_accounting",
-    "from_jax_privacy",
     "from_opacus_history",
     "gaussian_delta",
     "gaussian_epsilon",

@@ -8,8 +8,8 @@ from ferrodp.accounting import (
     NeighboringRelation,
     PldAccountant,
     PoissonSampledEvent,
-    compare_sampling_schemes,
 )
+from ferrodp.accounting.reports import compare_sampling_schemes
 from ferrodp.errors import InvalidParameter
 
 

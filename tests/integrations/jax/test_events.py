@@ -8,7 +8,8 @@ from jax_privacy.experimental import accounting as theirs
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 from small_runs import plan
 
-from ferrodp.accounting import PldAccountant, RdpAccountant, from_dp_accounting, from_jax_privacy, to_dp_accounting
+from ferrodp.accounting import PldAccountant, RdpAccountant, from_dp_accounting, to_dp_accounting
+from ferrodp.accounting.reports import from_jax_privacy
 from ferrodp.events import FixedSizeSampledEvent, GaussianEvent, NeighboringRelation, PoissonSampledEvent
 from ferrodp.plan import ConstantNoise, FixedSizeSampling, PiecewiseNoise, PoissonSampling
 

@@ -11,7 +11,7 @@
     Clipping inside jit, for `JaxRun.noise`.
 
 Events of dp_accounting and jax_privacy are read by `ferrodp.accounting.from_dp_accounting` and
-`ferrodp.accounting.from_jax_privacy`, and written by `ferrodp.accounting.to_dp_accounting`.
+`ferrodp.accounting.reports.from_jax_privacy`, and written by `ferrodp.accounting.to_dp_accounting`.
 
 Needs jax and optax: ``pip install "ferrodp[jax]"``.
 """
