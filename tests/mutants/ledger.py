@@ -170,7 +170,7 @@ MUTANTS = [
         "scope-within-scope-counts-twice-around-them",
         "name for name in among if among.isdisjoint(_names.ancestors(name))",
         "among",
-        "ledger model",
+        "nested scopes",
     ),
     (
         "a scope made around others may begin overspent",
@@ -198,7 +198,7 @@ MUTANTS = [
         "spend-with-used-key-says-that-it-new",
         "return is_new",
         "return True",
-        "ledger model",
+        "ledger",
     ),
     (
         "scopes around a scope are forgotten",
