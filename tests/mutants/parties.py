@@ -4,7 +4,7 @@ KILLERS = {
     "fast states": "pytest tests/sums/test_fast_states.py",
     "partitions": "pytest tests/distributed/test_executors.py",
     "secure sums": "pytest tests/federated/test_secure.py",
-    "rounds of clients": "pytest tests/federated/test_rounds.py",
+    "rounds of clients": "pytest tests/federated/test_federated_rounds.py",
     "masks": "pytest tests/federated/test_masking.py",
     "secure units": "cargo test -p ferrodp-core --lib -- secure checksum",
 }

@@ -7,6 +7,7 @@ import numpy as np
 import ferrodp as fd
 from ferrodp import _native
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, NeighboringRelation
+from ferrodp.federated import LocalNoise
 from ferrodp.tickets import Ticket
 
 ADD_OR_REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -139,6 +140,16 @@ def sum_cases():
                 yield Case(name, owner, release, GaussianEvent(noise_multiplier=paid), bad, relation=relation)
 
 
+def local_cases():
+    """Yield messages of clients that noise their own updates."""
+
+    def release(**more):
+        return LocalNoise(clip_norm=1.0, noise_multiplier=1.5).privatize(**{"update": {"w": np.ones(3)}} | more)
+
+    bad = [{"update": {"w": "abc"}}, {"update": {}}, {"cast": np.int8}, {"skip": 1}]
+    yield Case("LocalNoise", LocalNoise, release, GaussianEvent(noise_multiplier=0.75), bad, relation=REPLACE)
+
+
 def statistic_cases():
     """Yield the statistics, paid for by what they cost and by what they guarantee."""
     column, flags = np.array([1.0, 2.0, 3.5]), np.array([True, False, True])
@@ -166,4 +177,4 @@ def statistic_cases():
                     yield Case(name, function, release, event, bad, relation=relation)
 
 
-CASES = [*noisy_cases(), *choosing_cases(), *sum_cases(), *statistic_cases()]
+CASES = [*noisy_cases(), *choosing_cases(), *sum_cases(), *local_cases(), *statistic_cases()]

@@ -52,12 +52,21 @@ def public_callables():
                         yield thing, member
 
 
+PAID_FOR_OTHERWISE = {
+    "PlanStep.__init__": "its run reserves a ticket in the ledger that `PrivacyPlan.start` takes",
+    "SecureSum.encode": "a share of noise: the sum of all costs `SecureSum.event`, which the caller charges",
+    "make_exact": "the optimizer's releases are composed by the accountant of its privacy engine",
+}
+
+
 def test_whatever_takes_a_source_takes_a_ticket_and_is_tried_here():
     seen = set()
     for owner, function in public_callables():
         parameters = inspect.signature(function).parameters
         if function.__module__ == "ferrodp.random.samples":
             continue  # who takes part is drawn, not released
+        if "ledger" in parameters or function.__qualname__ in PAID_FOR_OTHERWISE:
+            continue
         if "source" in parameters and "NoiseSource" in str(parameters["source"].annotation):  # not what is copied from
             assert "ticket" in parameters, function
             assert parameters["ticket"].default is None, function

@@ -62,6 +62,8 @@ class AuditReport:
     >>> report = audit_callable(lambda x: x + rng.laplace(), neighbors=(0.0, 1.0), epsilon=1.0, delta=0.0, draws=4000)
     >>> report.violation, report.epsilon_lower_bound > 3
     (True, True)
+    >>> report.to_dict()["draws"], report.to_json()[:9]
+    (4000, '{"claim":')
     """
 
     claim: str

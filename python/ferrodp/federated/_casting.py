@@ -61,8 +61,8 @@ class Casting:
 
 def casting(template: object, cast: npt.DTypeLike | None, skip: Collection[str]) -> Casting:
     """Return how updates like `template` are cast, or refuse what would have to be guessed."""
-    if isinstance(skip, str) or not all(isinstance(name, str) for name in skip):
-        raise InvalidType("skip must be a collection of str")
+    if isinstance(skip, str) or not isinstance(skip, Collection) or not all(isinstance(name, str) for name in skip):
+        raise InvalidType('skip must be a collection of names such as ("step",)')
     names = frozenset(skip)
     leaves, structure = _trees.take_apart(_without(template, names), "template")
     if not leaves:
