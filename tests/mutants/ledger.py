@@ -331,7 +331,7 @@ MUTANTS = [
         "copy-put-back-under-open-ledger-not-noticed",
         "self._check_past(transaction, acknowledged)",
         "",
-        "ledger locks",
+        "ledger tampering",
     ),
     (
         "a file replaced under an open ledger is not noticed",
