@@ -11,6 +11,7 @@ import pytest
 import ferrodp as fd
 from ferrodp import demo
 from ferrodp.accounting import ComposedEvent, EpsilonDeltaEvent, GaussianEvent
+from ferrodp.federated import LocalNoise
 from ferrodp.testing import record, replay
 from support.tickets import CASES
 
@@ -112,7 +113,7 @@ def test_every_release_reports_what_it_costs(case):
     if isinstance(released, fd.statistics.Estimate):
         event = released.event
     else:  # a sum states its event for rows that come and go, whatever the ticket is about
-        event = GaussianEvent(noise_multiplier=1.5) if issubclass(case.owner, fd.GridSum) else case.event
+        event = GaussianEvent(noise_multiplier=1.5) if issubclass(case.owner, (fd.GridSum, LocalNoise)) else case.event
     events = tuple(each.event for each in log)
     assert event in (ComposedEvent(events=events), *events[:1])
     assert len(events) == (len(event.events) if isinstance(event, ComposedEvent) else 1)
