@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp import _validate, errors
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.budget import PrivacyLedger
@@ -541,7 +541,7 @@ class JaxRun:
                 result = jax.block_until_ready(compiled(*args, **kwargs))
                 jax.effects_barrier()
             except Exception as error:
-                failure, self._failure = self._failure, None
+                failure, self._failure = self._failure or _told(error), None
                 if failure is None or failure is error:
                     raise
                 # mutant: refusal-inside-jit-stays-text
@@ -637,3 +637,13 @@ def _everywhere(results: Any) -> Any:
 def _groups(plan: PrivacyPlan) -> tuple[str, ...]:
     """Return the names of groups that are clipped by themselves."""
     return tuple(plan.clipping.clip_norms) if isinstance(plan.clipping, PerGroupClipping) else ()
+
+
+def _told(error: Exception) -> FerroError | None:
+    """Return the refusal that jax's own exception quotes, if it quotes one."""
+    for line in reversed(str(error).splitlines()):
+        name, _, message = line.strip().partition(": ")
+        kind = getattr(errors, name.rpartition(".")[2], None)
+        if isinstance(kind, type) and issubclass(kind, FerroError):
+            return kind(message)
+    return None
