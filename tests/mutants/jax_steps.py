@@ -45,10 +45,17 @@ MUTANTS = [
         "jax steps",
     ),
     (
-        "a refusal inside jit reaches the caller as text",
-        "refusal-inside-jit-stays-text",
-        "raise failure from error",
-        "raise",
+        "a refusal inside jit is lost",
+        "refusal-inside-jit-is-lost",
+        "failure is not None",
+        "False",
+        "jax steps",
+    ),
+    (
+        "a training goes on after a refusal",
+        "training-goes-on-after-a-refusal",
+        "self._catches and self._failure is not None",
+        "False",
         "jax steps",
     ),
     (

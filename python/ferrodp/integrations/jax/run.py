@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate, errors
+from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.budget import PrivacyLedger
@@ -25,6 +24,9 @@ from ferrodp.random import NoiseSource
 from ferrodp.training import Callback, Progress
 
 __all__ = ["JaxRun"]
+
+
+Result = TypeVar("Result")
 
 
 class JaxRun:
@@ -118,6 +120,7 @@ class JaxRun:
         assert isinstance(plan, PrivacyPlan)
         self._run, self._tree, self._plan, self._groups = run, tree, plan, _groups(plan)
         self._failure: BaseException | None = None
+        self._catches = False  # whether `jit` raises what a callback raised
 
     @classmethod
     def from_state(
@@ -222,7 +225,11 @@ class JaxRun:
 
     def _settle(self) -> None:
         """Wait for callbacks that were started, and raise what one of them raised, unless that was seen before."""
-        library().effects_barrier()
+        try:
+            library().effects_barrier()
+        except Exception:
+            if self._failure is None:
+                raise
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -537,15 +544,16 @@ class JaxRun:
 
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
+            self._catches = True
             try:
                 result = jax.block_until_ready(compiled(*args, **kwargs))
                 jax.effects_barrier()
-            except Exception as error:
-                failure, self._failure = self._failure or _told(error), None
-                if failure is None or failure is error:
-                    raise
-                # mutant: refusal-inside-jit-stays-text
-                raise failure from error
+            finally:
+                self._catches = False
+                failure, self._failure = self._failure, None
+            # mutant: refusal-inside-jit-is-lost
+            if failure is not None:
+                raise failure
             return result
 
         return called
@@ -572,15 +580,22 @@ class JaxRun:
 
     def _aggregate(self, mask: Any, *leaves: Any) -> tuple[npt.NDArray[Any], ...]:
         """Add and release, on the host."""
-        with self._remembered():
+
+        def released() -> tuple[npt.NDArray[Any], ...]:
             step = self._current()
             step.add(self._tree.tree(leaves), mask=mask)
             return self._like(leaves, step.release_arrays())
 
+        shapes = zip(leaves, self._tree.shapes, strict=True)
+        return self._answer(released, lambda: tuple(np.full(shape, np.nan, leaf.dtype) for leaf, shape in shapes))
+
     def _add_noise(self, *leaves: Any) -> tuple[npt.NDArray[Any], ...]:
         """Release a sum, on the host."""
-        with self._remembered():
+
+        def released() -> tuple[npt.NDArray[Any], ...]:
             return self._like(leaves, self._current().release_arrays(self._tree.tree(leaves)))
+
+        return self._answer(released, lambda: tuple(np.full(leaf.shape, np.nan, leaf.dtype) for leaf in leaves))
 
     def _like(self, leaves: Sequence[Any], released: Mapping[str, Any]) -> tuple[npt.NDArray[Any], ...]:
         """Return what was released in the order and the dtypes of the leaves of a callback."""
@@ -589,11 +604,14 @@ class JaxRun:
 
     def _draw(self, size: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
         """Begin the next step, on the host."""
-        with self._remembered():
+
+        def drawn() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
             step = self._next_in_callback()
             if step.indices is None:
                 raise InvalidParameter("sampling must draw rows: there are none to return where others choose them")
             return pad_rows(step.indices, size)
+
+        return self._answer(drawn, lambda: (np.zeros(size, np.int32), np.zeros(size, np.bool_)))
 
     def _current(self) -> JaxStep:
         """Return the step that an update belongs to, in a callback."""
@@ -612,14 +630,23 @@ class JaxRun:
             why = self._run.stop_reason or f"all {self.plan.num_steps} steps of the plan were begun"
             raise FerroError(f"the run is over: {why}") from None
 
-    @contextlib.contextmanager
-    def _remembered(self) -> Iterator[None]:
-        """Keep what a callback raises, which jax passes on as text alone."""
+    def _answer(self, work: Callable[[], Result], blank: Callable[[], Result]) -> Result:
+        """Return what a callback does, and keep what it raises.
+
+        An exception that leaves an ordered callback stays in jax's tokens, where the process's next ordered callback
+        meets it, whatever that belongs to. So within `jit` none leaves: the call goes on with blanks, in which nothing
+        more is drawn or charged, and raises what was kept at its end. Elsewhere jax passes it on as text.
+        """
+        # mutant: training-goes-on-after-a-refusal
+        if self._catches and self._failure is not None:
+            return blank()
         try:
-            yield
+            return work()
         except BaseException as error:
             self._failure = error
-            raise
+            if not self._catches:
+                raise
+            return blank()
 
     def __repr__(self) -> str:
         return f"<JaxRun at step {self.step_number} of {self.plan.num_steps}>"
@@ -637,13 +664,3 @@ def _everywhere(results: Any) -> Any:
 def _groups(plan: PrivacyPlan) -> tuple[str, ...]:
     """Return the names of groups that are clipped by themselves."""
     return tuple(plan.clipping.clip_norms) if isinstance(plan.clipping, PerGroupClipping) else ()
-
-
-def _told(error: Exception) -> FerroError | None:
-    """Return the refusal that jax's own exception quotes, if it quotes one."""
-    for line in reversed(str(error).splitlines()):
-        name, _, message = line.strip().partition(": ")
-        kind = getattr(errors, name.rpartition(".")[2], None)
-        if isinstance(kind, type) and issubclass(kind, FerroError):
-            return kind(message)
-    return None
