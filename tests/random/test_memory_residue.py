@@ -65,13 +65,33 @@ CALLS = {
         "fd.private_quantile(column, 0.5, bounds=(0.0, 100.0), epsilon=1.0)\n"
         "fd.private_histogram(column, bins=[0, 50, 100], epsilon=1.0)"
     ),
+    "a Poisson sample": "rows = fd.random.poisson_sample(100_000, 0.01)",
+    "a sample of fixed size": "rows = fd.random.fixed_size_sample(100_000, 1000)",
+    "a random allocation": "rows = fd.random.random_allocation(3001, num_steps=40, num_selected=2)",
+    "rows and their noise": (
+        "total = fd.ClippedSum((40, 30), clip_norm=1.0); total.add_outer(np.ones((5, 40)), np.ones((5, 30)))\n"
+        "array = total.release(noise_multiplier=1.0)"
+    ),
+    "a plan's step": (
+        "plan = fd.PrivacyPlan(population_size=3001, sampling=PoissonSampling(probability=0.5), num_steps=2,\n"
+        "    clipping=FlatClipping(1.0), noise=ConstantNoise(1.0))\n"
+        "run = plan.start(np.zeros(1000)); step = next(iter(run))\n"
+        "step.add(np.ones((len(step.indices), 1000))); array = step.release()"
+    ),
+    "a client's share": (
+        "shares = SecureSum(np.zeros(1000), clip_norm=1.0, noise_multiplier=1.0, min_clients=5, max_clients=10)\n"
+        "array = shares.encode(np.ones(1000))"
+    ),
+    "a client's own noise": "array = LocalNoise(clip_norm=1.0, noise_multiplier=1.0).privatize(np.ones(3001))",
     "an exhausted buffer": "np.random.Generator(fd.random.BitGenerator()).random(5 * 510)",
 }
 
 BEFORE = """
 import gc, signal, threading
 from fractions import Fraction
+from ferrodp.federated import LocalNoise, SecureSum
 from ferrodp.mechanisms import *
+from ferrodp.plan import ConstantNoise, FlatClipping, PoissonSampling
 source = fd.NoiseSource()
 """
 

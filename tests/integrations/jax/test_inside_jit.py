@@ -327,16 +327,25 @@ def test_a_refusal_inside_jit_is_not_met_by_what_runs_after_it():
         jax.effects_barrier()
 
 
-def test_nothing_is_drawn_in_a_loop_after_a_refusal(draws):
+def test_nothing_is_drawn_in_a_loop_after_a_failure(draws, monkeypatch):
+    """The first step finds the disk full, the others would not."""
     run = JaxRun(full_batches(3), {"w": jnp.zeros(4)})
     transformation = run.aggregation()
-    masks = jnp.ones((3, 40), bool).at[0, 7].set(False)  # the first batch is not the one drawn, the others would be
+    original, failures = PlanStep.add, iter([OSError("no space left on the device")])
 
-    def one(carry, mask):
-        return transformation.update({"w": jnp.zeros((40, 4))}, optax.EmptyState(), mask=mask)[0]["w"], None
+    def failing_once(self, *args, **kwargs):
+        for failure in failures:
+            raise failure
+        return original(self, *args, **kwargs)
 
-    with pytest.raises(FerroError, match="number of vectors added"):
-        run.jit(lambda: jax.lax.scan(one, jnp.zeros(4), masks)[0])()
+    monkeypatch.setattr(PlanStep, "add", failing_once)
+
+    def one(carry, _):
+        grads, mask = {"w": jnp.zeros((40, 4))}, jnp.ones(40, bool)
+        return transformation.update(grads, optax.EmptyState(), mask=mask)[0]["w"], None
+
+    with pytest.raises(OSError, match="no space left"):
+        run.jit(lambda: jax.lax.scan(one, jnp.zeros(4), None, length=3)[0])()
 
     assert draws == []
     assert run.epsilon(1e-5) == 0.0
