@@ -26,7 +26,7 @@ LAYERS = [
     {"plan"},
     {"engine", "federated", "training", "audit"},
     {"integrations"},
-    {"demo"},
+    {"demo", "explorer"},
     {"cli"},
 ]
 """The packages above the doors: each imports those before it, and others of its own layer."""

@@ -1,0 +1,1 @@
+"""The web application: routes, what they refuse, processes and their streams."""

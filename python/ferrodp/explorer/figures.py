@@ -1,0 +1,254 @@
+"""What a figure of the explorer is: inputs, a function of them, and an answer. Nothing here knows the web.
+
+Lessons, the account and the attacks state their figures with these classes; the app turns a request into the inputs of
+a figure and its `Answer` into JSON, and the page draws any `Plot`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any, Literal, TypeAlias
+
+from ferrodp import _validate
+from ferrodp.errors import InvalidParameter
+
+SCHEMA = 1
+"""Version of the JSON that figures are sent as."""
+MAX_SEED = 2**31 - 1
+_MAX_TEXT = 64
+_DIGITS = 6
+
+Value: TypeAlias = float | int | str
+Parameters: TypeAlias = Mapping[str, Any]
+Kind: TypeAlias = Literal["line", "steps", "points", "bars", "band", "area", "arrows", "image"]
+Role: TypeAlias = Literal["private", "non-private", "bound", "lower", "neutral", "a", "b"]
+
+
+def shown(value: Value) -> str:
+    """Write a value as the page and every Python cell do: texts and integers as they are, floats with six digits.
+
+    >>> shown(1 / 3), shown(1797), shown(2.0), shown("no guarantee")
+    ('0.333333', '1797', '2', 'no guarantee')
+    """
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
+
+
+def upper(value: float, digits: int = _DIGITS) -> str:
+    """Write an upper bound with few digits, rounded up: what is shown is a bound too.
+
+    >>> upper(1.00000001), upper(math.inf), upper(2.5)
+    ('1.00001', 'inf', '2.5')
+    """
+    return _directed(value, digits, ROUND_CEILING)
+
+
+def lower(value: float, digits: int = _DIGITS) -> str:
+    """Write a lower bound with few digits, rounded down.
+
+    >>> lower(0.99999999), lower(0.0)
+    ('0.999999', '0')
+    """
+    return _directed(value, digits, ROUND_FLOOR)
+
+
+def _directed(value: float, digits: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
+    scientific = rounded and not -5 <= rounded.adjusted() < digits
+    return f"{rounded.normalize():e}" if scientific else f"{rounded.normalize():f}"
+
+
+@dataclass(frozen=True)
+class Control:
+    """One input of a figure: a slider that is a number field too, or a choice.
+
+    `low` and `high` are accepted themselves. A control with `choices` is a select and its value a text; its `default`
+    is one of the values.
+    """
+
+    name: str
+    label: str
+    default: float | str
+    low: float = 0.0
+    high: float = 1.0
+    scale: Literal["linear", "log"] = "linear"
+    integer: bool = False
+    step: float | None = None
+    unit: str = ""
+    low_label: str = ""
+    high_label: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    """Value and label of each choice."""
+
+    def read(self, text: object) -> Value:
+        """Return the value that a text denotes; raise `InvalidParameter` if it is no number, or outside the range."""
+        if not isinstance(text, str) or len(text) > _MAX_TEXT:
+            raise InvalidParameter(f"{self.name} must be a text of at most {_MAX_TEXT} characters")
+        if self.choices:
+            if text not in (names := [value for value, _ in self.choices]):
+                raise _validate.out_of_domain(self.name, f"one of {', '.join(names)}", text)
+            return text
+        accepted = f"{'an integer' if self.integer else 'a number'} in [{self.low:g}, {self.high:g}]"
+        try:
+            number = float(text)
+        except ValueError:
+            raise _validate.out_of_domain(self.name, accepted, text) from None
+        if not self.low <= number <= self.high or (self.integer and number != int(number)):
+            raise _validate.out_of_domain(self.name, accepted, text)
+        return int(number) if self.integer else number
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line, band, set of bars, points or arrows of a plot; at most a few thousand numbers.
+
+    `role` decides the color and the dash or marker, so that color alone never carries the meaning. `y2` is the upper
+    edge of a band; arrows point from (x, y) to (x2, y2). An image has one number in [0, 1] for each pixel, row by row,
+    in `y`, and its width as the only entry of `x`; several images stand side by side under their names.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    kind: Kind = "line"
+    role: Role = "neutral"
+    y2: Sequence[float] | None = None
+    x2: Sequence[float] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON data; numbers that JSON lacks become null."""
+        arrays = {
+            key: [_finite(v) for v in value]
+            for key in ("x", "y", "x2", "y2")
+            if (value := getattr(self, key)) is not None
+        }
+        return {"name": self.name, "kind": self.kind, "role": self.role} | arrays
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What is drawn in one frame. `marks` are vertical lines with a label, such as that of the clip norm."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_scale: str = "linear"
+    y_scale: str = "linear"
+    marks: tuple[tuple[float, str], ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        scales = {"x_scale": self.x_scale, "y_scale": self.y_scale}
+        labels = {"title": self.title, "x_label": self.x_label, "y_label": self.y_label}
+        marks = [[_finite(place), label] for place, label in self.marks]
+        return labels | scales | {"marks": marks, "series": [each.as_json() for each in self.series]}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a figure found out.
+
+    `sentence` says what the picture shows, with its numbers and without grading ε. `numbers` is printed on the page by
+    label, each value by `shown`; bounds are texts made by `upper` and `lower`. `cell` is Python source that prints the
+    same lines, ``label: value``.
+    """
+
+    sentence: str
+    numbers: Mapping[str, Value]
+    plots: tuple[Plot, ...]
+    cell: str
+    warnings: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON data, in which numbers are written as the page shows them."""
+        return {
+            "schema": SCHEMA,
+            "sentence": self.sentence,
+            "numbers": {label: shown(value) for label, value in self.numbers.items()},
+            "plots": [plot.as_json() for plot in self.plots],
+            "cell": self.cell,
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True)
+class Action:
+    """A button of a figure that does something once, such as ending a process. It is sent as POST, with the token.
+
+    `run` gets the validated parameters of the figure and may take a few seconds; the app bounds how many run at once.
+    """
+
+    name: str
+    label: str
+    run: Callable[[Parameters], Answer]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Inputs and a pure function of them.
+
+    A `seeded` figure draws noise: the page offers to draw again and says that the seed makes it repeatable, and
+    `compute` gets the integer ``seed`` besides its controls.
+    """
+
+    name: str
+    controls: tuple[Control, ...]
+    compute: Callable[[Parameters], Answer]
+    seeded: bool = False
+    action: Action | None = None
+
+    @property
+    def inputs(self) -> tuple[Control, ...]:
+        """Return the controls, and that of the seed if there is one."""
+        seed = Control("seed", "Seed", 1, low=0, high=MAX_SEED, integer=True)
+        return (*self.controls, *([seed] if self.seeded else []))
+
+    def read(self, query: Mapping[str, str]) -> dict[str, Value]:
+        """Return the value of every input, the default where the query has none.
+
+        Raises `InvalidParameter` for a value outside its domain and for a name that is no input.
+        """
+        inputs = {each.name: each for each in self.inputs}
+        unknown = sorted(set(query) - inputs.keys())
+        if unknown:
+            raise InvalidParameter(f"unknown parameter {_validate.shown(unknown[0])}; there are {', '.join(inputs)}")
+        return {name: each.read(query[name] if name in query else str(each.default)) for name, each in inputs.items()}
+
+    def answer(self, query: Mapping[str, str]) -> Answer:
+        """Return the answer to a query: validated, then computed."""
+        return self.compute(self.read(query))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the page needs to show the inputs."""
+        controls = [
+            {key: value for key, value in vars(each).items() if value not in ("", None, ())} for each in self.controls
+        ]
+        action = {"action": {"name": self.action.name, "label": self.action.label}} if self.action else {}
+        return {"schema": SCHEMA, "name": self.name, "controls": controls, "seeded": self.seeded} | action
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One idea, one figure, and a theorem behind a "why".
+
+    `text` and `why` are restricted HTML: p, em, strong, ul, ol, li, code, sub, sup, h3 and MathML, without attributes
+    except those of MathML. `terms` are the terms of the learning hub that the lesson covers.
+    """
+
+    name: str
+    title: str
+    idea: str
+    text: str
+    figure: Figure
+    why: str
+    terms: tuple[str, ...]
+
+
+def _finite(value: float) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

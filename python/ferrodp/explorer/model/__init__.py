@@ -1,0 +1,1 @@
+"""What the playground, the account, the attacks and the audits compute; nothing here knows the web."""
