@@ -15,12 +15,17 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.engine import DifferentialPrivacyEngine, DPConfig, GaussianDifferentialPrivacy
+from ferrodp.plan import AdaptiveClipping, AutomaticClipping, ConstantNoise, FlatClipping, FullBatch
 
 DATA = {
     "answers",
     "array",
     "gamma",
+    "features",
     "gradients",
+    "images",
+    "labels",
+    "left",
     "matrix",
     "model",
     "tree",
@@ -50,9 +55,8 @@ def discrete(data):
 
 
 def summed(data, *, many=False):
-    dtype = data.dtype.newbyteorder("=") if isinstance(data, np.ndarray) and data.dtype.kind == "f" else np.float64
     shape = np.shape(data) if not many else np.shape(data)[1:]
-    total = fd.ClippedSum(tuple(shape), clip_norm=1.0, dtype=dtype)
+    total = fd.ClippedSum(tuple(shape), clip_norm=1.0, dtype=floats(data))
     (total.add_many if many else total.add)(data)
     return total.to_float(), total.release(noise_multiplier=1.0)
 
@@ -78,10 +82,76 @@ def gradients(data):
         engine.add_noise({"w": data}, config)
 
 
+def floats(data):
+    """Return the dtype of arrays of floats, and float64 for other data."""
+    return data.dtype.newbyteorder("=") if isinstance(data, np.ndarray) and data.dtype.kind == "f" else np.float64
+
+
+def plan(**settings):
+    """A plan in which every record takes part, and stops only at its last step."""
+    settings = {"population_size": 2, "clipping": FlatClipping(1.0), **settings}
+    return fd.PrivacyPlan(sampling=FullBatch(), num_steps=1, noise=ConstantNoise(1.0), **settings)
+
+
+CLIPPINGS = (FlatClipping(1e-30), AutomaticClipping(1e-100), AdaptiveClipping(1.0, count_noise_multiplier=10.0))
+
+
+def steps(data):
+    template = np.zeros(np.shape(data)[1:], floats(data))
+    for clipping in CLIPPINGS:
+        for step in plan(population_size=len(data), clipping=clipping).start(template):
+            step.add(data)
+            step.release()
+
+
+def one_by_one(data):
+    for clipping in CLIPPINGS:
+        for step in plan(population_size=1, clipping=clipping).start(np.zeros(np.shape(data), floats(data))):
+            step.add_one(data)
+            step.release()
+
+
+def given_sums(data):
+    for step in plan().start(np.zeros(np.shape(data), floats(data))):
+        step.release_sum(data)
+
+
+def client_rounds(data):
+    clients = fd.federated.FederatedRun(plan(unit="client"), {"w": np.zeros(np.shape(data), floats(data))}, delta=1e-5)
+    for one in clients:
+        one.add({"w": data})
+        one.add({"w": data})
+        one.release()
+
+
+def shares(data):
+    sums = fd.federated.SecureSum(
+        np.zeros(np.shape(data)), clip_norm=1.0, noise_multiplier=1.0, min_clients=2, max_clients=3
+    )
+    return sums.encode(data)
+
+
+def outer(data):
+    rows = np.ones((len(data), 3), floats(data))
+    for left, right in ((data, rows), (rows, data)):
+        total = fd.ClippedSum((np.shape(left)[1], np.shape(right)[1]), clip_norm=1.0, dtype=floats(data))
+        total.add_outer(left, right)
+        total.release(noise_multiplier=1.0)
+
+
 ENGINE = DifferentialPrivacyEngine(CONFIGS["gaussian"])
 
 PUBLIC = {
     "ClippedSum.add": summed,
+    "ClippedSum.add_outer": outer,
+    "FederatedRound.add": client_rounds,
+    "LocalNoise.privatize": fd.federated.LocalNoise(clip_norm=1.0, noise_multiplier=1.0).privatize,
+    "PlanStep.add": steps,
+    "PlanStep.add_one": one_by_one,
+    "PlanStep.release_sum": given_sums,
+    "SecureSum.encode": shares,
+    "oriented_gradients": lambda data: fd.training.oriented_gradients(data, shape=(1, 2)),
+    "train": lambda data: fd.training.train(data, [0, 1] * (len(data) // 2), epsilon=1.0, delta=1e-6, classes=[0, 1]),
     "ClippedSum.add_many": lambda data: summed(data, many=True),
     "DifferentialPrivacyEngine.add_noise": gradients,
     "DifferentialPrivacyEngine.clip_gradients": lambda data: ENGINE.clip_gradients({"w": data}, 1e-30),
@@ -125,6 +195,10 @@ PUBLIC = {
 NOT_PRIVATE = {
     "NoiseSource.bernoulli_exp": "its array is a parameter, and refused where it is negative",
     "RandomizedResponse.estimate_frequencies": "takes what was released",
+    "SoftmaxModel.predict": "draws nothing: what it returns is for who has the features",
+    "SoftmaxModel.predict_proba": "draws nothing",
+    "SoftmaxModel.scores": "draws nothing",
+    "fit": "takes functions, whose steps are in the table",
     "DifferentialPrivacyProtocol.add_noise": "says what an engine looks like",
     "DifferentialPrivacyProtocol.clip_gradients": "says what an engine looks like",
 }
@@ -133,7 +207,8 @@ NOT_PRIVATE = {
 
 def public_functions():
     """Yield all public functions and methods outside accounting and the ledger, which take no data."""
-    rooms = (fd.mechanisms, fd.clipping, fd.sums, fd.statistics, fd.random, fd.engine)
+    rooms = (fd.mechanisms, fd.clipping, fd.sums, fd.statistics, fd.random, fd.plan, fd.engine)
+    rooms += (fd.training, fd.federated)
     for room in rooms:
         for name in room.__all__:
             item = getattr(room, name)
@@ -223,6 +298,10 @@ def shaped(name, data):
 
 
 ROWS = {
+    "ClippedSum.add_outer",
+    "PlanStep.add",
+    "oriented_gradients",
+    "train",
     "clip_rows",
     "clip_and_sum",
     "ClippedSum.add_many",

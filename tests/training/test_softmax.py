@@ -1,7 +1,5 @@
 """The trainer without knobs: what it reaches on digits, what it costs, and what odd data make of it."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -45,12 +43,11 @@ def accuracy(features, labels, epsilon, split, **options):
     ("kind", "least"), [("pixels", (91.0, 93.2, 94.8, 95.5)), ("gradients", (94.4, 96.4, 97.4, 98.0))]
 )
 def test_digits_with_defaults_only(kind, least):
-    """Mean test accuracy over ten splits, from seeded noise, so that the test cannot fail by chance; ten seconds."""
+    """Mean test accuracy over ten splits, from seeded noise, so that the test cannot fail by chance."""
     datasets = pytest.importorskip("sklearn.datasets")
     pixels, labels = datasets.load_digits(return_X_y=True)
     pixels = pixels / 16
     features = pixels if kind == "pixels" else oriented_gradients(pixels, shape=(8, 8))
-    started = time.process_time()
 
     found = [
         100 * np.mean([accuracy(features, labels, epsilon, 1000 + s, source=seeded(s)) for s in range(10)])
@@ -58,7 +55,6 @@ def test_digits_with_defaults_only(kind, least):
     ]
 
     assert (np.array(found) >= least).all(), found
-    assert time.process_time() - started <= 10.0 * 3  # a shared core is up to three times as slow as an idle one
 
 
 @pytest.mark.parametrize("relation", list(NeighboringRelation))

@@ -38,7 +38,9 @@ class Casting:
         found = _trees.matching_leaves(_without(update, self.skip), self.structure, "update")
         out = []
         for (path, value), dtype, shape in zip(found, self.dtypes, self.shapes, strict=True):
-            array = np.asarray(value)
+            array = _arrays.base_array(
+                value, _trees.where(path)
+            )  # not asarray: its dtype would depend on numbers in lists
             if array.dtype != dtype:
                 rule = f"must have the dtype of the template, {dtype}"
                 raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {array.dtype}")
@@ -68,12 +70,13 @@ def casting(template: object, cast: npt.DTypeLike | None, skip: Collection[str])
     if not leaves:
         raise InvalidArray("template must hold at least one array that is not skipped")
     _trees.refuse_shared(leaves)
-    arrays = [np.asarray(value) for _, value in leaves]
-    for (path, _), array in zip(leaves, arrays, strict=True):
+    arrays = [_arrays.base_array(value, _trees.where(path)) for path, value in leaves]  # lists of numbers: float64
+    for (path, value), array in zip(leaves, arrays, strict=True):
+        given = "int" if isinstance(value, int) else array.dtype.name
         # mutant: counters-are-summed
-        if array.dtype.name not in _FLOATS:
+        if given not in _FLOATS:
             rule = "must be of floats; name the key of a counter in skip: it is no part of the sum"
-            raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {array.dtype}")
+            raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {given}")
     found = sorted({array.dtype.name for array in arrays})
     if cast is None:
         if len(found) > 1 or found[0] not in ("float32", "float64"):

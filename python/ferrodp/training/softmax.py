@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import BudgetExceeded, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
@@ -379,6 +379,7 @@ class _Fitting:
         self.weights = np.zeros((num_classes - 1, rows.shape[1] + 1))
         self._inputs: tuple[npt.NDArray[np.float32], UnitRows] | None = None
 
+    @_arrays.quiet
     def take(self, step: PlanStep[Any], progress: Progress) -> None:
         """Release the mean of the rows, or a gradient, and move."""
         members: Any = slice(None) if len(step.indices) == len(self._rows) else step.indices  # type: ignore[arg-type]
@@ -395,6 +396,7 @@ class _Fitting:
         if step.number >= self._first_averaged:
             self._total, self._count = self._total + self.weights, self._count + 1
 
+    @_arrays.quiet
     def model(self) -> tuple[Floats, Floats]:
         """Return coefficients and intercepts, for rows of unit norm without the bias feature."""
         mean = self._total / self._count if self._count else self.weights
