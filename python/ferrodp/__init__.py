@@ -23,7 +23,8 @@ Limit what may be spent
 Draw noise alone
     `NoiseSource` and the numpy bit generator of the package `random`.
 Test
-    Module `testing`: seeded noise, recorded and replayed releases. NOT PRIVATE.
+    Package `audit`: claims tested on draws, with the power to see a violation. Module `testing`: seeded noise, recorded
+    and replayed releases, NOT PRIVATE.
 
 Exceptions are in the module `errors`; the version is `__version__`.
 """
@@ -31,6 +32,7 @@ Exceptions are in the module `errors`; the version is `__version__`.
 from ferrodp import (
     _public,
     accounting,
+    audit,
     budget,
     clipping,
     distributed,
@@ -83,6 +85,7 @@ __all__ = [
     "SparseVector",
     "__version__",
     "accounting",
+    "audit",
     "budget",
     "clip_and_sum",
     "clip_by_global_norm",
