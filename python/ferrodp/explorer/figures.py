@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, Literal, TypeAlias
 
+import numpy.typing as npt
+
 from ferrodp import _validate
 from ferrodp.errors import InvalidParameter
 
@@ -22,6 +24,7 @@ _MAX_TEXT = 64
 _DIGITS = 6
 
 Value: TypeAlias = float | int | str
+Numbers: TypeAlias = Sequence[float] | npt.NDArray[Any]
 Parameters: TypeAlias = Mapping[str, Any]
 Kind: TypeAlias = Literal["line", "steps", "points", "bars", "band", "area", "arrows", "image"]
 Role: TypeAlias = Literal["private", "non-private", "bound", "lower", "neutral", "a", "b"]
@@ -112,12 +115,12 @@ class Series:
     """
 
     name: str
-    x: Sequence[float]
-    y: Sequence[float]
+    x: Numbers
+    y: Numbers
     kind: Kind = "line"
     role: Role = "neutral"
-    y2: Sequence[float] | None = None
-    x2: Sequence[float] | None = None
+    y2: Numbers | None = None
+    x2: Numbers | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON data; numbers that JSON lacks become null."""

@@ -1,0 +1,184 @@
+"""Lesson 6: one training, accounted by six theorems, from one step to a thousand million."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from ferrodp.accounting import (
+    GaussianEvent,
+    Guarantee,
+    MomentsAccountant,
+    PldAccountant,
+    PoissonSampledEvent,
+    PrivacyAccountant,
+    PrivacyEvent,
+    RdpAccountant,
+    compose_advanced,
+    compose_basic,
+)
+from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, lower, upper
+from ferrodp.explorer.lessons.cells import cell_of
+
+_POINTS = tuple(int(n) for n in np.geomspace(1, 10**9, 10))
+
+
+def _step(noise_multiplier: float, probability: float) -> PrivacyEvent:
+    """Return one step of DP-SGD: Gaussian noise about a Poisson sample."""
+    noise = GaussianEvent(noise_multiplier=noise_multiplier)
+    return noise if probability == 1 else PoissonSampledEvent(sampling_probability=probability, event=noise)
+
+
+def _composed(accountant: PrivacyAccountant, event: PrivacyEvent, steps: int) -> PrivacyAccountant:
+    accountant.compose(event, steps)
+    return accountant
+
+
+def _from_single_steps(event: PrivacyEvent, steps: int, delta: float) -> tuple[float, float]:
+    """Return ε by the basic and the advanced theorem, from one step's ε at its part of half of δ."""
+    part = delta / (2 * steps)
+    single = Guarantee(_composed(PldAccountant(), event, 1).epsilon(part), part)
+    basic = compose_basic([single], count=steps)
+    return basic.epsilon, compose_advanced([single], count=steps, extra_delta=delta / 2).epsilon
+
+
+def composition(noise_multiplier: float, probability: float, steps: int, delta: float) -> dict[str, Value]:
+    """Bound the ε of so many steps of DP-SGD by each theorem."""
+    event = _step(noise_multiplier, probability)
+    basic, advanced = _from_single_steps(event, steps, delta)
+    certified = _composed(PldAccountant(), event, steps).epsilon_bounds(delta)
+    return {
+        "ε, basic composition": upper(basic),
+        "ε, advanced composition": upper(advanced),
+        "ε, moments accountant": upper(_composed(MomentsAccountant(), event, steps).epsilon(delta)),
+        "ε, Rényi (RDP)": upper(_composed(RdpAccountant(), event, steps).epsilon(delta)),
+        "ε, privacy loss distribution": upper(certified.upper),
+        "ε is at least": lower(certified.lower),
+    }
+
+
+@functools.lru_cache(64)
+def _curves(noise_multiplier: float, probability: float, delta: float) -> tuple[Series, ...]:
+    """Return ε over the number of steps by each theorem; the same for every position of the step slider."""
+    event = _step(noise_multiplier, probability)
+    pairs = [_from_single_steps(event, steps, delta) for steps in _POINTS]
+    bounds = [_composed(PldAccountant(), event, steps).epsilon_bounds(delta) for steps in _POINTS]
+    return (
+        Series("basic", x=_POINTS, y=[basic for basic, _ in pairs], role="neutral"),
+        Series("advanced", x=_POINTS, y=[advanced for _, advanced in pairs], role="b"),
+        Series(
+            "moments",
+            x=_POINTS,
+            y=[_composed(MomentsAccountant(), event, n).epsilon(delta) for n in _POINTS],
+            role="non-private",
+        ),
+        Series("Rényi", x=_POINTS, y=[_composed(RdpAccountant(), event, n).epsilon(delta) for n in _POINTS], role="a"),
+        Series(
+            "certified band",
+            x=_POINTS,
+            y=[max(each.lower, 1e-6) for each in bounds],
+            y2=[max(each.upper, 1e-6) for each in bounds],
+            kind="band",
+            role="private",
+        ),
+        Series("privacy loss distribution", x=_POINTS, y=[max(each.upper, 1e-6) for each in bounds], role="private"),
+    )
+
+
+def _compute(parameters: Parameters) -> Answer:
+    numbers = composition(**parameters)
+    plot = Plot(
+        "ε of a training over its steps",
+        "Steps",
+        f"ε at δ = {parameters['delta']:.3g}",
+        _curves(parameters["noise_multiplier"], parameters["probability"], parameters["delta"]),
+        x_scale="log",
+        y_scale="log",
+        marks=((parameters["steps"], "your steps"),),
+    )
+    sentence = (
+        f"After {parameters['steps']:,} steps the same releases cost ε = {numbers['ε, basic composition']} by basic "
+        f"composition, "
+        f"{numbers['ε, Rényi (RDP)']} by Rényi accounting and {numbers['ε, privacy loss distribution']} by the "
+        f"privacy loss distribution; it is proven "
+        f"that no accountant can report less than {numbers['ε is at least']}. All are at δ = {parameters['delta']:.3g}."
+    )
+    return Answer(sentence, numbers, (plot,), cell_of(composition, parameters))
+
+
+LESSON = Lesson(
+    name="composition",
+    title="Composition",
+    idea="The releases cost what they cost; the theorems differ in how well they know it.",
+    text="""
+<p>A training releases thousands of noised gradients. What do they cost together? All curves are about the
+<em>same</em> releases, and all are true. A better theorem makes no privacy: it proves more of what is there.</p>
+<ul>
+<li><em>Basic composition</em>: ε and δ add up. Always true, and hopeless for long trainings.</li>
+<li><em>Advanced composition</em>: losses of single steps have both signs, and mostly cancel: ε grows like the square
+root of the number of steps.</li>
+<li><em>Moments accountant</em> (Abadi et al. 2016): follows the moments of the loss of the sampled Gaussian. It made
+DP-SGD usable.</li>
+<li><em>Rényi differential privacy</em>: the same idea as a definition of its own; moments add up exactly, and only
+the last conversion to (ε, δ) loses something.</li>
+<li><em>Privacy loss distribution</em>: the loss of a step is a random variable; of many steps it is the sum. Its law
+gives δ(ε) exactly, up to numerical error, and this page shows that error: a band, with the lower bound as proven as
+the upper one.</li>
+</ul>
+<p>Move the steps from 1 to 10<sup>9</sup>: the answer takes as long for all of them. δ stays in view because an ε
+without it says nothing.</p>
+<p>To choose settings by trying many of them is composition, too: the trials are releases if the best is published. A
+search that draws the number of trials at random costs about two or three trainings, however many settings there are
+(Papernot and Steinke 2022).</p>
+""",
+    figure=Figure(
+        "composition",
+        (
+            Control(
+                "noise_multiplier",
+                "Noise multiplier σ",
+                1.0,
+                0.4,
+                50.0,
+                "log",
+                low_label="little noise",
+                high_label="much noise",
+            ),
+            Control(
+                "probability",
+                "Sampling probability q",
+                0.01,
+                1e-5,
+                1.0,
+                "log",
+                low_label="few records a step",
+                high_label="all records",
+            ),
+            Control("steps", "Steps", 10_000, 1, 10**9, "log", integer=True, low_label="one", high_label="10⁹"),
+            Control("delta", "δ", 1e-5, 1e-12, 1e-2, "log", low_label="10⁻¹²", high_label="10⁻²"),
+        ),
+        _compute,
+    ),
+    why="""
+<p><strong>Basic</strong> (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006): (ε₁, δ₁) and (ε₂, δ₂) together are (ε₁ +
+ε₂, δ₁ + δ₂). Here each step is taken at its certified ε for δ/2T.</p>
+<p><strong>Advanced</strong> (Dwork, Rothblum, Vadhan 2010; here in the closed form of Kairouz, Oh, Viswanath 2015,
+Theorem 3.4): T steps of (ε₀, δ₀) cost about ε₀√(2T ln(1/δ′)) + T ε₀²/2 at Tδ₀ + δ′.</p>
+<p><strong>Rényi</strong> (Mironov 2017, Proposition 1): divergences of order α add up under adaptive composition. To
+(ε, δ): Canonne, Kamath, Steinke 2020, Proposition 12. The sampled Gaussian: Mironov, Talwar, Zhang 2019.</p>
+<p><strong>Privacy loss distribution</strong> (Sommer, Meiser, Mohammadi 2019). For a dominating pair P, Q (Zhu, Dong,
+Wang 2022, Theorem 10) with loss L = ln dP/dQ and independent copies L₁ … L_T, δ(ε) is the expectation of max(0, 1 −
+e<sup>ε − ΣL</sup>) under P. Poisson sampling has a dominating pair for each direction; both are computed and the
+larger δ counts.</p>
+""",
+    terms=(
+        "composition",
+        "basic composition",
+        "advanced composition",
+        "moments accountant",
+        "RDP",
+        "privacy loss distribution",
+        "tuning cost",
+    ),
+)

@@ -1,0 +1,190 @@
+"""Lesson 7: which records a step sees, by five ways to form batches, and what each way costs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import ferrodp as fd
+from ferrodp.accounting import NeighboringRelation
+from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
+from ferrodp.explorer.lessons.cells import cell_of
+from ferrodp.plan import (
+    ConstantNoise,
+    FixedSizeSampling,
+    FlatClipping,
+    FullBatch,
+    GivenOrder,
+    PoissonSampling,
+    PrivacyPlan,
+    RandomAllocation,
+    Sampling,
+)
+
+_RECORDS = 1000
+_SHOWN = 40
+_DELTA = 1e-5
+_SCHEMES = (
+    ("poisson", "Poisson: a coin for each record"),
+    ("fixed", "Fixed size: a random subset"),
+    ("allocation", "Balls in bins: one random step an epoch"),
+    ("shuffled", "Shuffled once an epoch"),
+    ("all", "All records in every step"),
+)
+
+
+def _plan(scheme: str, batches: int, epochs: int, noise_multiplier: float) -> PrivacyPlan:
+    """Return the plan of a training on 1000 records with so many batches an epoch."""
+    batch = -(-_RECORDS // batches)
+    kinds: dict[str, Sampling] = {
+        "poisson": PoissonSampling(1 / batches),
+        "fixed": FixedSizeSampling(batch),
+        "allocation": RandomAllocation(batches),
+        "shuffled": GivenOrder(batch, max_participations=epochs),
+        "all": FullBatch(),
+    }
+    # A removed record would move all that follow it to other batches, so the order's neighbors keep its place.
+    slots = NeighboringRelation.REPLACE_SPECIAL if scheme == "shuffled" else NeighboringRelation.ADD_OR_REMOVE_ONE
+    return PrivacyPlan(
+        population_size=_RECORDS,
+        sampling=kinds[scheme],
+        num_steps=batches * epochs,
+        clipping=FlatClipping(1.0),
+        noise=ConstantNoise(noise_multiplier),
+        neighboring_relation=slots,
+    )
+
+
+def sampling(scheme: str, batches: int, epochs: int, noise_multiplier: float, seed: int) -> dict[str, Value]:
+    """Account the same training with batches formed in each way, by Rényi divergences."""
+    found: dict[str, Value] = {"Steps": batches * epochs}
+    for kind, label in _SCHEMES:
+        plan = _plan(kind, batches, epochs, noise_multiplier)
+        found[f"ε, {label.partition(':')[0].lower()}"] = upper(plan.epsilon(_DELTA, accountant="rdp"))
+    certified = _plan("poisson", batches, epochs, noise_multiplier).epsilon(_DELTA)
+    found["ε, poisson, by the privacy loss distribution"] = upper(certified)
+    return found
+
+
+def _members(scheme: str, batches: int, seed: int) -> list[np.ndarray]:
+    """Return which of the records each step of the first epoch sees."""
+    source = fd.testing.seeded(seed.to_bytes(32, "big"))
+    if scheme == "poisson":
+        return [fd.random.poisson_sample(_RECORDS, 1 / batches, source=source) for _ in range(batches)]
+    size = -(-_RECORDS // batches)
+    if scheme == "fixed":
+        return [fd.random.fixed_size_sample(_RECORDS, size, source=source) for _ in range(batches)]
+    if scheme == "allocation":
+        return list(fd.random.random_allocation(_RECORDS, batches, source=source))
+    if scheme == "shuffled":
+        order = np.random.default_rng(seed).permutation(_RECORDS)
+        return [order[start : start + size] for start in range(0, _RECORDS, size)]
+    return [np.arange(_RECORDS)] * batches
+
+
+def _compute(parameters: Parameters) -> Answer:
+    numbers = sampling(**parameters)
+    scheme, batches = parameters["scheme"], parameters["batches"]
+    members = _members(scheme, batches, parameters["seed"])
+    seen = [(step + 1, record + 1) for step, batch in enumerate(members) for record in batch if record < _SHOWN]
+    raster = Plot(
+        f"Which of the first {_SHOWN} records each step of an epoch sees",
+        "Step",
+        "Record",
+        (
+            Series(
+                "takes part",
+                x=[step for step, _ in seen],
+                y=[record for _, record in seen],
+                kind="points",
+                role="private",
+            ),
+        ),
+    )
+    bars = Plot(
+        "What the same training costs, by way to form batches",
+        "1 Poisson, 2 fixed size, 3 balls in bins, 4 shuffled, 5 all records",
+        f"ε at δ = {_DELTA:g}, Rényi",
+        (
+            Series(
+                "ε, upper bound",
+                x=range(1, 6),
+                y=[float(value) for label, value in list(numbers.items())[1:6]],
+                kind="bars",
+                role="private",
+            ),
+        ),
+        y_scale="log",
+    )
+    taken = np.bincount(np.concatenate(members), minlength=_RECORDS)
+    sentence = (
+        f"In this epoch of {len(members)} steps a record takes part {taken.min()} to {taken.max()} times, and batches "
+        f"have {min(map(len, members))} to "
+        f"{max(map(len, members))} records. Accounted by Rényi divergences, the training costs "
+        f"ε = {numbers['ε, poisson']} with Poisson samples and {numbers['ε, shuffled once an epoch']} with a shuffle, "
+        f"at δ = {_DELTA:g}."
+    )
+    return Answer(sentence, numbers, (raster, bars), cell_of(sampling, parameters))
+
+
+LESSON = Lesson(
+    name="sampling",
+    title="Sampling",
+    idea="That you may not be in the batch protects you, if the batch was drawn as the theorem says.",
+    text="""
+<p>If a step sees a random sample, nobody knows whether your record was in it. This uncertainty is privacy, too:
+<em>amplification by sampling</em>. It holds for the sampling that the theorem is about, and for no other.</p>
+<ul>
+<li><em>Poisson</em>: each record joins by a coin of its own. Batches differ in size. This is what most accountants
+assume.</li>
+<li><em>Fixed size</em>: a uniform subset. An added record pushes out another one, so two records change.</li>
+<li><em>Random allocation</em>, also balls in bins: in every epoch each record is put into one random step.</li>
+<li><em>Shuffled</em>: what most data loaders do. Every record is in exactly one batch an epoch. No amplification is
+claimed here: each epoch costs a whole release. The accounting of a Poisson sample does not apply; Chua et al. (2024)
+show trainings where the true ε of a shuffle is much larger than the ε so computed.</li>
+<li><em>All records</em>: no sampling. The noise can be large, because a step averages over everybody.</li>
+</ul>
+<p>Many published trainings shuffle and account for Poisson. Look at the gap: it is the part of the claim that has no
+proof. Which records were drawn must stay secret as well; a log of the batches gives the amplification away.</p>
+""",
+    figure=Figure(
+        "sampling",
+        (
+            Control("scheme", "How batches are formed", "poisson", choices=_SCHEMES),
+            Control(
+                "batches",
+                "Batches an epoch, 1/q",
+                20,
+                2,
+                100,
+                integer=True,
+                low_label="half of the records each",
+                high_label="10 records each",
+            ),
+            Control("epochs", "Epochs", 5, 1, 50, integer=True, low_label="one", high_label="50"),
+            Control(
+                "noise_multiplier",
+                "Noise multiplier σ",
+                1.0,
+                0.5,
+                20.0,
+                "log",
+                low_label="little noise",
+                high_label="much noise",
+            ),
+        ),
+        _compute,
+        seeded=True,
+    ),
+    why="""
+<p><strong>Theorem</strong> (Balle, Barthe, Gaboardi 2018, Theorem 8). If a mechanism is (ε, δ)-differentially private
+for adding or removing a record, then on a Poisson sample with probability q it is (ln(1 + q(e<sup>ε</sup> − 1)),
+qδ)-differentially private. For small ε this is about qε.</p>
+<p>For Gaussian noise the laws themselves are compared: N(0, σ²) with (1 − q) N(0, σ²) + q N(1, σ²), in both
+directions (Mironov, Talwar, Zhang 2019). Fixed size: Balle, Barthe, Gaboardi 2018, Theorems 11 and 14; Rényi: Wang,
+Balle, Kasiviswanathan 2019. Random allocation: Feldman and Shenfeld 2025; Chua et al. 2025.</p>
+<p>Shuffled batches: a record is in one step of each epoch, and the steps without it depend on earlier releases alone.
+So an epoch costs at most one release without sampling. Lower bounds for shuffles: Chua, Ghazi, Kamath, Kumar,
+Manurangsi, Sinha, Zhang 2024. Conditions that papers get wrong: Lebeda, Regehr, Kamath, Steinke 2024.</p>
+""",
+    terms=("sampling assumptions", "amplification by sampling", "Poisson sampling", "batch size"),
+)

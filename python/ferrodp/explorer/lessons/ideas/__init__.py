@@ -1,0 +1,1 @@
+"""Lessons 1 to 4: what differential privacy says, and what noise has to be."""

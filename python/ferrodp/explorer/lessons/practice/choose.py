@@ -1,0 +1,148 @@
+"""Lesson 12: unit, ε and δ are chosen with the error bars of the reader's own query in view."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import ferrodp as fd
+from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
+from ferrodp.explorer.lessons.cells import cell_of
+
+
+def _count(people: int, share: float, epsilon: float, delta: float, rows: int, seed: int) -> tuple[float, float]:
+    """Return a released count and its standard error, if a unit has at most so many rows."""
+    having = np.arange(people) < round(share * people)
+    source = fd.testing.seeded(seed.to_bytes(32, "big"))
+    estimate = fd.private_count(having, epsilon=epsilon, delta=delta, max_contributions=rows, source=source)
+    return float(estimate), float(estimate.standard_error or 0.0)
+
+
+def choose(
+    unit: str, rows: int, people: int, share: float, epsilon: float, noise: str, delta: float, seed: int
+) -> dict[str, Value]:
+    """Count some of the rows under a guarantee for a record or for a person, and say what the guarantee means."""
+    protected = rows if unit == "person" else 1
+    used = delta if noise == "gaussian" else 0.0
+    count, error = _count(people, share, epsilon, used, protected, seed)
+    together = rows // protected  # rows of one person for each unit of the guarantee
+    if used:
+        group = fd.accounting.group_privacy(epsilon=epsilon, delta=used, size=together)
+    else:
+        group = fd.accounting.group_privacy(epsilon=epsilon, size=together)
+    return {
+        "One release of the count": count,
+        "Its standard error": error,
+        "Standard error, of 100 counted": 100 * error / max(round(share * people), 1),
+        "Guarantee for one record": f"ε = {epsilon:g}, δ = {used:g}",
+        f"Guarantee for a person with {rows} records": f"ε = {upper(group.epsilon)}, δ = {upper(group.delta)}",
+        "Most that a bet on one unit wins, from even odds": upper(min(1 / (1 + math.exp(-epsilon)) + used, 1.0)),
+        "δ times the number of records": used * people,
+    }
+
+
+def _compute(parameters: Parameters) -> Answer:
+    numbers = choose(**parameters)
+    people, share, rows = parameters["people"], parameters["share"], parameters["rows"]
+    protected = rows if parameters["unit"] == "person" else 1
+    used = parameters["delta"] if parameters["noise"] == "gaussian" else 0.0
+    grid = np.geomspace(0.01, 10, 25)
+    errors = [_count(people, share, float(each), used, protected, parameters["seed"])[1] for each in grid]
+    true = round(share * people)
+    plot = Plot(
+        "The count you would publish, with two standard errors",
+        "ε",
+        "Count",
+        (
+            Series(
+                "true count ± two standard errors",
+                x=grid,
+                y=[max(true - 2 * error, -people) for error in errors],
+                y2=[min(true + 2 * error, 2 * people) for error in errors],
+                kind="band",
+                role="private",
+            ),
+            Series("true count", x=[grid[0], grid[-1]], y=[true, true], role="non-private"),
+        ),
+        x_scale="log",
+        marks=((parameters["epsilon"], "your ε"),),
+    )
+    warnings = []
+    if used * people >= 1:
+        warnings.append(
+            f"δ is {used * people:.3g} over the number of records: a program that publishes one record in "
+            f"{1 / used:.0f} at random has this δ."
+        )
+    sentence = (
+        f"At ε = {parameters['epsilon']:g} and δ = {used:g} for one {parameters['unit']}, the count of {true:,} is "
+        f"released with a standard error of "
+        f"{numbers['Its standard error']:.3g}, which is {numbers['Standard error, of 100 counted']:.2g} in 100."
+    )
+    return Answer(sentence, numbers, (plot,), cell_of(choose, parameters), tuple(warnings))
+
+
+LESSON = Lesson(
+    name="choose",
+    title="Choose",
+    idea="A guarantee is a unit, a relation, an ε and a δ; choose them with your own query in view.",
+    text="""
+<p>There is no value of ε that is right everywhere. What can be done is to see both sides at once: what an attacker
+could gain, and what your query loses. Enter your own query: how many rows there are, and what share is counted.</p>
+<ol>
+<li><em>Unit.</em> Whom does the guarantee protect? If a person has many rows, a guarantee for a row is k times weaker
+for the person. Bound the rows per person and protect the person; the noise grows with the bound.</li>
+<li><em>Relation.</em> Added or removed here: the number of rows is secret.</li>
+<li><em>δ.</em> The chance that the ε does not hold. It should be far below one over the number of records: to publish
+one of n records at random has δ = 1/n and protects nobody who is hit. 10<sup>−6</sup> or less is usual; Laplace noise
+has δ = 0.</li>
+<li><em>ε.</em> Move it, and look at the error bars and at the bet. Count the releases to come: they share the budget
+(lesson 5).</li>
+</ol>
+<p>Publish all of it with the result: unit, relation, ε, δ, what was released before, and how noise was drawn. The
+cell below the figure is such a record: it gives the same numbers anywhere. Deployments with their parameters are
+listed by Desfontaines, and the guidelines of NIST SP 800-226 say how to read a claim.</p>
+""",
+    figure=Figure(
+        "choose",
+        (
+            Control(
+                "unit", "The guarantee protects", "person", choices=(("record", "one record"), ("person", "one person"))
+            ),
+            Control(
+                "rows", "Most records of a person", 4, 1, 100, "log", integer=True, low_label="one", high_label="100"
+            ),
+            Control(
+                "people",
+                "Records in all",
+                20_000,
+                100,
+                1_000_000,
+                "log",
+                integer=True,
+                low_label="100",
+                high_label="a million",
+            ),
+            Control(
+                "share", "Share that is counted", 0.2, 0.01, 1.0, step=0.01, low_label="1 in 100", high_label="all"
+            ),
+            Control("epsilon", "ε", 0.5, 0.01, 10.0, "log", low_label="much noise", high_label="little noise"),
+            Control("noise", "Noise", "laplace", choices=(("laplace", "Laplace, δ = 0"), ("gaussian", "Gaussian"))),
+            Control("delta", "δ, for Gaussian noise", 1e-6, 1e-12, 1e-2, "log", low_label="10⁻¹²", high_label="10⁻²"),
+        ),
+        _compute,
+        seeded=True,
+    ),
+    why="""
+<p><strong>Bayes.</strong> If M is ε-differentially private and somebody believes with odds o that a unit is in the
+data, the odds after a release are between e<sup>−ε</sup>o and e<sup>ε</sup>o (Kasiviswanathan and Smith 2014; with δ,
+except for a small chance). From even odds: at most e<sup>ε</sup>/(1 + e<sup>ε</sup>).</p>
+<p><strong>Groups.</strong> Pure ε for a row is kε for k rows (Dwork and Roth 2014, Theorem 2.2); with δ: (kε,
+δ(e<sup>kε</sup> − 1)/(e<sup>ε</sup> − 1)) (Vadhan 2017, Lemma 2.2).</p>
+<p><strong>Why δ is below 1/n.</strong> The mechanism that publishes each record with probability δ is (0,
+δ)-differentially private for every record, and publishes δn of them in the mean.</p>
+<p>On choosing ε: Dwork, Kohli, Mulligan, "Differential privacy in practice: expose your epsilons!", 2019; Near,
+Darais, Lefkovitz, Howarth, NIST SP 800-226, 2025.</p>
+""",
+    terms=("choice of δ", "choice of ε", "unit of privacy", "group privacy"),
+)
