@@ -1,10 +1,14 @@
 """Certified accountants inside Opacus: its engine, calibration and checkpoints; and its own numbers beside ours."""
 
+import math
+
 import pytest
-from opacus import PrivacyEngine
+import torch
+from opacus import GradSampleModule, PrivacyEngine
 from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant
 from opacus.accountants.accountant import IAccountant
 from opacus.accountants.utils import get_noise_multiplier
+from opacus.optimizers import DPOptimizer
 
 import ferrodp as fd
 from ferrodp.integrations import opacus as exact
@@ -75,6 +79,37 @@ def test_steps_are_recorded_as_opacus_records_them():
 
     assert ours.history == theirs.history
     assert len(ours) == 4
+
+
+@pytest.mark.parametrize(("rate", "batches", "noise_multiplier"), [(0.25, 2, 1.0), (0.05, 4, 2.0), (0.5, 3, 3.0)])
+def test_a_record_in_several_accumulated_batches_counts_several_times(rate, batches, noise_multiplier):
+    """The truth: a record is in Bin(k, q) batches, and moves the sum by one clip norm for each."""
+    accountant = exact.CertifiedAccountant()
+    model = GradSampleModule(torch.nn.Linear(2, 1))
+    optimizer = DPOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=1.0,
+        expected_batch_size=3,
+    )
+    optimizer.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
+    for _ in range(batches):
+        model(torch.ones(3, 2)).mean().backward()
+    optimizer.step()
+
+    truth = fd.accounting.PldAccountant()
+    shares = [math.comb(batches, j) * rate**j * (1 - rate) ** (batches - j) for j in range(batches + 1)]
+    truth.compose(
+        fd.accounting.MixtureOfGaussiansEvent(
+            noise_multiplier=noise_multiplier, shifts=tuple(range(batches + 1)), probabilities=tuple(shares)
+        )
+    )
+    assert len(accountant) == 1
+    for delta in (1e-2, 1e-5, 1e-10):
+        assert accountant.get_epsilon(delta) >= truth.epsilon_bounds(delta)[1]
+    one_sample = exact.CertifiedAccountant()
+    one_sample.step(noise_multiplier=noise_multiplier, sample_rate=min(rate * batches, 1.0))
+    assert one_sample.get_epsilon(1e-10) < truth.epsilon_bounds(1e-10)[0]
 
 
 def test_epsilon_after_the_next_step_is_what_the_next_step_makes_it():

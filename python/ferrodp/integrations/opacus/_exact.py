@@ -27,6 +27,7 @@ class ExactOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus is not instal
         if self.total is None:
             shapes = {name: tuple(each.shape) for name, each in parameters.items()}
             self.total = ClippedSum(shapes, clip_norm=self.max_grad_norm, dtype=dtype)
+        # mutant: clip-norm-moves-within-batch
         elif self.total.clip_norm != float(self.max_grad_norm):
             raise InvalidParameter("max_grad_norm must stay the same within a batch")
         self.total.add_many({name: array_of(name, each, dtype) for name, each in rows.items()})
@@ -48,6 +49,7 @@ class ExactOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus is not instal
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Forget gradients; within a batch of several parts, keep their sum."""
+        # mutant: dropped-gradients-stay-in-sum
         if not self._is_last_step_skipped:
             self.total = None
         super().zero_grad(set_to_none)
@@ -55,11 +57,13 @@ class ExactOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus is not instal
     def _rows(self, name: str, parameter: Any) -> torch.Tensor:
         """Return the per-example gradients of a parameter, which were not used before."""
         rows = self._get_flat_grad_sample(parameter)
+        # mutant: record-in-two-batches-clipped-twice
         if isinstance(parameter.grad_sample, list):
             raise InvalidParameter(
                 f"{name} has accumulated the gradients of {len(parameter.grad_sample)} batches, in which an example "
                 "may be more than once; for batches larger than memory use BatchMemoryManager"
             )
+        # mutant: gradients-summed-twice
         if hasattr(parameter.grad_sample, "_processed"):
             raise FerroError(f"the gradients of {name} were used before: call optimizer.zero_grad() on each step")
         return rows

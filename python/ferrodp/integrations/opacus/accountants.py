@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, ClassVar
 
@@ -134,6 +135,7 @@ class CertifiedAccountant:
         """Return ε of a history; infinite if steps had no noise, which no accountant bounds."""
         event = from_opacus_history(history)
         accountant = self._accountant(**options)
+        # mutant: step-without-noise-has-epsilon
         if any(noise_multiplier == 0 for noise_multiplier, _, _ in history):
             event = NonPrivateEvent()
         accountant.compose(event)
@@ -147,6 +149,10 @@ class CertifiedAccountant:
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """Return the function that Opacus' optimizer calls after each release, which records the step.
+
+        A step may have accumulated the gradients of k batches, each a sample of its own. A record is then in up to k of
+        them, and each time it is clipped anew, so it moves the sum by up to k clip norms. The step is recorded as one
+        sample with probability min(k·q, 1) under the noise multiplier z/k.
 
         Parameters
         ----------
@@ -162,12 +168,31 @@ class CertifiedAccountant:
         ------
         InvalidParameter, InvalidType
             If `sample_rate` is no probability.
+
+        Notes
+        -----
+        Why that is an upper bound: let p ≤ k·q be the probability that the record is in some batch, P₁ the law of the
+        output if it is, and Q the law without it. P₁ is a mixture of normal laws whose centers are at most k clip norms
+        from Q's, and hockey-stick divergences are convex, so P₁ is no farther from Q than one law at that distance. The
+        divergences between (1 - p)·Q + p·P₁ and Q are functions of those between P₁ and Q and grow with p ([BBG18],
+        Theorem 2).
+
+        References
+        ----------
+        [BBG18] Balle, Barthe, Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018.
         """
         PoissonSampledEvent(sampling_probability=sample_rate, event=GaussianEvent(noise_multiplier=1.0))
 
         def record(optimizer: Any) -> None:
-            rate = sample_rate * optimizer.accumulated_iterations
-            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate)
+            batches = optimizer.accumulated_iterations
+            # mutant: record-in-two-batches-counted-once
+            if batches == 1:
+                self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
+                return
+            self.step(
+                noise_multiplier=math.nextafter(optimizer.noise_multiplier / batches, 0.0),
+                sample_rate=min(math.nextafter(sample_rate * batches, 2.0), 1.0),
+            )
 
         return record
 
