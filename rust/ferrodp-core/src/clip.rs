@@ -30,7 +30,6 @@
 mod adding;
 mod clip_norm;
 mod decide;
-pub(crate) mod dispatch;
 mod element;
 mod error_budget;
 mod float_rows;

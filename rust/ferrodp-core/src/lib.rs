@@ -3,7 +3,8 @@
 //! A tour, bottom up:
 //!
 //! - [`error`] and [`params`]: the one error, and values that are checked once and trusted from then on.
-//! - [`isa`]: which instruction sets this CPU has; [`blocks`]: fixed blocks of a buffer, shared among scoped threads.
+//! - [`isa`]: which instruction sets this CPU has; [`blocks`]: fixed blocks of a buffer, shared among scoped threads;
+//!   `dispatch`: one body for every instruction set.
 //! - [`math`]: the floating-point environment, 128-bit fixed point, big integers with directed rounding.
 //! - [`fork`]: which process of a family of forks this is, without asking for its id; `wiped`: memory that no child inherits.
 //! - [`random`]: a keystream of AES-256 in counter mode, addressed by (stream, word), keyed afresh for every call.
@@ -24,6 +25,7 @@ pub mod blocks;
 pub mod checksum;
 pub mod clip;
 pub mod discrete;
+mod dispatch;
 pub mod error;
 pub mod fork;
 pub mod isa;

@@ -9,11 +9,11 @@ use core::num::NonZeroUsize;
 
 use super::clip_norm::ClipNorm;
 use super::decide::{Decision, Fate, Rule};
-use super::dispatch::{self, Kernel};
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::{BLOCK, Power, add_powers, largest_magnitude};
 use crate::blocks::for_each_block;
+use crate::dispatch::{self, Kernel};
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;

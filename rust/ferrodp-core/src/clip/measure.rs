@@ -9,9 +9,9 @@
 
 use core::ops::Range;
 
-use super::dispatch::{self, Kernel, prefetch_all};
 use super::element::Element;
 use super::rows::{Leaf, Rows};
+use crate::dispatch::{self, Kernel, prefetch_all};
 use crate::isa::Isa;
 
 /// Elements in a block.

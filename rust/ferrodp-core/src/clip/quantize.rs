@@ -12,10 +12,10 @@
 
 use core::ops::Range;
 
-use super::dispatch::{self, Kernel, prefetch, prefetch_all};
 use super::element::Element;
 use super::measure::{AHEAD, Chunk, fold_in_halves};
 use super::rows::Rows;
+use crate::dispatch::{self, Kernel, prefetch, prefetch_all};
 use crate::isa::Isa;
 
 /// Columns that are finished for all rows of a tile before the next ones: their sums stay in the first-level cache. Lanes

@@ -10,7 +10,7 @@
 use core::ops::{Add, Mul, Sub};
 
 use crate::clip::Element;
-use crate::clip::dispatch::{self, Kernel};
+use crate::dispatch::{self, Kernel};
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;

@@ -39,7 +39,7 @@ fn avx512<K: Kernel>(kernel: K) -> K::Output {
 
 /// Asks for all cache lines of these elements, but not for more than a page of them.
 #[inline(always)]
-pub(super) fn prefetch_all<T>(elements: &[T]) {
+pub(crate) fn prefetch_all<T>(elements: &[T]) {
     let line = 64 / size_of::<T>();
     for i in (0..elements.len().min(64 * line)).step_by(line) {
         prefetch(&raw const elements[i]);
@@ -48,7 +48,7 @@ pub(super) fn prefetch_all<T>(elements: &[T]) {
 
 /// Asks for the cache line that holds this address, if there is one; a hint without effect on any result.
 #[inline(always)]
-pub(super) fn prefetch<T>(address: *const T) {
+pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
