@@ -3,6 +3,7 @@
 KILLERS = {
     "clip": "cargo test -p ferrodp-core --test clip",
     "clip units": "cargo test -p ferrodp-core --lib clip",
+    "released sums": "cargo test -p ferrodp-core --lib sample::sums",
     "clipped rows": "pytest tests/test_clipping_rows.py",
     "clipped sums": "pytest tests/sums/test_clipping_sums.py",
     "states": "pytest tests/sums/test_clipping_state.py",
@@ -220,5 +221,19 @@ MUTANTS = [
         "leaf.offset..leaf.offset + leaf.width",
         "..leaf.width",
         "clip",
+    ),
+    (
+        "noise beyond 2^51 is taken from its bits",
+        "noise-beyond-2-51-taken-from-its-bits",
+        "if is_small",
+        "if is_small || true",
+        "released sums",
+    ),
+    (
+        "a released number is multiplied by the reciprocal of its denominator",
+        "released-number-multiplied-by-reciprocal",
+        "value.widen() / denominator",
+        "value.widen() * (1.0 / denominator)",
+        "released sums",
     ),
 ]

@@ -38,10 +38,10 @@ mod measure;
 mod quantize;
 mod release;
 mod rows;
+mod zeros;
 
 pub use clip_norm::{ClipNorm, Stability};
 pub use element::Element;
 pub use float_rows::{Order, clip_one, clip_rows};
 pub use grid_sum::GridSum;
-pub use release::divide;
 pub use rows::Rows;

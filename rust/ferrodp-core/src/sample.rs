@@ -40,6 +40,7 @@ pub mod decide;
 mod exact;
 mod fixed;
 mod lanes;
+mod sums;
 mod tables;
 mod types;
 
@@ -101,6 +102,9 @@ impl Noise {
 
     /// Writes `g · (sum + N)`, rounded once to `T`, for sums of integers on this noise's own grid.
     ///
+    /// With a `denominator` the written numbers are then divided by it and rounded once more: post-processing. What is
+    /// beyond the range of `T` becomes its largest finite number.
+    ///
     /// # Errors
     /// If `out` and `sums` differ in length.
     pub fn add_to_sums<T: Element>(
@@ -108,6 +112,7 @@ impl Noise {
         isa: Isa,
         key: &Key,
         sums: &[i64],
+        denominator: Option<f64>,
         out: &mut [T],
         threads: NonZeroUsize,
     ) -> Result<(), Error> {
@@ -117,7 +122,8 @@ impl Noise {
         leaving_nothing(|| {
             let sampler = chunk::Sampler::new(self, isa, key);
             blocks::for_each_block(out, BLOCK, threads, |start, block| {
-                in_default_environment(|| sampler.add_to_sums(start as u64, &sums[start..start + block.len()], block));
+                let sums = &sums[start..start + block.len()];
+                in_default_environment(|| sampler.add_to_sums(start as u64, sums, denominator, block));
             });
         });
         Ok(())

@@ -146,7 +146,7 @@ fn filling_is_adding_to_zeros_and_sums_are_shifted_noise() {
         noise.fill(Isa::best(), &key(6), &mut filled, one_thread());
         let sums: Vec<i64> = (0..5000).map(|i| (i - 2500) << 20).collect();
         let mut summed = vec![0.0_f64; 5000];
-        noise.add_to_sums(Isa::best(), &key(6), &sums, &mut summed, one_thread()).expect("same length");
+        noise.add_to_sums(Isa::best(), &key(6), &sums, None, &mut summed, one_thread()).expect("same length");
 
         assert_eq!(bits(&added), bits(&filled));
         let g = noise.granularity().width();
@@ -226,7 +226,7 @@ fn a_released_zero_is_positive_in_single_precision_too() {
                 let mut released = [1.0_f32; 1000];
 
                 noise.add(isa, &key(4), &mut values, one_thread());
-                noise.add_to_sums(isa, &key(4), &sums, &mut released, one_thread()).expect("lengths agree");
+                noise.add_to_sums(isa, &key(4), &sums, None, &mut released, one_thread()).expect("lengths agree");
 
                 assert!(values.iter().chain(&released).all(|x| x.to_bits() == 0), "{noise:?} {isa:?}");
             }

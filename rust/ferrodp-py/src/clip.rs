@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
-use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, Stability, clip_one, clip_rows, divide};
+use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, Stability, clip_one, clip_rows};
 use ferrodp_core::fork;
 use ferrodp_core::sample::{self, Noise};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -141,11 +141,7 @@ impl PyGridSum {
             // mutant: sum-not-looked-at-again-after-ticket-armed
             let noise = state.check(noise_multiplier, out.len())?;
             state.released = true;
-            state.sum.release(isa, &key, &noise, out, threads)?;
-            if let Some(denominator) = denominator {
-                divide(out, denominator);
-            }
-            Ok(())
+            Ok(state.sum.release(isa, &key, &noise, denominator, out, threads)?)
         })
     }
 }

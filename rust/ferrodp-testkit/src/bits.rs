@@ -17,7 +17,7 @@ use ferrodp_accounting::pld::types::{Settings, Step};
 use ferrodp_accounting::rdp::poisson_gaussian;
 use ferrodp_accounting::types::Question;
 use ferrodp_core::bernoulli;
-use ferrodp_core::clip::{self, ClipNorm, GridSum, Order, Rows, clip_rows};
+use ferrodp_core::clip::{ClipNorm, GridSum, Order, Rows, clip_rows};
 use ferrodp_core::discrete::fixed::FixedTime;
 use ferrodp_core::discrete::{Discrete, Law as IntegerLaw, Scale};
 use ferrodp_core::isa::Isa;
@@ -235,8 +235,8 @@ fn clipped(isa: Isa, cases: &mut Vec<Case>) {
             digest.integers(sum.integers().expect("usable"));
             let mut released = vec![0.0_f64; width];
             let noise = norm.noise(1.3).expect("in range");
-            noise.add_to_sums(isa, &key(6), sum.integers().expect("usable"), &mut released, TWO).expect("one length");
-            clip::divide(&mut released, 7.0);
+            let integers = sum.integers().expect("usable");
+            noise.add_to_sums(isa, &key(6), integers, Some(7.0), &mut released, TWO).expect("one length");
             digest.doubles(&released);
         }
     }));

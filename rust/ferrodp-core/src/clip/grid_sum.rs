@@ -7,6 +7,7 @@ use super::adding::Adding;
 use super::clip_norm::{ClipNorm, Stability};
 use super::element::Element;
 use super::rows::Rows;
+use super::zeros::zeros;
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
@@ -37,10 +38,7 @@ impl GridSum {
     /// # Errors
     /// If there is no memory for it.
     pub fn new(clip: ClipNorm, width: usize) -> Result<Self, TryReserveError> {
-        let mut sums = Vec::new();
-        sums.try_reserve_exact(width)?;
-        sums.resize(width, 0);
-        Ok(Self { clip, stability: None, sums, count: 0, within: Some(0), broken: false })
+        Ok(Self { clip, stability: None, sums: zeros(width)?, count: 0, within: Some(0), broken: false })
     }
 
     /// Returns the sum in which every row `x` becomes `C·x / (‖x‖ + stability)`, shorter ones as well: automatic clipping

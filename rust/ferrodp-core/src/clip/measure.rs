@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use super::element::Element;
 use super::rows::{Leaf, Rows};
-use crate::dispatch::{self, Kernel, prefetch_all};
+use crate::dispatch::{self, Kernel, prefetch_page};
 use crate::isa::Isa;
 
 /// Elements in a block.
@@ -100,7 +100,7 @@ impl<T: Element> Kernel for AddSquares<'_, T> {
     fn run<const NATIVE: bool>(self) {
         for (i, leaf) in self.leaves.iter().enumerate() {
             if let Some(later) = self.leaves.get(i + AHEAD) {
-                prefetch_all(later.rows(self.range.clone()));
+                prefetch_page(later.rows(self.range.clone()));
             }
             let data = leaf.all();
             add_rows::<T, true, NATIVE>(data, self.range.start * leaf.width, leaf.width, 1.0, self.totals);

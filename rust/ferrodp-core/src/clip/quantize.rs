@@ -15,7 +15,7 @@ use core::ops::Range;
 use super::element::Element;
 use super::measure::{AHEAD, Chunk, fold_in_halves};
 use super::rows::Rows;
-use crate::dispatch::{self, Kernel, prefetch, prefetch_all};
+use crate::dispatch::{self, Kernel, prefetch, prefetch_page};
 use crate::isa::Isa;
 
 /// Columns that are finished for all rows of a tile before the next ones: their sums stay in the first-level cache. Lanes
@@ -138,7 +138,7 @@ impl<T: Element> Kernel for AddTile<'_, T> {
             if self.tile.ahead.is_empty()
                 && let Some(later) = leaves.get(i + AHEAD)
             {
-                prefetch_all(later.rows(self.tile.first..self.tile.first + self.tile.steps.len()));
+                prefetch_page(later.rows(self.tile.first..self.tile.first + self.tile.steps.len()));
             }
             let (first, last) = (leaf.offset.max(start), (leaf.offset + leaf.width).min(end));
             if first < last {

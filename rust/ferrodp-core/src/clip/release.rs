@@ -3,7 +3,6 @@
 use core::num::NonZeroUsize;
 
 use super::clip_norm::ClipNorm;
-use super::element::Element;
 use super::grid_sum::GridSum;
 use crate::error::Error;
 use crate::isa::Isa;
@@ -34,7 +33,8 @@ impl ClipNorm {
 }
 
 impl GridSum {
-    /// Writes `g · (Σk + N)` to `out`, rounded once to `T`: the sum with noise by [`ClipNorm::noise`].
+    /// Writes `g · (Σk + N)` to `out`, rounded once to `T`: the sum with noise by [`ClipNorm::noise`]. With a `denominator`
+    /// that is divided by it, and rounded once more.
     ///
     /// # Errors
     /// [`Error::Length`] if `out` has another length, [`Error::Mutated`] if this sum is unusable,
@@ -44,25 +44,15 @@ impl GridSum {
         isa: Isa,
         key: &Key,
         noise: &Noise,
+        denominator: Option<f64>,
         out: &mut [T],
         threads: NonZeroUsize,
     ) -> Result<(), Error> {
         if noise.granularity() != self.clip().granularity() {
             return Err(Error::Incompatible { what: "granularity" });
         }
-        noise.add_to_sums(isa, key, self.integers()?, out, threads)
+        noise.add_to_sums(isa, key, self.integers()?, denominator, out, threads)
     }
-}
-
-/// Divides every value by `denominator`: post-processing of a release.
-///
-/// Results beyond the range of `T` become its largest finite number.
-pub fn divide<T: Element>(values: &mut [T], denominator: f64) {
-    in_default_environment(|| {
-        for value in values {
-            *value = T::nearest(value.widen() / denominator);
-        }
-    });
 }
 
 /// Returns a number next to `a · b` that is no smaller, for positive numbers whose product is far from subnormal.
@@ -101,27 +91,5 @@ mod tests {
         }
         assert!(clip.noise(1e-9).is_ok());
         assert!(clip.noise(1e4).is_ok());
-    }
-
-    #[test]
-    fn division_stays_finite() {
-        let mut single = [1.0_f32, -3e38, 0.0];
-        divide(&mut single, 0.5);
-        assert_eq!([2.0, f32::MIN, 0.0], single);
-
-        let mut double = [1.0, -1.0, 0.0];
-        divide(&mut double, 5e-324);
-        assert_eq!([f64::MAX, f64::MIN, 0.0], double);
-    }
-
-    #[test]
-    fn what_is_divided_down_to_zero_is_a_positive_zero() {
-        let (mut single, mut double) = ([-1e-45_f32, -1e-30, -0.0], [-5e-324, -1e-300, -0.0]);
-
-        divide(&mut single, 1e30);
-        divide(&mut double, 1e30);
-
-        assert_eq!([0; 3], single.map(f32::to_bits));
-        assert_eq!([0; 3], double.map(f64::to_bits));
     }
 }

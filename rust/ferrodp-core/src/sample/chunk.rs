@@ -6,8 +6,10 @@
 //! function of `r + N` alone, and so is whatever follows: rounding to the type, cutting to its range, dropping the sign
 //! of a zero.
 
+use super::sums::{self, Release};
 use super::types::{CHUNK, GROUP, Lazy, Noise, Number, Offset, Open, PADDING, Plan, Word};
 use super::{decide, lanes};
+use crate::dispatch::{PAGE, prefetch_start};
 use crate::isa::{Isa, Kind};
 use crate::math::integer::Integer;
 use crate::params::exp2;
@@ -83,18 +85,19 @@ impl<'a> Sampler<'a> {
         });
     }
 
-    /// Writes `g · (sum + N)` for every sum.
-    pub(super) fn add_to_sums<T: Cell>(&self, start: u64, sums: &[i64], out: &mut [T]) {
+    /// Writes `g · (sum + N)` for every sum, divided by `denominator` if there is one.
+    pub(super) fn add_to_sums<T: Cell>(&self, start: u64, sums: &[i64], denominator: Option<f64>, out: &mut [T]) {
         let mut noise = [0.0; CHUNK];
         let width = self.plan.width;
         self.with_chunks(start, out, |chunk, first, words| {
-            noise.fill(0.0);
+            let sums = &sums[(first - start) as usize..][..chunk.len()];
+            // The CPU sees for itself how a page goes on; where it begins comes from memory while the noise is computed.
+            sums.chunks(PAGE / size_of::<i64>()).for_each(prefetch_start);
+            prefetch_start(chunk);
             let noise = &mut noise[..chunk.len()];
+            noise.fill(0.0);
             self.noise_chunk(&self.unit_plan, first, words, noise);
-            let sums = &sums[(first - start) as usize..];
-            for ((out, sum), n) in chunk.iter_mut().zip(sums).zip(noise) {
-                *out = T::narrow(sum.saturating_add(*n as i64) as f64 * width);
-            }
+            sums::release(self.isa, Release { sums, noise, width, denominator, out: chunk });
         });
     }
 

@@ -41,16 +41,21 @@ pub(super) enum Word {
 pub trait Number: Copy + Default + Send + Sync + 'static {
     /// `log₂(scale/g)` of the default grid.
     const DEFAULT_BITS: i32;
+    /// The largest finite value.
+    const LARGEST: f64;
     /// The value, exactly.
     fn widen(self) -> f64;
     /// The value nearest to `x`, at most the largest finite number in size; a zero that `x` is rounded to is positive.
     fn narrow(x: f64) -> Self;
+    /// The same for an `x` of size [`Number::LARGEST`] or less.
+    fn narrow_within(x: f64) -> Self;
 }
 
 macro_rules! number {
     ($type:ty, $bits:literal) => {
         impl Number for $type {
             const DEFAULT_BITS: i32 = $bits;
+            const LARGEST: f64 = <$type>::MAX as f64;
 
             #[inline(always)]
             fn widen(self) -> f64 {
@@ -58,9 +63,14 @@ macro_rules! number {
             }
 
             #[inline(always)]
-            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "cut to the range first")]
             fn narrow(x: f64) -> Self {
-                x.max(f64::from(<$type>::MIN)).min(f64::from(<$type>::MAX)) as Self + 0.0
+                Self::narrow_within(x.max(-Self::LARGEST).min(Self::LARGEST))
+            }
+
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "within the range")]
+            fn narrow_within(x: f64) -> Self {
+                x as Self + 0.0
             }
         }
     };
