@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
-
 from ferrodp.accounting import (
     GaussianEvent,
     Guarantee,
@@ -21,7 +19,7 @@ from ferrodp.accounting import (
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, lower, upper
 from ferrodp.explorer.lessons.cells import cell_of
 
-_POINTS = tuple(int(n) for n in np.geomspace(1, 10**9, 10))
+_POINTS = (1, 30, 1000, 30_000, 10**6, 3 * 10**7, 10**9)
 
 
 def _step(noise_multiplier: float, probability: float) -> PrivacyEvent:

@@ -19,7 +19,7 @@ _DELTA = 1e-5
 _RECORDS = 40
 _RATE = 2.0
 _AT = 0.1
-_RATES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+_RATES = (0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4, 0.55, 0.75, 1.0)
 
 
 @functools.lru_cache(64)
@@ -58,9 +58,9 @@ def _gradients(weights: np.ndarray, features: np.ndarray, labels: np.ndarray) ->
     return np.asarray((1 / (1 + np.exp(-features @ weights)) - labels)[:, None] * features)
 
 
-def _detected(without: np.ndarray, with_it: np.ndarray, rate: float) -> int:
-    """Return how many trainings with the record score above all but a share of those without it."""
-    threshold = np.sort(without)[::-1][min(int(rate * len(without)), len(without) - 1)]
+def _hits(without: np.ndarray, with_it: np.ndarray, alarms: int) -> int:
+    """Return how many trainings with the record score above the threshold that so many without it exceed."""
+    threshold = np.sort(without)[::-1][min(alarms, len(without) - 1)]
     return int((with_it > threshold).sum())
 
 
@@ -79,7 +79,7 @@ def membership(noise_multiplier: float, steps: int, trainings: int, seed: int) -
     without, with_it = _scores(noise_multiplier, steps, trainings, seed)
     found: dict[str, Value] = {f"ε at δ = {_DELTA:g}": upper(epsilon)}
     for at, name in enumerate(("sees every step", "sees the model")):
-        hits = _detected(without[at], with_it[at], _AT)
+        hits = _hits(without[at], with_it[at], int(_AT * trainings))
         low, high = _interval(hits, trainings)
         found[f"Found at {_AT:.0%} false alarms, attacker {name}"] = f"{hits / trainings:.3f} ({low:.3f} to {high:.3f})"
     found[f"Most that any attack finds at {_AT:.0%}"] = upper(true_positive_rate(accountant, false_positive_rate=_AT))
@@ -96,28 +96,34 @@ def _proven(noise_multiplier: float, steps: int) -> list[float]:
     return [true_positive_rate(accountant, false_positive_rate=rate) for rate in _RATES]
 
 
+def _band(alarms: list[tuple[float, float]], found: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Return what the intervals of both rates at each threshold leave open, at the rates of the plot.
+
+    A threshold whose false alarms are at most x shows what is found at x at least, and one with at least x shows what
+    is found at most.
+    """
+    both = list(zip(alarms, found, strict=True))
+    low = [max((hits[0] for rate, hits in both if rate[1] <= x), default=0.0) for x in _RATES]
+    high = [min((hits[1] for rate, hits in both if rate[0] >= x), default=1.0) for x in _RATES]
+    return low, high
+
+
 def _compute(parameters: Parameters) -> Answer:
     numbers = membership(**parameters)
     without, with_it = _scores(**parameters)
     trainings = parameters["trainings"]
-    rates = np.array(_RATES)
-    series = [
-        Series(
-            "no attack can exceed",
-            x=_RATES,
-            y=_proven(parameters["noise_multiplier"], parameters["steps"]),
-            role="bound",
-        )
-    ]
+    bound = _proven(parameters["noise_multiplier"], parameters["steps"])
+    series = [Series("no attack can exceed", x=_RATES, y=bound, role="bound")]
     roles: tuple[tuple[str, Role], ...] = (("sees every step", "a"), ("sees the model alone", "b"))
     for at, (name, role) in enumerate(roles):
-        hits = [_detected(without[at], with_it[at], rate) for rate in rates]
-        bands = [_interval(each, trainings) for each in hits]
-        low, high = [each[0] for each in bands], [each[1] for each in bands]
-        series.append(Series(f"{name}: 95 % interval", x=rates, y=low, y2=high, kind="band", role=role))
-        series.append(
-            Series(f"attacker {name}", x=rates, y=[each / trainings for each in hits], kind="steps", role=role)
+        alarms = sorted({round(rate * (trainings - 1)) for rate in _RATES})
+        hits = [_hits(without[at], with_it[at], each) for each in alarms]
+        low, high = _band(
+            [_interval(each, trainings) for each in alarms], [_interval(each, trainings) for each in hits]
         )
+        series.append(Series(f"{name}: 95 % band", x=_RATES, y=low, y2=high, kind="band", role=role))
+        x, y = [each / trainings for each in alarms], [each / trainings for each in hits]
+        series.append(Series(f"attacker {name}", x=[*x, 1.0], y=[*y, 1.0], kind="steps", role=role))
     series.append(Series("guessing", x=[0, 1], y=[0, 1], role="neutral"))
     plot = Plot("Was the record in the training?", "False alarms", "Found", tuple(series))
     measured = str(numbers[f"Found at {_AT:.0%} false alarms, attacker sees every step"])
