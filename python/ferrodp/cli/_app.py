@@ -19,6 +19,7 @@ from ferrodp.cli.bench.command import bench
 from ferrodp.cli.calibrate import calibrate
 from ferrodp.cli.demo.command import demo
 from ferrodp.cli.epsilon import epsilon
+from ferrodp.cli.explore import explore
 from ferrodp.cli.ledger.command import add_actions, ledger
 from ferrodp.cli.plan import plan
 from ferrodp.cli.release import release
@@ -32,6 +33,7 @@ COMMANDS = {
     "plan": plan,
     "ledger": ledger,
     "demo": demo,
+    "explore": explore,
     "audit": audit,
     "bench": bench,
 }
@@ -52,6 +54,7 @@ _EPILOG = """examples:
   ferrodp plan forecast plan.json
   ferrodp ledger status budget.db
   ferrodp demo
+  ferrodp explore
   ferrodp audit mechanism gaussian --epsilon 1 --draws 1e7
   ferrodp bench --quick
 

@@ -1,0 +1,152 @@
+"""The application: routes translate requests for `model` and `lessons`, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ferrodp.errors import FerroError, MissingPackage
+from ferrodp.explorer.app import templates
+from ferrodp.explorer.app.sections import SECTIONS, figure_named
+from ferrodp.explorer.app.security import LOOPBACK, Guard, error_body
+from ferrodp.explorer.figures import Answer
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+MAX_RUNNING = 2
+"""Answers that are computed at the same time."""
+MAX_WAITING = 64
+REMEDIES = {
+    "InvalidParameter": "Choose a value in the range of the control.",
+    "UnsupportedEventError": "Choose another accountant or another kind of sampling.",
+    "CalibrationError": "Choose a larger ε or δ, or fewer steps.",
+    "MissingPackage": 'Install what is missing with: pip install "ferrodp[explorer]"',
+}
+
+
+class Work:
+    """Bounds what is computed at once: a few answers run, some wait, others are refused."""
+
+    def __init__(self, running: int = MAX_RUNNING, waiting: int = MAX_WAITING) -> None:
+        self._slots = asyncio.Semaphore(running)
+        self._waiting, self._most = 0, waiting
+
+    async def run(self, compute: Callable[[], Answer]) -> tuple[int, dict[str, Any]]:
+        """Return status and JSON of an answer, or of the error that the library raised."""
+        if self._waiting >= self._most:
+            return 503, error_body("busy", "too many answers are being computed", "Try again in a moment.")
+        self._waiting += 1
+        try:
+            async with self._slots:
+                started = time.perf_counter()
+                answer = await asyncio.to_thread(compute)
+                return 200, answer.as_json() | {"seconds": time.perf_counter() - started}
+        except FerroError as error:
+            kind = type(error).__name__
+            return 422, error_body(kind, str(error), REMEDIES.get(kind, ""))
+        finally:
+            self._waiting -= 1
+
+
+def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: str | None = None) -> Any:
+    """Return the ASGI application; `hosts` are further names that the Host header may have."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.responses import JSONResponse, RedirectResponse
+        from starlette.responses import Response as Plain
+        from starlette.routing import Route
+    except ImportError:
+        raise MissingPackage('the explorer needs starlette: pip install "ferrodp[explorer]"') from None
+
+    token = token or secrets.token_urlsafe(32)
+    files, pages = templates.static_files(), templates.Pages(token)
+    work = Work()
+
+    async def home(request: Request) -> Response:
+        return RedirectResponse(f"/{SECTIONS[0].name}")
+
+    def section_page(section: Any) -> Callable[[Request], Any]:
+        async def page(request: Request) -> Response:
+            name = request.path_params.get("name")
+            entry = section.entry(name)
+            if entry is None or entry.name != name:
+                return RedirectResponse(f"/{section.name}/{section.entries[0].name}")
+            return html(pages.entry(section, entry))
+
+        return page
+
+    def html(text: str) -> Response:
+        return Plain(text, media_type="text/html", headers={"cache-control": "no-store"})
+
+    async def static(request: Request) -> Response:
+        found = files.get(request.path_params["name"])
+        if found is None:
+            return Plain("not found", 404, media_type="text/plain")
+        if request.headers.get("if-none-match") == found.tag:
+            return Plain(status_code=304, headers={"etag": found.tag})
+        headers = {"etag": found.tag, "cache-control": "no-cache"}
+        return Plain(found.body, media_type=found.kind, headers=headers)
+
+    async def figure(request: Request) -> Response:
+        found = figure_named(request.path_params["name"])
+        if found is None:
+            return not_found()
+        pairs = request.query_params.multi_items()
+        query = dict(pairs)
+        if len(query) != len(pairs):
+            return JSONResponse(error_body("InvalidParameter", "a parameter is given twice"), 422)
+        status, body = await work.run(lambda: found.answer(query))
+        return JSONResponse(body, status, headers={"cache-control": "no-store"})
+
+    async def action(request: Request) -> Response:
+        found = figure_named(request.path_params["name"])
+        if found is None or found.action is None:
+            return not_found()
+        query = await body_of(request)
+        if query is None:
+            return malformed()
+        run = found.action.run
+        status, body = await work.run(lambda: run(found.read(query)))
+        return JSONResponse(body, status, headers={"cache-control": "no-store"})
+
+    async def body_of(request: Request) -> dict[str, str] | None:
+        """Return a flat JSON object of texts, or None if the body is anything else."""
+        try:
+            found = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            return None
+        is_flat = isinstance(found, Mapping) and all(isinstance(value, str) for value in found.values())
+        return dict(found) if is_flat else None
+
+    def not_found() -> Response:
+        return JSONResponse(error_body("not_found", "there is no such thing here"), 404)
+
+    def malformed() -> Response:
+        return JSONResponse(error_body("malformed", "the body must be a JSON object of texts"), 422)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return JSONResponse(error_body("internal", f"internal error ({type(error).__name__})"), 500)
+
+    async def missing(request: Request, error: Exception) -> Response:
+        if request.url.path.startswith("/api/"):
+            return not_found()
+        return Plain(pages.not_found(), 404, media_type="text/html")
+
+    routes = [
+        Route("/", home),
+        Route("/static/{name}", static),
+        Route("/api/figure/{name}", figure),
+        Route("/api/action/{name}", action, methods=["POST"]),
+    ]
+    for section in SECTIONS:
+        page = section_page(section)
+        routes += [Route(f"/{section.name}", page), Route(f"/{section.name}/{{name}}", page)]
+    app = Starlette(routes=routes, exception_handlers={404: missing, 500: failed})
+    names = None if public and hosts is None else LOOPBACK | (hosts or frozenset())
+    return Guard(app, token=token, hosts=names, rate_limited=public)

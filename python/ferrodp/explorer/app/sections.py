@@ -1,0 +1,38 @@
+"""The sections of the page: what the navigation lists, and the figures that requests may ask for by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ferrodp.explorer.figures import Figure, Lesson
+from ferrodp.explorer.lessons import LESSONS
+from ferrodp.explorer.model.account import ACCOUNT
+
+
+@dataclass(frozen=True)
+class Section:
+    """One item of the navigation, and its pages."""
+
+    name: str
+    title: str
+    entries: tuple[Lesson, ...]
+
+    def entry(self, name: str | None) -> Lesson | None:
+        """Return the page of a name, or None."""
+        return next((each for each in self.entries if each.name == name), None)
+
+
+SECTIONS = tuple(
+    section
+    for section in (
+        Section("learn", "Learn", LESSONS),
+        Section("account", "Account", ACCOUNT),
+    )
+    if section.entries
+)
+_FIGURES: dict[str, Figure] = {each.figure.name: each.figure for section in SECTIONS for each in section.entries}
+
+
+def figure_named(name: str) -> Figure | None:
+    """Return a figure that some page shows, or None."""
+    return _FIGURES.get(name)

@@ -1,0 +1,122 @@
+"""Pages from templates, and the files that they load."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+from typing import Any
+
+from ferrodp import explorer
+from ferrodp.explorer.app.sections import SECTIONS, Section
+from ferrodp.explorer.figures import Lesson
+
+KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+PURPOSE = "Learn differentially private training; every number is computed when it is shown."
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it is sent."""
+
+    body: bytes
+    kind: str
+    tag: str
+
+
+def static_files() -> dict[str, File]:
+    """Return all files of the page by name, read once: no path of a request ever reaches the file system."""
+    found = {}
+    for path in (resources.files(explorer) / "static").iterdir():
+        kind = KINDS.get(path.name.rpartition(".")[2])
+        if kind is not None:
+            body = path.read_bytes()
+            found[path.name] = File(body, kind, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    return found
+
+
+class Pages:
+    """The pages, filled in."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._templates = {
+            path.name.removesuffix(".html"): Template(path.read_text(encoding="utf-8"))
+            for path in (resources.files(explorer) / "pages").iterdir()
+            if path.name.endswith(".html")
+        }
+
+    def entry(self, section: Section, entry: Lesson) -> str:
+        """Return the page of a lesson, or of another section's entry."""
+        place = section.entries.index(entry)
+        body = self._templates["entry"].substitute(
+            section=section.name,
+            section_title=section.title,
+            side=_side(section, entry),
+            number=place + 1,
+            name=entry.name,
+            title=html.escape(entry.title),
+            idea=html.escape(entry.idea),
+            text=entry.text,
+            figure=entry.figure.name,
+            island=island(entry.figure.as_json()),
+            why=f"<details class=why><summary>Why</summary>{entry.why}</details>" if entry.why else "",
+            steps=_steps(section, place),
+        )
+        return self._shell(section.name, entry.title, body)
+
+    def page(self, name: str, title: str, **values: str) -> str:
+        """Return a page with a template of its own."""
+        return self._shell(name, title, self._templates[name].substitute(**values))
+
+    def not_found(self) -> str:
+        """Return the page for an address that is none."""
+        return self._shell(
+            "", "Not found", '<div class="panel"><h1>There is no such page</h1><p>Choose one above.</p></div>'
+        )
+
+    def _shell(self, active: str, title: str, body: str) -> str:
+        return self._templates["shell"].substitute(
+            title=html.escape(title), purpose=PURPOSE, token=self._token, navigation=_navigation(active), body=body
+        )
+
+
+def island(value: Any) -> str:
+    """Return JSON that can stand in a script element."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _navigation(active: str) -> str:
+    items = (
+        f'<li><a href="/{each.name}"{_current(each.name == active)}>{html.escape(each.title)}</a></li>'
+        for each in SECTIONS
+    )
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def _side(section: Section, current: Lesson) -> str:
+    items = (
+        f'<li><a href="/{section.name}/{each.name}" data-entry="{each.name}"{_current(each is current)}>'
+        f"{html.escape(each.title)}</a></li>"
+        for each in section.entries
+    )
+    return f"<ol>{''.join(items)}</ol>"
+
+
+def _steps(section: Section, place: int) -> str:
+    """Return links to the entries before and after."""
+    found = []
+    for there, word, relation in ((place - 1, "Previous", "prev"), (place + 1, "Next", "next")):
+        if 0 <= there < len(section.entries):
+            entry = section.entries[there]
+            address = f"/{section.name}/{entry.name}"
+            link = f'<a rel="{relation}" href="{address}"><span>{word}</span> {html.escape(entry.title)}</a>'
+            found.append(link)
+    return "".join(found)
+
+
+def _current(is_current: bool) -> str:
+    return ' aria-current="page"' if is_current else ""

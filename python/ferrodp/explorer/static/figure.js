@@ -1,0 +1,298 @@
+// Mounts a figure on <section data-figure=NAME>: inputs, answer, exports. State is in the query of the address.
+
+import { draw, csv, standalone } from "./plot.js";
+
+const token = () => document.querySelector("meta[name=token]").content;
+let serial = 0;
+
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key in made && key !== "list") made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+export async function post(path, body) {
+  return fetch(path, { method: "POST", headers: { "content-type": "application/json", "x-ferrodp-token": token() }, body: JSON.stringify(body) });
+}
+
+export function download(name, kind, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: kind }));
+  element("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+// A number as an address and a field write it.
+const plain = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : String(value));
+
+// One input. `value()` is the text that the server reads; `changed(isFinal)` is called for every change.
+export class Input {
+  constructor(control, changed) {
+    this.control = control;
+    this.changed = changed;
+    this.id = `control-${++serial}`;
+    this.root = control.choices ? this.select() : this.slider();
+  }
+
+  select() {
+    const c = this.control;
+    this.field = element("select", { id: this.id, name: c.name }, ...c.choices.map(([value, label]) => element("option", { value }, label)));
+    this.field.value = c.default;
+    this.field.addEventListener("change", () => this.changed(true));
+    return element("div", { className: "control" }, element("label", { htmlFor: this.id }, c.label), this.field);
+  }
+
+  slider() {
+    const c = this.control;
+    this.field = element("input", { type: "number", id: this.id, name: c.name, min: c.low, max: c.high, step: c.integer ? 1 : "any", inputMode: c.integer ? "numeric" : "decimal", required: true });
+    this.range = element("input", { type: "range", min: 0, max: 1000, step: 1, "aria-label": `${c.label}, slider` });
+    this.hint = element("p", { className: "hint", id: `${this.id}-hint` });
+    this.field.setAttribute("aria-describedby", this.hint.id);
+    const button = (sign, word) => {
+      const made = element("button", { type: "button", className: "step", "aria-label": `${c.label}: ${word}` }, sign);
+      made.addEventListener("click", () => this.nudge(sign === "+" ? 1 : -1));
+      return made;
+    };
+    this.range.addEventListener("input", () => { this.field.value = plain(this.at(this.range.value / 1000)); this.show(); this.changed(false); });
+    this.range.addEventListener("change", () => this.changed(true));
+    this.field.addEventListener("input", () => { this.show(); if (this.field.checkValidity()) this.changed(false); });
+    this.field.addEventListener("change", () => { this.show(); if (this.field.checkValidity()) this.changed(true); });
+    const unit = c.unit ? [element("span", { className: "unit" }, c.unit)] : [];
+    const ends = element("div", { className: "ends" },
+      element("span", {}, `${plain(c.low)}${c.low_label ? ": " + c.low_label : ""}`), element("span", {}, `${plain(c.high)}${c.high_label ? ": " + c.high_label : ""}`));
+    this.field.value = plain(c.default);
+    const root = element("div", { className: "control" }, element("label", { htmlFor: this.id }, c.label),
+      element("div", { className: "value" }, button("−", "less"), this.field, ...unit, button("+", "more")), this.range, ends, this.hint);
+    this.show();
+    return root;
+  }
+
+  at(share) {
+    const { low, high, scale, integer, step } = this.control;
+    let value = scale === "log" ? low * (high / low) ** share : low + (high - low) * share;
+    if (integer) value = Math.round(value);
+    else if (step) value = Number((Math.round(value / step) * step).toPrecision(12));
+    return Math.min(high, Math.max(low, value));
+  }
+
+  share(value) {
+    const { low, high, scale } = this.control;
+    return scale === "log" ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+  }
+
+  nudge(sign) {
+    const { low, high, integer, step } = this.control;
+    const old = Number(this.field.value);
+    let value = step ? old + sign * step : this.at(Math.round(this.share(old) * 50 + sign) / 50);
+    if (integer && value === old) value = old + sign;
+    this.field.value = plain(Math.min(high, Math.max(low, value)));
+    this.show();
+    this.changed(true);
+  }
+
+  // Moves the slider to the number and warns before the end of the range.
+  show() {
+    const { low, high, low_label, high_label, label } = this.control;
+    const value = Number(this.field.value);
+    if (!this.field.checkValidity()) {
+      this.hint.textContent = `Enter ${this.control.integer ? "a whole number" : "a number"} from ${plain(low)} to ${plain(high)}.`;
+      return;
+    }
+    const share = this.share(value);
+    this.range.value = Math.round(1000 * share);
+    this.range.setAttribute("aria-valuetext", `${plain(value)} ${this.control.unit || ""}`.trim());
+    const near = share <= 0.04 ? [low, low_label] : share >= 0.96 ? [high, high_label] : null;
+    this.hint.textContent = near ? `Near the end of the range (${plain(near[0])})${near[1] ? `: ${near[1]}` : ""}.` : "";
+    this.hint.title = label;
+  }
+
+  get valid() { return this.control.choices ? true : this.field.checkValidity(); }
+  get value() { return this.field.value; }
+  set value(text) { this.field.value = text; if (!this.control.choices) this.show(); }
+  get name() { return this.control.name; }
+  reset() { this.value = plain(this.control.default); }
+}
+
+export const SEED = { name: "seed", label: "Seed of this page", default: 1, low: 0, high: 2147483647, integer: true };
+
+// A group of inputs that lives in the address: replaced while a slider moves, pushed when it is let go.
+export class Inputs {
+  constructor(controls, changed) {
+    this.all = controls.map((c) => new Input(c, (isFinal) => { if (isFinal) this.write("pushState"); changed(isFinal); }));
+    this.read();
+    addEventListener("popstate", () => { this.read(); changed(true); });
+  }
+
+  read() {
+    const query = new URLSearchParams(location.search);
+    for (const input of this.all) {
+      const text = query.get(input.name);
+      if (text === null) input.reset();
+      else {
+        input.value = text;
+        if (input.value !== text && input.control.choices) input.reset();
+        if (!input.valid || input.value === "") input.reset();
+      }
+    }
+  }
+
+  write(how) {
+    const query = new URLSearchParams(location.search);
+    for (const input of this.all) query.set(input.name, input.value);
+    const address = `${location.pathname}?${query}${location.hash}`;
+    if (address !== location.pathname + location.search + location.hash) history[how](null, "", address);
+    document.dispatchEvent(new CustomEvent("explorer:state"));
+  }
+
+  get valid() { return this.all.every((input) => input.valid); }
+  get values() { return Object.fromEntries(this.all.map((input) => [input.name, input.value])); }
+}
+
+// Shows an answer: sentence, warnings, numbers, plots, cell and exports.
+export class Output {
+  constructor(root, name, actions = []) {
+    this.name = name;
+    this.sentence = element("p", { className: "sentence", "aria-live": "polite" });
+    this.warnings = element("div", { className: "warnings", "aria-live": "polite" });
+    this.numbers = element("dl", { className: "numbers" });
+    this.plots = element("div", { className: "plots" });
+    this.earlier = element("p", { className: "earlier" });
+    this.code = element("pre", { tabIndex: 0, "aria-label": "Python cell" });
+    this.said = element("span", { className: "said", role: "status" });
+    const copy = element("button", { type: "button" }, "Copy as Python");
+    copy.addEventListener("click", () => this.copy());
+    const button = (label, make) => { const b = element("button", { type: "button" }, label); b.addEventListener("click", make); return b; };
+    const exports = element("div", { className: "exports", role: "group", "aria-label": "Export" }, copy,
+      button("JSON", () => download(`${name}.json`, "application/json", JSON.stringify(this.answer, null, 1))),
+      button("CSV", () => download(`${name}.csv`, "text/csv", csv(this.answer.plots))),
+      button("SVG", () => this.plots.querySelectorAll("svg.graph").forEach((svg, i) => download(`${name}-${i + 1}.svg`, "image/svg+xml", standalone(svg)))), this.said);
+    const cell = element("details", { className: "cell" }, element("summary", {}, "Python cell with the same numbers"), this.code);
+    root.append(this.sentence, this.warnings, ...actions, this.numbers, this.earlier, this.plots, exports, cell);
+    let wide = 0;
+    new ResizeObserver(() => { if (this.answer && Math.abs(this.plots.clientWidth - wide) > 8) { wide = this.plots.clientWidth; this.drawPlots(); } }).observe(this.plots);
+  }
+
+  show(answer) {
+    const before = this.answer && !this.failed ? this.line() : "";
+    this.answer = answer;
+    this.failed = false;
+    this.sentence.textContent = answer.sentence;
+    this.warnings.replaceChildren(...answer.warnings.map((text) => element("p", { className: "warning" }, text)));
+    this.numbers.replaceChildren(...Object.entries(answer.numbers).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", {}, value))));
+    this.code.textContent = answer.cell;
+    this.drawPlots();
+    return before;
+  }
+
+  fail(message, remedy) {
+    this.failed = true;
+    this.warnings.replaceChildren(element("p", { className: "warning" }, `${message}${remedy ? " " + remedy : ""}`));
+  }
+
+  line() {
+    const [label, value] = Object.entries(this.answer.numbers)[0] || ["", ""];
+    return `${label} ${value}`;
+  }
+
+  drawPlots() {
+    const open = [...this.plots.querySelectorAll("details.data")].map((d) => d.open);
+    const columns = this.plots.clientWidth > 900 && this.answer.plots.length > 1 ? 2 : 1;
+    const width = Math.floor((this.plots.clientWidth - 24 * (columns - 1)) / columns) || 640;
+    this.plots.replaceChildren(...this.answer.plots.map((plot) => draw(plot, width)));
+    this.plots.querySelectorAll("details.data").forEach((d, i) => { if (open[i]) d.open = true; });
+  }
+
+  async copy() {
+    const text = this.answer ? this.answer.cell : "";
+    try { await navigator.clipboard.writeText(text); this.say("Copied."); } catch {
+      this.code.closest("details").open = true;
+      getSelection().selectAllChildren(this.code);
+      this.say("Selected: copy it with Ctrl+C.");
+    }
+  }
+
+  say(text) { this.said.textContent = text; setTimeout(() => { this.said.textContent = ""; }, 4000); }
+}
+
+const MOST_EARLIER = 3;
+
+function mount(root) {
+  const described = JSON.parse(root.querySelector("script").textContent);
+  const controls = described.seeded ? [...described.controls, SEED] : described.controls;
+  const form = element("form", { className: "controls", noValidate: true });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  const buttons = element("div", { className: "buttons" });
+  const output = new Output(root, described.name, buttons.children ? [buttons] : []);
+  const earlier = [];
+  let busy = false, again = false, settled = null;
+
+  const inputs = new Inputs(controls, (isFinal) => ask(isFinal));
+  form.append(...inputs.all.map((input) => input.root));
+  root.prepend(form);
+
+  async function ask(isFinal) {
+    if (!inputs.valid) return;
+    if (busy) { again = true; return; }
+    busy = true;
+    do {
+      again = false;
+      const started = performance.now();
+      const query = new URLSearchParams(inputs.values);
+      root.setAttribute("aria-busy", "true");
+      try {
+        const response = await fetch(`/api/figure/${described.name}?${query}`);
+        receive(await response.json(), response.ok, query);
+      } catch { output.fail("The server does not answer.", "Start it again with: ferrodp explore"); }
+      root.dataset.milliseconds = (performance.now() - started).toFixed(1);
+      root.dataset.count = Number(root.dataset.count || 0) + 1;
+    } while (again);
+    root.removeAttribute("aria-busy");
+    busy = false;
+  }
+
+  function receive(body, ok, query) {
+    if (!ok) { output.fail(body.error.message, body.error.remedy); return; }
+    const before = output.show(body);
+    root.dataset.seconds = body.seconds;
+    const changed = settled && [...query].filter(([name, value]) => settled.get(name) !== value).map(([name]) => `${controls.find((c) => c.name === name).label} ${settled.get(name)}`);
+    if (before && changed && changed.length) {
+      earlier.unshift(`${changed.join(", ")} → ${before}`);
+      earlier.length = Math.min(earlier.length, MOST_EARLIER);
+      output.earlier.textContent = `Before: ${earlier.join(" · ")}`;
+    }
+    settled = query;
+  }
+
+  if (described.seeded) {
+    const redraw = element("button", { type: "button" }, "Draw again");
+    redraw.addEventListener("click", () => {
+      const seed = inputs.all.at(-1);
+      seed.value = String(1 + (Number(seed.value) % SEED.high));
+      inputs.write("pushState");
+      ask(true);
+    });
+    buttons.append(redraw, element("span", { className: "note" }, "Seeded for this page, so that it can be repeated: not private."));
+  }
+  if (described.action) {
+    const act = element("button", { type: "button", className: "action" }, described.action.label);
+    act.addEventListener("click", async () => {
+      act.disabled = true;
+      root.setAttribute("aria-busy", "true");
+      try {
+        const response = await post(`/api/action/${described.name}`, inputs.values);
+        const body = await response.json();
+        if (response.ok) output.show(body); else output.fail(body.error.message, body.error.remedy);
+        root.dataset.acted = Number(root.dataset.acted || 0) + 1;
+      } catch { output.fail("The server does not answer.", "Start it again with: ferrodp explore"); }
+      root.removeAttribute("aria-busy");
+      act.disabled = false;
+    });
+    buttons.append(act);
+  }
+  ask(true);
+}
+
+for (const root of document.querySelectorAll("section[data-figure]")) mount(root);
