@@ -91,6 +91,7 @@ class Gradients:
         """Refuse layers that mix the examples of a batch."""
         mixing = self._torch.nn.modules.batchnorm._BatchNorm
         for name, module in self.model.named_modules():
+            # mutant: batch-normalization-trained
             if isinstance(module, mixing) and (module.training or not module.track_running_stats):
                 raise InvalidParameter(
                     f"module {name!r} normalizes over the batch, so that no example has a gradient of its own: use "
@@ -113,6 +114,7 @@ class Gradients:
 
     def __call__(self, *batch: Any) -> dict[str, Any]:
         """Return the gradients of the examples of a batch, times the scale of the loss."""
+        # mutant: layers-checked-once
         self.check_layers()
         if not self.length(batch):
             return {name: each.new_zeros((0, *each.shape)) for name, each in self.parameters.items()}

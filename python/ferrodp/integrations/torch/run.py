@@ -157,6 +157,7 @@ class TorchStep:
         """
         run = self._run
         run._check_model()
+        # mutant: release-not-written
         run._write(self._plan_step.release(denominator=denominator))
 
     def __repr__(self) -> str:
@@ -250,6 +251,7 @@ class TorchRun:
             if key is not None:
                 raise InvalidParameter("key must be left out with a state, which has the name of its run")
             self._plan_run = PlanRun.from_state(state, template, ledger=ledger, scope=scope, source=source)
+            # mutant: state-of-another-plan-continued
             if self._plan_run.plan != plan:
                 raise InvalidParameter("state must be of a run of this plan")
         self._current: TorchStep | None = None
@@ -336,6 +338,7 @@ class TorchRun:
         """Refuse a model whose parameters are no longer those that the run began with."""
         now = self._gradients.checked_parameters()
         for name, parameter in self._parameters.items():
+            # mutant: exchanged-parameter-trained
             if now.get(name) is not parameter:
                 raise InvalidParameter(f"parameter {name!r} is not the one that the run began with")
         if now.keys() != self._parameters.keys() or common_dtype(now) != self._dtype:
@@ -346,6 +349,7 @@ class TorchRun:
 
     def _arrays(self, gradients: dict[str, Any]) -> dict[str, Any]:
         """Return gradients as arrays, the scale of the loss undone in a type that holds them."""
+        # mutant: loss-scale-clipped
         if self._scale != 1.0:
             wide = self._torch.float64 if self._dtype is np.float64 else self._torch.float32
             gradients = {name: each.to(wide) / self._scale for name, each in gradients.items()}

@@ -1,0 +1,54 @@
+"""Defects of steps in PyTorch that must not pass, as fields of `mutants.Mutant`, and who has to notice them.
+
+The killers run in the environment that `./check frameworks torch` makes.
+"""
+
+KILLERS = {
+    "torch steps": "framework torch tests/integrations/torch/test_run.py",
+    "torch gradients": "framework torch tests/integrations/torch/test_gradients.py",
+}
+
+MUTANTS = [
+    (
+        "gradients are clipped with the scale of the loss in them",
+        "loss-scale-clipped",
+        "self._scale != 1.0",
+        "False",
+        "torch steps",
+    ),
+    (
+        "a model whose parameters were exchanged is trained",
+        "exchanged-parameter-trained",
+        "now.get(name) is not parameter",
+        "False",
+        "torch steps",
+    ),
+    (
+        "the optimizer moves by what was in .grad before the release",
+        "release-not-written",
+        "run._write(self._plan_step.release(denominator=denominator))",
+        "self._plan_step.release(denominator=denominator)",
+        "torch steps",
+    ),
+    (
+        "a state is continued under another plan",
+        "state-of-another-plan-continued",
+        "self._plan_run.plan != plan",
+        "False",
+        "torch steps",
+    ),
+    (
+        "layers that normalize over the batch are trained",
+        "batch-normalization-trained",
+        "if isinstance(module, mixing)",
+        "if isinstance(module, ())",
+        "torch gradients",
+    ),
+    (
+        "a layer that begins to mix examples after the start is not noticed",
+        "layers-checked-once",
+        "self.check_layers()",
+        "pass",
+        "torch steps",
+    ),
+]
