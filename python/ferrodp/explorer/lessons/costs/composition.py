@@ -16,8 +16,8 @@ from ferrodp.accounting import (
     compose_advanced,
     compose_basic,
 )
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, lower, upper
-from ferrodp.explorer.lessons.cells import cell_of
 
 _POINTS = (1, 30, 1000, 30_000, 10**6, 3 * 10**7, 10**9)
 

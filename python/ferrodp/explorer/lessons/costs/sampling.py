@@ -6,8 +6,8 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
-from ferrodp.explorer.lessons.cells import cell_of
 from ferrodp.plan import (
     ConstantNoise,
     FixedSizeSampling,

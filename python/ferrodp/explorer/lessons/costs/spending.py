@@ -11,8 +11,8 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.accounting import GaussianEvent, GdpAccountant, Odometer, privacy_filter
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Action, Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
-from ferrodp.explorer.lessons.cells import cell_of
 
 _DELTA = 1e-6
 _MOST_RELEASES = 20

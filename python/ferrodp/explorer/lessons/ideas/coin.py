@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 import ferrodp as fd
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value, upper
-from ferrodp.explorer.lessons.cells import cell_of
 
 _PEOPLE, _COLUMNS = 200, 20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import ferrodp as fd
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value
-from ferrodp.explorer.lessons.cells import cell_of
 
 _FINEST = -53
 """Every double 1 + x, rounded, is a multiple of 2 to this power: nothing that world 1 releases has a lower bit."""

@@ -9,8 +9,8 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value
-from ferrodp.explorer.lessons.cells import cell_of
 
 _PEOPLE = 200
 

@@ -8,8 +8,8 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.accounting import PrivacyLossDistribution
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
-from ferrodp.explorer.lessons.cells import cell_of
 
 _COUNT = 100
 _VOTES = (12, 14, 15, 13, 9)

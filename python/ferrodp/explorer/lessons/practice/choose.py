@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 import ferrodp as fd
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
-from ferrodp.explorer.lessons.cells import cell_of
 
 
 def _count(people: int, share: float, epsilon: float, delta: float, rows: int, seed: int) -> tuple[float, float]:

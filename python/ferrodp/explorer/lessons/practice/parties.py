@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import ferrodp as fd
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
-from ferrodp.explorer.lessons.cells import cell_of
 
 _DELTA = 1e-5
 _COORDINATES = 8

@@ -10,8 +10,8 @@ import numpy as np
 import ferrodp as fd
 from ferrodp.accounting import GaussianEvent, GdpAccountant
 from ferrodp.accounting.reports import binomial_upper_bound, membership_advantage, true_positive_rate
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value, upper
-from ferrodp.explorer.lessons.cells import cell_of
 from ferrodp.explorer.lessons.training.data import digits
 from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
 

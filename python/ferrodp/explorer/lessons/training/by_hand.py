@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import ferrodp as fd
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value, upper
-from ferrodp.explorer.lessons.cells import cell_of
 from ferrodp.explorer.lessons.training.data import digits
 from ferrodp.plan import ConstantNoise, FlatClipping, PlanStep, PoissonSampling, PrivacyPlan
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 import ferrodp as fd
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, shown, upper
-from ferrodp.explorer.lessons.cells import cell_of
 from ferrodp.explorer.lessons.training.data import digits
 from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PoissonSampling, PrivacyPlan
 
