@@ -9,11 +9,11 @@ from typing import Any
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._casting import casting
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation
-from ferrodp.federated._casting import casting
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
 from ferrodp.tickets import Ticket

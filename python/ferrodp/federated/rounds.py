@@ -13,9 +13,9 @@ from typing import Any, Literal, Self
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._casting import Casting, casting
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.federated._casting import Casting, casting
 from ferrodp.plan import PlanStep, PrivacyPlan
 from ferrodp.random import NoiseSource
 from ferrodp.random.samples import Indices
