@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ferrodp import _arrays, _trees
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 
-_FLOATS = {"float16", "bfloat16", "float32", "float64"}
+FLOATS = {"float16", "bfloat16", "float32", "float64"}
 _LARGEST_BFLOAT16 = float.fromhex("0x1.fep127")
 
 
@@ -35,7 +35,7 @@ class Casting:
     @_arrays.quiet
     def vector(self, update: object, weight: float = 1.0) -> Any:
         """Return an update in the vector's type, times a weight, or refuse what is not like the template."""
-        found = _trees.matching_leaves(_without(update, self.skip), self.structure, "update")
+        found = self._leaves(update, "update")
         out = []
         for (path, value), dtype, shape in zip(found, self.dtypes, self.shapes, strict=True):
             array = _arrays.base_array(
@@ -51,13 +51,42 @@ class Casting:
         return _trees.put_together(self.structure, out)
 
     @_arrays.quiet
+    def difference(self, sent: object, base: object, out: list[npt.NDArray[Any]] | None = None) -> Any:
+        """Return a model less another in the vector's type, or refuse what is not like the template.
+
+        The model that was sent may have other float types than the template. With `out`, arrays of the vector's type
+        and the template's shapes are written over.
+        """
+        pairs = zip(self._leaves(sent, "sent"), self._leaves(base, "base"), self.shapes, strict=True)
+        found = []
+        for number, ((path, value), (_, start), shape) in enumerate(pairs):
+            array = _arrays.base_array(value, _trees.where(path))
+            if array.dtype.name not in FLOATS:
+                raise InvalidArrayType(f"{_trees.where(path)} must be of floats, got {array.dtype}")
+            if array.shape != shape:
+                raise InvalidArray(f"{_trees.where(path)} must have shape {shape}, got {array.shape}")
+            into = None if out is None else out[number]
+            found.append(np.asarray(np.subtract(array, start, out=into, dtype=self.dtype, casting="same_kind")))
+        return _trees.put_together(self.structure, found)
+
+    @_arrays.quiet
+    def moved(self, base: object, change: object) -> Any:
+        """Return a model plus a change, in the template's dtypes; values beyond their range become the largest."""
+        new = []
+        pairs = zip(self._leaves(base, "base"), self._leaves(change, "change"), self.dtypes, strict=True)
+        for (_, start), (_, step), dtype in pairs:
+            sum_ = np.asarray(np.add(start, step, dtype=self.dtype, casting="same_kind"))
+            new.append(_within(np.clip(sum_, -_largest(self.dtype), _largest(self.dtype)), dtype))
+        return _trees.put_together(self.structure, new)
+
+    def _leaves(self, tree: object, name: str) -> list[tuple[_trees.Path, Any]]:
+        return _trees.matching_leaves(_without(tree, self.skip), self.structure, name)
+
+    @_arrays.quiet
     def restored(self, released: object) -> Any:
         """Return what was released in the template's dtypes."""
-        cast = []
-        leaves = _trees.matching_leaves(released, self.structure, "released")
-        for (_, leaf), dtype in zip(leaves, self.dtypes, strict=True):
-            largest = _LARGEST_BFLOAT16 if dtype.name == "bfloat16" else float(np.finfo(dtype).max)
-            cast.append(leaf if leaf.dtype == dtype else np.clip(leaf, -largest, largest).astype(dtype))
+        leaves = self._leaves(released, "released")
+        cast = [_within(leaf, dtype) for (_, leaf), dtype in zip(leaves, self.dtypes, strict=True)]
         return _trees.put_together(self.structure, cast)
 
 
@@ -74,7 +103,7 @@ def casting(template: object, cast: npt.DTypeLike | None, skip: Collection[str])
     for (path, value), array in zip(leaves, arrays, strict=True):
         given = "int" if isinstance(value, int) else array.dtype.name
         # mutant: counters-are-summed
-        if given not in _FLOATS:
+        if given not in FLOATS:
             rule = "must be of floats; name the key of a counter in skip: it is no part of the sum"
             raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {given}")
     found = sorted({array.dtype.name for array in arrays})
@@ -94,6 +123,22 @@ def casting(template: object, cast: npt.DTypeLike | None, skip: Collection[str])
         names,
         dtype,
     )
+
+
+def widest(template: object, skip: Collection[str]) -> np.dtype[Any]:
+    """Return float64 if a template has any, else float32: the type that holds all its values exactly."""
+    leaves, _ = _trees.take_apart(_without(template, frozenset(skip)), "template")
+    doubles = any(np.asarray(value).dtype == np.float64 for _, value in leaves)
+    return np.dtype(np.float64 if doubles else np.float32)
+
+
+def _within(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return an array in a dtype, values beyond its range as the largest; an array of that dtype with the same bits."""
+    return array if array.dtype == dtype else np.clip(array, -_largest(dtype), _largest(dtype)).astype(dtype)
+
+
+def _largest(dtype: np.dtype[Any]) -> float:
+    return _LARGEST_BFLOAT16 if dtype.name == "bfloat16" else float(np.finfo(dtype).max)
 
 
 def _without(tree: Any, skip: frozenset[str]) -> Any:

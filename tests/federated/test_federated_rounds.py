@@ -261,6 +261,41 @@ def test_a_seeded_run_says_that_nothing_is_private():
     assert run.records[0].epsilon == math.inf
 
 
+def test_rounds_end_before_the_one_that_would_exceed_the_target():
+    whole = plan(num_steps=10)
+    target = whole.epsilon_after(6, 1e-5)
+    with FederatedRun(whole, MODEL, delta=1e-5, max_epsilon=target) as run:
+        for round_ in run:
+            round_.add_missing(3)
+            round_.release()
+
+        assert (len(run.records), run.stopped, run.round_number) == (6, "target", 6)
+        assert run.epsilon(1e-5) == target
+        assert next(run, None) is None
+
+
+def test_records_state_a_renyi_epsilon_where_there_is_one():
+    with FederatedRun(plan(num_steps=2), MODEL, delta=1e-5) as run:
+        for round_ in run:
+            round_.add_missing(3)
+            round_.release()
+    assert (
+        run.records[1].renyi_epsilon == run.plan.epsilon(1e-5, accountant="rdp") == run.epsilon(1e-5, accountant="rdp")
+    )
+    assert run.records[1].renyi_epsilon > run.records[1].epsilon
+
+
+def test_records_are_appended_to_a_file_whose_first_line_is_names(tmp_path):
+    file = tmp_path / "rounds.csv"
+    with FederatedRun(plan(num_steps=2), MODEL) as run:
+        for round_ in run:
+            round_.add_missing(3)
+            round_.release()
+            run.records[-1].append_to(file)
+
+    assert file.read_text() == run.to_csv()
+
+
 def test_a_budget_ends_the_rounds_before_the_one_that_does_not_fit(tmp_path):
     whole = plan(num_steps=10)
     with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:

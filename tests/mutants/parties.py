@@ -11,6 +11,13 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "a round of clients beyond the target begins",
+        "federated-round-beyond-the-target",
+        "self._delta) > target",
+        "self._delta) > 2 * target",
+        "rounds of clients",
+    ),
+    (
         "states are opened whatever their checksum",
         "checksum-of-states-not-compared",
         "_native.has_checksum(view.obj) if fast",
@@ -132,7 +139,7 @@ MUTANTS = [
     (
         "integer counters are summed",
         "counters-are-summed",
-        "not in _FLOATS",
+        "not in FLOATS",
         "not in {*_FLOATS, 'int64'}",
         "rounds of clients",
     ),

@@ -14,7 +14,8 @@
 
 from ferrodp.federated import masking
 from ferrodp.federated.local import LocalNoise
-from ferrodp.federated.rounds import FederatedRound, FederatedRun, RoundRecord
+from ferrodp.federated.records import RoundRecord
+from ferrodp.federated.rounds import FederatedRound, FederatedRun
 from ferrodp.federated.secure import SecureSum, SecureTotal
 
 __all__ = [

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -15,36 +11,14 @@ import numpy.typing as npt
 from ferrodp import _validate
 from ferrodp._casting import Casting, casting
 from ferrodp._validate import Real
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.accounting.accountants.registry import AccountantChoice
+from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
+from ferrodp.federated.records import RoundRecord, to_csv, to_json
 from ferrodp.plan import PlanStep, PrivacyPlan
 from ferrodp.random import NoiseSource
 from ferrodp.random.samples import Indices
 
-__all__ = ["FederatedRound", "FederatedRun", "RoundRecord"]
-
-
-@dataclass(frozen=True, slots=True)
-class RoundRecord:
-    """What may be told of a round: nothing in it depends on an update but through what was released.
-
-    Attributes
-    ----------
-    round : int
-        From 0.
-    noise_multiplier, clip_norm : float
-        With which the sum was released.
-    denominator : float
-        What it was divided by.
-    epsilon, delta : float
-        The guarantee of this round and all before it: ε is an upper bound, infinite for a seeded source.
-    """
-
-    round: int
-    noise_multiplier: float
-    clip_norm: float
-    denominator: float
-    epsilon: float
-    delta: float
+__all__ = ["FederatedRound", "FederatedRun"]
 
 
 class FederatedRound:
@@ -170,7 +144,7 @@ class FederatedRun:
     The central placement: it protects against everybody but the server. A client may replace its update by anything:
     no round's sum moves by more than the plan says, whatever the weight, the size or the content. A round is reserved
     in the ledger before it is handed out, and its cost spent right before its first random bit. Iteration ends after
-    the last round, or before the first one that the budget does not allow.
+    the last round, or before the first one that `max_epsilon` or the ledger's budget does not allow.
 
     Parameters
     ----------
@@ -187,6 +161,8 @@ class FederatedRun:
     skip : collection of str
         Keys of mappings whose content is no part of the sum, such as ``num_batches_tracked``: a whole key, or what
         follows its last dot.
+    max_epsilon : float, optional
+        No round begins that would bring ε at `delta` above this; finite, > 0.
     ledger, scope, key, source
         As for `PrivacyPlan.start`.
 
@@ -194,8 +170,9 @@ class FederatedRun:
     ----------
     records : tuple of RoundRecord
         One for each round that was released.
-    stopped : {None, "finished", "budget"}
-        Why iteration ended; None before.
+    stopped : {None, "finished", "target", "budget"}
+        Why iteration ended: after the last round, or before one that `max_epsilon` or the ledger does not allow. None
+        before.
 
     Raises
     ------
@@ -239,7 +216,7 @@ class FederatedRun:
     >>> run.close()
     """
 
-    __slots__ = ("_casting", "_delta", "_records", "_run")
+    __slots__ = ("_casting", "_delta", "_max_epsilon", "_over_target", "_records", "_run")
 
     def __init__(
         self,
@@ -249,6 +226,7 @@ class FederatedRun:
         delta: Real = 1e-5,
         cast: npt.DTypeLike | None = None,
         skip: Collection[str] = (),
+        max_epsilon: Real | None = None,
         ledger: Any = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
@@ -260,6 +238,10 @@ class FederatedRun:
         if plan.unit != "client":
             raise InvalidParameter('plan must have unit="client": what is added here is the update of a client')
         self._delta = _validate.delta(delta)
+        self._max_epsilon = (
+            None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon, toward="down")
+        )
+        self._over_target = False
         self._casting = casting(template, cast, skip)
         self._records: list[RoundRecord] = []
         self._run = plan.start(self._casting.template, ledger=ledger, scope=scope, key=key, source=source)
@@ -270,23 +252,41 @@ class FederatedRun:
         return tuple(self._records)
 
     @property
-    def stopped(self) -> Literal["finished", "budget"] | None:
+    def plan(self) -> Any:
+        """What is run."""
+        return self._run.plan
+
+    @property
+    def round_number(self) -> int:
+        """Number of the next round, from 0: how many were released or left out."""
+        return self._run.step_number
+
+    @property
+    def stopped(self) -> Literal["finished", "target", "budget"] | None:
         """Why iteration ended; None before."""
-        return self._run.stopped
+        return "target" if self._over_target else self._run.stopped
 
     def __iter__(self) -> Iterator[FederatedRound]:
         return self
 
     def __next__(self) -> FederatedRound:
-        return FederatedRound(self, next(self._run), self._casting)
+        run, target = self._run, self._max_epsilon
+        if target is not None and run.current is None and run.step_number < run.plan.num_steps:
+            # mutant: federated-round-beyond-the-target
+            self._over_target = run.plan.epsilon_after(run.step_number + 1, self._delta) > target
+            if self._over_target:
+                raise StopIteration
+        return FederatedRound(self, next(run), self._casting)
 
-    def epsilon(self, delta: Real) -> float:
+    def epsilon(self, delta: Real, *, accountant: AccountantChoice = "pld") -> float:
         """Return an upper bound on the ε of the rounds so far.
 
         Parameters
         ----------
         delta : float
             In (0, 1). Rounded down if not exactly representable.
+        accountant : str or callable
+            As for `PrivacyPlan.epsilon`.
 
         Returns
         -------
@@ -295,10 +295,10 @@ class FederatedRun:
 
         Raises
         ------
-        InvalidParameter, InvalidType
-            If `delta` is out of its domain.
+        InvalidParameter, InvalidType, UnsupportedEventError
+            As for `PrivacyPlan.epsilon`.
         """
-        return self._run.epsilon(delta)
+        return self._run.epsilon(delta, accountant=accountant)
 
     def to_json(self) -> str:
         """Return the records as JSON: a list with an object for each round.
@@ -307,7 +307,7 @@ class FederatedRun:
         -------
         str
         """
-        return json.dumps([asdict(record) for record in self._records])
+        return to_json(self._records)
 
     def to_csv(self) -> str:
         """Return the records as CSV: a line of names, and one for each round.
@@ -316,11 +316,7 @@ class FederatedRun:
         -------
         str
         """
-        text = io.StringIO()
-        writer = csv.DictWriter(text, [each.name for each in fields(RoundRecord)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(record) for record in self._records)
-        return text.getvalue()
+        return to_csv(self._records)
 
     def close(self) -> None:
         """End the run: a round that is reserved and was not released is given back to the ledger."""
@@ -335,7 +331,11 @@ class FederatedRun:
         self._run.__exit__(kind, error, trace)
 
     def _record(self, step: PlanStep[Any], clip_norm: float, denominator: float) -> None:
-        epsilon = self._run.epsilon(self._delta)
+        try:
+            renyi = self._run.epsilon(self._delta, accountant="rdp")
+        except UnsupportedEventError:
+            renyi = None
+        epsilon, delta = self._run.epsilon(self._delta), self._delta
         self._records.append(
-            RoundRecord(step.number, step.noise_multiplier, clip_norm, denominator, epsilon, self._delta)
+            RoundRecord(step.number, step.noise_multiplier, clip_norm, denominator, epsilon, delta, renyi)
         )

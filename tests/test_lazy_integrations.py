@@ -1,0 +1,37 @@
+"""Integrations without their frameworks: importing one imports no framework, and using one says what to install."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+import ferrodp as fd
+
+FRAMEWORKS = {
+    "dask": "distributed",
+    "flower": "flwr",
+    "jax": "jax",
+    "mindspore": "mindspore",
+    "nvflare": "nvflare",
+    "opacus": "opacus",
+    "ray": "ray",
+    "sklearn": "sklearn",
+    "torch": "torch",
+}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_importing_an_integration_imports_no_framework(name):
+    code = f"import sys, ferrodp.integrations.{name}; print({FRAMEWORKS[name]!r} in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert told == "False\n"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nvflare") is not None, reason="NVFlare is installed")
+def test_a_filter_without_nvflare_says_what_to_install():
+    from ferrodp.integrations.nvflare import GaussianUpdateFilter
+
+    with pytest.raises(fd.errors.MissingPackage, match=r'pip install "ferrodp\[nvflare\]"'):
+        GaussianUpdateFilter(clip_norm=1.0, delta=1e-5, rounds=3, noise_multiplier=1.0)
