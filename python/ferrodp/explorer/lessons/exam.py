@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Action, Answer, Figure, Lesson, Parameters, Value, shown
-from ferrodp.explorer.lessons.cells import cell_of
 from ferrodp.explorer.lessons.questions import QUESTIONS, Question
 
 
