@@ -143,13 +143,26 @@ class Plot:
     x_scale: str = "linear"
     y_scale: str = "linear"
     marks: tuple[tuple[float, str], ...] = ()
+    x_names: tuple[tuple[float, str], ...] = ()
+    """What places on the x axis are called, where numbers would say nothing."""
+    equal: bool = False
+    """Whether a unit is as long on both axes, so that circles are circles."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
         scales = {"x_scale": self.x_scale, "y_scale": self.y_scale}
         labels = {"title": self.title, "x_label": self.x_label, "y_label": self.y_label}
         marks = [[_finite(place), label] for place, label in self.marks]
-        return labels | scales | {"marks": marks, "series": [each.as_json() for each in self.series]}
+        return (
+            labels
+            | scales
+            | {
+                "equal": self.equal,
+                "x_names": [list(each) for each in self.x_names],
+                "marks": marks,
+                "series": [each.as_json() for each in self.series],
+            }
+        )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ferrodp.explorer.figures import Figure, Lesson
 from ferrodp.explorer.lessons import LESSONS
+from ferrodp.explorer.lessons.exam import EXAM
 from ferrodp.explorer.model.account import ACCOUNT
 
 
@@ -26,6 +27,7 @@ SECTIONS = tuple(
     section
     for section in (
         Section("learn", "Learn", LESSONS),
+        Section("exam", "Exam", EXAM),
         Section("account", "Account", ACCOUNT),
     )
     if section.entries

@@ -52,7 +52,7 @@ def _page(place: int, question: Question) -> Lesson:
         name=question.name.removeprefix("exam-"),
         title=question.title,
         idea=f"Question {place} of {len(QUESTIONS)}",
-        text="<p>The question is below. Enter an answer and check it; draw again for other numbers.</p>",
+        text="<p>Enter an answer and check it; draw again for other numbers.</p>",
         figure=figure,
         why=f"<p>{question.because}</p>",
         terms=(),

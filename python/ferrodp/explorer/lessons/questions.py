@@ -39,7 +39,7 @@ class Question:
 def _number(label: str, low: float, high: float, **options: Any) -> Control:
     middle = math.sqrt(low * high) if options.get("scale") == "log" else (low + high) / 2
     default = round(middle) if options.get("integer") else float(f"{middle:.2g}")
-    return Control("answer", label, default, low, high, low_label=f"{low:g}", high_label=f"{high:g}", **options)
+    return Control("answer", label, default, low, high, **options)
 
 
 def _choice(*choices: tuple[str, str]) -> Control:
@@ -178,8 +178,8 @@ QUESTIONS = (
         "exam-gaussian",
         "Gaussian noise",
         _choice(
-            ("textbook", "what the textbook formula √(2 ln(1.25/δ))/ε gives"),
-            ("exact", "less than the textbook formula gives"),
+            ("textbook", "as the textbook formula says"),
+            ("exact", "less than that formula says"),
             ("laplace", "1/ε, as for Laplace noise"),
         ),
         lambda g: {"epsilon": float(g.choice([0.2, 0.5, 0.8])), "delta": float(g.choice([1e-5, 1e-6, 1e-8]))},
@@ -208,7 +208,7 @@ QUESTIONS = (
         "Longer",
         _choice(
             ("linear", "by the same factor"),
-            ("square root", "about by the square root of the factor"),
+            ("square root", "about by its square root"),
             ("square", "about by its square"),
         ),
         lambda g: {"noise_multiplier": float(g.choice([200, 300, 500])), "factor": int(g.choice([4, 9, 16]))},
@@ -223,7 +223,7 @@ QUESTIONS = (
         "exam-order",
         "The data loader",
         _choice(
-            ("same", "the same: a shuffle is as random as a Poisson sample"),
+            ("same", "the same for both"),
             ("shuffled", "less with the shuffle"),
             ("poisson", "less with Poisson samples"),
         ),

@@ -34,7 +34,7 @@ export class Input {
     this.control = control;
     this.changed = changed;
     this.id = `control-${++serial}`;
-    this.root = control.choices ? this.select() : this.slider();
+    this.root = control.choices ? this.select() : control.plain ? this.plainField() : this.slider();
   }
 
   select() {
@@ -43,6 +43,15 @@ export class Input {
     this.field.value = c.default;
     this.field.addEventListener("change", () => this.changed(true));
     return element("div", { className: "control" }, element("label", { htmlFor: this.id }, c.label), this.field);
+  }
+
+  // A number that nobody would look for with a slider: the seed.
+  plainField() {
+    const c = this.control;
+    this.field = element("input", { type: "number", id: this.id, name: c.name, min: c.low, max: c.high, step: 1, inputMode: "numeric", required: true });
+    this.field.value = plain(c.default);
+    this.field.addEventListener("change", () => { if (this.field.checkValidity()) this.changed(true); });
+    return element("span", { className: "plain" }, element("label", { htmlFor: this.id }, c.label), this.field);
   }
 
   slider() {
@@ -95,6 +104,7 @@ export class Input {
 
   // Moves the slider to the number and warns before the end of the range.
   show() {
+    if (!this.range) return;
     const { low, high, low_label, high_label, label } = this.control;
     const value = Number(this.field.value);
     if (!this.field.checkValidity()) {
@@ -116,7 +126,7 @@ export class Input {
   reset() { this.value = plain(this.control.default); }
 }
 
-export const SEED = { name: "seed", label: "Seed of this page", default: 1, low: 0, high: 2147483647, integer: true };
+export const SEED = { name: "seed", label: "Seed of this page", default: 1, low: 0, high: 2147483647, integer: true, plain: true };
 
 // A group of inputs that lives in the address: replaced while a slider moves, pushed when it is let go.
 export class Inputs {
@@ -165,7 +175,7 @@ export class Output {
     const copy = element("button", { type: "button" }, "Copy as Python");
     copy.addEventListener("click", () => this.copy());
     const button = (label, make) => { const b = element("button", { type: "button" }, label); b.addEventListener("click", make); return b; };
-    const exports = element("div", { className: "exports", role: "group", "aria-label": "Export" }, copy,
+    const exports = this.exports = element("div", { className: "exports", role: "group", "aria-label": "Export" }, copy,
       button("JSON", () => download(`${name}.json`, "application/json", JSON.stringify(this.answer, null, 1))),
       button("CSV", () => download(`${name}.csv`, "text/csv", csv(this.answer.plots))),
       button("SVG", () => this.plots.querySelectorAll("svg.graph").forEach((svg, i) => download(`${name}-${i + 1}.svg`, "image/svg+xml", standalone(svg)))), this.said);
@@ -183,6 +193,7 @@ export class Output {
     this.warnings.replaceChildren(...answer.warnings.map((text) => element("p", { className: "warning" }, text)));
     this.numbers.replaceChildren(...Object.entries(answer.numbers).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", {}, value))));
     this.code.textContent = answer.cell;
+    this.exports.hidden = this.code.parentElement.hidden = !answer.cell;
     this.drawPlots();
     return before;
   }
@@ -199,7 +210,8 @@ export class Output {
 
   drawPlots() {
     const open = [...this.plots.querySelectorAll("details.data")].map((d) => d.open);
-    const columns = this.plots.clientWidth > 900 && this.answer.plots.length > 1 ? 2 : 1;
+    const columns = this.plots.clientWidth > 720 && this.answer.plots.length > 1 ? 2 : 1;
+    this.plots.classList.toggle("two", columns === 2);
     const width = Math.floor((this.plots.clientWidth - 24 * (columns - 1)) / columns) || 640;
     this.plots.replaceChildren(...this.answer.plots.map((plot) => draw(plot, width)));
     this.plots.querySelectorAll("details.data").forEach((d, i) => { if (open[i]) d.open = true; });
@@ -230,7 +242,7 @@ function mount(root) {
   let busy = false, again = false, settled = null;
 
   const inputs = new Inputs(controls, (isFinal) => ask(isFinal));
-  form.append(...inputs.all.map((input) => input.root));
+  form.append(...inputs.all.filter((input) => !input.control.plain).map((input) => input.root));
   root.prepend(form);
 
   async function ask(isFinal) {
@@ -274,7 +286,7 @@ function mount(root) {
       inputs.write("pushState");
       ask(true);
     });
-    buttons.append(redraw, element("span", { className: "note" }, "Seeded for this page, so that it can be repeated: not private."));
+    buttons.append(redraw, inputs.all.at(-1).root, element("span", { className: "note" }, "Seeded for this page, so that it can be repeated: not private."));
   }
   if (described.action) {
     const act = element("button", { type: "button", className: "action" }, described.action.label);
@@ -284,7 +296,7 @@ function mount(root) {
       try {
         const response = await post(`/api/action/${described.name}`, inputs.values);
         const body = await response.json();
-        if (response.ok) output.show(body); else output.fail(body.error.message, body.error.remedy);
+        if (response.ok) { output.show(body); document.dispatchEvent(new CustomEvent("explorer:acted", { detail: body })); } else output.fail(body.error.message, body.error.remedy);
         root.dataset.acted = Number(root.dataset.acted || 0) + 1;
       } catch { output.fail("The server does not answer.", "Start it again with: ferrodp explore"); }
       root.removeAttribute("aria-busy");

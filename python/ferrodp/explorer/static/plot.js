@@ -1,7 +1,7 @@
 // Draws a Plot (see figures.py) as SVG. Colors, dashes and fills are classes of the style sheet: nothing is styled inline.
 
 const SVG = "http://www.w3.org/2000/svg";
-const MARGIN = { top: 12, right: 22, bottom: 44, left: 60 };
+const MARGIN = { top: 12, right: 22, bottom: 44, left: 66 };
 const MARKERS = { private: "circle", "non-private": "square", a: "triangle", b: "diamond" };
 
 export function make(name, attributes = {}, ...children) {
@@ -15,7 +15,7 @@ export function format(value) {
   if (value === null || !Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) {
+  if (size >= 1e5 || size < 1e-3) {
     const [digits, power] = value.toExponential(2).split("e");
     const short = String(Number(digits));
     return (short === "1" ? "" : short === "-1" ? "−" : short + "·") + "10" + superscript(Number(power));
@@ -107,7 +107,7 @@ export function draw(plot, width) {
 }
 
 function graph(plot, graphs, width) {
-  const height = Math.round(Math.min(360, Math.max(230, width * 0.5)));
+  const height = Math.round(plot.equal ? Math.min(420, width * 0.8) : Math.min(360, Math.max(230, width * 0.5)));
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": describe(plot, graphs), class: "graph" });
   const xs = [], ys = [];
   for (const s of graphs) {
@@ -115,9 +115,12 @@ function graph(plot, graphs, width) {
     for (const key of ["y", "y2"]) for (const v of s[key] || []) ys.push(v);
   }
   for (const [place] of plot.marks) xs.push(place);
+  if (plot.equal) widen(xs, ys, (width - MARGIN.left - MARGIN.right) / (height - MARGIN.top - MARGIN.bottom));
   const barred = graphs.some((s) => s.kind === "bars" || s.kind === "area");
+  if (graphs.some((s) => s.kind === "bars") && plot.x_scale !== "log") pad(xs, graphs);
+  if (barred && plot.y_scale === "log") ys.push(0.6 * Math.min(...ys.filter((v) => v > 0)));
   const across = axis(xs, plot.x_scale, MARGIN.left, width - MARGIN.right, false);
-  const up = axis(barred && plot.y_scale !== "log" ? [...ys, 0] : ys, plot.y_scale, height - MARGIN.bottom, MARGIN.top, true);
+  const up = axis(barred && plot.y_scale !== "log" ? [...ys, 0] : ys, plot.y_scale, height - MARGIN.bottom, MARGIN.top, !plot.equal);
   frame(svg, plot, across, up, width, height);
   const bars = graphs.filter((s) => s.kind === "bars").length;
   let bar = 0;
@@ -130,7 +133,7 @@ function graph(plot, graphs, width) {
     const all = s.x.map((_, i) => at(i, false));
     if (s.kind === "line") group.append(make("path", { d: path(all) }));
     else if (s.kind === "steps") group.append(make("path", { d: path(all.flatMap((p, i) => (i && p && all[i - 1] ? [[p[0], all[i - 1][1]], p] : [p]))) }));
-    else if (s.kind === "points") for (const p of all) { if (p) group.append(marker(MARKERS[s.role], p[0], p[1], 3.2)); }
+    else if (s.kind === "points") for (const p of all) { if (p) group.append(marker(MARKERS[s.role], p[0], p[1], s.role === "bound" ? 7 : all.length > 400 ? 3 : 4.2)); }
     else if (s.kind === "bars") drawBars(group, s, across, up, bar++, bars);
     else if (s.kind === "band" || s.kind === "area") {
       const floor = up.place(plot.y_scale === "log" ? up.low : Math.max(0, up.low));
@@ -149,6 +152,24 @@ function graph(plot, graphs, width) {
       make("text", { x: late ? x - 4 : x + 4, y: MARGIN.top + 11 + 14 * (i % 3), "text-anchor": late ? "end" : "start" }, label)));
   });
   return svg;
+}
+
+// Adds ends to the shorter range, so that a unit is as long on both axes.
+function widen(xs, ys, ratio) {
+  const range = (values) => { const found = values.filter(finite); return [Math.min(...found), Math.max(...found)]; };
+  const [left, right] = range(xs), [low, high] = range(ys);
+  const grow = (values, from, to, by) => values.push(from - by / 2, to + by / 2);
+  const missing = (high - low) * ratio - (right - left);
+  if (missing > 0) grow(xs, left, right, missing);
+  else grow(ys, low, high, -missing / ratio);
+}
+
+// Adds room for half a bar at both ends.
+function pad(xs, graphs) {
+  const places = [...new Set(graphs.flatMap((s) => (s.kind === "bars" ? [...s.x] : [])))].sort((a, b) => a - b);
+  const gaps = places.slice(1).map((v, i) => v - places[i]);
+  const half = 0.55 * (gaps.length ? Math.min(...gaps) : 1);
+  if (places.length) xs.push(places[0] - half, places.at(-1) + half);
 }
 
 function drawBars(group, s, across, up, index, count) {
@@ -177,10 +198,11 @@ function arrow(p, q) {
 function frame(svg, plot, across, up, width, height) {
   const grid = make("g", { class: "grid" }), text = make("g", { class: "ticks" });
   const bottom = height - MARGIN.bottom;
-  for (const v of across.ticks) {
+  const names = new Map(plot.x_names || []);
+  for (const v of names.size ? names.keys() : across.ticks) {
     const x = across.place(v);
     grid.append(make("line", { x1: x, x2: x, y1: MARGIN.top, y2: bottom }));
-    text.append(make("text", { x, y: bottom + 16, "text-anchor": "middle" }, format(v)));
+    text.append(make("text", { x, y: bottom + 16, "text-anchor": "middle" }, names.get(v) ?? format(v)));
   }
   for (const v of up.ticks) {
     const y = up.place(v);

@@ -18,6 +18,26 @@ theme.addEventListener("click", () => {
   showTheme();
 });
 
+// Lecture mode: large, and led by keys that presenters' remotes send. Other keys keep their meaning.
+const lecture = document.querySelector("[data-lecture-toggle]");
+function showLecture(on) {
+  document.documentElement.toggleAttribute("data-lecture", on);
+  lecture.setAttribute("aria-pressed", String(on));
+}
+showLecture(store.read("lecture") === "on");
+lecture.addEventListener("click", () => {
+  const on = lecture.getAttribute("aria-pressed") !== "true";
+  store.write("lecture", on ? "on" : "off");
+  showLecture(on);
+});
+addEventListener("keydown", (event) => {
+  if (!document.documentElement.hasAttribute("data-lecture") || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (event.target.closest("input, select, textarea, pre, .scroll")) return;
+  const wanted = { ArrowRight: "next", PageDown: "next", ArrowLeft: "prev", PageUp: "prev" }[event.key];
+  const link = wanted && document.querySelector(`nav.steps a[rel="${wanted}"]`);
+  if (link) { event.preventDefault(); link.click(); }
+});
+
 // Links to other figures of the same section keep the inputs that they share.
 function keepState() {
   for (const link of document.querySelectorAll("nav.side a, nav.steps a, a[data-keep]")) {
@@ -51,4 +71,27 @@ if (lesson) {
       if (link.getAttribute("aria-current") !== "page") link.append(mark);
     }
   }
+}
+
+// The exam keeps which questions were answered rightly on this machine, and shows how many.
+const exam = document.querySelector('article[data-section="exam"]');
+if (exam) {
+  let right;
+  try { right = new Set(JSON.parse(store.read("right") || "[]")); } catch { right = new Set(); }
+  const links = [...document.querySelectorAll("nav.side a")];
+  const score = document.createElement("p");
+  score.className = "score";
+  score.setAttribute("role", "status");
+  exam.querySelector("section.figure").before(score);
+  const show = () => {
+    const names = links.filter((link) => right.has(link.dataset.entry));
+    for (const link of links) link.toggleAttribute("data-seen", right.has(link.dataset.entry));
+    score.textContent = `${names.length} of ${links.length} questions answered rightly.`;
+  };
+  show();
+  document.addEventListener("explorer:acted", (event) => {
+    if (event.detail.sentence.startsWith("Right")) right.add(exam.dataset.entry);
+    store.write("right", JSON.stringify([...right]));
+    show();
+  });
 }

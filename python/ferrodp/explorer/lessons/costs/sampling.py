@@ -102,7 +102,7 @@ def _compute(parameters: Parameters) -> Answer:
     )
     bars = Plot(
         "What the same training costs, by way to form batches",
-        "1 Poisson, 2 fixed size, 3 balls in bins, 4 shuffled, 5 all records",
+        "Batches",
         f"ε at δ = {_DELTA:g}, Rényi",
         (
             Series(
@@ -114,6 +114,7 @@ def _compute(parameters: Parameters) -> Answer:
             ),
         ),
         y_scale="log",
+        x_names=((1, "Poisson"), (2, "fixed size"), (3, "bins"), (4, "shuffled"), (5, "all")),
     )
     taken = np.bincount(np.concatenate(members), minlength=_RECORDS)
     sentence = (
@@ -160,7 +161,7 @@ proof. Which records were drawn must stay secret as well; a log of the batches g
                 low_label="half of the records each",
                 high_label="10 records each",
             ),
-            Control("epochs", "Epochs", 5, 1, 50, integer=True, low_label="one", high_label="50"),
+            Control("epochs", "Epochs", 5, 1, 50, integer=True),
             Control(
                 "noise_multiplier",
                 "Noise multiplier σ",

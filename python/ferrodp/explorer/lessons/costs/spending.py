@@ -160,9 +160,7 @@ opened again, its chain of records is verified, and the answers are counted.</p>
                 low_label="dear and accurate",
                 high_label="cheap and noisy",
             ),
-            Control(
-                "queries", "Queries that are asked", 30, 1, 400, "log", integer=True, low_label="one", high_label="400"
-            ),
+            Control("queries", "Queries that are asked", 30, 1, 400, "log", integer=True),
         ),
         _compute,
         action=Action("crash", "End a process that is spending, and read its ledger", _crash),

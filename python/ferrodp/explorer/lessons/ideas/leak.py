@@ -51,13 +51,13 @@ def _compute(parameters: Parameters) -> Answer:
         ("Textbook sampler in floating point", _float_sampler),
         ("FerroDP: noise on a grid", _grid_sampler),
     ):
-        places = np.arange(-70, -19)
+        places = np.arange(-62, -23)
         series = []
         roles: tuple[tuple[float, Role], ...] = ((0.0, "a"), (1.0, "b"))
         for value, role in roles:
-            bits = np.clip(_lowest_bit(sampler(value, scale, draws, seed + int(value))), -70, -20)
-            share = np.bincount(bits + 70, minlength=len(places)) / draws
-            series.append(Series(f"value {value:.0f}", x=places + 0.36 * value - 0.18, y=share, kind="bars", role=role))
+            bits = np.clip(_lowest_bit(sampler(value, scale, draws, seed + int(value))), -62, -24)
+            share = np.bincount(bits + 62, minlength=len(places)) / draws
+            series.append(Series(f"value {value:.0f}", x=places, y=share, kind="bars", role=role))
         plots.append(
             Plot(
                 title,

@@ -72,8 +72,8 @@ def _compute(parameters: Parameters) -> Answer:
         on, off = _votes(scale, True), _votes(scale, False)
         first, second = on, off
         series: tuple[Series, ...] = (
-            Series("with the record", x=x - 0.12, y=on, kind="bars", role="a"),
-            Series("without it", x=x + 0.12, y=off, kind="bars", role="b"),
+            Series("with the record", x=x, y=on, kind="bars", role="a"),
+            Series("without it", x=x, y=off, kind="bars", role="b"),
             Series("e^ε times without it", x=x, y=factor * off, kind="points", role="bound"),
         )
         labels = "The option that is chosen", "Probability"
@@ -86,7 +86,12 @@ def _compute(parameters: Parameters) -> Answer:
             ),
             Series("with the record", x=x, y=first, role="a"),
             Series("without it", x=x, y=second, role="b"),
-            Series("e^ε times without it", x=x, y=np.minimum(factor * second, 1.15 * first.max()), role="bound"),
+            Series(
+                "e^ε times without it",
+                x=x,
+                y=np.where(factor * second > 1.15 * first.max(), np.nan, factor * second),
+                role="bound",
+            ),
         )
         labels = "Released count", "Density"
     marks = ((float(numbers["One release"]), "one release"),) if kind != "exponential" else ()

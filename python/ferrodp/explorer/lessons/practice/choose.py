@@ -109,9 +109,7 @@ listed by Desfontaines, and the guidelines of NIST SP 800-226 say how to read a 
             Control(
                 "unit", "The guarantee protects", "person", choices=(("record", "one record"), ("person", "one person"))
             ),
-            Control(
-                "rows", "Most records of a person", 4, 1, 100, "log", integer=True, low_label="one", high_label="100"
-            ),
+            Control("rows", "Most records of a person", 4, 1, 100, "log", integer=True),
             Control(
                 "people",
                 "Records in all",
@@ -120,15 +118,13 @@ listed by Desfontaines, and the guidelines of NIST SP 800-226 say how to read a 
                 1_000_000,
                 "log",
                 integer=True,
-                low_label="100",
-                high_label="a million",
             ),
             Control(
                 "share", "Share that is counted", 0.2, 0.01, 1.0, step=0.01, low_label="1 in 100", high_label="all"
             ),
             Control("epsilon", "ε", 0.5, 0.01, 10.0, "log", low_label="much noise", high_label="little noise"),
             Control("noise", "Noise", "laplace", choices=(("laplace", "Laplace, δ = 0"), ("gaussian", "Gaussian"))),
-            Control("delta", "δ, for Gaussian noise", 1e-6, 1e-12, 1e-2, "log", low_label="10⁻¹²", high_label="10⁻²"),
+            Control("delta", "δ, for Gaussian noise", 1e-6, 1e-12, 1e-2, "log"),
         ),
         _compute,
         seeded=True,

@@ -140,7 +140,7 @@ one person, ε grows about k times.</p>
     figure=Figure(
         "parties",
         (
-            Control("clients", "Clients", 16, 4, 40, integer=True, low_label="four", high_label="forty"),
+            Control("clients", "Clients", 16, 4, 40, integer=True),
             Control(
                 "spare",
                 "Drop-outs that the noise is planned for",
@@ -148,10 +148,8 @@ one person, ε grows about k times.</p>
                 0,
                 3,
                 integer=True,
-                low_label="none",
-                high_label="three",
             ),
-            Control("lost", "Clients that drop out", 1, 0, 4, integer=True, low_label="none", high_label="four"),
+            Control("lost", "Clients that drop out", 1, 0, 4, integer=True),
             Control(
                 "noise_multiplier",
                 "Noise multiplier σ",

@@ -122,7 +122,8 @@ def _compute(parameters: Parameters) -> Answer:
             [_interval(each, trainings) for each in alarms], [_interval(each, trainings) for each in hits]
         )
         series.append(Series(f"{name}: 95 % band", x=_RATES, y=low, y2=high, kind="band", role=role))
-        x, y = [each / trainings for each in alarms], [each / trainings for each in hits]
+        x = [each / trainings for each in range(trainings)]
+        y = [_hits(without[at], with_it[at], each) / trainings for each in range(trainings)]
         series.append(Series(f"attacker {name}", x=[*x, 1.0], y=[*y, 1.0], kind="steps", role=role))
     series.append(Series("guessing", x=[0, 1], y=[0, 1], role="neutral"))
     plot = Plot("Was the record in the training?", "False alarms", "Found", tuple(series))
@@ -174,11 +175,11 @@ nothing, but it has found many defects. Other attacks (<em>reconstruction</em> o
                 low_label="little noise",
                 high_label="much noise",
             ),
-            Control("steps", "Steps", 4, 1, 12, integer=True, low_label="one", high_label="12"),
+            Control("steps", "Steps", 2, 1, 12, integer=True),
             Control(
                 "trainings",
                 "Trainings in each world",
-                100,
+                200,
                 40,
                 400,
                 "log",

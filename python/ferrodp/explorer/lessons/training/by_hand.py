@@ -92,6 +92,7 @@ def _compute(parameters: Parameters) -> Answer:
         "Gradient of each record in the batch",
         *axes,
         (_arrows("as computed", gradients, "non-private"), _arrows("clipped to C", clipped, "private"), circle),
+        equal=True,
     )
     size = parameters["batch"]
     mean, noised = clipped.sum(axis=0) / size, released
@@ -109,6 +110,7 @@ def _compute(parameters: Parameters) -> Answer:
                 role="bound",
             ),
         ),
+        equal=True,
     )
     images = _zeros_and_ones()[2]
     shown = [] if step.indices is None else list(step.indices[:8])
