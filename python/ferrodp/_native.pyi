@@ -149,6 +149,14 @@ def contour_bounds(
     points: _Floats,
     /,
 ) -> _Floats: ...
+def contour_many(
+    quantity: str,
+    noise_multipliers: _Floats,
+    sampling_probabilities: _Floats,
+    counts: npt.NDArray[np.uint64],
+    points: _Floats,
+    /,
+) -> _Floats: ...
 def contour_sweep(
     quantity: str,
     noise_multipliers: _Floats,
@@ -344,6 +352,14 @@ def rdp_convert(
     is_classical: bool,
     /,
 ) -> tuple[float, float, float]: ...
+def rdp_convert_many(
+    parts: list[tuple[Any, float]],
+    values: _Floats,
+    is_delta: bool,
+    orders: _Floats | None,
+    is_classical: bool,
+    /,
+) -> _Floats: ...
 def rdp_convert_values(
     orders: _Floats,
     rho: _Floats,
@@ -371,6 +387,14 @@ def pld_bounds(
     limits: tuple[int, float],
     /,
 ) -> tuple[float, float, int, float, int, float]: ...
+def pld_many(
+    directions: list[list[tuple[_Spec, int]]],
+    quantity: str,
+    points: _Floats,
+    tolerance: float,
+    limits: tuple[int, float],
+    /,
+) -> tuple[_Floats, _Floats]: ...
 def pld_composed_laws(
     parts: list[tuple[_Spec, int]], step: float, tail: float, log2_max_nodes: int, /
 ) -> tuple[_Laws, tuple[float, float], float]: ...

@@ -15,6 +15,8 @@ state what was released                                       an event: `Gaussia
 ε of a DP-SGD training run                                    `dp_sgd_epsilon`
 ε or δ of any sequence of releases, as tight as possible      `PldAccountant` (the default choice)
 the same for Gaussian noise without sampling, exactly         `GdpAccountant`
+ε at many δ or counts, δ at many ε                            `epsilon_curve`, `delta_curve`, `epsilon_over_counts` of
+                                                              any accountant
 Rényi, zCDP, pure or moments accounting                       `RdpAccountant`, `ZcdpAccountant`, `PureDpAccountant`,
                                                               `MomentsAccountant`
 noise, steps or batch size for a target (ε, δ)                `calibrate_noise_multiplier`, `calibrate_count`,

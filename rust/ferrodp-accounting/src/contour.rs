@@ -39,6 +39,7 @@ mod edges;
 mod envelope;
 mod invert;
 mod line;
+mod many;
 mod path;
 mod quadrature;
 mod ratio;
@@ -47,10 +48,12 @@ mod saddle;
 mod single;
 mod smoothing;
 mod support;
+mod turned;
 mod worst;
 
 pub use answer::{Certified, delta_bounds, epsilon_bounds, log_delta_bounds};
 pub use composition::{Composition, LEAST_SAMPLING_PROBABILITY, NOISE_MULTIPLIERS, Release};
+pub use many::many;
 pub use worst::{Quantity, Worst, bounds, sweep, worst};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Privacy loss distributions on a grid: single steps seen through their loss, discretized, composed, read off.
 //!
 //! From the question to the answer: [`pair`] is what a mechanism says of its privacy loss, [`pairs`] are the mechanisms.
-//! [`query`] asks; `task` plans with a `sketch`, lays nodes ([`grid`], `spacing`), and refines. [`discretize`] makes of each
+//! [`query`] asks, [`many`] for curves; `task` plans with a `sketch`, lays nodes ([`grid`], `spacing`), and refines. [`discretize`] makes of each
 //! pair a law above and one below it (the latter by `walk`), [`compose`] tilts and convolves them with the transform of
 //! [`fft`], [`read`] reads bounds off; `gap` is what a lower law with connected dots has to give back. Where steps are too many
 //! for any grid, `chernoff` bounds them by moments. `degraded` leaves out each term of the error budget and shows that
@@ -20,6 +20,7 @@ pub mod fft;
 mod gap;
 pub mod grid;
 pub mod law;
+pub mod many;
 pub mod pair;
 pub mod pairs;
 pub mod query;

@@ -30,7 +30,7 @@ pub use conversion::{Conversion, epsilon, exp_upper, log_delta, total_variation}
 pub use curve::{Curve, add, rounded_up};
 pub use discrete::Discrete;
 pub use nodes::Rule;
-pub use optimize::{Answer, best, best_of};
+pub use optimize::{Answer, best, best_many, best_of};
 pub use poisson_gaussian::PoissonGaussian;
 pub use replaced::PoissonReplaced;
 pub use shifted::Shifted;

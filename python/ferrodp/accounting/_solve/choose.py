@@ -143,8 +143,8 @@ def solve(
     if bare:
         return _with_bare(quantity, at, events, bare, relation, work)
     is_pure = quantity == "epsilon" and at == 0.0
-    releases = None if is_pure or interval is not None else _releases(events, relation)
-    pairs = _paired(_merged(events), relation)
+    releases = None if is_pure or interval is not None else releases_of(events, relation)
+    pairs = paired(_merged(events), relation)
 
     def certified(at: float, is_anchor: bool = False) -> Found:
         if interval is None and _is_one_step(pairs):
@@ -285,7 +285,7 @@ def _with_bare(
         epsilon = solve("epsilon", delta, bare, relation, None, work).bounds.upper
         if epsilon < math.inf:
             spec: Spec = ("epsilon_delta", epsilon, delta)
-            parts = [*_paired(_merged(rest), relation), (EventPairs(spec, spec, False), 1)]
+            parts = [*paired(_merged(rest), relation), (EventPairs(spec, spec, False), 1)]
             upper = _solve(quantity, at, parts, None, work).bounds.upper
             found = found.capped(upper, SPLIT)
     return found
@@ -388,7 +388,7 @@ def _gaussians(quantity: Quantity, at: float, events: Events) -> Found:
     """Return the exact answer for releases that are all Gaussian and not sampled."""
     if quantity == "epsilon" and at == 0.0:
         return Found(Bounds(math.inf, math.inf), PURE, "symmetric")
-    squared = _squared_mu(events)
+    squared = squared_mu(events)
     bounds = curve.epsilon(at, squared) if quantity == "epsilon" else curve.delta(at, squared)
     return Found(bounds, CLOSED_FORM, "symmetric")
 
@@ -406,7 +406,7 @@ def _laplace(quantity: Quantity, at: float, events: Events) -> Found | None:
     return Found(bounds, SINGLE, "symmetric")
 
 
-def _squared_mu(events: Events) -> Interval:
+def squared_mu(events: Events) -> Interval:
     r = arithmetic(curve.DIGITS_OF_MU)
     total = point(0)
     for event, count in events:
@@ -428,7 +428,7 @@ def _merged(events: Events) -> Events:
     return [*rest, (GaussianEvent(noise_multiplier=multiplier), 1)]
 
 
-def _paired(events: Events, relation: NeighboringRelation) -> list[tuple[EventPairs, int]]:
+def paired(events: Events, relation: NeighboringRelation) -> list[tuple[EventPairs, int]]:
     """Return the pairs of each event."""
     found: list[tuple[EventPairs, int]] = []
     for event, count in events:
@@ -462,10 +462,10 @@ def grid(
 
 def has_contour(events: Events, relation: NeighboringRelation) -> bool:
     """Whether all events are Gaussians, sampled or not, under a relation for which the contour answers."""
-    return _releases(events, relation) is not None or all(isinstance(event, GaussianEvent) for event, _ in events)
+    return releases_of(events, relation) is not None or all(isinstance(event, GaussianEvent) for event, _ in events)
 
 
-def _releases(events: Events, relation: NeighboringRelation) -> list[_contour.Release] | None:
+def releases_of(events: Events, relation: NeighboringRelation) -> list[_contour.Release] | None:
     """Return what the contour method can take, or None."""
     if relation is NeighboringRelation.REPLACE_ONE:
         return None

@@ -85,13 +85,30 @@ def sweep(
     return rows[:, 0].reshape(sigma.shape), rows[:, 1].reshape(sigma.shape)
 
 
+def curve(
+    quantity: str, releases: Sequence[Release], points: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return (lower, upper) over both directions at many points, from contours that they share."""
+    at = np.array([math.log(delta) for delta in points.tolist()]) if quantity == "epsilon" else points
+    rows = _native.contour_many(quantity, *_columns(releases), at)
+    return rows[:, 0].copy(), rows[:, 1].copy()
+
+
+def _columns(
+    releases: Sequence[Release],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.uint64]]:
+    return (
+        np.array([release.noise_multiplier for release in releases], dtype=np.float64),
+        np.array([release.sampling_probability for release in releases], dtype=np.float64),
+        np.array([release.count for release in releases], dtype=np.uint64),
+    )
+
+
 def _bounds(quantity: str, direction: str, releases: Sequence[Release], points: Sequence[float]) -> list[ContourBounds]:
     rows = _native.contour_bounds(
         quantity,
         direction,
-        np.array([release.noise_multiplier for release in releases], dtype=np.float64),
-        np.array([release.sampling_probability for release in releases], dtype=np.float64),
-        np.array([release.count for release in releases], dtype=np.uint64),
+        *_columns(releases),
         np.asarray(points, dtype=np.float64),
     )
     return [_named(row) for row in rows.tolist()]

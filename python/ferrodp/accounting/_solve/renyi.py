@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+
 from ferrodp import _native, _validate
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve import costs as _costs
@@ -55,6 +57,25 @@ class RenyiSum(NamedTuple):
         """Return the least δ of all orders at ε ≥ 0."""
         delta = _native.rdp_exp_upper(self._converted(epsilon, is_delta=True).value)
         return _costs.with_failure(Fraction(delta), self.failure) if self.failure else delta
+
+    def epsilons(self, deltas: Array) -> Array:
+        """Return the least ε found at many δ, most of them at orders that others have asked for."""
+        if not self.failure:
+            return self._many(deltas, is_delta=False)
+        rest = np.array([_costs.without_failure(Fraction(delta), self.failure) for delta in deltas.tolist()])
+        found = np.full(len(deltas), math.inf)
+        found[rest > 0.0] = self._many(rest[rest > 0.0], is_delta=False)
+        return found
+
+    def deltas(self, epsilons: Array) -> Array:
+        """Return the least δ found at many ε, likewise."""
+        found = [_native.rdp_exp_upper(log) for log in self._many(epsilons, is_delta=True).tolist()]
+        if self.failure:
+            found = [_costs.with_failure(Fraction(delta), self.failure) for delta in found]
+        return np.array(found)
+
+    def _many(self, points: Array, *, is_delta: bool) -> Array:
+        return _native.rdp_convert_many(self.curves, points, is_delta, self.orders, self.is_classical)
 
     def log_delta(self, epsilon: float) -> float:
         """Return ln of the least δ, below the range of floats too."""

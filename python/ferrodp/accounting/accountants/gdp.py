@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Self
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import ZERO, Bounds, arithmetic, exact, first, point
 from ferrodp._validate import Real
+from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve import costs
 from ferrodp.accounting._solve import gaussian_curve as curve
+from ferrodp.accounting._solve.many import gaussian_curve_or
 from ferrodp.accounting._state import check_fields, relation_of
 from ferrodp.accounting.accountants._releases import GaussianSum, Parts, squared_mu_of
-from ferrodp.accounting.accountants.base import PrivacyAccountant
+from ferrodp.accounting.accountants.base import PrivacyAccountant, Quantity
 from ferrodp.accounting.explanation import Explanation
 
 _FIELDS = {"version", "accountant", "neighboring_relation", "squared_mu", "non_private"}
@@ -105,6 +107,9 @@ class GdpAccountant(PrivacyAccountant):
 
     def _delta_bounds(self, epsilon: float) -> Bounds:
         return curve.delta(epsilon, self._told.squared_mu)
+
+    def _curve(self, quantity: Quantity, points: Array) -> tuple[Array, Array]:
+        return gaussian_curve_or(super()._curve, quantity, points, self._told.squared_mu)
 
     def _within(self, epsilon: float, delta: float) -> bool:
         if self._told.non_private:

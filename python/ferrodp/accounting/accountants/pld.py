@@ -9,6 +9,7 @@ from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import choose as _composition
+from ferrodp.accounting._solve.many import Array, solve_many
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.events import NeighboringRelation
@@ -170,6 +171,10 @@ class PldAccountant(PrivacyAccountant):
 
     def _delta_bounds(self, epsilon: float) -> Bounds:
         return self._solve("delta", epsilon).bounds
+
+    def _curve(self, quantity: _composition.Quantity, points: Array) -> tuple[Array, Array]:
+        work = self._effort * _composition.MAX_WORK
+        return solve_many(quantity, points, self.events, self.neighboring_relation, self._interval, work)
 
     def _explanation(self, delta: float) -> Explanation:
         found = self._solve("epsilon", delta)

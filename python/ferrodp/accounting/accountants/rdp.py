@@ -14,7 +14,7 @@ from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting._solve.renyi import RenyiSum, known_curve, renyi_sum
 from ferrodp.accounting.accountants._releases import Parts
-from ferrodp.accounting.accountants.base import PrivacyAccountant
+from ferrodp.accounting.accountants.base import PrivacyAccountant, Quantity
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation, NonPrivateEvent
@@ -179,6 +179,10 @@ class RdpAccountant(PrivacyAccountant):
 
     def _delta_bounds(self, epsilon: float) -> Bounds:
         return Bounds(0.0, self._sum().delta(epsilon))
+
+    def _curve(self, quantity: Quantity, points: Array) -> tuple[Array, Array]:
+        total = self._sum()
+        return np.zeros(len(points)), total.epsilons(points) if quantity == "epsilon" else total.deltas(points)
 
     def _explanation(self, delta: float) -> Explanation:
         total = self._sum()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+
+import numpy as np
 
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic
+from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve import costs, gaussian_curve, zcdp_curve
 from ferrodp.accounting._solve.costs import Cost
-from ferrodp.accounting.accountants.base import PrivacyAccountant
+from ferrodp.accounting._solve.many import gaussian_curve_or
+from ferrodp.accounting._solve.renyi import RenyiSum
+from ferrodp.accounting.accountants.base import PrivacyAccountant, Quantity
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.events import GaussianEvent, NonPrivateEvent
+from ferrodp.accounting.rdp.rules import curve_of
+from ferrodp.events import GaussianEvent, NonPrivateEvent, ZcdpEvent
 
 
 class ZcdpAccountant(PrivacyAccountant):
@@ -85,6 +92,20 @@ class ZcdpAccountant(PrivacyAccountant):
         squared_mu = self._squared_mu()
         lower = 0.0 if squared_mu is None else gaussian_curve.delta(epsilon, squared_mu).lower
         return Bounds(min(lower, upper), upper)
+
+    def _curve(self, quantity: Quantity, points: Array) -> tuple[Array, Array]:
+        total = self._total()
+        rho = _validate.rounded(total.amount, "up")
+        if not 0.0 < rho < math.inf:
+            return super()._curve(quantity, points)
+        event = ZcdpEvent(rho=rho)
+        curves = RenyiSum([(curve_of(event, self._neighboring_relation), 1.0)], min(total.delta, Fraction(1)))
+        upper = curves.epsilons(points) if quantity == "epsilon" else curves.deltas(points)
+        squared_mu = self._squared_mu()
+        if squared_mu is None:
+            return np.zeros(len(points)), upper
+        lower, _ = gaussian_curve_or(super()._curve, quantity, points, squared_mu)
+        return np.minimum(lower, upper), upper
 
     def _squared_mu(self) -> Interval | None:
         """Return Σ1/z² if all releases are Gaussian."""

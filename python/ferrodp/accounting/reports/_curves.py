@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,24 +12,17 @@ import numpy.typing as npt
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.base import PrivacyAccountant
+from ferrodp.accounting.curve import Curve
 from ferrodp.events import PrivacyEvent
 
 Array = npt.NDArray[np.float64]
 
 
-class Curve(NamedTuple):
-    """Bounds at the points `x`."""
-
-    x: Array
-    lower: Array
-    upper: Array
-
-
-def epsilon_over_counts(
-    accountant: PrivacyAccountant, event: PrivacyEvent, counts: Sequence[int], delta: Real
-) -> Curve:
-    """Return ε(δ) after each of the rising `counts` of `event` added to the events of `accountant`."""
-    running, before, bounds = accountant.copy(), 0, []
+def epsilon_over_counts(accountant: Any, event: PrivacyEvent, counts: Sequence[int], delta: Real) -> Curve:
+    """Return ε(δ) after each of the rising `counts` of `event` added to an accountant, or to what acts as one."""
+    if isinstance(accountant, PrivacyAccountant):
+        return accountant.epsilon_over_counts(event, counts, delta=delta)
+    running, before, bounds = copy.copy(accountant), 0, []
     for count in counts:
         running.compose(event, count - before)
         before = count
@@ -36,8 +30,10 @@ def epsilon_over_counts(
     return _curve(np.array(counts, dtype=np.float64), bounds)
 
 
-def privacy_profile(accountant: PrivacyAccountant, epsilons: Array) -> Curve:
+def privacy_profile(accountant: Any, epsilons: Array) -> Curve:
     """Return δ(ε) at each of `epsilons`."""
+    if isinstance(accountant, PrivacyAccountant):
+        return accountant.delta_curve(epsilons)
     return _curve(epsilons, [accountant.delta_bounds(float(epsilon)) for epsilon in epsilons])
 
 

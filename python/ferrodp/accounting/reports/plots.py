@@ -16,7 +16,8 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.base import PrivacyAccountant
-from ferrodp.accounting.reports._curves import Array, Curve, epsilon_over_counts, privacy_profile, trade_off
+from ferrodp.accounting.curve import Curve
+from ferrodp.accounting.reports._curves import Array, epsilon_over_counts, privacy_profile, trade_off
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import PrivacyEvent
 

@@ -2,11 +2,12 @@
 
 use super::composition::Composition;
 use super::cut::{self, Cut, Floors};
-use super::invert::invert;
+use super::invert::{invert, invert_above_zero};
 use super::line::{Line, LogDelta, Plan, log_chernoff, log_mgf_upper, rounded_contour};
 use super::path::round_to_bits;
 use super::saddle::Curve;
 use super::single;
+use super::turned::Turned;
 use crate::functions::{RELATIVE_ERROR, UNIT, exp, ln};
 use crate::types::Direction;
 use core::f64::consts::PI;
@@ -32,6 +33,12 @@ impl Certified {
     /// Whether an interval of that width is as wide because of rounding.
     fn loses_digits(&self, width: f64) -> bool {
         width > 1e-6 && self.slack[0] > -14.0 && self.smoothing == 0.0
+    }
+
+    /// Returns bounds on δ from those on its logarithm.
+    pub(super) fn exponential(self) -> Self {
+        let slack = 1.0 + 2.0 * RELATIVE_ERROR;
+        Self { lower: exp(self.lower) / slack, upper: (exp(self.upper) * slack).min(1.0), ..self }
     }
 
     pub(super) fn exactly(value: f64) -> Self {
@@ -121,7 +128,11 @@ impl Problem {
 
     /// Returns bounds on ln δ(ε): the contour's, and what was cut off.
     fn log_delta(&self, line: &Line, epsilon: f64) -> LogDelta {
-        let found = line.log_delta(epsilon);
+        self.with_remainder(line.log_delta(epsilon), epsilon)
+    }
+
+    /// Adds what was cut off to what the contour found.
+    fn with_remainder(&self, found: LogDelta, epsilon: f64) -> LogDelta {
         let Some(cut) = &self.cut else { return found };
         let (least, most) = cut.remainder(epsilon);
         let sum = |log: f64, added: f64| {
@@ -147,11 +158,11 @@ impl Problem {
     /// Cuts the tail for δ(ε) and returns the bounds on its logarithm; `place` is a first idea of it.
     fn with_cut(&mut self, composition: &Composition, epsilon: f64, mut place: Place) -> Certified {
         let floors = Floors::new(composition);
-        let mut best = self.with_cut_of(composition, &floors, epsilon, &mut place, cut::SPARE);
+        let (mut best, _) = self.with_cut_of(composition, &floors, epsilon, &mut place, cut::SPARE);
         let mut spare = cut::SPARE;
         while best.loses_digits(best.upper - best.lower) && spare > cut::LEAST_SPARE {
             spare -= FEWER;
-            let found = self.with_cut_of(composition, &floors, epsilon, &mut place, spare);
+            let (found, _) = self.with_cut_of(composition, &floors, epsilon, &mut place, spare);
             if found.upper - found.lower >= best.upper - best.lower {
                 break;
             }
@@ -167,7 +178,7 @@ impl Problem {
         epsilon: f64,
         place: &mut Place,
         spare: f64,
-    ) -> Certified {
+    ) -> (Certified, Line) {
         let mut tries = 5;
         loop {
             let cut = Cut::new(composition, Some(floors), epsilon, place.log_delta, spare);
@@ -184,7 +195,7 @@ impl Problem {
                 self.cut = Some(cut);
                 let mut curve = Curve::with_grids(self.contour(), self.direction, grids);
                 let line = self.line(place, &mut curve);
-                return self.certified(&line, self.log_delta(&line, epsilon));
+                return (self.certified(&line, self.log_delta(&line, epsilon)), line);
             }
         }
     }
@@ -207,6 +218,48 @@ impl Problem {
             smoothing: line.smoothing(),
             slack: found.slack,
         }
+    }
+}
+
+/// A line that was laid for one ε, from which bounds on δ near it are read, too: they hold at every ε.
+pub(super) struct Shared {
+    problem: Problem,
+    line: Line,
+    turned: [Turned; 2],
+}
+
+impl Shared {
+    /// Lays the line that suits δ(`epsilon`).
+    pub(super) fn near(composition: &Composition, direction: Direction, epsilon: f64) -> Self {
+        let mut curve = Curve::new(composition, direction);
+        let mut place = place_of_epsilon(&mut curve, epsilon);
+        let (mut problem, heavy) = Problem::new(composition, &mut curve, direction, &place);
+        let line = if heavy {
+            let floors = Floors::new(composition);
+            problem.with_cut_of(composition, &floors, epsilon, &mut place, cut::SPARE).1
+        } else {
+            problem.line(&place, &mut curve)
+        };
+        let turned = line.turned();
+        Self { problem, line, turned }
+    }
+
+    fn bounds(&self, epsilon: f64) -> LogDelta {
+        self.problem.with_remainder(self.line.log_delta_of(&self.turned, epsilon), epsilon)
+    }
+
+    /// Returns bounds on ln δ(ε).
+    pub(super) fn log_delta(&self, epsilon: f64) -> Certified {
+        self.problem.certified(&self.line, self.bounds(epsilon))
+    }
+
+    /// Returns bounds on the ε > 0 of δ, which is looked for near `start`, 0 and ∞ where nothing was found; and the width of
+    /// those on ln δ there.
+    pub(super) fn epsilon(&self, start: f64, log_delta: f64) -> (Certified, f64) {
+        let (lower, upper, found) =
+            invert_above_zero(|epsilon| self.bounds(epsilon), start, f64::INFINITY, log_delta, 1e-9);
+        let lower = if self.problem.composition.raised { 0.0 } else { lower };
+        (Certified { lower, upper, ..self.problem.certified(&self.line, found) }, found.upper - found.lower)
     }
 }
 
@@ -275,9 +328,7 @@ pub(super) fn log_delta_by_contour(composition: &Composition, direction: Directi
 /// Returns certified bounds on δ(ε), `ε ≥ 0`.
 #[must_use]
 pub fn delta_bounds(composition: &Composition, direction: Direction, epsilon: f64) -> Certified {
-    let found = log_delta_bounds(composition, direction, epsilon);
-    let slack = 1.0 + 2.0 * RELATIVE_ERROR;
-    Certified { lower: exp(found.lower) / slack, upper: (exp(found.upper) * slack).min(1.0), ..found }
+    log_delta_bounds(composition, direction, epsilon).exponential()
 }
 
 fn closed_form(composition: &Composition, found: LogDelta) -> Certified {

@@ -10,11 +10,22 @@ pub(super) fn invert(
     ceiling: f64,
     log_delta: f64,
 ) -> (f64, f64, LogDelta) {
-    let (below, above) = (log_delta * (1.0 + 8.0 * UNIT), log_delta * (1.0 - 8.0 * UNIT));
     let at_zero = curve(0.0);
-    if at_zero.upper <= below {
+    if at_zero.upper <= log_delta * (1.0 + 8.0 * UNIT) {
         return (0.0, 0.0, at_zero);
     }
+    invert_above_zero(curve, start, ceiling, log_delta, 1e-15)
+}
+
+/// Finds the same where ε is expected above 0, until a step is at most `enough` of it: what it returns is proven in any case.
+pub(super) fn invert_above_zero(
+    curve: impl Fn(f64) -> LogDelta,
+    start: f64,
+    ceiling: f64,
+    log_delta: f64,
+    enough: f64,
+) -> (f64, f64, LogDelta) {
+    let (below, above) = (log_delta * (1.0 + 8.0 * UNIT), log_delta * (1.0 - 8.0 * UNIT));
     let (mut low, mut high) = (0.0, ceiling);
     let mut at = start;
     let mut found = curve(at);
@@ -34,7 +45,7 @@ pub(super) fn invert(
         };
         // a step of less than a thousandth of what is known about δ there gains nothing
         let doubt = ((found.upper - found.lower) / found.slope).abs().min(at.abs());
-        if !(next - at).is_finite() || (next - at).abs() <= (1e-15 * at.abs()).max(1e-3 * doubt) {
+        if !(next - at).is_finite() || (next - at).abs() <= (enough * at.abs()).max(1e-3 * doubt) {
             break;
         }
         at = next;

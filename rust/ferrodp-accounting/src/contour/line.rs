@@ -7,6 +7,7 @@ use super::envelope::envelope;
 use super::path::round_to_bits;
 use super::quadrature::{Tilted, tilted};
 use super::smoothing::{Smoothing, Transform};
+use super::turned::{Node, Sum, Turned};
 use crate::functions::{UNIT, atan2, exp, expm1, ln, ln_1p};
 use crate::types::Direction;
 use core::f64::consts::PI;
@@ -214,16 +215,39 @@ impl Line {
 
     /// Returns certified bounds on ln δ(ε).
     pub(super) fn log_delta(&self, epsilon: f64) -> LogDelta {
+        let sums = match &self.smoothed {
+            None => [self.sum(&self.values, epsilon); 2],
+            Some(smoothed) => [self.sum(&smoothed.above, epsilon), self.sum(&smoothed.below, epsilon)],
+        };
+        self.bounds(epsilon, sums)
+    }
+
+    /// Returns the same at little cost for each ε, if rounding errors allow that.
+    pub(super) fn turned(&self) -> [Turned; 2] {
+        let turned = |values: &[Value]| Turned::new(self.c, self.step, values.iter().map(|value| value.node()));
+        match &self.smoothed {
+            None => {
+                let same = turned(&self.values);
+                [same.clone(), same]
+            }
+            Some(smoothed) => [turned(&smoothed.above), turned(&smoothed.below)],
+        }
+    }
+
+    /// Returns certified bounds on ln δ(ε) from the values that were made ready.
+    pub(super) fn log_delta_of(&self, turned: &[Turned; 2], epsilon: f64) -> LogDelta {
+        let above = turned[0].sum(epsilon);
+        let below = if self.smoothed.is_some() { turned[1].sum(epsilon) } else { above };
+        self.bounds(epsilon, [above, below])
+    }
+
+    /// Returns certified bounds on ln δ(ε) from the sums of what is above and below it.
+    fn bounds(&self, epsilon: f64, [above, below]: [Sum; 2]) -> LogDelta {
         let exponent = self.log_mgf - epsilon * self.c;
         let common = self.log_mgf_error + 4.0 * UNIT * (self.log_mgf.abs() + epsilon.abs() * self.c + 1.0);
-        let (above, below, tails) = match &self.smoothed {
-            None => {
-                let sum = self.sum(&self.values, epsilon);
-                (sum, sum, (self.log_truncation(), self.log_truncation()))
-            }
-            Some(smoothed) => {
-                (self.sum(&smoothed.above, epsilon), self.sum(&smoothed.below, epsilon), smoothed.log_tails)
-            }
+        let tails = match &self.smoothed {
+            None => (self.log_truncation(), self.log_truncation()),
+            Some(smoothed) => smoothed.log_tails,
         };
         let aliasing = self.log_aliasing(epsilon) - exponent + common;
         let upper = above.value + above.error + exp(tails.0);
@@ -303,14 +327,11 @@ fn log_geometric(x: f64) -> f64 {
     if x > 0.0 { -x - ln(-expm1(-x)) } else { f64::INFINITY }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Sum {
-    value: f64,
-    slope: f64,
-    error: f64,
-}
-
 impl Value {
+    fn node(&self) -> Node {
+        Node { amplitude: self.amplitude, phase: self.phase, error: self.error, cap: self.cap }
+    }
+
     /// Multiplies by a transform.
     fn multiply(&mut self, transform: Transform) {
         let size = modulus(transform.value);

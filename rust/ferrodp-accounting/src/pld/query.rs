@@ -1,6 +1,7 @@
 //! Questions about compositions: plan, discretize, compose, read off; finer until it is good enough.
 
 use crate::functions::UNIT;
+use crate::pld::read::Curve;
 use crate::pld::task::Task;
 use crate::pld::types::{Answer, Settings, Step, infinite};
 use crate::types::Question;
@@ -38,9 +39,19 @@ pub fn worst(directions: &[Vec<Step<'_>>], question: Question, settings: Setting
 /// An answer whose upper end is at most `enough` may be wide: it will not matter.
 #[must_use]
 pub fn bounds(steps: &[Step<'_>], question: Question, settings: Settings, enough: f64) -> Answer {
+    bounds_and_curve(steps, question, settings, enough).0
+}
+
+/// Returns the same, and the composition that was read last, if there was any.
+pub(super) fn bounds_and_curve(
+    steps: &[Step<'_>],
+    question: Question,
+    settings: Settings,
+    enough: f64,
+) -> (Answer, Option<Curve>) {
     let steps: Vec<&Step<'_>> = steps.iter().filter(|step| step.count > 0).collect();
     if steps.is_empty() {
-        return NOTHING;
+        return (NOTHING, None);
     }
     let settings = Settings { work: settings.work * (steps.len() as f64 / MANY as f64).max(1.0), ..settings };
     let mut task = Task::new(&steps, question, settings);
@@ -59,7 +70,7 @@ pub fn bounds(steps: &[Step<'_>], question: Question, settings: Settings, enough
         best.upper = best.upper.min(task.by_moments());
     }
     best.lower = best.lower.min(best.upper);
-    best
+    (best, task.into_curve())
 }
 
 /// Returns an upper bound that needs no composition: the largest loss there is, or 1.

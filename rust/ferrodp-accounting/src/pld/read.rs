@@ -11,12 +11,15 @@
 //! most ∫/h + m², the integral being e^(−2θ(κ−n))/(t(2t + 1)(2t + 2)). Masses are never negative, so computed ones that are
 //! become 0, which only shrinks the noise. A step of the recurrence is within 16 units of exact, n of them within 16n.
 
-use crate::functions::{UNIT, exp, expm1, ln_1p, sqrt};
+use crate::functions::{UNIT, exp, expm1, ln, ln_1p, sqrt};
 use crate::pld::compose::{Composition, Side};
 use crate::pld::gap::Gap;
 
 /// Bound on the relative error of the scale S = e^x for |x| < 1000, and of the few operations after it.
 const LAST_ROUNDINGS: f64 = 2048.0 * UNIT;
+
+/// Relative distance from a crossing at which bounds are taken where many are asked for.
+const CLOSE: f64 = 1e-8;
 
 /// Where a point below the crossing is looked for, in units of where it was expected.
 const NEARBY: [f64; 12] = [1.0, 0.9999, 0.999, 0.99, 0.97, 0.93, 0.85, 0.7, 0.5, 0.25, 0.1, 0.0];
@@ -192,6 +195,57 @@ impl Curve {
         let near = (self.offset + self.reference as f64 * self.step).clamp(0.0, top);
         let start = NEARBY.into_iter().map(|x| x * near).find(|&epsilon| self.delta_lower(epsilon) > delta);
         start.map_or(0.0, |start| bisect(start, top, |epsilon| self.delta_lower(epsilon) <= delta).0)
+    }
+
+    /// Returns bounds on the ε > 0 of `delta`, which is looked for near `near`: 0 and +∞ where nothing was found.
+    #[must_use]
+    pub fn epsilon_near(&self, delta: f64, near: f64) -> (f64, f64) {
+        let upper = self.crossing(near, 1.0, delta, |epsilon| self.delta_upper(epsilon), |found| found <= delta);
+        let lower = self.crossing(near, -1.0, delta, |epsilon| self.delta_lower(epsilon), |found| found > delta);
+        (lower.unwrap_or(0.0), upper.unwrap_or(f64::INFINITY))
+    }
+
+    /// Returns a point at which what was read of δ `holds`, close to the last one on that side, found by secants of its logarithm.
+    fn crossing(
+        &self,
+        near: f64,
+        side: f64,
+        delta: f64,
+        read: impl Fn(f64) -> f64,
+        holds: impl Fn(f64) -> bool,
+    ) -> Option<f64> {
+        let goal = ln(delta);
+        let top = self.offset + (self.first + self.upper.delta.len() as i64) as f64 * self.step + self.shift;
+        if !(near > 0.0 && near < top) {
+            return None;
+        }
+        let above = |epsilon: f64| ln(read(epsilon)) - goal;
+        let (mut at, mut slope) = (near, -self.theta / self.step);
+        let mut found = above(at);
+        for _ in 0..8 {
+            let next = at - found / slope;
+            if !(next > 0.0 && next < top) || (next - at).abs() <= CLOSE * at {
+                break;
+            }
+            let there = above(next);
+            let secant = (there - found) / (next - at);
+            if secant < 0.0 {
+                slope = secant;
+            }
+            (at, found) = (next, there);
+        }
+        let mut margin = CLOSE * at;
+        for _ in 0..8 {
+            let point = at - found / slope + side * margin;
+            if !(point > 0.0 && point < top) {
+                return None;
+            }
+            if holds(read(point)) {
+                return Some(point);
+            }
+            margin *= 4.0;
+        }
+        None
     }
 
     /// Returns how far ε may lie from the place on the grid that it is turned into.

@@ -63,6 +63,8 @@ pub(super) struct Task<'a> {
     work: f64,
     /// How wide the last window was.
     wide: f64,
+    /// The last composition, which knows the whole curve.
+    curve: Option<Curve>,
 }
 
 /// Work of a node of a transform, for each of the steps and for the inverse.
@@ -127,6 +129,7 @@ impl<'a> Task<'a> {
             wrapped: 0.0,
             work: settings.work,
             wide: 0.0,
+            curve: None,
         };
         task.choose_step();
         task
@@ -263,6 +266,7 @@ impl<'a> Task<'a> {
             Question::Delta { epsilon } => epsilon,
         };
         self.wrapped = curve.wrapped(asked);
+        self.curve = Some(curve);
         Answer { lower, upper, step, nodes: fft.size(), tilt: window.theta / step }
     }
 
@@ -312,6 +316,11 @@ impl<'a> Task<'a> {
             }
         }
         best
+    }
+
+    /// Returns the last composition, if there was any.
+    pub(super) fn into_curve(self) -> Option<Curve> {
+        self.curve
     }
 
     /// Returns the upper bound by moments alone.

@@ -84,6 +84,68 @@ pub fn best<E>(
     Ok(best)
 }
 
+/// How much more the neighbors of an order may cost, relatively, for it to be taken from those that other points asked for. Of a parabola through
+/// three such points, the least value is at most an eighth of that below the middle one.
+const NEARLY_FLAT: f64 = 1e-5;
+
+/// Returns the best answers at many points, most of them at orders at which the divergence was asked for by others before.
+///
+/// Points that follow each other should lie side by side: then the best of what is known lies next to the last one.
+pub fn best_many<E>(
+    questions: &[Question],
+    mut divergence: impl FnMut(&[f64], &mut [f64]) -> Result<(), E>,
+) -> Result<Vec<Answer>, E> {
+    let mut ends = [0.0; 2];
+    divergence(&[1.0, f64::INFINITY], &mut ends)?;
+    let mut known: Vec<(f64, f64)> = Vec::new();
+    let mut answers = Vec::with_capacity(questions.len());
+    let mut at = 0;
+    for &question in questions {
+        let end = best_of(question, Conversion::Improved, &[1.0, f64::INFINITY], &ends);
+        if let Some((index, found)) = among(&known, at, question) {
+            at = index;
+            answers.push(if end.value < found.value { end } else { found });
+            continue;
+        }
+        let mut asked = Vec::new();
+        let found = best(question, |orders: &[f64], rho: &mut [f64]| {
+            divergence(orders, rho)?;
+            asked.extend(orders.iter().copied().zip(rho.iter().copied()));
+            Ok(())
+        })?;
+        known.extend(asked.into_iter().filter(|&(order, _)| order > 1.0 && order < f64::INFINITY));
+        known.sort_by(|a, b| a.0.total_cmp(&b.0));
+        known.dedup_by_key(|entry| entry.0);
+        at = known.partition_point(|&(order, _)| order < found.order).min(known.len().saturating_sub(1));
+        answers.push(found);
+    }
+    Ok(answers)
+}
+
+/// Returns the best of the known orders, downhill from the one at `start`, if its neighbors show that little is left to gain.
+fn among(known: &[(f64, f64)], start: usize, question: Question) -> Option<(usize, Answer)> {
+    let cost = |index: usize| {
+        let (order, rho) = known[index];
+        bound_at(question, Conversion::Improved, order, rho)
+    };
+    if known.len() < 3 {
+        return None;
+    }
+    let mut at = start.clamp(1, known.len() - 2);
+    let (mut left, mut here, mut right) = (cost(at - 1), cost(at), cost(at + 1));
+    while right < here && at + 2 < known.len() {
+        at += 1;
+        (left, here, right) = (here, right, cost(at + 1));
+    }
+    while left < here && at > 1 {
+        at -= 1;
+        (left, here, right) = (cost(at - 1), left, here);
+    }
+    let is_flat = left.max(right) - here <= NEARLY_FLAT * here.abs() && here <= left.min(right) && here.is_finite();
+    let (order, rho) = known[at];
+    is_flat.then_some((at, Answer { value: here, order, rho }))
+}
+
 /// Returns about the largest `ln(α − 1)` that the minimum can be at: `ρ(α)` grows at least like `α·ρ(2)/2`.
 fn guess(question: Question, rho: f64) -> f64 {
     let beta = match question {
@@ -161,4 +223,37 @@ struct Found {
     place: f64,
     index: usize,
     is_flat: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Gaussian of μ = 0.5, ten times: ρ(α) = 1.25·α.
+    fn divergence(orders: &[f64], rho: &mut [f64]) -> Result<(), core::convert::Infallible> {
+        for (rho, order) in rho.iter_mut().zip(orders) {
+            *rho = 1.25 * order;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn many_points_are_answered_as_by_themselves_but_for_what_is_flat() {
+        let deltas = (0..300).map(|i| Question::Epsilon { delta: crate::functions::exp(-0.1 - 0.1 * f64::from(i)) });
+        let epsilons = (0..300).map(|i| Question::Delta { epsilon: 0.05 * f64::from(i) });
+        for questions in [deltas.collect::<Vec<_>>(), epsilons.collect()] {
+            let mut asked = 0;
+            let Ok(found) = best_many(&questions, |orders, rho| {
+                asked += orders.len();
+                divergence(orders, rho)
+            });
+            for (question, found) in questions.iter().zip(found) {
+                let Ok(alone) = best(*question, divergence);
+                let slack = 2.0 * NEARLY_FLAT * alone.value.abs() + 1e-12;
+                assert!((found.value - alone.value).abs() <= slack, "{question:?} {found:?} {alone:?}");
+            }
+            // by itself, each asks for some 96
+            assert!(asked < 300 * 48, "{asked}");
+        }
+    }
 }

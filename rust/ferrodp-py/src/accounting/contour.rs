@@ -3,7 +3,7 @@
 use crate::array::{Numbers, Vector};
 use crate::error::Result;
 use crate::words::{DirectionsArg, QuantityArg};
-use ferrodp_accounting::contour::{Composition, Release, Worst, bounds, sweep, worst};
+use ferrodp_accounting::contour::{Composition, Release, Worst, bounds, many, sweep, worst};
 use ferrodp_accounting::types::Direction;
 use numpy::{IntoPyArray, PyArray2, ndarray::Array2};
 use pyo3::prelude::*;
@@ -14,6 +14,7 @@ const COLUMNS: usize = 9;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(contour_bounds, module)?)?;
+    module.add_function(wrap_pyfunction!(contour_many, module)?)?;
     module.add_function(wrap_pyfunction!(contour_sweep, module)?)
 }
 
@@ -66,6 +67,23 @@ fn contour_bounds<'py>(
         None => worst(quantity.0, &composition, point),
     };
     let rows: Vec<_> = py.detach(|| points.iter().map(answer).collect());
+    table(py, &rows)
+}
+
+/// The same for the worst of both directions, with lines that many points share: for curves.
+#[pyfunction]
+#[pyo3(signature = (quantity, noise_multipliers, sampling_probabilities, counts, points, /))]
+fn contour_many<'py>(
+    py: Python<'py>,
+    quantity: QuantityArg,
+    noise_multipliers: Numbers<'py>,
+    sampling_probabilities: Numbers<'py>,
+    counts: Vector<'py, u64>,
+    points: Numbers<'py>,
+) -> Result<Bound<'py, PyArray2<f64>>> {
+    let composition = Composition::new(&releases(&noise_multipliers, &sampling_probabilities, &counts)?)?;
+    let points = &*points;
+    let rows = py.detach(|| many(quantity.0, &composition, points));
     table(py, &rows)
 }
 

@@ -4,6 +4,7 @@ use ferrodp_accounting::contour::Quantity;
 use ferrodp_accounting::pld::discretize::{Lower, bracket};
 use ferrodp_accounting::pld::grid::Nodes;
 use ferrodp_accounting::pld::law::composed;
+use ferrodp_accounting::pld::many::many;
 use ferrodp_accounting::pld::pair::LossPair;
 use ferrodp_accounting::pld::query::{pure_epsilon, worst};
 use ferrodp_accounting::pld::types::{Answer, Settings, Step};
@@ -13,6 +14,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use super::spec::Spec;
+use crate::array::Numbers;
 use crate::error::Result;
 use crate::words::QuantityArg;
 
@@ -59,6 +61,35 @@ fn pld_bounds(
     let Answer { lower, upper, step, nodes, tilt } = answer;
     Ok((lower, upper, direction, step, nodes, tilt))
 }
+
+/// Returns the bounds alone at many points, in the order of their ε, which share compositions: for curves.
+#[pyfunction]
+#[pyo3(signature = (directions, quantity, points, tolerance, limits, /))]
+fn pld_many<'py>(
+    py: Python<'py>,
+    directions: Vec<Vec<(Spec, u64)>>,
+    quantity: QuantityArg,
+    points: Numbers<'py>,
+    tolerance: f64,
+    limits: (u32, f64),
+) -> Result<Bounds<'py>> {
+    let built = build(&directions)?;
+    let is_epsilon = quantity.0 == Quantity::Epsilon;
+    let question =
+        |&at: &f64| if is_epsilon { Question::Epsilon { delta: at } } else { Question::Delta { epsilon: at } };
+    let questions: Vec<Question> = points.iter().map(question).collect();
+    let (log2_max_nodes, work) = limits;
+    let settings = Settings { tolerance, step: None, log2_max_nodes, work };
+    let found = py.detach(|| {
+        let all: Vec<Vec<Step<'_>>> = built.iter().map(steps).collect();
+        many(&all, &questions, settings)
+    });
+    let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
+    Ok((lower.into_pyarray(py), upper.into_pyarray(py)))
+}
+
+/// Lower and upper bounds.
+type Bounds<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
 
 /// Returns bounds on the ε of a pure guarantee of compositions: lower, upper.
 #[pyfunction]
@@ -119,6 +150,7 @@ fn pld_composed_laws(
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pld_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(pld_composed_laws, module)?)?;
+    module.add_function(wrap_pyfunction!(pld_many, module)?)?;
     module.add_function(wrap_pyfunction!(pld_laws, module)?)?;
     module.add_function(wrap_pyfunction!(pld_pure_epsilon, module)?)
 }

@@ -189,7 +189,7 @@ fn rdp_convert<'py>(
             total(py, isa, &parts, orders, &mut rho)?;
             rdp::best_of(question, conversion, orders, &rho)
         }
-        None => search(py, isa, &parts, question)?,
+        None => search(py, isa, &parts, |divergence| rdp::best(question, divergence))?,
     };
     Ok((answer.value, answer.order, answer.rho))
 }
@@ -198,8 +198,13 @@ fn question(value: f64, is_delta: bool) -> Question {
     if is_delta { Question::Delta { epsilon: value } } else { Question::Epsilon { delta: value } }
 }
 
-/// Returns the best answer over all orders, without the interpreter's lock if no part needs it.
-fn search(py: Python<'_>, isa: Isa, parts: &[Part<'_>], question: Question) -> PyResult<Answer> {
+/// Returns what `ask` makes of the sum of all parts, without the interpreter's lock if no part needs it.
+fn search<T: Send>(
+    py: Python<'_>,
+    isa: Isa,
+    parts: &[Part<'_>],
+    ask: impl FnOnce(&mut dyn FnMut(&[f64], &mut [f64]) -> PyResult<()>) -> PyResult<T> + Send,
+) -> PyResult<T> {
     let natives: Option<Vec<(&PyCurve, f64)>> = parts
         .iter()
         .map(|part| match part {
@@ -209,7 +214,7 @@ fn search(py: Python<'_>, isa: Isa, parts: &[Part<'_>], question: Question) -> P
         .collect();
     match natives {
         Some(natives) => py.detach(|| {
-            rdp::best(question, |orders, rho| {
+            ask(&mut |orders, rho| {
                 rho.fill(0.0);
                 let mut bounds = vec![Bounds::ZERO; orders.len()];
                 for (curve, count) in &natives {
@@ -220,8 +225,35 @@ fn search(py: Python<'_>, isa: Isa, parts: &[Part<'_>], question: Question) -> P
                 Ok(())
             })
         }),
-        None => rdp::best(question, |orders, rho| total(py, isa, parts, orders, rho)),
+        None => ask(&mut |orders, rho| total(py, isa, parts, orders, rho)),
     }
+}
+
+/// Returns the values alone at many points, which share what is known of the curves: for curves.
+#[pyfunction]
+#[pyo3(signature = (parts, values, is_delta, orders, is_classical, /))]
+fn rdp_convert_many<'py>(
+    py: Python<'py>,
+    parts: Vec<(Bound<'py, PyAny>, f64)>,
+    values: Numbers<'py>,
+    is_delta: bool,
+    orders: Option<Numbers<'py>>,
+    is_classical: bool,
+) -> Result<Bound<'py, PyArray1<f64>>> {
+    let isa = isa::active()?;
+    let parts = sorted_out(parts);
+    let questions: Vec<Question> = values.iter().map(|&value| question(value, is_delta)).collect();
+    let conversion = if is_classical { Conversion::Classical } else { Conversion::Improved };
+    let answers = match &orders {
+        Some(orders) => {
+            let mut rho = vec![0.0; orders.len()];
+            total(py, isa, &parts, orders, &mut rho)?;
+            let orders: &[f64] = orders;
+            py.detach(|| questions.iter().map(|&each| rdp::best_of(each, conversion, orders, &rho)).collect())
+        }
+        None => search(py, isa, &parts, |divergence| rdp::best_many(&questions, divergence))?,
+    };
+    Ok(answers.iter().map(|answer: &Answer| answer.value).collect::<Vec<_>>().into_pyarray(py))
 }
 
 /// Writes upper bounds on the sum of all parts.
@@ -309,6 +341,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rdp_poisson_gaussian, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_poisson_gaussian_epsilon, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_convert, module)?)?;
+    module.add_function(wrap_pyfunction!(rdp_convert_many, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_convert_values, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_total, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_exp_upper, module)?)
