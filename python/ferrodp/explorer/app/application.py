@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ferrodp.errors import FerroError, MissingPackage
+from ferrodp.errors import FerroError, InvalidParameter, MissingPackage
 from ferrodp.explorer.app import templates
 from ferrodp.explorer.app.sections import SECTIONS, figure_named
-from ferrodp.explorer.app.security import LOOPBACK, Guard, error_body
+from ferrodp.explorer.app.security import LOOPBACK, Guard, Refused, error_body
+from ferrodp.explorer.app.trainings import Stream, Trainings
 from ferrodp.explorer.figures import Answer
+from ferrodp.explorer.model.training import PLAYGROUND
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -67,6 +70,8 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
     token = token or secrets.token_urlsafe(32)
     files, pages = templates.static_files(), templates.Pages(token)
     work = Work()
+    # mutant: trainings-without-limit
+    trainings = Trainings(most=4, most_per_client=1 if public else 4, repeats=2 if public else 4)
 
     async def home(request: Request) -> Response:
         return RedirectResponse(f"/{SECTIONS[0].name}")
@@ -115,6 +120,37 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
         status, body = await work.run(lambda: run(found.read(query)))
         return JSONResponse(body, status, headers={"cache-control": "no-store"})
 
+    async def playground(request: Request) -> Response:
+        trainings.prepare()
+        island = templates.island(PLAYGROUND.as_json())
+        return html(pages.page("playground", "Playground", island=island))
+
+    async def train(request: Request) -> Any:
+        asked = await body_of(request)
+        if asked is None:
+            return malformed()
+        mode = asked.pop("mode", "run")
+        try:
+            if mode not in ("run", "step"):
+                raise InvalidParameter("mode must be run or step")
+            PLAYGROUND.read(asked)
+            name = trainings.begin(request.client.host if request.client else "")
+        except InvalidParameter as error:
+            return JSONResponse(error_body("InvalidParameter", str(error), REMEDIES["InvalidParameter"]), 422)
+        except Refused as refused:
+            return JSONResponse(error_body("busy", refused.message, refused.remedy), refused.status)
+        return Stream(trainings, name, asked, mode)
+
+    async def command(request: Request) -> Response:
+        if not trainings.command(request.path_params["name"], request.path_params["command"]):
+            return not_found()
+        return JSONResponse({"schema": 1})
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        yield
+        await trainings.close()
+
     async def body_of(request: Request) -> dict[str, str] | None:
         """Return a flat JSON object of texts, or None if the body is anything else."""
         try:
@@ -143,10 +179,13 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
         Route("/static/{name}", static),
         Route("/api/figure/{name}", figure),
         Route("/api/action/{name}", action, methods=["POST"]),
+        Route("/api/train", train, methods=["POST"]),
+        Route("/api/train/{name}/{command}", command, methods=["POST"]),
+        Route("/playground", playground),
     ]
     for section in SECTIONS:
         page = section_page(section)
         routes += [Route(f"/{section.name}", page), Route(f"/{section.name}/{{name}}", page)]
-    app = Starlette(routes=routes, exception_handlers={404: missing, 500: failed})
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: missing, 500: failed})
     names = None if public and hosts is None else LOOPBACK | (hosts or frozenset())
     return Guard(app, token=token, hosts=names, rate_limited=public)

@@ -8,6 +8,7 @@ from ferrodp.explorer.figures import Figure, Lesson
 from ferrodp.explorer.lessons import LESSONS
 from ferrodp.explorer.lessons.exam import EXAM
 from ferrodp.explorer.model.account import ACCOUNT
+from ferrodp.explorer.model.training import PLAYGROUND
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,14 @@ SECTIONS = tuple(
     )
     if section.entries
 )
+NAVIGATION = (
+    (SECTIONS[0].name, SECTIONS[0].title),
+    ("playground", "Playground"),
+    *((each.name, each.title) for each in SECTIONS[1:]),
+)
+"""Name and title of each part, in the order in which they are listed."""
 _FIGURES: dict[str, Figure] = {each.figure.name: each.figure for section in SECTIONS for each in section.entries}
+_FIGURES[PLAYGROUND.name] = PLAYGROUND
 
 
 def figure_named(name: str) -> Figure | None:

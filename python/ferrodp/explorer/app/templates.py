@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from ferrodp import explorer
-from ferrodp.explorer.app.sections import SECTIONS, Section
+from ferrodp.explorer.app.sections import NAVIGATION, Section
 from ferrodp.explorer.figures import Lesson
 
 KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -91,8 +91,7 @@ def island(value: Any) -> str:
 
 def _navigation(active: str) -> str:
     items = (
-        f'<li><a href="/{each.name}"{_current(each.name == active)}>{html.escape(each.title)}</a></li>'
-        for each in SECTIONS
+        f'<li><a href="/{name}"{_current(name == active)}>{html.escape(title)}</a></li>' for name, title in NAVIGATION
     )
     return f"<ul>{''.join(items)}</ul>"
 

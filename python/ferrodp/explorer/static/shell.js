@@ -1,6 +1,7 @@
 // What every page has: theme, progress through the lessons, links that keep the state, the hook for embedders.
 
 import "./figure.js";
+import "./playground.js";
 
 const store = {
   read(key) { try { return localStorage.getItem(`ferrodp.${key}`); } catch { return null; } },

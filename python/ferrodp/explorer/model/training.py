@@ -1,0 +1,287 @@
+"""The playground's training: real data, real per-example gradients, private and not, step by step.
+
+Several repeats run side by side, so that what is drawn has a band; the guarantee is that of one of them. Noise and
+samples are seeded, so that a page can be repeated: nothing here is private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import ferrodp as fd
+from ferrodp.accounting import PldAccountant
+from ferrodp.explorer.figures import Answer, Control, Figure, Plot, Series, Value, lower, shown, upper
+from ferrodp.explorer.model.datasets import DATASETS, MODELS, Floats, gradients, initial, load, outlier, probabilities
+from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PlanRun, PoissonSampling, PrivacyPlan
+from ferrodp.random import poisson_sample
+
+MOST_STEPS = 2000
+MOST_SHOWN = 60
+"""Evaluated steps of a training that runs through."""
+_BINS = 24
+_NO_GUARANTEE = "no guarantee"
+_CELL = """\
+from ferrodp.explorer.figures import shown
+from ferrodp.explorer.model.training import numbers_after
+
+# what the page runs: repeats of a ferrodp.PrivacyPlan on gradients of a small model, with seeded noise
+for label, value in numbers_after({arguments}).items():
+    print(f"{{label}}: {{shown(value)}}")
+"""
+
+CONTROLS = (
+    Control("dataset", "Dataset", "digits", choices=DATASETS),
+    Control("model", "Model", "linear", choices=MODELS),
+    Control(
+        "clip_norm", "Clip norm C", 0.5, 0.01, 10.0, "log", low_label="bias: all clipped", high_label="none clipped"
+    ),
+    Control("noise_by", "Noise from", "noise", choices=(("noise", "σ"), ("epsilon", "target ε"))),
+    Control(
+        "noise_multiplier",
+        "Noise multiplier σ",
+        1.5,
+        0.0,
+        20.0,
+        step=0.05,
+        low_label="no guarantee",
+        high_label="noise",
+    ),
+    Control("epsilon", "Target ε", 3.0, 0.1, 20.0, "log", low_label="much noise", high_label="little noise"),
+    Control(
+        "batch_size", "Expected batch", 128, 8, 1438, "log", integer=True, low_label="noisy", high_label="full batch"
+    ),
+    Control("learning_rate", "Learning rate", 2.0, 0.01, 50.0, "log", low_label="slow", high_label="unstable"),
+    Control("epochs", "Epochs", 10, 1, 50, "log", integer=True, low_label="undertrained", high_label="costs more"),
+    Control("delta", "δ", 1e-5, 1e-9, 1e-2, "log", low_label="far below 1/N", high_label="above 1/N"),
+)
+PLAYGROUND = Figure("playground", CONTROLS, lambda parameters: Training(**parameters).answer(), seeded=True)
+
+
+class Training:
+    """Repeats of a private training, of the same without privacy, and of the private one without one record.
+
+    Parameters are those of `CONTROLS` and ``seed``; `repeats` is how many of each run side by side.
+    """
+
+    def __init__(self, *, seed: int, repeats: int = 4, **settings: Any) -> None:
+        self.settings = settings | {"seed": seed, "repeats": repeats}
+        self.data, self.kind = load(settings["dataset"]), settings["model"]
+        self.clip_norm, self.delta, self.rate = settings["clip_norm"], settings["delta"], settings["learning_rate"]
+        size, batch = len(self.data.features), settings["batch_size"]
+        self.is_full = batch >= size
+        self.probability = min(batch / size, 1.0)
+        wanted = settings["epochs"] if self.is_full else round(settings["epochs"] * size / batch)
+        self.num_steps = min(max(wanted, 1), MOST_STEPS)
+        self.plan = self._plan(settings)
+        start = initial(self.kind, self.data, seed)
+        self.target = outlier(settings["dataset"])
+        self._models = {name: [start.copy() for _ in range(repeats)] for name in ("private", "public", "without")}
+        self._runs: dict[str, list[PlanRun[Any] | None]] = {}
+        for place, name in enumerate(("private", "without")):
+            sources = [fd.testing.seeded(f"{seed} {repeat} {place}".encode().ljust(32)) for repeat in range(repeats)]
+            self._runs[name] = [self.plan.start(start, source=s) if self.plan else None for s in sources]
+            if self.plan is None:
+                self._sources = getattr(self, "_sources", {}) | {name: sources}
+        self._draws = [np.random.default_rng([seed, repeat]) for repeat in range(repeats)]
+        self.step = 0
+        self.norms: Floats = np.zeros(0)
+        self.signal = 0.0
+        self.history: list[dict[str, Any]] = []
+        self.evaluate()
+
+    def _plan(self, settings: Mapping[str, Any]) -> PrivacyPlan | None:
+        """Return what is run, or None without noise."""
+        by_epsilon = settings["noise_by"] == "epsilon"
+        if not by_epsilon and settings["noise_multiplier"] == 0.0:
+            return None
+        plan = PrivacyPlan(
+            population_size=len(self.data.features),
+            sampling=FullBatch() if self.is_full else PoissonSampling(self.probability),
+            num_steps=self.num_steps,
+            clipping=FlatClipping(self.clip_norm),
+            noise=ConstantNoise(1.0 if by_epsilon else settings["noise_multiplier"]),
+        )
+        return plan.calibrated(epsilon=settings["epsilon"], delta=self.delta) if by_epsilon else plan
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The noise multiplier of each step; 0 without noise."""
+        return self.plan.noise_multipliers[0] if self.plan else 0.0
+
+    def advance(self) -> None:
+        """Take one step in every repeat."""
+        data, classes = self.data, self.data.num_classes
+        found = []
+        for name, runs in self._runs.items():
+            for repeat, run in enumerate(runs):
+                model = self._models[name][repeat]
+                step = next(run) if run is not None else None
+                chosen = step.indices if step is not None else self._sample(name, repeat)
+                rows = gradients(self.kind, model, data.features[chosen], data.labels[chosen], classes)
+                if name == "private":
+                    norms = np.linalg.norm(rows, axis=1)
+                    found.append(norms)
+                    if repeat == 0:
+                        factors = np.minimum(1.0, self.clip_norm / np.maximum(norms, 1e-300))
+                        self.signal = float(np.linalg.norm(factors @ rows))
+                else:
+                    rows[chosen == self.target] = 0.0  # the record is not there: it adds nothing
+                if step is not None:
+                    step.add(rows)
+                    mean = step.release()
+                else:
+                    clipped, _ = fd.clip_rows(rows, clip_norm=self.clip_norm)
+                    mean = clipped.sum(axis=0) / (self.probability * len(data.features))
+                self._models[name][repeat] = model - self.rate * mean
+        for repeat, model in enumerate(self._models["public"]):
+            drawn = self._draws[repeat].random(len(data.features)) < self.probability
+            rows = gradients(self.kind, model, data.features[drawn], data.labels[drawn], classes)
+            self._models["public"][repeat] = model - self.rate * rows.sum(axis=0) / (
+                self.probability * len(data.features)
+            )
+        self.norms = np.concatenate(found)
+        self.step += 1
+
+    def _sample(self, name: str, repeat: int) -> Any:
+        """Return who takes part in a step without noise."""
+        size = len(self.data.features)
+        return poisson_sample(size, self.probability, source=self._sources[name][repeat])
+
+    def evaluate(self) -> None:
+        """Record accuracy, loss, ε and what both worlds say of the record that is switched off."""
+        data, classes = self.data, self.data.num_classes
+        found: dict[str, Any] = {"step": self.step}
+        for name in ("private", "public"):
+            results = [probabilities(self.kind, m, data.test_features, classes) for m in self._models[name]]
+            found[f"{name} accuracy"] = [float(np.mean(p.argmax(axis=1) == data.test_labels)) for p in results]
+            right = [p[np.arange(len(p)), data.test_labels] for p in results]
+            found[f"{name} loss"] = [float(-np.log(np.maximum(p, 1e-12)).mean()) for p in right]
+        one, label = data.features[self.target : self.target + 1], data.labels[self.target]
+        for name in ("private", "without"):
+            found[f"{name} record"] = [
+                float(probabilities(self.kind, m, one, classes)[0, label]) for m in self._models[name]
+            ]
+        found["bounds"] = self.epsilon_bounds()
+        if self.history and self.history[-1]["step"] == self.step:
+            self.history.pop()
+        self.history.append(found)
+
+    def epsilon_bounds(self) -> tuple[float, float]:
+        """Return certified bounds on the ε of the steps so far."""
+        if self.plan is None:
+            return (np.inf, np.inf)
+        accountant = PldAccountant(neighboring_relation=self.plan.neighboring_relation)
+        accountant.compose(self.plan.event_after(self.step))
+        bounds = accountant.epsilon_bounds(self.delta)
+        return bounds.lower, bounds.upper
+
+    def numbers(self) -> dict[str, Value]:
+        """Return what is printed, by label."""
+        last = self.history[-1]
+        low, high = last["bounds"]
+        clipped = float((self.norms > self.clip_norm).mean()) if self.norms.size else 0.0
+        return {
+            "Steps": self.step,
+            "ε of one training, certified": upper(high) if self.plan else _NO_GUARANTEE,
+            "ε, lower bound": lower(low) if self.plan else _NO_GUARANTEE,
+            "δ": shown(self.delta),
+            "Noise multiplier σ": upper(self.noise_multiplier),
+            "Accuracy, private": shown(float(np.mean(last["private accuracy"]))),
+            "Accuracy, without privacy": shown(float(np.mean(last["public accuracy"]))),
+            "Loss, private": shown(float(np.mean(last["private loss"]))),
+            "Loss, without privacy": shown(float(np.mean(last["public loss"]))),
+            "Share of gradients clipped": shown(clipped) if self.step else "not yet measured",
+        }
+
+    def answer(self) -> Answer:
+        """Return what the page shows now."""
+        numbers = self.numbers()
+        arguments = ", ".join(f"{name}={value!r}" for name, value in {**self.settings, "steps": self.step}.items())
+        cell = _CELL.format(arguments=arguments)
+        return Answer(self._sentence(numbers), numbers, self._plots(), cell, self._warnings())
+
+    def _sentence(self, numbers: Mapping[str, Value]) -> str:
+        last, count = self.history[-1], self.settings["repeats"]
+        how = "every record in every step" if self.is_full else f"about {self.settings['batch_size']} records a step"
+        if not self.step:
+            return f"{self.num_steps} steps with {how}, on {len(self.data.features)} records, are ready to run."
+        low, high = min(last["private accuracy"]), max(last["private accuracy"])
+        spread = f"{low:.3f} to {high:.3f} over {count} repeats"
+        cost = f"ε = {numbers['ε of one training, certified']} at δ = {shown(self.delta)}"
+        told = f"After {self.step} of {self.num_steps} steps with {how}: accuracy {spread} with "
+        told += cost if self.plan else "no guarantee, as nothing is noised"
+        if not self.plan:
+            return told + "."
+        noise = self.noise_multiplier * self.clip_norm * len(self._models["private"][0]) ** 0.5
+        ratio = noise / self.signal if self.signal else np.inf
+        return f"{told}. In the last step, the noise was {ratio:.2f} times as long as the sum of the clipped gradients."
+
+    def _warnings(self) -> tuple[str, ...]:
+        found = []
+        if self.plan is None:
+            found.append("σ = 0: no guarantee. Clipping alone hides nobody.")
+        if self.is_full:
+            found.append("The batch is all records: accounted as a full batch, without amplification by sampling.")
+        if self.delta * len(self.data.features) >= 1.0:
+            found.append("δ is at least 1/N: a mechanism that publishes one random record would meet it.")
+        wanted = self.settings["epochs"] * len(self.data.features) / self.settings["batch_size"]
+        if not self.is_full and wanted > MOST_STEPS:
+            found.append(f"The page runs at most {MOST_STEPS} steps.")
+        return tuple(found)
+
+    def _plots(self) -> tuple[Plot, ...]:
+        steps = [each["step"] for each in self.history]
+        plots = [self._pair("Accuracy on the test records", "accuracy", steps), self._pair("Loss", "loss", steps)]
+        if self.norms.size:
+            plots.append(self._histogram())
+        if self.plan is not None:
+            low, high = zip(*(each["bounds"] for each in self.history), strict=True)
+            series = (
+                Series("between the bounds", steps, low, "band", "private", y2=high),
+                Series("certified ε", steps, high, "line", "private"),
+            )
+            title = f"ε of one training at δ = {shown(self.delta)}"
+            plots.append(Plot(title, "steps", "ε", series))
+        worlds: list[Series] = []
+        for name, role, label in (("private", "a", "world with the record"), ("without", "b", "world without it")):
+            values = np.array([each[f"{name} record"] for each in self.history])
+            band = Series(label, steps, values.min(axis=1).tolist(), "band", role, y2=values.max(axis=1).tolist())  # type: ignore[arg-type]
+            worlds += [band, Series(f"{label}, mean", steps, values.mean(axis=1).tolist(), "line", role)]  # type: ignore[arg-type]
+        title = "Two neighboring worlds: what the model says of the most unusual record"
+        plots.append(Plot(title, "steps", "probability of its label", tuple(worlds)))
+        return tuple(plots)
+
+    def _pair(self, title: str, what: str, steps: list[int]) -> Plot:
+        series: list[Series] = []
+        for name, role, label in (("public", "non-private", "without privacy"), ("private", "private", "private")):
+            values = np.array([each[f"{name} {what}"] for each in self.history])
+            low, high = values.min(axis=1).tolist(), values.max(axis=1).tolist()
+            series.append(Series(f"{label}, range of repeats", steps, low, "band", role, y2=high))  # type: ignore[arg-type]
+            series.append(Series(f"{label}, mean", steps, values.mean(axis=1).tolist(), "line", role))  # type: ignore[arg-type]
+        return Plot(title, "steps", what, tuple(series))
+
+    def _histogram(self) -> Plot:
+        top = max(float(self.norms.max()), self.clip_norm) * 1.0001
+        edges = np.linspace(0.0, top, _BINS + 1)
+        middle = ((edges[1:] + edges[:-1]) / 2).tolist()
+        before = np.histogram(self.norms, edges)[0].tolist()
+        after = np.histogram(np.minimum(self.norms, self.clip_norm), edges)[0].tolist()
+        series = (
+            Series("before clipping", middle, before, "bars", "non-private"),
+            Series("after clipping", middle, after, "bars", "private"),
+        )
+        title = f"Norms of the {self.norms.size} per-example gradients of the last step"
+        mark = ((self.clip_norm, f"C = {shown(self.clip_norm)}"),)
+        return Plot(title, "L2 norm", "gradients", series, marks=mark)
+
+
+def numbers_after(*, steps: int, **settings: Any) -> dict[str, Value]:
+    """Train so many steps and return the numbers of the page."""
+    training = Training(**settings)
+    for _ in range(steps):
+        training.advance()
+    training.evaluate()
+    return training.numbers()
