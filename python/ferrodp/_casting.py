@@ -71,12 +71,17 @@ class Casting:
 
     @_arrays.quiet
     def moved(self, base: object, change: object) -> Any:
-        """Return a model plus a change, in the template's dtypes; values beyond their range become the largest."""
+        """Return a model plus a change, in the template's dtypes; values beyond their range become the largest.
+
+        Arrays of the change that have the vector's type and can be written to are overwritten.
+        """
         new = []
         pairs = zip(self._leaves(base, "base"), self._leaves(change, "change"), self.dtypes, strict=True)
         for (_, start), (_, step), dtype in pairs:
-            sum_ = np.asarray(np.add(start, step, dtype=self.dtype, casting="same_kind"))
-            new.append(_within(np.clip(sum_, -_largest(self.dtype), _largest(self.dtype)), dtype))
+            out = step if isinstance(step, np.ndarray) and step.dtype == self.dtype and step.flags.writeable else None
+            moved = np.asarray(np.add(start, step, out=out, dtype=self.dtype, casting="same_kind"))
+            largest = min(_largest(self.dtype), _largest(dtype))
+            new.append(np.clip(moved, -largest, largest, out=moved).astype(dtype, copy=False))
         return _trees.put_together(self.structure, new)
 
     def _leaves(self, tree: object, name: str) -> list[tuple[_trees.Path, Any]]:

@@ -26,13 +26,6 @@ MUTANTS = [
         "flower",
     ),
     (
-        "a round beyond the target begins",
-        "round-beyond-the-target-begins",
-        "after > self._max_epsilon",
-        "False",
-        "flower",
-    ),
-    (
         "a strategy that compares replies is accepted",
         "strategy-that-compares-replies-accepted",
         "names & _ORDER_STATISTICS",

@@ -43,4 +43,4 @@ def main(grid: Grid, context: Context) -> None:
         start = ArrayRecord({"w": Array(np.zeros((64, 10), np.float32)), "b": Array(np.zeros(10, np.float32))})
         strategy.start(grid, start)
     for row in strategy.records:
-        print(f"round {row['round']}: epsilon {row['epsilon']:.4f} at delta {delta:g}", flush=True)
+        print(f"round {row.round}: epsilon {row.epsilon:.4f} at delta {delta:g}", flush=True)

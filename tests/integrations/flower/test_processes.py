@@ -94,7 +94,7 @@ def test_three_private_rounds_run_under_flwr_run(federation, tmp_path):
     assert told.count("at delta 1e-05") >= 3, told[-4000:]
     with log.open() as stream:
         rows = list(csv.DictReader(stream))
-    assert [row["round"] for row in rows] == ["1", "2", "3"]
+    assert [row["round"] for row in rows] == ["0", "1", "2"]
     assert 0 < float(rows[0]["epsilon"]) < float(rows[2]["epsilon"]) <= 8.0
     with fd.PrivacyLedger.open(ledger) as opened:
         assert [ticket.state.value for ticket in opened.tickets("digits")] == ["spent"] * 3

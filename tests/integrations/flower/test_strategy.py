@@ -42,6 +42,7 @@ from ferrodp.plan import (
 
 WIDTH = 2000
 DELTA = 1e-5
+NUMBERS = {"epsilon", "renyi_epsilon", "delta", "noise_multiplier", "clip_norm", "denominator"}
 
 
 def plan_of(population=10, *, sampling=None, steps=3, clipping=None, noise=1.0, **others):
@@ -115,7 +116,7 @@ def test_weights_and_metrics_of_clients_change_nothing_and_do_not_leave(grid, mo
     result = strategy.start(grid(apps), model(w=np.zeros(3, np.float32)))
 
     for round_number, metrics in result.train_metrics_clientapp.items():
-        assert set(metrics) == {"epsilon", "delta", "noise_multiplier", "clip_norm", "expected_clients"}
+        assert set(metrics) == NUMBERS
         assert metrics["epsilon"] == strategy.plan.epsilon_after(round_number, DELTA)
     assert "0.123456" not in repr(result)
     assert result.evaluate_metrics_clientapp == {}
@@ -131,7 +132,7 @@ def test_epsilon_is_that_of_the_accountant_and_written_round_by_round(grid, mode
     accountant = PldAccountant()
     with file.open() as stream:
         rows = list(csv.DictReader(stream))
-    assert [int(row["round"]) for row in rows] == [1, 2, 3, 4, 5]
+    assert [int(row["round"]) for row in rows] == [0, 1, 2, 3, 4]
     for row in rows:
         accountant.compose(PoissonSampledEvent(sampling_probability=0.25, event=GaussianEvent(noise_multiplier=1.0)))
         assert float(row["epsilon"]) == accountant.epsilon(DELTA)
@@ -148,7 +149,7 @@ def test_it_halts_before_the_round_that_would_exceed_the_target(grid, model):
     asked = grid(10, added(0.1))
     strategy.start(asked, model(w=np.zeros(4, np.float32)))
 
-    assert strategy.run.step_number == 7
+    assert strategy.run.round_number == 7
     assert strategy.epsilon == target
     assert [len(nodes) for nodes in asked.asked[0::2]] == [10] * 7 + [0] * 43
 
@@ -166,7 +167,7 @@ def test_a_ledger_is_charged_before_clients_are_asked_and_its_end_ends_the_round
 
         strategy = private(plan, ledger=ledger, scope="flower", key="t")
         strategy.start(grid(10, update), model(w=np.zeros(4, np.float32)))
-        assert strategy.run.step_number == allowed
+        assert strategy.run.round_number == allowed
         assert strategy.run.stopped == "budget"
         assert charged[0] == allowed - 1
 
@@ -190,9 +191,9 @@ def test_a_training_goes_on_after_a_crash_between_asking_and_aggregating(grid, m
 
         second = private(plan, ledger=ledger, scope="flower", key="t")
         second.start(grid(4, added(0.1)), start)
-        assert second.run.step_number == 6
+        assert second.run.round_number == 6
         assert second.epsilon == plan.epsilon(DELTA)
-        assert [row["round"] for row in second.records] == [1, 2, 3, 4]  # steps 2 to 5: the reserved one, too
+        assert [record.round for record in second.records] == [2, 3, 4, 5]  # steps 2 to 5: the reserved one, too
         assert len(ledger.tickets("flower")) == 6
 
 
@@ -251,7 +252,7 @@ def test_arguments_that_do_not_fit_are_refused(plan, options, said):
 
 def test_arrays_that_are_not_floats_are_refused_or_skipped(grid, model):
     arrays = model(w=np.zeros(3, np.float32), steps=np.array(7), half=np.zeros(2, np.float16), scale=np.float32(2.0))
-    with pytest.raises(InvalidArrayType, match=r"skip=\('steps',\)"):
+    with pytest.raises(InvalidArrayType, match="name the key of a counter in skip"):
         private(plan_of(4)).start(grid(4, added(1)), arrays)
     with pytest.raises(InvalidParameter, match="skip must name arrays"):
         private(plan_of(4), skip=("step",)).start(grid(4, added(1)), arrays)
@@ -297,7 +298,7 @@ def test_the_clip_norm_converges_toward_the_quantile(grid, model, make_client):
     strategy = private(plan_of(40, steps=40, clipping=clipping, noise=1.0))
     strategy.start(grid(apps), model(w=np.zeros(1, np.float32)))
 
-    used = [row["clip_norm"] for row in strategy.records]
+    used = [record.clip_norm for record in strategy.records]
     assert used[0] == 8.0
     assert abs(np.median(used[-10:]) - 1.0) < 0.3
     assert strategy.epsilon == strategy.plan.epsilon(DELTA)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from ferrodp._casting import casting, widest
 from ferrodp.errors import InvalidParameter
-from ferrodp.integrations.flower._library import array_record, common_dtype, floats_of, library, only_record
+from ferrodp.integrations.flower._library import array_of, array_record, library, model_of, only_record
 from ferrodp.sums import ClippedSum
 
 __all__ = ["clip_mod", "local_noise_mod"]
@@ -80,24 +79,21 @@ def _modified(message: Any, context: Any, call_next: Callable[[Any, Any], Any], 
     multiplier = _setting(settings, "noise-multiplier") if noise else None
     skipped = tuple(name.strip() for name in str(settings.get("skip", "")).split(",") if name.strip())
     _, sent = only_record(message.content.array_records, "ArrayRecord")
-    model = floats_of(sent, skipped)
+    model = model_of(sent, skipped)
+    cast_as = casting(model, widest(model, skipped), skipped)
     reply = call_next(message, context)
     if reply.has_error():
         return reply
     name, record = only_record(reply.content.array_records, "ArrayRecord")
     if set(record) != set(sent):
         raise InvalidParameter("a reply must have the arrays that were sent")
-    dtype = common_dtype(model)
-    with np.errstate(all="ignore"):
-        update = {key: np.subtract(record[key].numpy(), base, dtype=dtype) for key, base in model.items()}
-    total: ClippedSum[Any] = ClippedSum(update, clip_norm=norm)
+    new = {key: array_of(array) for key, array in record.items()}
+    update = cast_as.difference(new, model)
+    total: ClippedSum[Any] = ClippedSum(cast_as.template, clip_norm=norm)
     total.add(update)
     # mutant: local-noise-for-half-the-sensitivity
     moved: Any = total.to_float() if multiplier is None else total.release(noise_multiplier=2.0 * multiplier)
-    new = {key: array.numpy() for key, array in record.items()}
-    for key, base in model.items():
-        limit = float(np.finfo(base.dtype).max)
-        new[key] = np.clip(base + moved[key], -limit, limit).astype(base.dtype)
+    new |= cast_as.moved(model, moved)
     reply.content.array_records[name] = array_record(new)
     if noise:
         app = library("flwr.app")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import dataclasses
 import logging
 import time
 from collections.abc import Iterable, Sequence
@@ -13,17 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._casting import Casting, casting, widest
 from ferrodp._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
-from ferrodp.integrations.flower._library import array_record, common_dtype, floats_of, library
-from ferrodp.plan import PlanRun, PlanStep, PrivacyPlan
+from ferrodp.federated import FederatedRound, FederatedRun, RoundRecord
+from ferrodp.integrations.flower._library import array_of, array_record, library, model_of
+from ferrodp.plan import PrivacyPlan
 
 __all__ = ["PrivateStrategy"]
 
 _LOGGER = logging.getLogger("ferrodp.flower")
 _ORDER_STATISTICS = {"FedMedian", "FedTrimmedAvg", "Krum", "MultiKrum", "Bulyan"}
 _NOT_MEANS = {"QFedAvg", "FedXgbBagging", "FedXgbCyclic"}
-_COLUMNS = ("round", "epsilon", "delta", "noise_multiplier", "clip_norm", "expected_clients")
 
 
 class PrivateStrategy:
@@ -55,7 +56,7 @@ class PrivateStrategy:
     skip : sequence of str
         Names of arrays that are not trained, such as counters: they keep the server's value. Others must be floats.
     log : str or Path, optional
-        A CSV file, to which each round appends its ε.
+        A CSV file, to which each round appends its `RoundRecord`, with ε so far.
     share_evaluation : bool
         Whether clients may be asked to evaluate, as the inner strategy does. *Not private:* what they report is
         averaged without noise. By default they are not asked; evaluate on public data with ``evaluate_fn``.
@@ -143,13 +144,14 @@ class PrivateStrategy:
         self._log = None if log is None else Path(log)
         self._share_evaluation = _validate.truth("share_evaluation", share_evaluation)
         self._wait = _validate.non_negative("wait", wait)
-        self._run: PlanRun[Any] | None = None
-        self._step: PlanStep[Any] | None = None
+        self._run: FederatedRun | None = None
+        self._round: FederatedRound | None = None
+        self._casting: Casting | None = None
+        self._buffers: list[npt.NDArray[Any]] = []
         self._dtype = np.dtype(np.float32)  # of updates: strategies such as FedAdam change that of the model
         self._slots: dict[int, int] = {}
         self._asked: set[int] = set()
         self._model: Any = None
-        self._records: list[dict[str, float]] = []
         library("flwr.serverapp.strategy").Strategy.register(type(self))
 
     @property
@@ -158,7 +160,7 @@ class PrivateStrategy:
         return self._plan
 
     @property
-    def run(self) -> PlanRun[Any] | None:
+    def run(self) -> FederatedRun | None:
         """The run of the plan; None before the first round."""
         return self._run
 
@@ -168,9 +170,9 @@ class PrivateStrategy:
         return 0.0 if self._run is None else self._run.epsilon(self._delta)
 
     @property
-    def records(self) -> tuple[dict[str, float], ...]:
-        """What each round reported: round, epsilon, delta, noise_multiplier, clip_norm, expected_clients."""
-        return tuple(self._records)
+    def records(self) -> tuple[RoundRecord, ...]:
+        """What may be told of each round that was released, since this strategy was made."""
+        return () if self._run is None else self._run.records
 
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Iterable[Any]:
         """Reserve a round and return the messages to the clients that the plan drew; none if the budget is spent.
@@ -191,22 +193,27 @@ class PrivateStrategy:
             If more clients are connected than the plan's population, or the model has arrays that are not floats and
             not skipped. Nothing was charged.
         """
-        model = floats_of(arrays, self._skip)
+        model = model_of(arrays, self._skip)
         nodes = self._connected(grid)
         if self._run is None:
-            self._dtype = common_dtype(model)
-            zero = np.zeros((), self._dtype)
-            template = {name: np.broadcast_to(zero, array.shape) for name, array in model.items()}
-            self._run = self._plan.start(template, **self._payment)
-        self._model = arrays
-        self._step = self._next_step(self._run)
-        if self._step is None:
+            self._dtype = widest(model, self._skip)
+        self._casting = casting(model, self._dtype, self._skip)
+        if self._run is None:
+            self._run = FederatedRun(
+                self._plan, self._casting.template, delta=self._delta, max_epsilon=self._max_epsilon, **self._payment
+            )
+            self._buffers = [np.empty(shape, self._dtype) for shape in self._casting.shapes]
+        elif self._round is not None:
+            raise FerroError("a round must be aggregated before the next one is configured")
+        self._model = model
+        self._round = next(self._run, None)
+        if self._round is None:
             _LOGGER.info("round %d: not begun, the privacy budget is spent", server_round)
             return []
-        assert self._step.indices is not None
-        drawn = set(self._step.indices.tolist())
+        assert self._round.clients is not None
+        drawn = set(self._round.clients.tolist())
         self._asked = {node for node in nodes if self._slots[node] in drawn}
-        self._step.add_missing(len(drawn) - len(self._asked))
+        self._round.add_missing(len(drawn) - len(self._asked))
         return self._messages(server_round, arrays, config, grid)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
@@ -229,28 +236,26 @@ class PrivateStrategy:
         FerroError
             If the ledger refuses meanwhile. Nothing was drawn then.
         """
-        step, run = self._step, self._run
-        if step is None or run is None:
+        current, run = self._round, self._run
+        if current is None or run is None:
             for _ in replies:  # of a round that was not begun
                 pass
             return None, None
-        model = floats_of(self._model, self._skip)
-        buffers = {name: np.empty(array.shape, self._dtype) for name, array in model.items()}
         waiting = set(self._asked)
         for reply in replies:
             # mutant: one-client-replies-twice
             if reply.metadata.src_node_id in waiting and not reply.has_error():
                 waiting.discard(reply.metadata.src_node_id)
-                if self._update(reply, model, buffers):
-                    step.add_one(buffers)
+                update = self._update(reply)
+                if update is None:
+                    current.add_missing(1)
                 else:
-                    step.add_missing(1)
-        step.add_missing(len(waiting))
-        noised = step.release()
-        self._step = None
-        arrays, _ = self._inner.aggregate_train(server_round, [self._reply(model, noised)])
-        metrics = self._report(server_round, step, run)
-        return arrays, metrics
+                    current.add(update)
+        current.add_missing(len(waiting))
+        noised = current.release()
+        self._round = None
+        arrays, _ = self._inner.aggregate_train(server_round, [self._reply(noised)])
+        return arrays, self._report(server_round, run.records[-1])
 
     def configure_evaluate(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Iterable[Any]:
         """Return the inner strategy's messages if evaluation is shared, else none.
@@ -343,16 +348,6 @@ class PrivateStrategy:
             )
         return nodes
 
-    def _next_step(self, run: PlanRun[Any]) -> PlanStep[Any] | None:
-        if run.current is not None:
-            raise FerroError("a round must be aggregated before the next one is configured")
-        if self._max_epsilon is not None and run.step_number < self._plan.num_steps:
-            after = self._plan.epsilon_after(run.step_number + 1, self._delta)
-            # mutant: round-beyond-the-target-begins
-            if after > self._max_epsilon:
-                return None
-        return next(run, None)
-
     def _messages(self, server_round: int, arrays: Any, config: Any, grid: Any) -> list[Any]:
         """Return a message with what the inner strategy would send for each client that is asked."""
         app = library("flwr.app")
@@ -370,53 +365,30 @@ class PrivateStrategy:
     def _key(self, name: str) -> str:
         return str(getattr(self._inner, name, {"arrayrecord_key": "arrays", "configrecord_key": "config"}.get(name)))
 
-    def _update(self, reply: Any, model: dict[str, npt.NDArray[Any]], buffers: dict[str, npt.NDArray[Any]]) -> bool:
-        """Write a reply's update into `buffers`; False if it does not look like the model."""
+    def _update(self, reply: Any) -> Any:
+        """Return a reply's update, in buffers that the next one overwrites; None if it does not look like the model."""
+        assert self._casting is not None
         try:
             record = reply.content.array_records[self._key("arrayrecord_key")]
-            if not set(model) <= set(record):
-                return False
-            for name, base in model.items():
-                sent = record[name].numpy()
-                if sent.shape != base.shape or sent.dtype.kind != "f":
-                    return False
-                with np.errstate(all="ignore"):
-                    np.subtract(sent, base, out=buffers[name], casting="same_kind")
+            sent = {name: array_of(record[name]) for name in self._model}
+            return self._casting.difference(sent, self._model, self._buffers)
         except Exception:  # whatever a client sent: it counts as zeros, and nothing of it is told
-            return False
-        return True
+            return None
 
-    def _reply(self, model: dict[str, npt.NDArray[Any]], noised: dict[str, npt.NDArray[Any]]) -> Any:
+    def _reply(self, noised: dict[str, npt.NDArray[Any]]) -> Any:
+        assert self._casting is not None
         app = library("flwr.app")
-        new = {name: array.numpy() for name, array in self._model.items()}
-        for name, base in model.items():
-            limit = float(np.finfo(base.dtype).max)
-            with np.errstate(all="ignore"):
-                moved = np.clip(base.astype(noised[name].dtype) + noised[name], -limit, limit)
-            new[name] = moved.astype(base.dtype)
+        new = {**self._model, **self._casting.moved(self._model, noised)}
         weight = app.MetricRecord({getattr(self._inner, "weighted_by_key", "num-examples"): 1})
         content = app.RecordDict({self._key("arrayrecord_key"): array_record(new), "metrics": weight})
         return app.Message(content=content, message_type=app.MessageType.TRAIN, dst_node_id=1)
 
-    def _report(self, server_round: int, step: PlanStep[Any], run: PlanRun[Any]) -> Any:
-        row = {
-            "round": server_round,
-            "epsilon": run.epsilon(self._delta),
-            "delta": self._delta,
-            "noise_multiplier": step.noise_multiplier,
-            "clip_norm": step.clip_norm,
-            "expected_clients": float(step.expected_batch_size or 0.0),
-        }
-        self._records.append(row)
+    def _report(self, server_round: int, record: RoundRecord) -> Any:
         if self._log is not None:
-            is_new = not self._log.exists()
-            with self._log.open("a", newline="", encoding="utf-8") as stream:
-                writer = csv.DictWriter(stream, _COLUMNS)
-                if is_new:
-                    writer.writeheader()
-                writer.writerow(row)
-        _LOGGER.info("round %d: epsilon %.6f at delta %g", server_round, row["epsilon"], self._delta)
-        return library("flwr.app").MetricRecord({name: value for name, value in row.items() if name != "round"})
+            record.append_to(self._log)
+        _LOGGER.info("round %d: epsilon %.6f at delta %g", server_round, record.epsilon, self._delta)
+        told = {name: value for name, value in dataclasses.asdict(record).items() if name != "round"}
+        return library("flwr.app").MetricRecord({name: value for name, value in told.items() if value is not None})
 
     def __repr__(self) -> str:
         return f"PrivateStrategy({type(self._inner).__name__}, epsilon={self.epsilon:.4g} at delta={self._delta:g})"
