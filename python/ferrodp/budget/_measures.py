@@ -24,7 +24,7 @@ from ferrodp.accounting.filters import RdpFilter, privacy_filter
 from ferrodp.accounting.filters.additive import Measure
 from ferrodp.accounting.rdp.conversion import rdp_to_epsilon
 from ferrodp.budget.log import records
-from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
+from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerDamaged
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
 Amounts: TypeAlias = tuple[int, ...]
@@ -122,7 +122,7 @@ class Terms:
                 **kept,
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise LedgerError("the ledger holds a scope that no version of this program wrote") from error
+            raise LedgerDamaged("the ledger holds a scope that no version of this program wrote") from error
 
     @staticmethod
     def from_text(text: object) -> Terms:

@@ -8,6 +8,7 @@ after crashes, errors and lost tickets the charges stay.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import hashlib
 import os
@@ -22,9 +23,20 @@ from ferrodp.budget.log import records
 from ferrodp.budget.stores import rows
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.budget.stores.rows import Charges, ScopeRow, TicketRow
-from ferrodp.errors import BudgetExceeded, InvalidParameter, KeyUsed, LedgerError, TicketError
+from ferrodp.errors import (
+    BudgetExceeded,
+    InvalidParameter,
+    KeyUsed,
+    LedgerDamaged,
+    ScopeFrozen,
+    TicketError,
+    UnknownScope,
+)
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import TicketState
+
+_LISTED = 10
+"""Names that a message lists."""
 
 
 def create(transaction: Transaction, name: str, terms: Terms, *, orders_given: bool = False) -> None:
@@ -81,8 +93,19 @@ def existing(transaction: Transaction, name: str) -> ScopeRow:
     """Return a scope that has to exist."""
     row = transaction.scope(name)
     if row is None:
-        raise InvalidParameter(f"scope {name!r} does not exist in this ledger; create it first")
+        raise UnknownScope(_unknown(transaction, name))
     return row
+
+
+def _unknown(transaction: Transaction, name: str) -> str:
+    """Say that there is no such scope, which was probably meant, and which there are."""
+    known = [row.name for row in transaction.scopes()]
+    if not known:
+        return f"scope {name!r} does not exist in this ledger, which has none; create it first"
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f"did you mean {near[0]!r}? It" if near else "it"
+    listed = ", ".join(map(repr, known[:_LISTED])) + (f" and {len(known) - _LISTED} more" * (len(known) > _LISTED))
+    return f"scope {name!r} does not exist in this ledger; {meant} has {listed}; create {name!r} first if it is new"
 
 
 def charged_scopes(transaction: Transaction, names: tuple[str, ...]) -> list[ScopeRow]:
@@ -143,7 +166,7 @@ def reserve(
     for row in scopes:
         # mutant: frozen-scope-takes-charges
         if row.frozen:
-            raise BudgetExceeded(f"scope {row.name!r} is frozen: nothing may be charged to it")
+            raise ScopeFrozen(f"scope {row.name!r} is frozen: nothing may be charged to it")
         spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
         if not row.terms.fits(spent, row.caps):
             raise BudgetExceeded(_refusal(row, event, count, charges))
@@ -205,7 +228,7 @@ def refuse_frozen(transaction: Transaction, names: Iterable[str]) -> None:
         for each in (*_names.ancestors(name), name):
             row = transaction.scope(each)
             if row is not None and row.frozen:
-                raise BudgetExceeded(f"scope {each!r} is frozen: nothing may be released")
+                raise ScopeFrozen(f"scope {each!r} is frozen: nothing may be released")
 
 
 def finish(transaction: Transaction, identity: str) -> None:
@@ -284,7 +307,7 @@ def set_frozen(transaction: Transaction, name: str, frozen: bool, reason: str) -
 def _ticket(transaction: Transaction, identity: str) -> TicketRow:
     row = transaction.ticket(identity)
     if row is None:
-        raise LedgerError(
+        raise LedgerDamaged(
             f"ticket {identity} is not in this ledger: it is another one, or an earlier state was put back"
         )
     return row

@@ -20,7 +20,7 @@ from ferrodp.budget.log.records import Head
 from ferrodp.budget.report import Reading, ScopeReport, TicketReport
 from ferrodp.budget.stores.places import opened_store
 from ferrodp.budget.stores.rows import ScopeRow, slot
-from ferrodp.errors import InvalidType, LedgerError
+from ferrodp.errors import InvalidType, LedgerDamaged
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random.noise import refuse_copy
 from ferrodp.tickets import Ticket, TicketState
@@ -817,7 +817,7 @@ class PrivacyLedger:
     def _meet(self, witness: Head) -> None:
         with self._access.reading() as transaction:
             if transaction.hash_of(witness.sequence) != witness.hash:
-                raise LedgerError(
+                raise LedgerDamaged(
                     f"{self._access.store.name} does not contain the witness, record {witness.sequence}: an earlier "
                     "state was put back, or it is another ledger"
                 )

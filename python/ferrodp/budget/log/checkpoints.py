@@ -20,7 +20,7 @@ from ferrodp.budget.log import records
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.log.replay import Replay, replayed
 from ferrodp.budget.stores.base import Store, Transaction
-from ferrodp.errors import LedgerError
+from ferrodp.errors import LedgerDamaged, LedgerError
 
 RECORDS_APART = 5000
 """Between two checkpoints, at least: so many are verified in some hundredths of a second."""
@@ -54,7 +54,7 @@ def _resumed(store: Store, witness: Head | None) -> Replay | None:
     number, text, digest = rows[0] if rows else (None, "", None)
     # mutant: record-that-keeps-state-not-tied-to-one
     if before is None or number != sequence or records.chained(before, text) != digest:
-        raise LedgerError(f"record {sequence} of the log, which keeps a state, was changed or removed")
+        raise LedgerDamaged(f"record {sequence} of the log, which keeps a state, was changed or removed")
     body = records.parsed(text)
     if (body.get("kind"), body.get("sequence"), body.get("state")) != (
         "checkpoint",
@@ -62,11 +62,11 @@ def _resumed(store: Store, witness: Head | None) -> Replay | None:
         # mutant: state-believed-whatever-record-says
         records.digest(state),
     ):
-        raise LedgerError(f"the state kept with record {sequence} of the log is another one")
+        raise LedgerDamaged(f"the state kept with record {sequence} of the log is another one")
     try:
         return Replay(Head(sequence, digest), state)
     except (LookupError, TypeError, ValueError) as error:
-        raise LedgerError(
+        raise LedgerDamaged(
             f"the state kept with record {sequence} of the log is not what this version writes"
         ) from error
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 from ferrodp.budget.log import history, records
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.stores.base import Store
-from ferrodp.errors import FerroError, LedgerError
+from ferrodp.errors import FerroError, LedgerDamaged, LedgerError
 
 _HEADER = "ferrodp_ledger"
 _OLDEST = 2
@@ -93,10 +93,10 @@ def _values(path: Path) -> Iterator[Any]:
                 if not line:
                     return
                 if not line.endswith(b"\n"):
-                    raise LedgerError(f"file {str(path)!r} ends in the middle of line {number}: it was cut")
+                    raise LedgerDamaged(f"file {str(path)!r} ends in the middle of line {number}: it was cut")
                 yield json.loads(line)
     except (OSError, EOFError) as error:
-        raise LedgerError(f"file {str(path)!r} cannot be read, or was cut: {error}") from error
+        raise LedgerDamaged(f"file {str(path)!r} cannot be read, or was cut: {error}") from error
     except (ValueError, RecursionError) as error:
         if isinstance(error, FerroError):
             raise
@@ -104,4 +104,4 @@ def _values(path: Path) -> Iterator[Any]:
 
 
 def _no_log(path: Path, why: str) -> LedgerError:
-    return LedgerError(f"file {str(path)!r} is not the log of a ledger: {why}")
+    return LedgerDamaged(f"file {str(path)!r} is not the log of a ledger: {why}")

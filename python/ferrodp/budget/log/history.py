@@ -13,7 +13,7 @@ from typing import Any
 from ferrodp.budget.log import records
 from ferrodp.budget.stores.base import Store, Transaction
 from ferrodp.budget.stores.rows import in_parts, ticket_record
-from ferrodp.errors import LedgerError
+from ferrodp.errors import LedgerDamaged
 
 _RECORDS_AT_ONCE = 1000
 
@@ -65,5 +65,5 @@ def _first_records(transaction: Transaction, bodies: list[dict[str, Any]]) -> di
     wanted = sorted({_begun(body) for body in bodies} - found.keys() - {0})
     found |= {sequence: records.parsed(text) for sequence, text, _ in transaction.records_at(wanted)}
     if not found.keys() >= set(wanted):
-        raise LedgerError("the log has no record that began a ticket of it: records were removed")
+        raise LedgerDamaged("the log has no record that began a ticket of it: records were removed")
     return found

@@ -14,7 +14,7 @@ import secrets
 from typing import Any, NamedTuple, Self
 
 from ferrodp import _validate
-from ferrodp.errors import InvalidType, LedgerError
+from ferrodp.errors import InvalidType, LedgerDamaged, LedgerError, LedgerNotFound
 
 FORMAT = 3
 """Of the ledger: files of another one are refused."""
@@ -136,6 +136,11 @@ def other_format(name: str, found: object) -> LedgerError:
     )
 
 
+def not_there(name: str) -> LedgerNotFound:
+    """Return the refusal of a place without a ledger."""
+    return LedgerNotFound(f"{name} does not exist; 'ferrodp ledger create', or create=True, begins one")
+
+
 def chained(before: str, text: str) -> str:
     """Return the hash of a record with this text after that hash."""
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
@@ -144,7 +149,7 @@ def chained(before: str, text: str) -> str:
 def digest(text: object) -> str:
     """Return the SHA-256 of a text."""
     if not isinstance(text, str):
-        raise LedgerError("the ledger holds a state that no version of this program wrote")
+        raise LedgerDamaged("the ledger holds a state that no version of this program wrote")
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -153,7 +158,7 @@ def loaded(text: Any) -> Any:
     try:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
-        raise LedgerError("the ledger holds a row that no version of this program wrote") from error
+        raise LedgerDamaged("the ledger holds a row that no version of this program wrote") from error
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -161,7 +166,7 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         body, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError) as error:
-        raise LedgerError("the log holds a record that is not JSON") from error
+        raise LedgerDamaged("the log holds a record that is not JSON") from error
     if end != len(text) or not isinstance(body, dict):
-        raise LedgerError("the log holds a record that is not a JSON object")
+        raise LedgerDamaged("the log holds a record that is not a JSON object")
     return body

@@ -23,7 +23,7 @@ from ferrodp.budget.log.records import Head
 from ferrodp.budget.stores import rows
 from ferrodp.budget.stores.base import Rows, Store, Transaction
 from ferrodp.budget.stores.rows import Charges, ScopeRow
-from ferrodp.errors import LedgerError
+from ferrodp.errors import LedgerDamaged, LedgerError
 from ferrodp.tickets import TicketState
 
 _STATES = _HELD, _ARMED, _SPENT, _CANCELLED = tuple(state.value for state in TicketState)
@@ -159,20 +159,22 @@ class Replay:
         for sequence, text, digest in found:
             expected = self._sequence + 1
             if sequence != expected or not isinstance(text, str):
-                raise LedgerError(f"the log has no record {expected} where it should be: records were removed or moved")
+                raise LedgerDamaged(
+                    f"the log has no record {expected} where it should be: records were removed or moved"
+                )
             # mutant: hash-of-record-not-computed-again
             if records.chained(self._hash, text) != digest:
-                raise LedgerError(f"record {expected} of the log was changed, or one before it")
+                raise LedgerDamaged(f"record {expected} of the log was changed, or one before it")
             body = self._parsed(text)
             self._sequence, self._hash = expected, digest
             try:
                 if "who" in body and not is_author(body["who"]):
                     self._refuse("is written by nobody")
                 if body["sequence"] != expected:
-                    raise LedgerError(f"record {expected} of the log calls itself {body['sequence']!r}")
+                    raise LedgerDamaged(f"record {expected} of the log calls itself {body['sequence']!r}")
                 self._apply(body["kind"], body)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise LedgerError(f"record {expected} of the log is not what this version writes") from error
+                raise LedgerDamaged(f"record {expected} of the log is not what this version writes") from error
 
     def _parsed(self, text: str) -> dict[str, Any]:
         """Return what `records.parsed` does, but without who wrote the record where that is as in one before.
@@ -245,7 +247,7 @@ class Replay:
             self._states[self._sequence] = body["state"]
             self.kept = self._sequence
         else:
-            raise LedgerError(f"record {self._sequence} of the log is of no known kind")
+            raise LedgerDamaged(f"record {self._sequence} of the log is of no known kind")
 
     def _create(self, body: dict[str, Any]) -> None:
         name = body["scope"]
@@ -401,7 +403,7 @@ class Replay:
             self._refuse(what)
 
     def _refuse(self, what: str) -> NoReturn:
-        raise LedgerError(f"record {self._sequence} of the log {what}")
+        raise LedgerDamaged(f"record {self._sequence} of the log {what}")
 
     # tables
 
@@ -417,13 +419,13 @@ class Replay:
         """Raise `LedgerError` unless the tables hold exactly this, as far as it is known."""
         # mutant: head-not-compared-with-log
         if transaction.read_head != self.head:
-            raise LedgerError(f"the log ends at record {self._sequence}, and the head is another one")
+            raise LedgerDamaged(f"the log ends at record {self._sequence}, and the head is another one")
         # mutant: scopes-not-compared-with-log
         if {row[0]: tuple(row) for row in transaction.scope_rows()} != self.scope_rows():
-            raise LedgerError("a scope is not what the log makes it: its row was changed, added or removed")
+            raise LedgerDamaged("a scope is not what the log makes it: its row was changed, added or removed")
         kept = {sequence: records.digest(text) for sequence, text in transaction.states(after=self.begun or None)}
         if not kept.items() <= self._states.items():  # one that is missing costs time
-            raise LedgerError("a state that was kept is not what the log makes it")
+            raise LedgerDamaged("a state that was kept is not what the log makes it")
         self.kept = max(kept, default=self.begun)
         tickets = {ticket.sequence: ticket for ticket in (*self._ended, *self._tickets.values())}
         old = [sequence for sequence in tickets if sequence <= self.begun]
@@ -434,9 +436,9 @@ class Replay:
             ticket = tickets.get(row[-1])
             # mutant: tickets-not-compared-with-log
             if ticket is None or _values_of(ticket) != tuple(row):
-                raise LedgerError("a ticket is not what the log makes it: its row was changed or added")
+                raise LedgerDamaged("a ticket is not what the log makes it: its row was changed or added")
         if found != len(tickets):
-            raise LedgerError("a ticket of the log is missing: its row was removed")
+            raise LedgerDamaged("a ticket of the log is missing: its row was removed")
 
 
 def replayed(store: Store, replay: Replay | None = None) -> Replay:

@@ -25,7 +25,7 @@ from ferrodp.budget.log import records
 from ferrodp.budget.log.records import Encoded, Head
 from ferrodp.budget.stores import rows
 from ferrodp.budget.stores.rows import FIELDS, ScopeRow, Slot, TicketRow
-from ferrodp.errors import LedgerError
+from ferrodp.errors import LedgerDamaged, LedgerError
 
 TABLES = (
     "CREATE TABLE log (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
@@ -83,13 +83,13 @@ class Store(abc.ABC):
         if self._read_only:
             raise LedgerError(f"{self.name} was opened read-only; nothing was charged")
 
-    def _end(self, reason: str) -> LedgerError:
+    def _end(self, reason: str, kind: type[LedgerError] = LedgerError) -> LedgerError:
         """Make no more use of the connection, and return why.
 
         Files stay open until somebody closes this, so that nobody goes on with other files under the same name.
         """
         self._dead = f"{self.name} {reason}"
-        return LedgerError(self._dead)
+        return kind(self._dead)
 
     @abc.abstractmethod
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
@@ -284,7 +284,7 @@ class Transaction:
         """Return the text of a record that has to be there."""
         row = self._one("SELECT body FROM log WHERE sequence = ?", (sequence,))
         if row is None:
-            raise LedgerError(f"the log of {self._store.name} has no record {sequence}: it was removed")
+            raise LedgerDamaged(f"the log of {self._store.name} has no record {sequence}: it was removed")
         return str(row[0])
 
     def _one(self, sql: str, parameters: Sequence[Any]) -> Sequence[Any] | None:
@@ -349,7 +349,7 @@ class Transaction:
         for name in after.charges:
             scope = self.scope(name)
             if scope is None:
-                raise LedgerError(f"{self._store.name} has no scope {name!r}, to which a ticket of it was charged")
+                raise LedgerDamaged(f"{self._store.name} has no scope {name!r}, to which a ticket of it was charged")
             counts = rows.counted(scope.counts, after.state, after.times)
             if before is not None:
                 # mutant: what-ticket-before-counted

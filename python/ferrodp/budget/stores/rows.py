@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget.log.records import Encoded, loaded, plain
-from ferrodp.errors import FerroError, LedgerError
+from ferrodp.errors import FerroError, LedgerDamaged
 from ferrodp.events import PrivacyEvent
 from ferrodp.tickets import TicketState
 
@@ -72,7 +72,7 @@ def charges_from_text(text: str) -> Charges:
     """Return the charges of a JSON text."""
     data = loaded(text)
     if not isinstance(data, dict):
-        raise LedgerError("the ledger holds charges that no version of this program wrote")
+        raise LedgerDamaged("the ledger holds charges that no version of this program wrote")
     return {name: amounts_from_plain(amounts) for name, amounts in data.items()}
 
 
@@ -108,7 +108,7 @@ def names_from_text(text: object) -> tuple[str, ...]:
     """Return the names of a JSON text."""
     found = loaded(text)
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise LedgerError("the ledger holds names that no version of this program wrote")
+        raise LedgerDamaged("the ledger holds names that no version of this program wrote")
     return tuple(found)
 
 
@@ -129,7 +129,7 @@ def amounts_from_plain(data: object) -> Amounts:
     try:
         return tuple([int(amount) for amount in data])  # type: ignore[attr-defined]
     except (TypeError, ValueError) as error:
-        raise LedgerError("the ledger holds amounts that no version of this program wrote") from error
+        raise LedgerDamaged("the ledger holds amounts that no version of this program wrote") from error
 
 
 def counted(counts: Counts, state: TicketState, times: int) -> Counts:
@@ -150,7 +150,7 @@ def counts_from_text(text: object) -> Counts:
     except ValueError:
         found = ()
     if len(found) != len(TicketState):
-        raise LedgerError("the ledger holds counts that no version of this program wrote")
+        raise LedgerDamaged("the ledger holds counts that no version of this program wrote")
     return found
 
 
@@ -158,7 +158,7 @@ def state_of(text: object) -> TicketState:
     """Return the state of a ticket."""
     found = _STATES.get(text) if isinstance(text, str) else None
     if found is None:
-        raise LedgerError("the ledger holds a ticket in no known state")
+        raise LedgerDamaged("the ledger holds a ticket in no known state")
     return found
 
 
@@ -179,7 +179,7 @@ def event_from_plain(data: Any) -> PrivacyEvent:
     try:
         return PrivacyEvent.from_dict(data)
     except FerroError as error:
-        raise LedgerError("the ledger holds an event that this version does not know") from error
+        raise LedgerDamaged("the ledger holds an event that this version does not know") from error
 
 
 def in_parts(read: Callable[[Any], Sequence[Row]], size: int, *, after: Any = None) -> Iterator[Row]:

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from ferrodp.errors import InvalidParameter, LedgerError, MissingPackage
+from ferrodp.errors import InvalidParameter, LedgerUnavailable, MissingPackage
 
 _SECRET = ("password", "sslpassword", "passfile", "oauth_client_secret")
 _DEFAULTS = {
@@ -81,7 +81,7 @@ class Address:
                 return self._driver.connect(**self._parameters, autocommit=True, prepare_threshold=None)
             except (self._driver.Error, UnicodeError) as error:
                 if time.monotonic() + pause > deadline or not (patient or self._starting()):
-                    raise LedgerError(
+                    raise LedgerUnavailable(
                         f"{self.name} cannot be reached: {self._said(error)}; nothing was charged"
                     ) from None
             time.sleep(pause)

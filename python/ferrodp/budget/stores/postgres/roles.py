@@ -13,6 +13,7 @@ import time
 from typing import Any, Literal
 
 from ferrodp import _validate
+from ferrodp.budget.log import records
 from ferrodp.budget.stores.postgres.address import SCHEMES, Address, driver
 from ferrodp.budget.stores.rows import CHARGED, FIELDS, MOVED
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
@@ -102,7 +103,7 @@ def _change(connection: Any, found: Any, name: str, role: str, rights: str) -> N
     if about is None:
         raise LedgerError(f"{name}: the server has no role {role!r}; create it first")
     if connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'ferrodp'").fetchone() != (1,):
-        raise LedgerError(f"{name} does not exist")
+        raise records.not_there(name)
     if about[0] or connection.execute(_OWNED, (role, role)).fetchone() != (0,):
         raise LedgerError(f"{name}: role {role!r} is a superuser or owns the ledger, so no rights bind it; use another")
     if connection.execute(_FOREIGN).fetchone() != (0,):

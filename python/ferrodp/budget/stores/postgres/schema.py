@@ -122,7 +122,7 @@ def inspect(
         refuse_forgetful(connection.execute(DURABILITY).fetchone(), name)
     if not _count(connection, _THERE):
         if not create:
-            raise LedgerError(f"{name} does not exist")
+            raise records.not_there(name)
         connection.execute(f"SELECT pg_advisory_xact_lock({_MAKER})")
         if not _count(connection, _THERE):  # nobody was faster
             _make(connection, start)

@@ -36,7 +36,7 @@ from ferrodp.budget.stores.postgres.address import Address, driver
 from ferrodp.budget.stores.postgres.schema import DURABILITY, PATH, PLACE
 from ferrodp.budget.stores.postgres.session import Session
 from ferrodp.budget.stores.rows import FIELDS
-from ferrodp.errors import LedgerError
+from ferrodp.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 
 # A writer that stops in the middle keeps all others waiting: after 30 seconds of silence the server gives it up.
 _WRITING = (
@@ -112,7 +112,7 @@ class PostgresStore(Store):
             yield transaction
             transaction.write()
         if not self._session.commit() and not self._committed_after_all(transaction, begun):
-            raise LedgerError(f"{self.name}: the connection was lost before the commit; nothing was charged")
+            raise LedgerUnavailable(f"{self.name}: the connection was lost before the commit; nothing was charged")
         self._seen = transaction.head
 
     @contextlib.contextmanager
@@ -199,7 +199,7 @@ class PostgresStore(Store):
     def _begun(self, row: tuple[Any, ...] | None) -> _Begun:
         """Refuse a server that forgot what this process has seen: a stale replica that took over, or a backup."""
         if row is None:
-            raise LedgerError(f"{self.name} has no head: its log was cut")
+            raise LedgerDamaged(f"{self.name} has no head: its log was cut")
         sequence, digest, identity, place, digest_then, number = row
         if self._about is None or (identity, place) != (self._about.identity, self._about.place):
             raise self._end(_REPLACED)
@@ -243,8 +243,8 @@ class PostgresStore(Store):
             yield
         except self._driver.Error as error:
             self._session.roll_back()
-            text, final = _postgres_errors.meaning(error, lost=self._session.lost)
-            raise (self._end(text) if final else LedgerError(f"{self.name} {text}")) from error
+            text, kind = _postgres_errors.meaning(error, lost=self._session.lost)
+            raise (self._end(text, kind) if kind is LedgerDamaged else kind(f"{self.name} {text}")) from error
         except BaseException:
             self._session.roll_back()
             raise
@@ -270,8 +270,8 @@ class PostgresStore(Store):
                 start=self._wanted_start,
             )
         except self._driver.Error as error:
-            text, _ = _postgres_errors.meaning(error, lost=bool(connection.closed))
-            raise LedgerError(f"{self.name} {text}") from error
+            text, kind = _postgres_errors.meaning(error, lost=bool(connection.closed))
+            raise kind(f"{self.name} {text}") from error
         if self._about not in (None, found):
             raise self._end(_REPLACED)
         self._about, self.start = found, found.start

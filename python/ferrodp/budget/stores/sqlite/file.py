@@ -12,7 +12,7 @@ from pathlib import Path
 from ferrodp import _native
 from ferrodp.budget.log import records
 from ferrodp.budget.stores.base import TABLES
-from ferrodp.errors import FerroError, InvalidType, LedgerError
+from ferrodp.errors import FerroError, InvalidType, LedgerDamaged, LedgerError
 
 APPLICATION = 0x46655244
 """Marks a database as a ledger of this program."""
@@ -85,7 +85,7 @@ def refuse_foreign(path: Path) -> None:
     """Refuse a database of another program or format, before SQLite opens it: that may finish what is in its log."""
     header, application, version = header_of(path)
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-        raise LedgerError(f"ledger {str(path)!r} is not a ledger, or damaged; restore it from a copy")
+        raise LedgerDamaged(f"ledger {str(path)!r} is not a ledger, or damaged; restore it from a copy")
     if application != APPLICATION:
         raise LedgerError(f"ledger {str(path)!r} is a database of another program")
     if version != records.FORMAT:

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from ferrodp import _native
+from ferrodp.budget.log import records
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.stores.base import INHERITED, OPEN, OPENING, Store, Transaction
 from ferrodp.budget.stores.rows import FIELDS, in_parts
 from ferrodp.budget.stores.sqlite import connection as _sqlite_connection
 from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.budget.stores.sqlite import filesystem as _filesystem
-from ferrodp.errors import LedgerError
+from ferrodp.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 
 _HEAD = "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1"
 _ABOUT = "SELECT identity, start FROM about WHERE single = 1"
@@ -42,6 +43,8 @@ _MEANINGS = {
     **dict.fromkeys(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH"), _UNWRITABLE),
 }
 """What errors mean after which the connection can still be used."""
+_PASSING = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL"})
+"""Errors after which the same call may succeed later."""
 _ROWS_AT_ONCE = 1000
 
 
@@ -85,7 +88,7 @@ class SqliteStore(Store):
         try:
             if not self._path.exists():
                 if not create:
-                    raise LedgerError(f"{self.name} does not exist")
+                    raise records.not_there(self.name)
                 _file.refuse_remains(self._path)
                 _file.make(self._path, start=start)
             _file.refuse_other_names(self._path)
@@ -188,7 +191,7 @@ class SqliteStore(Store):
         if row is None:
             return Head(0, self.start)
         if type(row[1]) is not str:
-            raise LedgerError(f"{self.name} has a head that no version of this program wrote")
+            raise LedgerDamaged(f"{self.name} has a head that no version of this program wrote")
         return Head(*row)
 
     def _holds(self, identity: tuple[int, int]) -> bool:
@@ -247,9 +250,9 @@ class SqliteStore(Store):
                 raise
             rows = []
         if len(rows) != 1 or not all(type(value) is str for value in rows[0]):
-            raise LedgerError(f"{self.name} does not say which ledger it is; restore it from a copy")
+            raise LedgerDamaged(f"{self.name} does not say which ledger it is; restore it from a copy")
         if self._guarded and not connection.find_mark(_file.before_mark(rows[0][0])):
-            raise LedgerError(f"{self.name} was rearranged by another program (VACUUM?), or is damaged")
+            raise LedgerDamaged(f"{self.name} was rearranged by another program (VACUUM?), or is damaged")
         if self._about not in (None, rows[0]):
             raise self._end("was replaced by another ledger while it was open")
         self._about = rows[0]
@@ -301,7 +304,7 @@ class SqliteStore(Store):
             except _native.SqliteError as error:
                 raise self._failed(error) from error
         if found is not None:
-            raise LedgerError(f"{self.name} {found}")
+            raise LedgerDamaged(f"{self.name} {found}")
 
     def close(self, *, trusted: bool = True) -> None:
         """Close the file."""
@@ -348,7 +351,8 @@ class SqliteStore(Store):
         if code == "SQLITE_CONSTRAINT" and _file.MOVED in text:
             found = " was moved to another place: it takes no record any more; use the new one"
         if found is not None:
-            return LedgerError(self.name + found.format(text=text))
+            kind = LedgerUnavailable if code in _PASSING else LedgerError
+            return kind(self.name + found.format(text=text))
         if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
-            return self._end("is no ledger, or damaged; restore it from a copy")
+            return self._end("is no ledger, or damaged; restore it from a copy", LedgerDamaged)
         return self._end(f"failed ({code}: {text}); open it again")
