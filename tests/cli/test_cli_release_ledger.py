@@ -13,7 +13,7 @@ import pytest
 from ferrodp import PrivacyLedger, files
 from ferrodp.accounting import GaussianEvent, NeighboringRelation
 from ferrodp.budget import _points
-from ferrodp.cli import release as release_command
+from ferrodp.cli.releasing import command as release_command
 from ferrodp.files import FileRefused
 
 Run = Callable[..., Any]

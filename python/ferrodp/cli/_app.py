@@ -22,7 +22,7 @@ from ferrodp.cli.epsilon import epsilon
 from ferrodp.cli.explore import explore
 from ferrodp.cli.ledger.command import add_actions, ledger
 from ferrodp.cli.plan import plan
-from ferrodp.cli.release import release
+from ferrodp.cli.releasing.command import release
 from ferrodp.errors import FerroError, KeyUsed
 from ferrodp.files import FileRefused
 

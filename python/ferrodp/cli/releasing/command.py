@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from ferrodp import _arrays, _validate, distributed, files
 from ferrodp.accounting import GdpAccountant
-from ferrodp.cli import _inputs, _release_ledger
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted, rounded_up
+from ferrodp.cli.releasing import inputs as _inputs
+from ferrodp.cli.releasing import payment as _release_ledger
 from ferrodp.clipping import ClippedSum
 from ferrodp.errors import FerroError, InvalidParameter, MissingPackage
 from ferrodp.files import Layout

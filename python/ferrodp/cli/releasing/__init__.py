@@ -1,0 +1,1 @@
+"""`ferrodp release`: its input files, its payment from a ledger, the command."""
