@@ -1,5 +1,6 @@
 """What all tests of the command line share."""
 
+import functools
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from ferrodp.cli import main
+from ferrodp.cli.shell import schema as shell_schema
 
 
 class Outcome(NamedTuple):
@@ -23,19 +25,61 @@ class Outcome(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The one object on standard output."""
+        """The one object on standard output, which is as the published schema says."""
         assert self.code == 0, self.err
         assert self.out.count("\n") == 1
-        return json.loads(self.out)
+        return validated(json.loads(self.out))
+
+    @property
+    def failure(self) -> Any:
+        """The error in the one object on standard output of a command that failed with ``--json``."""
+        assert self.code != 0
+        assert self.out.count("\n") == 1
+        return validated(json.loads(self.out))["error"]
 
     @property
     def error(self) -> str:
         """The one line on standard error of a command that was refused."""
-        assert self.code in (1, 2, 3), self.err
+        assert 1 <= self.code <= 18, self.err
         assert self.out == ""
         assert self.err.count("\n") == 1
         assert self.err.isprintable() or self.err[:-1].isprintable()
         return self.err
+
+
+def closed(shape: Any) -> Any:
+    """Return a schema that takes no field which it does not name."""
+    if isinstance(shape, list):
+        return [closed(each) for each in shape]
+    if not isinstance(shape, dict):
+        return shape
+    named = {name: closed(each) for name, each in shape.items()}
+    return named | ({"additionalProperties": False} if isinstance(shape.get("required"), list) else {})
+
+
+@functools.cache
+def schema() -> Any:
+    """Return what checks an object against the schema, or None if the package for that is missing."""
+    try:
+        import jsonschema
+    except ImportError:
+        return None
+    return jsonschema.Draft202012Validator(closed(shell_schema.document()))
+
+
+def validated(found: Any) -> Any:
+    """Return an object that a command printed, once it is as the schema says."""
+    checker = schema()
+    if checker is not None and not checker.is_valid(found):
+        command = found.get("command")
+        kinds = [
+            each
+            for each in checker.schema["anyOf"]
+            if each.get("properties", {}).get("command", {}) == {"const": command}
+        ]
+        why = [[error.message for error in checker.evolve(schema=kind).iter_errors(found)] for kind in kinds]
+        pytest.fail(f"not as the schema says: {why or command}")
+    return found
 
 
 @pytest.fixture
@@ -47,6 +91,12 @@ def ferrodp(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print tables in more columns than any of them needs, each row on one line."""
+    monkeypatch.setenv("COLUMNS", "300")
 
 
 @pytest.fixture

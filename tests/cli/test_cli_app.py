@@ -109,7 +109,8 @@ def test_an_interruption_is_code_130(ferrodp: Callable[..., Any], monkeypatch: p
         raise KeyboardInterrupt
 
     monkeypatch.setitem(_app.COMMANDS, "demo", dataclasses.replace(_app.COMMANDS["demo"], run=interrupted))
-    assert ferrodp("demo", "--json") == (130, "", "ferrodp: interrupted\n")
+    assert ferrodp("demo") == (130, "", "ferrodp: interrupted\n")
+    assert ferrodp("demo", "--json").failure["code"] == "interrupted"
 
 
 def test_ctrl_c_ends_a_process_with_130_and_nothing_written(start: Callable[..., Any], tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_full_standard_output_is_one_line(start: Callable[..., Any], unbuffere
         with open("/dev/full", "w") as full, start(*argv, stdout=full, env=environment) as process:
             _, err = process.communicate(timeout=60)
 
-        assert (process.returncode, err) == (1, "ferrodp: error: standard output: No space left on device\n")
+        assert (process.returncode, err) == (15, "ferrodp: error: standard output: No space left on device\n")
 
 
 def test_importing_the_package_loads_no_command(tmp_path: Path) -> None:

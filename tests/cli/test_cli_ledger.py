@@ -26,11 +26,11 @@ def test_ten_times_one_tenth_fits_into_one_and_the_eleventh_is_refused(shell: Ru
         assert left == 10 - spent
 
     refused = shell("spend", "--scope", "survey", "--epsilon", "0.1")
-    assert refused.code == 1
+    assert refused.code == 5
     assert "does not fit into scope 'survey'" in refused.error
     (scope,) = shell("status", "--scope", "survey", "--json").json["scopes"]
     assert (scope["epsilon_charged"], scope["epsilon_remaining"], scope["spent"]) == (1.0, 0.0, 10)
-    assert shell("spend", "--scope", "survey", "--epsilon", "1e-300").code == 1
+    assert shell("spend", "--scope", "survey", "--epsilon", "1e-300").code == 5
 
 
 def test_the_float_above_one_tenth_is_not_one_tenth(shell: Run) -> None:
@@ -114,7 +114,7 @@ def test_a_plan_is_charged_as_its_certified_epsilon(shell: Run) -> None:
     assert scope["delta_charged"] == pytest.approx(1e-6, rel=1e-12)
 
 
-def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run) -> None:
+def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run, wide: None) -> None:
     for _ in range(3):
         shell("spend", "--scope", "survey", "--epsilon", "0.1")
     shell("freeze", "--scope", "hospital", "--reason", "incident 12")
@@ -125,6 +125,8 @@ def test_status_shows_budgets_what_was_spent_and_what_is_left(shell: Run) -> Non
     assert rows[3] == ["survey", "pure", "1", "0.3", "0.7", "0", "0.3", "0", "3"]
     with PrivacyLedger.open("budget.db") as ledger:
         assert rows[-1] == ["head", str(ledger.head)]
+    assert "hospital: frozen; nothing fits until 'ferrodp ledger thaw'\n" in shell("status").out
+    assert "survey: releases whose epsilons add up to 0.7 still fit\n" in shell("status").out
 
     rows = [line.split() for line in shell("status", "--noise-multiplier", 10).out.splitlines()]
     assert [row[-1] for row in rows[2:4]] == ["0", "unknown"]  # frozen; and Gaussian noise has no pure ε
@@ -152,7 +154,7 @@ def test_status_says_what_holds_whenever_one_looks_and_what_is_promised(shell: R
     assert "raised  more was allowed than was said at the beginning: hospital\n" in shell("status").out
 
 
-def test_rare_states_have_a_column_when_there_are_such_tickets(shell: Run) -> None:
+def test_rare_states_have_a_column_when_there_are_such_tickets(shell: Run, wide: None) -> None:
     with PrivacyLedger.open("budget.db") as ledger:
         ledger.reserve("survey", EpsilonDeltaEvent(epsilon=0.125)).cancel()
         ledger.reserve("survey", EpsilonDeltaEvent(epsilon=0.125)).arm()
@@ -181,7 +183,7 @@ def test_what_is_left_is_printed_rounded_down_and_what_is_spent_up(shell: Run) -
     assert exact["epsilon_remaining"] - 1e-5 < float(row[4]) <= exact["epsilon_remaining"]
 
 
-def test_history_has_a_line_a_record_newest_last(shell: Run) -> None:
+def test_history_has_a_line_a_record_newest_last(shell: Run, wide: None) -> None:
     shell("spend", "--scope", "survey", "--epsilon", "0.1", "--key", "week-1")
     shell("freeze", "--scope", "survey", "--reason", "incident 12")
 
@@ -204,6 +206,7 @@ def test_a_witness_tells_of_an_earlier_state(shell: Run) -> None:
     shell("spend", "--scope", "survey", "--epsilon", "0.1")
     head = shell("verify", "--json").json["head"]
     assert shell("verify", "--witness", head, "--json").json == {
+        "schema": 1,
         "command": "ledger verify",
         "ledger": "budget.db",
         "records": 3,
@@ -270,7 +273,7 @@ def test_shells_that_race_for_a_budget_get_what_is_there(shell: Run, start: Run)
         process.communicate(timeout=60)
         codes.append(process.returncode)
 
-    assert sorted(codes) == [0, 0, 1, 1]
+    assert sorted(codes) == [0, 0, 5, 5]
     assert shell("status", "--scope", "survey", "--json").json["scopes"][0]["exact"]["epsilon_charged"] == "4/5"
 
 

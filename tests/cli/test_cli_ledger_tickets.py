@@ -16,7 +16,7 @@ def reserve(shell: Run, key: str) -> str:
     return str(shell("reserve", "--scope", "survey", "--epsilon", "0.1", "--key", key, "--json").json["ticket"])
 
 
-def test_held_tickets_are_listed_and_cancelled_by_name(shell: Run) -> None:
+def test_held_tickets_are_listed_and_cancelled_by_name(shell: Run, wide: None) -> None:
     first, second = reserve(shell, "a"), reserve(shell, "b")
 
     listed = shell("tickets", "--json").json["tickets"]

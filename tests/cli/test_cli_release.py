@@ -114,6 +114,7 @@ def test_the_report_says_what_it_cost(release: Callable[..., Any], updates: list
 
     assert PrivacyEvent.from_dict(found.pop("event")) == GaussianEvent(noise_multiplier=1.1)
     assert found == {
+        "schema": 1,
         "command": "release",
         "output": "o.npz",
         "inputs": 5,
@@ -475,12 +476,12 @@ def test_a_report_that_cannot_be_printed_is_one_line_and_the_output_stays(
         _, err = process.communicate(timeout=60)
 
     assert err == "ferrodp release: error: standard output: No space left on device; the work itself is done\n"
-    assert process.returncode == 1
+    assert process.returncode == 15
 
     line = shlex.join([sys.executable, "-m", "ferrodp", *map(str, argv), "--force"])
     closed = subprocess.run(f"{line} >&-", shell=True, capture_output=True, text=True)
     assert closed.stderr == "ferrodp release: error: standard output: is closed; the work itself is done\n"
-    assert closed.returncode == 1
+    assert closed.returncode == 15
     assert sorted(np.load("o.npz")) == ["bias", "weights"]
 
 

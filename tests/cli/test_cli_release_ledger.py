@@ -76,7 +76,7 @@ def test_a_release_that_does_not_fit_reads_and_writes_nothing(
     monkeypatch.setattr(release_command, "_clipped_sum", None)
 
     found = ferrodp(*arguments())
-    assert found.code == 1
+    assert found.code == 5
     assert "does not fit into scope 'hospital'" in found.error
     assert not Path("out.npz").exists()
 

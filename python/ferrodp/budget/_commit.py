@@ -17,6 +17,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -27,6 +28,7 @@ from ferrodp.budget.stores.rows import Slot
 from ferrodp.errors import FerroError, LedgerError
 
 _Result = TypeVar("_Result")
+_log = logging.getLogger(__name__)
 _LARGEST_BATCH = 1000
 _PATIENCE = 0.5
 """Seconds after which a waiting thread checks for itself whether the store is free."""
@@ -123,6 +125,7 @@ class GroupCommit:
                     except FerroError as error:
                         request.error = error
             _points.reached("after the commit")
+            _log.debug("%s: a commit, with %d of those who waited", self._store.name, len(batch))
         except Exception as error:
             self._take(batch)  # a disk that fails this thread fails those that wait, too
             for request in batch:

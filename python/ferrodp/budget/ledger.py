@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NoReturn, Self
@@ -26,6 +27,8 @@ from ferrodp.random.noise import refuse_copy
 from ferrodp.tickets import Ticket, TicketState
 
 __all__ = ["PrivacyLedger"]
+
+_log = logging.getLogger(__name__)
 
 
 class PrivacyLedger:
@@ -195,6 +198,7 @@ class PrivacyLedger:
                     checkpoints.keep(ledger._access.commits, replay)
             if expected is not None:
                 ledger._meet(expected)
+            _log.info("%s is open; verified: %s", store.name, what or "nothing")
         except BaseException:
             store.close(trusted=False)
             raise

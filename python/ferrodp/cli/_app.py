@@ -1,19 +1,17 @@
-"""Parsing, dispatch, and how every command ends when something goes wrong.
-
-Exit codes: 0 done; 1 refused or failed, with one line on standard error; 2 a command line that cannot be parsed;
-3 refused because the release that a key names has begun before; 130 interrupted; 141 nobody reads the output.
-"""
+"""Parsing, dispatch, and how every command ends when something goes wrong; `printing.exits` has the exit codes."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import ferrodp
-from ferrodp.cli._console import Console, one_line
+from ferrodp.cli._command import GENERAL, add_options
+from ferrodp.cli._console import Console, logged, one_line
 from ferrodp.cli.audit import audit
 from ferrodp.cli.bench.command import bench
 from ferrodp.cli.calibrate import calibrate
@@ -22,9 +20,14 @@ from ferrodp.cli.epsilon import epsilon
 from ferrodp.cli.explore import explore
 from ferrodp.cli.ledger.command import add_actions, ledger
 from ferrodp.cli.plan import plan
+from ferrodp.cli.printing import exits
 from ferrodp.cli.releasing.command import release
-from ferrodp.errors import FerroError, KeyUsed
+from ferrodp.cli.shell.completion import completion
+from ferrodp.cli.shell.schema import schema
+from ferrodp.errors import FerroError
 from ferrodp.files import FileRefused
+
+_log = logging.getLogger(__name__)
 
 COMMANDS = {
     "release": release,
@@ -36,16 +39,21 @@ COMMANDS = {
     "explore": explore,
     "audit": audit,
     "bench": bench,
+    "completion": completion,
+    "schema": schema,
 }
-TRACEBACK = "FERRODP_TRACEBACK"
-"""Environment variable: anything but empty lets unexpected exceptions through, for a report of the defect."""
-
-FAILED, MISUSED, KEY_USED, INTERRUPTED, UNREAD = 1, 2, 3, 130, 141
 
 _DESCRIPTION = """\
 Exact differential privacy at memory speed: clip, sum and noise model updates,
 and know what it costs."""
-_EPILOG = """examples:
+_EPILOG = f"""{exits.table()}
+environment:
+  FERRODP_LEDGER     the ledger of commands that are not told one
+  FERRODP_PROGRAM    this program's name in the records of a ledger
+  FERRODP_TRACEBACK  1 shows where an unexpected error comes from
+  NO_COLOR           1 is --no-color
+
+examples:
   ferrodp release u*.npz --clip-norm 1.0 --noise-multiplier 1.1 -o sum.npz
   ferrodp epsilon --noise-multiplier 1.1 --sampling-probability 0.01 \\
       --count 10000
@@ -57,45 +65,49 @@ _EPILOG = """examples:
   ferrodp explore
   ferrodp audit mechanism gaussian --epsilon 1 --draws 1e7
   ferrodp bench --quick
+  eval "$(ferrodp completion bash)"
 
 'ferrodp COMMAND --help' explains a command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name; by default that of the process) and return its exit code."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    console = Console(json="--json" in given, color="--no-color" not in given)
     try:
-        return _run(sys.argv[1:] if argv is None else list(argv))
+        return _run(given, console)
     except KeyboardInterrupt:
         print("ferrodp: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        console.failure(exits.as_json(exits.INTERRUPTED, "interrupted"))
+        return exits.EXITS[exits.INTERRUPTED].status
     except BrokenPipeError:
         _close_stdout()
-        return UNREAD
+        return exits.EXITS[exits.UNREAD].status
 
 
-def _run(argv: list[str]) -> int:
-    """Parse, run, print. Whatever a user can cause ends in one line."""
+def _run(argv: list[str], console: Console) -> int:
+    """Parse, run, print. Whatever a user can cause ends in one line, and with `--json` in one object."""
     name = "ferrodp"
     try:
         args = build_parser().parse_args(argv)
         name = " ".join(("ferrodp", args.command, *([args.action] if "action" in args else ())))
-        console = Console(json=args.json)
         command = COMMANDS[args.command]
-        report = command.run(args, console)
-        _print(lambda: console.report(report, command.show), "; the work itself is done")
+        with logged(args.verbose):
+            _log.info("%s begins, version %s", name, ferrodp.__version__)
+            report = command.run(args, console)
+            _print(lambda: console.report(report, command.show), "; the work itself is done")
+            _log.info("%s is done", name)
     except SystemExit:  # --help and --version
         return 0
     except _Misused as error:
-        return _failed(error.program, str(error), MISUSED)
+        return _failed(console, error.program, exits.MISUSED, str(error))
     except BrokenPipeError:
         raise
-    except (FerroError, MemoryError, OSError) as error:
-        return _failed(name, _told(error), KEY_USED if isinstance(error, KeyUsed) else FAILED)
     except Exception as error:
-        if os.environ.get(TRACEBACK):
+        code = exits.code_of(error)
+        if code == exits.INTERNAL and os.environ.get(exits.TRACEBACK):
             raise
-        # Neither message nor trace: an exception that nobody foresaw could quote data.
-        return _failed(name, f"internal error ({type(error).__name__}); {TRACEBACK}=1 shows where", FAILED)
+        return _failed(console, name, code, exits.told(error))
     return 0
 
 
@@ -106,12 +118,13 @@ def build_parser() -> argparse.ArgumentParser:
         prog="ferrodp", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=layout, allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"ferrodp {ferrodp.__version__}")
+    parser.set_defaults(json=False, no_color=False, verbose=0)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         each = command.declare(commands, name)
         if command is ledger:
             add_actions(each)
-        each.add_argument("--json", action="store_true", help="print exactly one JSON object instead of text")
+        add_options(each, GENERAL)
     return parser
 
 
@@ -141,20 +154,11 @@ class _Parser(argparse.ArgumentParser):
         _print(lambda: sys.stdout.write(message))  # the original ignores a full disk
 
 
-def _told(error: BaseException) -> str:
-    """Return the message of an exception that a user can do something about."""
-    if isinstance(error, FerroError):
-        return str(error)
-    if isinstance(error, MemoryError):
-        return str(error) or "not enough memory"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}" if error.filename else error.strerror
-    return type(error).__name__
-
-
-def _failed(program: str, message: str, code: int) -> int:
+def _failed(console: Console, program: str, code: str, message: str) -> int:
+    """Say what went wrong: in a line on standard error, and with `--json` as an object on standard output."""
     print(one_line(f"{program}: error: {message}"), file=sys.stderr)
-    return code
+    console.failure(exits.as_json(code, message))
+    return exits.EXITS[code].status
 
 
 def _print(write: Callable[[], object], note: str = "") -> None:
@@ -165,6 +169,8 @@ def _print(write: Callable[[], object], note: str = "") -> None:
         write()
         sys.stdout.flush()
     except BrokenPipeError:
+        raise
+    except FerroError:  # from the ledger whose records are printed
         raise
     except OSError as error:
         _close_stdout()

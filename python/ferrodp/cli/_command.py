@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ferrodp.cli._console import Console, Report
+from ferrodp.cli.printing.shapes import Fields
 from ferrodp.events import NeighboringRelation
 
 Args: TypeAlias = argparse.Namespace
@@ -42,6 +43,8 @@ class Command:
         What `--help` prints below the options, before what the docstring says there.
     only_reads : bool
         For actions on a ledger: whether there is an option `--read-only`.
+    fields : sequence of Fields
+        What the report has beside the command's name, as JSON Schema; several if there are several kinds of reports.
     """
 
     run: Run
@@ -49,6 +52,7 @@ class Command:
     options: Sequence[Option | list[Option]]
     notes: str = ""
     only_reads: bool = False
+    fields: Sequence[Fields] = ()
 
     def declare(self, commands: Any, name: str) -> argparse.ArgumentParser:
         """Add the command under a name, with its options."""
@@ -72,10 +76,40 @@ class Command:
 
 
 def command(
-    *options: Option | list[Option], show: Show, notes: str = "", only_reads: bool = False
+    *options: Option | list[Option],
+    show: Show,
+    fields: Fields | Sequence[Fields] = (),
+    notes: str = "",
+    only_reads: bool = False,
 ) -> Callable[[Run], Command]:
     """Make a command of a function; see `Command`."""
-    return lambda run: Command(run, show, options, notes, only_reads)
+    kinds = (fields,) if isinstance(fields, Mapping) else tuple(fields)
+    return lambda run: Command(run, show, options, notes, only_reads, kinds)
+
+
+GENERAL: tuple[Option, ...] = (
+    (
+        ("--json",),
+        {
+            "action": "store_true",
+            "default": argparse.SUPPRESS,
+            "help": "print exactly one JSON object instead of text; errors, too",
+        },
+    ),
+    (
+        ("--no-color",),
+        {
+            "action": "store_true",
+            "default": argparse.SUPPRESS,
+            "help": "no colors and no bold letters (also: NO_COLOR=1)",
+        },
+    ),
+    (
+        ("-v", "--verbose"),
+        {"action": "count", "default": argparse.SUPPRESS, "help": "log what is done to standard error; twice for more"},
+    ),
+)
+"""The options of every command, before or after the name of an action; the parser of all commands has the defaults."""
 
 
 def option(*names: str, **settings: Any) -> Option:

@@ -7,15 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
+import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, TypeAlias
 
+from ferrodp.cli.printing import shapes, tables
+
 Report: TypeAlias = dict[str, Any]
 """What a command found out: plain JSON data, or an iterator of such data in the place of a long list."""
 Advance: TypeAlias = Callable[[], None]
+COLUMNS = 80
+"""Width of tables where the output is no terminal and the environment does not have ``COLUMNS``."""
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+"""What is logged: without `--verbose`, with one, with two."""
 
 
 class Console:
@@ -25,23 +35,39 @@ class Console:
     ----------
     json : bool
         Whether the report is printed as one JSON object, and nothing else.
+    color : bool
+        Whether a terminal may be sent colors and bold letters; not if the environment has ``NO_COLOR``.
     """
 
-    def __init__(self, *, json: bool) -> None:
-        self._json = json
+    def __init__(self, *, json: bool, color: bool = True) -> None:
+        self.json = json
+        self._color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._begun = False
 
     def report(self, report: Report, show: Callable[[Report, Console], None]) -> None:
         """Print the report of a command, once."""
-        if self._json:
-            for part in _json_parts(report):
+        if self.json:
+            for part in _json_parts({"schema": shapes.VERSION, **report}):
                 print(part, end="")
+                self._begun = True
             print()
         else:
             show(report, self)
 
+    def failure(self, failure: Report) -> None:
+        """Print what went wrong as JSON, unless something was printed already or nobody reads."""
+        if self.json and not self._begun and sys.stdout is not None:
+            with contextlib.suppress(OSError, ValueError):
+                print(json.dumps({"schema": shapes.VERSION, **failure}), flush=True)
+
     def line(self, text: str = "") -> None:
         """Print one line; characters that could steer a terminal are escaped."""
         print(one_line(text))
+
+    def sentence(self, text: str) -> None:
+        """Print a sentence in as many lines as it needs."""
+        for line in textwrap.wrap(one_line(text), _width(), subsequent_indent="  ", break_on_hyphens=False):
+            print(line)
 
     def fields(self, rows: Mapping[str, str]) -> None:
         """Print names and values, aligned."""
@@ -50,25 +76,21 @@ class Console:
             self.line(f"{name:<{width}}  {value}")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
-        """Print a table; the first `left` columns are aligned to the left, the others to the right."""
-        rich = _rich("table") if sys.stdout.isatty() else None
-        if rich is None:
-            widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-            for row in (header, ["-" * width for width in widths], *rows):
-                cells = [f"{cell:{'<' if c < left else '>'}{widths[c]}}" for c, cell in enumerate(row)]
-                self.line("  ".join(cells).rstrip())
-            return
-        table = rich.Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-        for column, name in enumerate(header):
-            table.add_column(_plain(name), justify="left" if column < left else "right", overflow="fold")
-        for row in rows:
-            table.add_row(*map(_plain, row))
-        _rich("console").Console(highlight=False).print(table)
+        """Print a table; the first `left` columns are aligned to the left, the others to the right.
+
+        It fits the terminal, or ``COLUMNS``, or 80 columns: long text is broken into lines, and a table of many columns
+        becomes blocks.
+        """
+        terminal, width = sys.stdout.isatty(), _width()
+        cells = [[one_line(cell) for cell in row] for row in (header, *rows)]
+        for number, line in enumerate(tables.lines(cells[0], cells[1:], left=left, width=width)):
+            bold = terminal and self._color and not number
+            print(f"\x1b[1m{line}\x1b[0m" if bold else line)
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int) -> Iterator[Advance]:
         """Yield a function to call after each of `total` steps."""
-        if self._json or not sys.stderr.isatty():
+        if self.json or not sys.stderr.isatty():
             yield lambda: None
             return
         rich = _rich("progress")
@@ -76,12 +98,19 @@ class Console:
             yield from _counter(what, total)
             return
         columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()]
-        bar = rich.Progress(
-            *columns, rich.TimeRemainingColumn(), console=_rich("console").Console(stderr=True), transient=True
-        )
+        console = _rich("console").Console(stderr=True, no_color=not self._color)
+        bar = rich.Progress(*columns, rich.TimeRemainingColumn(), console=console, transient=True)
         with bar:
             task = bar.add_task(_plain(what), total=total)
             yield lambda: bar.advance(task)
+
+
+def _width() -> int:
+    """Return the number of columns that the output has."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((COLUMNS, 24)).columns
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdigit() and int(given) else COLUMNS
 
 
 def _json_parts(report: Report) -> Iterator[str]:
@@ -98,6 +127,29 @@ def _json_parts(report: Report) -> Iterator[str]:
             yield (", " if place else "") + json.dumps(item, allow_nan=False)
         yield "]"
     yield "}"
+
+
+class LogLines(logging.Formatter):
+    """Log records as lines of standard error: what a record says, and which part of the package says it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, in which nothing can steer a terminal."""
+        return one_line(f"{record.name}: {record.levelname.lower()}: {record.getMessage()}")
+
+
+@contextlib.contextmanager
+def logged(verbosity: int) -> Iterator[None]:
+    """Write what the package logs to standard error: warnings, with a verbosity of 1 information, with 2 all."""
+    logger, handler = logging.getLogger("ferrodp"), logging.StreamHandler()
+    before = logger.level
+    handler.setFormatter(LogLines())
+    logger.addHandler(handler)
+    logger.setLevel(LEVELS[min(verbosity, len(LEVELS) - 1)])
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
 
 
 def one_line(text: str) -> str:

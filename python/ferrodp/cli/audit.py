@@ -9,10 +9,30 @@ import ferrodp
 from ferrodp.audit import AuditReport, audit_mechanism
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report
+from ferrodp.cli.printing import shapes
 from ferrodp.errors import InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism, LaplaceMechanism
 
 _NAMES = ("gaussian", "laplace")
+_BOUND = {"anyOf": [shapes.NUMBER, shapes.TEXT]}
+_FIELDS = {
+    "what": shapes.TEXT,
+    "version": shapes.TEXT,
+    "event": shapes.EVENT,
+    **dict.fromkeys(("claim", "region", "likelier", "text"), shapes.TEXT),
+    **dict.fromkeys(("violation",), shapes.FLAG),
+    "law_holds": shapes.maybe(shapes.FLAG),
+    "neighbors": shapes.many(shapes.TEXT),
+    **dict.fromkeys(("draws", "counted"), shapes.INTEGER),
+    "hits": shapes.many(shapes.INTEGER),
+    "rates": shapes.many(shapes.many(shapes.NUMBER)),
+    "curve": shapes.many(shapes.many(_BOUND)),
+    "multiplicity": shapes.INTEGER,
+    **dict.fromkeys(("epsilon", "delta"), shapes.NUMBER),
+    **dict.fromkeys(("epsilon_lower_bound", "epsilon_lower_bound_999", "power"), _BOUND),
+    **dict.fromkeys(("e_value", "log_e_value"), _BOUND),
+}
+"""A bound that is infinite is the text "inf"."""
 
 
 def _whole(text: str) -> int:
@@ -36,6 +56,7 @@ def _show(report: Report, console: Console) -> None:
     option("--delta", type=float, default=1e-5, metavar="D", help="of the claim (default: 1e-5)"),
     option("--draws", type=_whole, default=10**7, metavar="N", help="of each neighbor (default: 1e7)"),
     show=_show,
+    fields=_FIELDS,
 )
 def audit(args: Args, console: Console) -> Report:
     r"""Test whether outputs contradict a privacy claim.

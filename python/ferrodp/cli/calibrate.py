@@ -11,8 +11,27 @@ from ferrodp.accounting.calibration import CalibratedCount, CalibratedValue
 from ferrodp.cli import _privacy
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report
+from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, many, maybe, record
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent
+
+_FIELDS = {
+    "what": TEXT,
+    "accountant": TEXT,
+    "neighboring_relation": TEXT,
+    "csv": maybe(TEXT),
+    "rows": many(
+        record(
+            {
+                **dict.fromkeys(("epsilon", "delta", "noise_multiplier", "sampling_probability"), NUMBER),
+                "count": INTEGER,
+                "gap": maybe(NUMBER),
+                "epsilon_proven": NUMBER,
+                "explanation": maybe(TEXT),
+            }
+        )
+    ),
+}
 
 
 def _show(report: Report, console: Console) -> None:
@@ -35,6 +54,7 @@ def _show(report: Report, console: Console) -> None:
     option("--count", type=_privacy.counts, metavar="T", help="number of steps (default: 1)"),
     *_privacy.COMMON,
     show=_show,
+    fields=_FIELDS,
     notes=_privacy.RANGES,
 )
 def calibrate(args: Args, console: Console) -> Report:

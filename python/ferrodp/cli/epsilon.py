@@ -10,8 +10,28 @@ from ferrodp.accounting.accountants.registry import accountant_maker
 from ferrodp.cli import _events, _privacy
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, rounded_up
+from ferrodp.cli.printing.shapes import EVENT, INTEGER, NUMBER, TEXT, many, maybe, record
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent, SelfComposedEvent
+
+_FIELDS = {
+    "accountant": TEXT,
+    "neighboring_relation": TEXT,
+    "event": maybe(EVENT),
+    "csv": maybe(TEXT),
+    "rows": many(
+        record(
+            {
+                "count": INTEGER,
+                "delta": NUMBER,
+                "explanation": maybe(TEXT),
+                "epsilon_lower": maybe(NUMBER, "null: infinite"),
+                "epsilon": maybe(NUMBER, "null: infinite"),
+            },
+            {"noise_multiplier": NUMBER, "sampling_probability": NUMBER},
+        )
+    ),
+}
 
 
 def _show(report: Report, console: Console) -> None:
@@ -40,6 +60,7 @@ def _show(report: Report, console: Console) -> None:
     option("--delta", type=_privacy.reals, default=[1e-5], metavar="D", help="default: 1e-5"),
     *_privacy.COMMON,
     show=_show,
+    fields=_FIELDS,
     notes=_privacy.RANGES,
 )
 def epsilon(args: Args, console: Console) -> Report:

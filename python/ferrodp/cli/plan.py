@@ -13,10 +13,22 @@ from ferrodp import files
 from ferrodp.accounting.accountants.registry import ACCOUNTANTS
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, rounded_up
+from ferrodp.cli.printing.shapes import ANYTHING, EPSILON, INTEGER, NUMBER, TEXT, Fields, maybe, one_of
 from ferrodp.errors import InvalidParameter, MissingPackage
 from ferrodp.plan import Forecast, PrivacyPlan
 
 _PICTURES = {".png", ".svg", ".pdf"}
+
+
+def _fields(what: str, more: Fields) -> Fields:
+    return {"what": one_of(what), "accountant": TEXT, "delta": NUMBER, **more}
+
+
+_FIELDS = (
+    _fields("max-steps", {"epsilon": NUMBER, "max_steps": INTEGER, "num_steps": INTEGER}),
+    _fields("calibrate", {"epsilon": EPSILON, "plan": ANYTHING, "written": maybe(TEXT)}),
+    _fields("forecast", {"forecast": ANYTHING, "written": maybe(TEXT)}),
+)
 
 
 def _show(report: Report, console: Console) -> None:
@@ -72,6 +84,7 @@ def _show(report: Report, console: Console) -> None:
     option("-o", "--output", metavar="OUT", help="calibrate: the plan; forecast: a picture (.png, .svg, .pdf)"),
     option("--force", action="store_true", help="replace OUT if it exists"),
     show=_show,
+    fields=_FIELDS,
 )
 def plan(args: Args, console: Console) -> Report:
     r"""Forecast, calibrate or extend a plan.

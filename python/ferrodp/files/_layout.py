@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ MAX_NAME = 1024
 
 class FileRefused(FerroError, ValueError):  # noqa: N818  # what was done, as in the other exceptions
     """A file cannot be read, or does not hold what it must. Nothing was drawn or written."""
+
+    code: ClassVar[str] = "file-refused"
 
     def __init__(self, path: object, reason: str) -> None:
         super().__init__(f"{path}: {reason}")

@@ -17,6 +17,7 @@ import ferrodp
 from ferrodp import _native, _validate
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
+from ferrodp.cli.printing.shapes import ANYTHING, FLAG, INTEGER, NUMBER, many, maybe
 from ferrodp.errors import FerroError
 
 NUM_CASES = 17
@@ -55,6 +56,14 @@ def _time(seconds: float) -> str:
     option("--quick", action="store_true", help="smaller arrays: seconds instead of a minute"),
     option("--threads", type=int, default=1, metavar="N", help="for all tools (default: %(default)s)"),
     show=_show,
+    fields={
+        "quick": FLAG,
+        "threads": INTEGER,
+        "machine": ANYTHING,
+        "cases": many(ANYTHING),
+        "extra_bytes_while_noising": maybe(NUMBER),
+        "seconds": NUMBER,
+    },
 )
 def bench(args: Args, console: Console) -> Report:
     r"""Measure on this machine, side by side with other tools.

@@ -12,11 +12,26 @@ from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.cli.demo import ledger as _ledger
 from ferrodp.cli.demo import training as _training
+from ferrodp.cli.ledger import common as _ledgers
+from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, many, maybe, record
 from ferrodp.demo import picture as _picture
 from ferrodp.errors import InvalidParameter
 
 _EPSILON, _DELTA = 8.0, 1e-5
 _NOISE_MULTIPLIER, _CLIP_NORM, _ROUNDS = 3.3, 0.5, 100
+
+
+_ROUND = record({"round": INTEGER, "accuracy": NUMBER, "baseline_accuracy": NUMBER, "epsilon": NUMBER})
+_FIELDS = {
+    **dict.fromkeys(("accuracy", "baseline_accuracy", "epsilon", "delta", "epsilon_budget", "seconds"), NUMBER),
+    **dict.fromkeys(("epsilon_after_one_more_round", "noise_multiplier", "clip_norm"), NUMBER),
+    **dict.fromkeys(("rounds", "clients", "training_images", "test_images"), INTEGER),
+    "unit": TEXT,
+    "neighboring_relations": many(TEXT),
+    "history": many(_ROUND),
+    "ledger": maybe(_ledger.FIELDS),
+    "files": record({"picture": TEXT, "model": TEXT}),
+}
 
 
 def _show(report: Report, console: Console) -> None:
@@ -82,6 +97,7 @@ def _show(report: Report, console: Console) -> None:
     option("--ledger", metavar="LEDGER", help="pay each round from this ledger, a file or postgresql://..."),
     option("--scope", metavar="NAME", help="what to charge there; made if it is not there (default: demo)"),
     show=_show,
+    fields=(_FIELDS, _training.FIELDS),
 )
 def demo(args: Args, console: Console) -> Report:
     r"""Train a classifier on real images with client-level privacy.
@@ -109,6 +125,10 @@ def demo(args: Args, console: Console) -> Report:
     Needs scikit-learn and matplotlib: pip install "ferrodp[demo]".
     """
     started = time.perf_counter()
+    if args.scope is not None and args.ledger is None:
+        args.ledger = _ledgers.default()
+        if args.ledger is None:
+            raise InvalidParameter(f"--scope must come with --ledger, or with {_ledgers.DEFAULT} set")
     if args.task == "training":
         return _training.report(args, console, started)
     rounds = _validate.count("--rounds", _default(args.rounds, _ROUNDS), maximum=1000)
@@ -125,8 +145,6 @@ def demo(args: Args, console: Console) -> Report:
         rounds=rounds,
     )
     if args.ledger is None:
-        if args.scope is not None:
-            raise InvalidParameter("--scope must come with --ledger")
         planned = _demo.allowed_rounds(settings)
         folder.mkdir(parents=True, exist_ok=True)
         with console.progress("private rounds", planned) as advance:

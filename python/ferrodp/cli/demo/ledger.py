@@ -10,10 +10,23 @@ from ferrodp.budget import PrivacyLedger
 from ferrodp.cli._command import Args
 from ferrodp.cli._console import Console, Report, counted, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
+from ferrodp.cli.printing.shapes import HEAD, INTEGER, NUMBER, TEXT, many, maybe, record
 from ferrodp.demo import CHECKPOINT, Checkpoint, Digits, PaidTraining, Settings, Training, allowed_rounds
 from ferrodp.errors import InvalidParameter, LedgerError
 
 _SCOPE = "demo"
+FIELDS = record(
+    {
+        **dict.fromkeys(("where", "scope", "measure"), TEXT),
+        "relations": many(TEXT),
+        "resumed_after_round": maybe(INTEGER),
+        **dict.fromkeys(("lost_charges", "charges"), INTEGER),
+        **dict.fromkeys(("epsilon_charged", "delta_charged"), NUMBER),
+        "refusal": maybe(TEXT),
+        "head": HEAD,
+    }
+)
+"""What is reported of the payments."""
 
 
 def trained(args: Args, settings: Settings, data: Digits, console: Console) -> tuple[Settings, Training, Report]:

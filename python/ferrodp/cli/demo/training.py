@@ -14,12 +14,36 @@ from ferrodp.budget import PrivacyLedger
 from ferrodp.cli._command import Args
 from ferrodp.cli._console import Console, Report, counted, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
+from ferrodp.cli.printing.shapes import HEAD, INTEGER, NUMBER, TEXT, many, maybe, one_of, record
 from ferrodp.demo import Settings, picture, records
 from ferrodp.errors import InvalidParameter, MissingPackage
 from ferrodp.events import NeighboringRelation
 
 _EPSILON, _DELTA, _STEPS = 8.0, 1e-5, 120
 _SCOPE = "demo"
+_STEP = record({"step": INTEGER, "accuracy": NUMBER, "baseline_accuracy": NUMBER, "epsilon": NUMBER})
+_PAID = record(
+    {
+        **dict.fromkeys(("where", "scope", "measure"), TEXT),
+        "resumed_after_step": maybe(INTEGER),
+        **dict.fromkeys(("lost_steps", "charges"), INTEGER),
+        **dict.fromkeys(("epsilon_charged", "delta_charged"), NUMBER),
+        "refusal": maybe(TEXT),
+        "head": HEAD,
+    }
+)
+FIELDS = {
+    "task": one_of("training"),
+    **dict.fromkeys(("accuracy", "baseline_accuracy", "epsilon", "delta", "epsilon_budget", "seconds"), NUMBER),
+    **dict.fromkeys(("epsilon_after_one_more_step", "noise_multiplier", "clip_norm"), NUMBER),
+    **dict.fromkeys(("steps", "training_images", "test_images"), INTEGER),
+    "sampling_probability": NUMBER,
+    "unit": TEXT,
+    "neighboring_relations": many(TEXT),
+    "history": many(_STEP),
+    "ledger": maybe(_PAID),
+    "files": record({"picture": TEXT, "model": TEXT}),
+}
 _SHOWN = 10
 """Lines of the table, about."""
 
@@ -38,8 +62,6 @@ def report(args: Args, console: Console, started: float) -> Report:
     """Train, with and without privacy, and return what was measured."""
     steps = _validate.count("--rounds", _STEPS if args.rounds is None else args.rounds, maximum=1000)
     data_seed = _validate.count("--data-seed", args.data_seed, minimum=0)
-    if args.scope is not None and args.ledger is None:
-        raise InvalidParameter("--scope must come with --ledger")
     epsilon = _validate.positive("--epsilon", _EPSILON if args.epsilon is None else args.epsilon, toward="down")
     delta = _validate.delta(_DELTA if args.delta is None else args.delta, name="--delta")
     noise, clip = args.noise_multiplier, args.clip_norm

@@ -9,6 +9,7 @@ from ferrodp.cli import _events
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli.ledger.common import opened_by
+from ferrodp.cli.printing.shapes import EVENT, FLAG, HEAD, INTEGER, TEXT, many, maybe
 from ferrodp.events import PrivacyEvent
 
 _CHARGE = (
@@ -25,6 +26,17 @@ _CHARGE = (
     ),
     option("--again-ok", action="store_true", help="succeed if the key was used before, and charge nothing"),
 )
+
+
+_FIELDS = {
+    "key": maybe(TEXT),
+    "new": FLAG,
+    "state": TEXT,
+    "scopes": many(TEXT),
+    "event": EVENT,
+    "remaining_count": maybe(INTEGER),
+    "head": HEAD,
+}
 
 
 def _show(report: Report, console: Console) -> None:
@@ -48,6 +60,7 @@ def _show(report: Report, console: Console) -> None:
         help="charge a whole plan, fixed now, as its proven (epsilon, D); for scopes of measure pure",
     ),
     show=_show,
+    fields={"ticket": TEXT, **_FIELDS},
 )
 def reserve(args: Args) -> Report:
     r"""Charge a release to come, and get its ticket.
@@ -79,6 +92,7 @@ def reserve(args: Args) -> Report:
 @command(
     *_CHARGE,
     show=_show,
+    fields=_FIELDS,
 )
 def spend(args: Args) -> Report:
     r"""Charge a release that happens elsewhere.

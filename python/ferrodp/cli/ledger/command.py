@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from ferrodp.cli._command import Args, add_options, command, option
+from ferrodp.cli._command import GENERAL, Args, add_options, command, option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli.ledger import charges, operations, reading, scopes, tickets
 from ferrodp.cli.ledger.common import LEDGER, chosen, shown
@@ -30,12 +30,6 @@ ACTIONS = {
     "migrate": operations.migrate,
 }
 _READ_ONLY = option("--read-only", action="store_true", help="write nothing, no checkpoint either: also on a replica")
-_JSON = option(
-    "--json",
-    action="store_true",
-    default=argparse.SUPPRESS,  # "ferrodp ledger --json status" is as good
-    help="print exactly one JSON object instead of text",
-)
 
 
 def add_actions(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +37,7 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     for name, action in ACTIONS.items():
         each = dataclasses.replace(action, options=(*LEDGER, *action.options)).declare(actions, name)
-        add_options(each, [_READ_ONLY, _JSON] if action.only_reads else [_JSON])
+        add_options(each, [_READ_ONLY, *GENERAL] if action.only_reads else GENERAL)
 
 
 def _show(report: Report, console: Console) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 import urllib.parse
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -15,6 +16,8 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import PrivacyEvent
 
 _SHORT = 6
+DEFAULT = "FERRODP_LEDGER"
+"""Environment variable: the ledger of commands that are not told one."""
 
 
 def opened(where: str, *, create: bool = False, verify: Any = "new", **settings: Any) -> PrivacyLedger:
@@ -27,18 +30,31 @@ def opened_by(args: Args, **settings: Any) -> PrivacyLedger:
     return opened(args.where, **{"verify": args.verify, "read_only": getattr(args, "read_only", False), **settings})
 
 
+def default() -> str | None:
+    """Return the ledger that the environment names."""
+    return os.environ.get(DEFAULT) or None
+
+
 def chosen(args: Args) -> str:
-    """Return which ledger was named, first or by option."""
-    if (args.ledger is None) == (args.ledger_option is None):
-        raise InvalidParameter("the ledger must be named once: a file or postgresql://..., first or with --ledger")
-    where: str = args.ledger if args.ledger is not None else args.ledger_option
+    """Return which ledger was named, first or by option, or else by the environment."""
+    named: list[str | None] = [each for each in (args.ledger, args.ledger_option) if each is not None] or [default()]
+    where = named[0]
+    if len(named) > 1 or where is None:
+        raise InvalidParameter(
+            f"the ledger must be named once: a file or postgresql://..., first, with --ledger or as {DEFAULT}"
+        )
     if not where:
         raise InvalidParameter("the ledger must be a file or postgresql://..., got ''")
     return where
 
 
 LEDGER = (
-    option("ledger", nargs="?", metavar="LEDGER", help="a file, or postgresql://... for a server"),
+    option(
+        "ledger",
+        nargs="?",
+        metavar="LEDGER",
+        help=f"a file, or postgresql://... for a server (default: that of {DEFAULT})",
+    ),
     option("--ledger", dest="ledger_option", metavar="LEDGER", help="the same by name"),
     option(
         "--verify",

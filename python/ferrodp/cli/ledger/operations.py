@@ -6,6 +6,7 @@ from ferrodp import budget
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.ledger.common import REASON, opened_by, shown
+from ferrodp.cli.printing.shapes import HEAD, INTEGER, TEXT
 
 
 def _show_backup(report: Report, console: Console) -> None:
@@ -20,6 +21,7 @@ def _show_backup(report: Report, console: Console) -> None:
     ),
     option("--force", action="store_true", help="replace FILE if it exists"),
     show=_show_backup,
+    fields={"output": TEXT, "records": INTEGER, "head": HEAD},
     only_reads=True,
 )
 def backup(args: Args) -> Report:
@@ -50,6 +52,7 @@ def _show_import(report: Report, console: Console) -> None:
     option("--witness", metavar="HEAD", help="a head that FILE has to contain"),
     REASON,
     show=_show_import,
+    fields={"source": TEXT, "records": INTEGER, "head": HEAD},
 )
 def import_(args: Args) -> Report:
     r"""Begin a ledger from a backup or an export.
@@ -75,6 +78,7 @@ def _show_migrate(report: Report, console: Console) -> None:
     option("--to", required=True, metavar="NEW", help="where it shall be: a new file, or postgresql://..."),
     option("--reason", required=True, metavar="TEXT", help="goes into both logs"),
     show=_show_migrate,
+    fields={"to": TEXT, "records": INTEGER, "head": HEAD},
 )
 def migrate(args: Args) -> Report:
     r"""Move a ledger to another place, or from an older format.
@@ -105,6 +109,7 @@ def _show_grant(report: Report, console: Console) -> None:
         help="reader, spender or operator",
     ),
     show=_show_grant,
+    fields={"role": TEXT, "rights": TEXT},
 )
 def grant(args: Args) -> Report:
     r"""Say what a role of the server may do.

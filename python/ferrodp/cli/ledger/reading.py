@@ -14,9 +14,28 @@ from ferrodp.budget import PrivacyLedger
 from ferrodp.cli import _events
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
+from ferrodp.cli.ledger import room
 from ferrodp.cli.ledger.common import bound, opened_by, told
+from ferrodp.cli.printing.shapes import ANYTHING, EVENT, FLAG, HEAD, INTEGER, NUMBER, TEXT, many, maybe, record
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import PrivacyEvent
+
+_TOLD = 20
+"""Scopes of which is said in words what still fits; of each with --scope or --json."""
+_STANDING = record(
+    {
+        **dict.fromkeys(("scope", "measure", "neighboring_relation"), TEXT),
+        **dict.fromkeys(("epsilon", "delta", "epsilon_charged", "delta_charged", "epsilon_remaining"), NUMBER),
+        "epsilon_any_time": maybe(NUMBER, "null: unbounded"),
+        "delta_any_time": NUMBER,
+        **{name: maybe(NUMBER) for name in ("promised_epsilon", "promised_delta")},
+        "exact": maybe(record(dict.fromkeys(("epsilon", "epsilon_charged", "epsilon_remaining"), TEXT))),
+        **dict.fromkeys(("held", "armed", "spent", "cancelled"), INTEGER),
+        "frozen": FLAG,
+        "remaining_count": maybe(INTEGER),
+        "fits": TEXT,
+    }
+)
 
 
 def _show_status(report: Report, console: Console) -> None:
@@ -37,9 +56,11 @@ def _show_status(report: Report, console: Console) -> None:
     console.line()
     raised = [each["scope"] for each in standings if each["promised_epsilon"] is None]
     if raised:
-        console.line(f"raised  more was allowed than was said at the beginning: {', '.join(raised)}")
+        console.sentence(f"raised  more was allowed than was said at the beginning: {', '.join(raised)}")
     if report["event"] is not None:
         console.line(f"room  how often this still fits: {_events.told(PrivacyEvent.from_dict(report['event']))}")
+    for each in standings[:_TOLD]:
+        console.sentence(f"{each['scope']}: {each['fits']}")
     console.line(f"head  {report['head']}")
 
 
@@ -47,6 +68,7 @@ def _show_status(report: Report, console: Console) -> None:
     option("--scope", metavar="NAME", help="this one alone (default: all)"),
     *_events.OPTIONS,
     show=_show_status,
+    fields={"event": maybe(EVENT), "scopes": many(_STANDING), "head": HEAD},
     only_reads=True,
 )
 def status(args: Args) -> Report:
@@ -92,6 +114,7 @@ def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, a
         "exact": exact,
         **told(report, "held", "armed", "spent", "cancelled", "frozen"),
         "remaining_count": None if event is None else _room(ledger, name, event, alone=alone),
+        "fits": room.told(ledger, report),
     }
 
 
@@ -115,11 +138,11 @@ def _numbers(standing: Report) -> list[str]:
 
 def _show_history(report: Report, console: Console) -> None:
     rows = []
-    for record in report["records"]:
-        scope = record["scope"] if "scope" in record else ", ".join(record.get("scopes", ()))
-        ticket = record.get("ticket", "")[-8:]
-        time = record["time"].removesuffix("+00:00").replace("T", " ")
-        rows.append([str(record["sequence"]), time, record["kind"], scope, ticket, _what(record)])
+    for each in report["records"]:
+        scope = each["scope"] if "scope" in each else ", ".join(each.get("scopes", ()))
+        ticket = each.get("ticket", "")[-8:]
+        time = each["time"].removesuffix("+00:00").replace("T", " ")
+        rows.append([str(each["sequence"]), time, each["kind"], scope, ticket, _what(each)])
     console.table(["record", "time (UTC)", "kind", "scope", "ticket", "what"], rows, left=6)
     if report["total"] is None or len(report["records"]) < report["total"]:
         of_all = "" if report["total"] is None else f" of {counted(report['total'], 'record')}"
@@ -131,6 +154,7 @@ def _show_history(report: Report, console: Console) -> None:
     option("--scope", metavar="NAME", help="what concerns this one (default: all)"),
     option("--limit", type=int, default=1000, metavar="N", help="only the last N records (default: 1000)"),
     show=_show_history,
+    fields={"scope": maybe(TEXT), "total": maybe(INTEGER), "records": many(ANYTHING)},
     only_reads=True,
 )
 def history(args: Args) -> Report:
@@ -180,6 +204,7 @@ def _show_verify(report: Report, console: Console) -> None:
 @command(
     option("--witness", metavar="HEAD", help="a head that was kept elsewhere: the ledger has to contain it"),
     show=_show_verify,
+    fields={"records": INTEGER, "witness": maybe(TEXT), "head": HEAD},
     only_reads=True,
 )
 def verify(args: Args) -> Report:
@@ -207,6 +232,10 @@ def _show_export(report: Report, console: Console) -> None:
     option("-o", "--output", metavar="FILE", help="write there, whole or not at all (default: standard output)"),
     option("--force", action="store_true", help="replace FILE if it exists"),
     show=_show_export,
+    fields=(
+        {"output": TEXT, "records": INTEGER},
+        {"output": {"type": "null"}, "records": INTEGER, "lines": many(ANYTHING)},
+    ),
     only_reads=True,
 )
 def export(args: Args) -> Report:

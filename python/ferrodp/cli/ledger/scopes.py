@@ -10,6 +10,7 @@ from ferrodp.cli._command import Args, command, option, relation_option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli._events import number
 from ferrodp.cli.ledger.common import REASON, SCOPE, bound, opened_by, told
+from ferrodp.cli.printing.shapes import FLAG, HEAD, NUMBER, TEXT
 from ferrodp.events import NeighboringRelation
 
 _CAP = (
@@ -18,6 +19,15 @@ _CAP = (
     option("--epsilon", type=number, required=True, metavar="E", help="of the new budget"),
     option("--delta", type=number, metavar="D", help="the new one (default: as it is)"),
 )
+
+
+_FIELDS = {
+    **dict.fromkeys(("scope", "measure", "neighboring_relation"), TEXT),
+    "epsilon": NUMBER,
+    "delta": NUMBER,
+    "frozen": FLAG,
+    "head": HEAD,
+}
 
 
 def _show(report: Report, console: Console) -> None:
@@ -52,6 +62,7 @@ def _show(report: Report, console: Console) -> None:
     ),
     option("--highest-delta", type=number, metavar="D", help="likewise (default: --delta)"),
     show=_show,
+    fields=_FIELDS,
 )
 def create(args: Args) -> Report:
     r"""Begin a scope with a budget.
@@ -72,6 +83,7 @@ def create(args: Args) -> Report:
     SCOPE,
     REASON,
     show=_show,
+    fields=_FIELDS,
 )
 def freeze(args: Args) -> Report:
     r"""Refuse all charges to a scope.
@@ -89,6 +101,7 @@ def freeze(args: Args) -> Report:
     SCOPE,
     REASON,
     show=_show,
+    fields=_FIELDS,
 )
 def thaw(args: Args) -> Report:
     r"""End what freeze began.
@@ -104,6 +117,7 @@ def thaw(args: Args) -> Report:
 @command(
     *_CAP,
     show=_show,
+    fields=_FIELDS,
 )
 def raise_cap(args: Args) -> Report:
     r"""Allow more in a scope.
@@ -123,6 +137,7 @@ def raise_cap(args: Args) -> Report:
 @command(
     *_CAP,
     show=_show,
+    fields=_FIELDS,
 )
 def lower_cap(args: Args) -> Report:
     r"""Allow less in a scope.

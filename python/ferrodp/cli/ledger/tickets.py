@@ -10,10 +10,23 @@ from ferrodp.cli import _events
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.ledger.common import REASON, opened_by, told
+from ferrodp.cli.printing.shapes import ANYTHING, EVENT, FLAG, HEAD, INTEGER, TEXT, many, maybe, record
 from ferrodp.errors import InvalidParameter, TicketError
 from ferrodp.events import PrivacyEvent
 
 _DAY = 86_400.0
+_TICKET = record(
+    {
+        **dict.fromkeys(("ticket", "state", "time"), TEXT),
+        "key": maybe(TEXT),
+        "scopes": many(TEXT),
+        "event": EVENT,
+        "is_lease": FLAG,
+        "count": INTEGER,
+        "sequence": INTEGER,
+        "record": ANYTHING,
+    }
+)
 
 
 def _show_tickets(report: Report, console: Console) -> None:
@@ -43,6 +56,7 @@ def _show_tickets(report: Report, console: Console) -> None:
     ),
     option("--limit", type=int, default=1000, metavar="N", help="at most so many, the oldest first (default: 1000)"),
     show=_show_tickets,
+    fields={"scope": maybe(TEXT), "states": many(TEXT), "limit": INTEGER, "tickets": many(_TICKET)},
     only_reads=True,
 )
 def tickets(args: Args) -> Report:
@@ -73,6 +87,7 @@ def _show_cancel(report: Report, console: Console) -> None:
     option("--scope", metavar="NAME", help="with --older-than: only those charged to this one"),
     REASON,
     show=_show_cancel,
+    fields={"cancelled": many(TEXT), "reason": TEXT, "head": HEAD},
 )
 def cancel(args: Args) -> Report:
     r"""Give back held tickets that nobody will use.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -16,15 +17,33 @@ from ferrodp import _arrays, _validate, distributed, files
 from ferrodp.accounting import GdpAccountant
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted, rounded_up
+from ferrodp.cli.printing.shapes import EVENT, FLAG, INTEGER, NUMBER, TEXT, many, maybe, named, record
 from ferrodp.cli.releasing import inputs as _inputs
 from ferrodp.cli.releasing import payment as _release_ledger
 from ferrodp.clipping import ClippedSum
 from ferrodp.errors import FerroError, InvalidParameter, MissingPackage
 from ferrodp.files import Layout
 
+_log = logging.getLogger(__name__)
 WEAK_EPSILON = 20.0
 _MARGIN = 1 << 12  # bytes reserved per array beside its elements: headers, twice the name, an entry of the directory
 _FORMATS = ", ".join(files.EXTENSIONS)
+
+
+_FIELDS = {
+    "output": TEXT,
+    "inputs": INTEGER,
+    "inputs_protected": FLAG,
+    "arrays": named(record({"shape": many(INTEGER), "dtype": TEXT})),
+    **dict.fromkeys(("clip_norm", "noise_multiplier", "standard_deviation"), NUMBER),
+    "denominator": maybe(NUMBER),
+    "event": EVENT,
+    "epsilon": NUMBER,
+    "delta": NUMBER,
+    "unit": TEXT,
+    "neighboring_relations": many(TEXT),
+    "ledger": maybe(_release_ledger.FIELDS),
+}
 
 
 def _show(report: Report, console: Console) -> None:
@@ -75,6 +94,7 @@ def _show(report: Report, console: Console) -> None:
     option("--force", action="store_true", help="replace OUT if it exists"),
     *_release_ledger.OPTIONS,
     show=_show,
+    fields=_FIELDS,
 )
 def release(args: Args, console: Console) -> Report:
     r"""Clip, sum and noise update files.
@@ -239,6 +259,7 @@ def _updates(paths: Sequence[str], *, template: Layout, dtype: np.dtype[Any]) ->
     stored = {name: np.zeros(entry.shape, entry.dtype) for name, entry in template.items()}
     update = {name: array if array.dtype == dtype else np.zeros(array.shape, dtype) for name, array in stored.items()}
     for path in paths:
+        _log.debug("reading %s", path)
         files.read_into(path, stored)
         for name, array in stored.items():
             if update[name] is not array:

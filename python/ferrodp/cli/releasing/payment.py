@@ -10,6 +10,7 @@ from ferrodp.budget import PrivacyLedger
 from ferrodp.cli._command import Args, option
 from ferrodp.cli._console import Report, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
+from ferrodp.cli.printing.shapes import HEAD, INTEGER, NUMBER, TEXT, maybe, record
 from ferrodp.errors import InvalidParameter, LedgerError
 from ferrodp.events import GaussianEvent, NeighboringRelation
 from ferrodp.tickets import Ticket
@@ -20,12 +21,26 @@ OPTIONS = (
     option("--key", metavar="KEY", help="names the charge: a command that died before it drew noise can be repeated"),
 )
 """How a release is paid."""
+FIELDS = record(
+    {
+        **dict.fromkeys(("where", "scope", "ticket", "neighboring_relation"), TEXT),
+        "key": maybe(TEXT),
+        **dict.fromkeys(("epsilon", "delta", "epsilon_charged", "delta_charged"), NUMBER),
+        "remaining_count": INTEGER,
+        "head": HEAD,
+    }
+)
+"""What is reported of a payment."""
 
 
 def check(args: Args) -> None:
-    """Refuse options that need others which are missing."""
+    """Refuse options that need others which are missing; a scope alone is one of the ledger of the environment."""
+    if args.scope is not None and args.ledger is None:
+        args.ledger = _ledgers.default()
     if args.ledger is None and (args.scope is not None or args.key is not None):
-        raise InvalidParameter(f"--{'scope' if args.scope is not None else 'key'} must come with --ledger")
+        raise InvalidParameter(
+            f"--{'scope' if args.scope is not None else 'key'} must come with --ledger, or with {_ledgers.DEFAULT} set"
+        )
     if args.ledger is not None and args.scope is None:
         raise InvalidParameter("--ledger must come with --scope, the name of what to charge")
 
