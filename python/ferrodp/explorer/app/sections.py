@@ -8,6 +8,8 @@ from ferrodp.explorer.figures import Figure, Lesson
 from ferrodp.explorer.lessons import LESSONS
 from ferrodp.explorer.lessons.exam import EXAM
 from ferrodp.explorer.model.account import ACCOUNT
+from ferrodp.explorer.model.attacks import ATTACKS
+from ferrodp.explorer.model.audits import AUDITS
 from ferrodp.explorer.model.training import PLAYGROUND
 
 
@@ -30,6 +32,8 @@ SECTIONS = tuple(
         Section("learn", "Learn", LESSONS),
         Section("exam", "Exam", EXAM),
         Section("account", "Account", ACCOUNT),
+        Section("attack", "Attack", ATTACKS),
+        Section("audit", "Audit", AUDITS),
     )
     if section.entries
 )

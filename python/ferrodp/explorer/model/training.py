@@ -111,6 +111,10 @@ class Training:
         """The noise multiplier of each step; 0 without noise."""
         return self.plan.noise_multipliers[0] if self.plan else 0.0
 
+    def model(self, world: str) -> Floats:
+        """Return the parameters of the first repeat: "private", "public" or "without" the record."""
+        return self._models[world][0]
+
     def advance(self) -> None:
         """Take one step in every repeat."""
         data, classes = self.data, self.data.num_classes
@@ -264,11 +268,13 @@ class Training:
         return Plot(title, "steps", what, tuple(series))
 
     def _histogram(self) -> Plot:
-        top = max(float(self.norms.max()), self.clip_norm) * 1.0001
-        edges = np.linspace(0.0, top, _BINS + 1)
+        top = max(float(self.norms.max()), self.clip_norm)
+        width = self.clip_norm / max(1, round(_BINS * self.clip_norm / top))  # C lies between two bars
+        width *= max(1.0, np.ceil(top / width / (4 * _BINS)))
+        edges = width * np.arange(np.ceil(top / width) + 1)
         middle = ((edges[1:] + edges[:-1]) / 2).tolist()
         before = np.histogram(self.norms, edges)[0].tolist()
-        after = np.histogram(np.minimum(self.norms, self.clip_norm), edges)[0].tolist()
+        after = np.histogram(np.minimum(self.norms, self.clip_norm * (1 - 1e-9)), edges)[0].tolist()
         series = (
             Series("before clipping", middle, before, "bars", "non-private"),
             Series("after clipping", middle, after, "bars", "private"),

@@ -26,7 +26,7 @@ export function download(name, kind, text) {
 }
 
 // A number as an address and a field write it.
-const plain = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : String(value));
+const plain = (value) => (typeof value !== "number" ? String(value) : Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6))));
 
 // One input. `value()` is the text that the server reads; `changed(isFinal)` is called for every change.
 export class Input {
@@ -69,9 +69,11 @@ export class Input {
     this.range.addEventListener("change", () => this.changed(true));
     this.field.addEventListener("input", () => { this.show(); if (this.field.checkValidity()) this.changed(false); });
     this.field.addEventListener("change", () => { this.show(); if (this.field.checkValidity()) this.changed(true); });
+    if (c.exact) this.range.hidden = true;
     const unit = c.unit ? [element("span", { className: "unit" }, c.unit)] : [];
     const ends = element("div", { className: "ends" },
       element("span", {}, `${plain(c.low)}${c.low_label ? ": " + c.low_label : ""}`), element("span", {}, `${plain(c.high)}${c.high_label ? ": " + c.high_label : ""}`));
+    ends.hidden = Boolean(c.exact);
     this.field.value = plain(c.default);
     const root = element("div", { className: "control" }, element("label", { htmlFor: this.id }, c.label),
       element("div", { className: "value" }, button("−", "less"), this.field, ...unit, button("+", "more")), this.range, ends, this.hint);
@@ -95,7 +97,7 @@ export class Input {
   nudge(sign) {
     const { low, high, integer, step } = this.control;
     const old = Number(this.field.value);
-    let value = step ? old + sign * step : this.at(Math.round(this.share(old) * 50 + sign) / 50);
+    let value = this.control.exact ? old + sign : step ? old + sign * step : this.at(Math.round(this.share(old) * 50 + sign) / 50);
     if (integer && value === old) value = old + sign;
     this.field.value = plain(Math.min(high, Math.max(low, value)));
     this.show();
@@ -114,7 +116,7 @@ export class Input {
     const share = this.share(value);
     this.range.value = Math.round(1000 * share);
     this.range.setAttribute("aria-valuetext", `${plain(value)} ${this.control.unit || ""}`.trim());
-    const near = share <= 0.04 ? [low, low_label] : share >= 0.96 ? [high, high_label] : null;
+    const near = this.control.exact ? null : share <= 0.04 ? [low, low_label] : share >= 0.96 ? [high, high_label] : null;
     this.hint.textContent = near ? `Near the end of the range (${plain(near[0])})${near[1] ? `: ${near[1]}` : ""}.` : "";
     this.hint.title = label;
   }
@@ -210,6 +212,7 @@ export class Output {
 
   drawPlots() {
     const open = [...this.plots.querySelectorAll("details.data")].map((d) => d.open);
+    this.plots.classList.toggle("many", this.answer.plots.length > 1);
     const columns = this.plots.clientWidth > 720 && this.answer.plots.length > 1 ? 2 : 1;
     this.plots.classList.toggle("two", columns === 2);
     const width = Math.floor((this.plots.clientWidth - 24 * (columns - 1)) / columns) || 640;

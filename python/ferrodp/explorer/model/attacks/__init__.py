@@ -1,0 +1,14 @@
+"""Five attacks, each on what was really computed, each beside the bound that holds for all of its kind."""
+
+from __future__ import annotations
+
+from ferrodp.explorer.figures import Lesson
+from ferrodp.explorer.model.attacks import inversion, linkage, membership, properties, reconstruction
+
+ATTACKS: tuple[Lesson, ...] = (
+    membership.PAGE,
+    reconstruction.PAGE,
+    inversion.PAGE,
+    properties.PAGE,
+    linkage.PAGE,
+)

@@ -1,0 +1,216 @@
+"""Audits: a step from which something was taken away, and what a test of its claim notices; how much a test can see."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+import ferrodp as fd
+from ferrodp.accounting import gaussian_epsilon
+from ferrodp.audit import AuditReport, audit_callable, smallest_violation
+from ferrodp.explorer.cells import cell_of
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Series,
+    Value,
+    lower,
+    shown,
+    upper,
+)
+
+DEFECTS = (
+    ("none", "nothing, as it should be"),
+    ("clip", "the clip"),
+    ("noise", "the noise"),
+    ("half", "half of the noise"),
+)
+_FAR, _DELTA = 4.0, 1e-5
+
+
+def outputs(defect: str, noise_multiplier: float, is_in: bool, number: int, source: Any) -> np.ndarray:
+    """Release the sum of clipped gradients so often, with or without a record of four times the clip norm."""
+    rows = np.array([[0.5], [-0.25], [0.125], *([[_FAR]] if is_in else [])])
+    clipped = rows if defect == "clip" else fd.clip_rows(rows, clip_norm=1.0)[0]
+    total = np.full(number, float(clipped.sum()))
+    share = {"noise": 0.0, "half": 0.5}.get(defect, 1.0)
+    if not share:
+        return total
+    mechanism = fd.GaussianMechanism(noise_multiplier=share * noise_multiplier, l2_sensitivity=1.0)
+    return np.asarray(mechanism.release(total, source=source))
+
+
+def report_of(defect: str, noise_multiplier: float, draws: int, seed: int) -> AuditReport:
+    """Test the claim of a step with all its parts against what is released."""
+    source = fd.testing.seeded(f"{seed}".encode().ljust(32))
+    return audit_callable(
+        lambda is_in: outputs(defect, noise_multiplier, is_in, 1, source)[0],
+        neighbors=(False, True),
+        epsilon=gaussian_epsilon(noise_multiplier=noise_multiplier, delta=_DELTA),
+        delta=_DELTA,
+        draws=draws,
+        release_many=lambda is_in, number: outputs(defect, noise_multiplier, is_in, number, source),
+    )
+
+
+def audit(*, defect: str, noise_multiplier: float, draws: int, seed: int) -> dict[str, Value]:
+    """Audit a step of DP-SGD with a part taken away."""
+    report = report_of(defect, noise_multiplier, draws, seed)
+    return {
+        f"ε that is claimed, at δ = {_DELTA:g}": upper(report.epsilon),
+        "ε is at least (95 % confidence)": lower(report.epsilon_lower_bound),
+        "ε is at least (99.9 % confidence)": lower(report.epsilon_lower_bound_999),
+        "The claim is": "contradicted" if report.violation else "not contradicted",
+        "Smallest ε that would be seen": upper(report.power),
+        "Event that shows most": report.region,
+        "Hits": f"{report.hits[0]} and {report.hits[1]} of {report.counted}",
+    }
+
+
+def compute_audit(parameters: Parameters) -> Answer:
+    """Audit, and draw the outputs of both worlds."""
+    numbers = audit(**parameters)
+    source = fd.testing.seeded(b"drawn".ljust(32))
+    noise = parameters["noise_multiplier"]
+    drawn = [outputs(parameters["defect"], noise, is_in, 20_000, source) for is_in in (False, True)]
+    low, high = min(map(np.min, drawn)), max(map(np.max, drawn))
+    spare = 0.05 * (high - low) + 0.05
+    edges = np.linspace(low - spare, high + spare, 61)
+    middle = ((edges[1:] + edges[:-1]) / 2).tolist()
+    kinds = (("without the record", "b"), ("with the record", "a"))
+    series = tuple(
+        Series(name, middle, np.histogram(values, edges)[0].tolist(), "area", role)  # type: ignore[arg-type]
+        for values, (name, role) in zip(drawn, kinds, strict=True)
+    )
+    plot = Plot("20 000 releases in each world", "released sum, in clip norms", "releases", series)
+    verdict = str(numbers["The claim is"])
+    taken = dict(DEFECTS)[parameters["defect"]]
+    least, claimed = numbers["ε is at least (99.9 % confidence)"], numbers[f"ε that is claimed, at δ = {_DELTA:g}"]
+    sentence = (
+        f"Taken away: {taken}. ε is at least {least} with confidence 99.9 %, where {claimed} is claimed: {verdict}."
+    )
+    return Answer(sentence, numbers, (plot,), cell_of(audit, parameters))
+
+
+def power(*, epsilon: float, delta: float, draws: int) -> dict[str, Value]:
+    """Say what a test can see before it is run."""
+    return {
+        "Smallest ε that is seen with power 90 %": upper(smallest_violation(draws=draws, epsilon=epsilon, delta=delta)),
+        "ε that is claimed": shown(epsilon),
+        "δ": shown(delta),
+        "Draws in each world": draws,
+    }
+
+
+@functools.lru_cache(256)
+def _seen(draws: int, epsilon: float, delta: float) -> float:
+    return smallest_violation(draws=draws, epsilon=epsilon, delta=delta)
+
+
+def compute_power(parameters: Parameters) -> Answer:
+    """Draw what tests of all sizes can see."""
+    numbers = power(**parameters)
+    epsilon, delta = parameters["epsilon"], parameters["delta"]
+    places = [round(10 ** (2 + i / 4)) for i in range(25)]
+    seen = [_seen(each, epsilon, delta) for each in places]
+    series = (
+        Series("smallest ε that is seen", places, seen, "line", "a"),
+        Series("ε that is claimed", [places[0], places[-1]], [epsilon] * 2, "line", "private"),
+    )
+    mark = ((float(parameters["draws"]), f"{parameters['draws']} draws"),)
+    plot = Plot("What a test of so many draws can see", "draws in each world", "ε", series, x_scale="log", marks=mark)
+    least = next(iter(numbers.values()))
+    sentence = (
+        f"With {parameters['draws']} draws in each world, a mechanism that claims ε = {shown(epsilon)} has to have a "
+        f"true ε of at least {least} to be found out with chance 90 %, if it fails in the most visible way."
+    )
+    if math.isinf(_seen(parameters["draws"], epsilon, delta)):
+        sentence = f"{parameters['draws']} draws cannot contradict ε = {shown(epsilon)}, whatever the mechanism does."
+    return Answer(sentence, numbers, (plot,), cell_of(power, parameters))
+
+
+DRAWS = Control(
+    "draws",
+    "Draws in each world",
+    20_000,
+    1000,
+    200_000,
+    "log",
+    integer=True,
+    low_label="sees little",
+    high_label="sees more",
+)
+AUDITS = (
+    Lesson(
+        name="break",
+        title="Take a part away",
+        idea="A test can show that a claim is false, and does, as soon as a part of the step is missing.",
+        text="""<p>The step adds up clipped gradients and noises the sum once. In one world a record whose gradient is
+four clip norms long takes part. Take the clip or the noise away, or half of the noise, and the test of
+the claim says what it sees. What it does not see, with nothing taken away, is no proof: it is what so
+many draws can show.</p>""",
+        figure=Figure(
+            "break",
+            (
+                Control("defect", "Taken away", "none", choices=DEFECTS),
+                Control(
+                    "noise_multiplier",
+                    "Noise multiplier σ",
+                    1.0,
+                    0.4,
+                    5.0,
+                    "log",
+                    low_label="large ε",
+                    high_label="small ε",
+                ),
+                DRAWS,
+            ),
+            compute_audit,
+            seeded=True,
+        ),
+        why="""<p>If a step is (ε, δ)-differentially private, every event has P ≤ e<sup>ε</sup>P′ + δ. An event is
+chosen on a part of the draws and counted on the others; with the bounds p and p′ of Clopper and Pearson
+for its rates, ε ≥ ln((p − δ)/p′) holds with the confidence stated (Jagielski, Ullman, Oprea, NeurIPS
+2020; Ding, Wang, Wang, Zhang, Kifer, CCS 2018).</p>""",
+        terms=(),
+    ),
+    Lesson(
+        name="power",
+        title="What a test can see",
+        idea="Ask before you draw: how false has a claim to be before so many draws show it?",
+        text="""<p>A test that finds nothing says little if it could not have found anything. The curve is that of the
+most favorable defect; for a given one it takes more draws.</p>""",
+        figure=Figure(
+            "power",
+            (
+                Control(
+                    "epsilon", "ε that is claimed", 1.0, 0.05, 10.0, "log", low_label="strong", high_label="weak claim"
+                ),
+                Control("delta", "δ", 1e-5, 1e-9, 1e-2, "log", low_label="rare failures", high_label="frequent"),
+                Control(
+                    "draws",
+                    "Draws in each world",
+                    100_000,
+                    100,
+                    100_000_000,
+                    "log",
+                    integer=True,
+                    low_label="seconds",
+                    high_label="hours",
+                ),
+            ),
+            compute_power,
+        ),
+        why="""<p>A violation is seen where the lower bound of one rate exceeds e<sup>ε</sup> times the upper bound of
+the other, plus δ. With n draws an event that never happened has a rate of at most ln(1/α)/n, so no test
+of n draws excludes ε above about ln(n/ln(1/α)).</p>""",
+        terms=(),
+    ),
+)
