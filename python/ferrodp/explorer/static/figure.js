@@ -67,6 +67,10 @@ export class Input {
     };
     this.range.addEventListener("input", () => { this.field.value = plain(this.at(this.range.value / 1000)); this.show(); this.changed(false); });
     this.range.addEventListener("change", () => this.changed(true));
+    // Keys step like the buttons: a thousandth of the range may be less than a whole number.
+    const keys = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
+    this.range.addEventListener("keydown", (event) => { if (event.key in keys) { event.preventDefault(); this.nudge(keys[event.key], false); } });
+    this.range.addEventListener("keyup", (event) => { if (event.key in keys) this.changed(true); });
     this.field.addEventListener("input", () => { this.show(); if (this.field.checkValidity()) this.changed(false); });
     this.field.addEventListener("change", () => { this.show(); if (this.field.checkValidity()) this.changed(true); });
     if (c.exact) this.range.hidden = true;
@@ -94,14 +98,14 @@ export class Input {
     return scale === "log" ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
   }
 
-  nudge(sign) {
+  nudge(sign, isFinal = true) {
     const { low, high, integer, step } = this.control;
     const old = Number(this.field.value);
     let value = this.control.exact ? old + sign : step ? old + sign * step : this.at(Math.round(this.share(old) * 50 + sign) / 50);
     if (integer && value === old) value = old + sign;
     this.field.value = plain(Math.min(high, Math.max(low, value)));
     this.show();
-    this.changed(true);
+    this.changed(isFinal);
   }
 
   // Moves the slider to the number and warns before the end of the range.
@@ -242,25 +246,27 @@ function mount(root) {
   const buttons = element("div", { className: "buttons" });
   const output = new Output(root, described.name, buttons.children ? [buttons] : []);
   const earlier = [];
-  let busy = false, again = false, settled = null;
+  let busy = false, again = false, settled = null, asked = null;
 
   const inputs = new Inputs(controls, (isFinal) => ask(isFinal));
   form.append(...inputs.all.filter((input) => !input.control.plain).map((input) => input.root));
   root.prepend(form);
 
   async function ask(isFinal) {
-    if (!inputs.valid) return;
+    // A field reports its last input once more when it is left: that is no new question.
+    if (!inputs.valid || new URLSearchParams(inputs.values).toString() === asked) return;
     if (busy) { again = true; return; }
     busy = true;
     do {
       again = false;
       const started = performance.now();
       const query = new URLSearchParams(inputs.values);
+      asked = query.toString();
       root.setAttribute("aria-busy", "true");
       try {
         const response = await fetch(`/api/figure/${described.name}?${query}`);
         receive(await response.json(), response.ok, query);
-      } catch { output.fail("The server does not answer.", "Start it again with: ferrodp explore"); }
+      } catch { asked = null; output.fail("The server does not answer.", "Start it again with: ferrodp explore"); }
       root.dataset.milliseconds = (performance.now() - started).toFixed(1);
       root.dataset.count = Number(root.dataset.count || 0) + 1;
     } while (again);

@@ -1,0 +1,191 @@
+"""A real browser walks through every page: by mouse, by keyboard, and with the rules of WCAG."""
+
+import subprocess
+import sys
+
+import pytest
+from browser_pages import all_pages, settled, violations
+
+from ferrodp.explorer.lessons import LESSONS
+from ferrodp.explorer.lessons.exam import EXAM
+from ferrodp.explorer.lessons.questions import QUESTIONS
+
+FIGURE = "section[data-figure]"
+LESSON_PATHS = [f"/learn/{lesson.name}" for lesson in LESSONS]
+
+
+def numbers_on(page):
+    return dict(
+        page.locator(f"{FIGURE} .numbers div").evaluate_all(
+            "rows => rows.map(row => [row.querySelector('dt').textContent, row.querySelector('dd').textContent])"
+        )
+    )
+
+
+def answered_after(page, act):
+    """Do something that asks the server, and wait for its answer."""
+    before = int(page.locator(FIGURE).get_attribute("data-count"))
+    act()
+    for _ in range(200):
+        settled(page)
+        if int(page.locator(FIGURE).get_attribute("data-count")) > before:
+            return True
+        page.wait_for_timeout(50)
+    return False
+
+
+def test_every_lesson_is_walked_by_mouse(page, address):
+    page.goto(f"{address}/learn")
+    for path in LESSON_PATHS:
+        page.locator(f'nav.side a[data-entry="{path.rpartition("/")[2]}"]').click()
+        page.wait_for_url(f"**{path}*")
+        settled(page)
+        assert page.locator("nav.side a[aria-current]").get_attribute("data-entry") == path.rpartition("/")[2]
+
+        for control in page.locator(f"{FIGURE} .control").all():
+            if control.locator("select").count():
+                assert control.locator("option").count() > 1
+                control.locator("select").select_option(index=1)
+                settled(page)
+                continue
+            field, slider = control.locator("input[type=number]"), control.locator("input[type=range]")
+            assert field.count() == slider.count() == 1
+            old, place = field.input_value(), slider.input_value()
+            more = control.get_by_role("button", name="more")
+            clicked = (
+                more if float(old) < float(field.get_attribute("max")) else control.get_by_role("button", name="less")
+            )
+            assert answered_after(page, clicked.click)
+            assert field.input_value() != old or slider.input_value() != place
+            box = slider.bounding_box()
+            page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2)
+            settled(page)
+            assert 400 < int(slider.input_value()) < 800 or field.get_attribute("step") == "1"
+
+        page.locator("details.why summary").click()
+        assert page.locator("details.why p").first.is_visible()
+        page.locator(f"{FIGURE} details.data summary").first.click()
+        page.wait_for_selector(f"{FIGURE} table tbody tr")
+        page.locator("details.cell summary").click()
+        assert page.locator("details.cell pre").is_visible()
+        assert page.locator(f"{FIGURE} .warning").count() == 0 or page.locator(f"{FIGURE} .sentence").inner_text()
+
+
+def test_every_lesson_is_walked_by_keyboard_alone(page, address):
+    page.goto(address + LESSON_PATHS[0])
+    for path in LESSON_PATHS:
+        page.wait_for_url(f"**{path}*")
+        settled(page)
+        expected = page.evaluate(
+            """() => [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
+                .filter(each => each.checkVisibility() && !each.disabled
+                    && !(each.closest('details:not([open])') && each.tagName !== 'SUMMARY')).length"""
+        )
+        reached = 0
+        moved = False
+        for _ in range(expected + 5):
+            page.keyboard.press("Tab")
+            seen = page.evaluate(
+                """() => { const e = document.activeElement;
+                    if (e === document.body) return null;
+                    const r = e.getBoundingClientRect(), o = getComputedStyle(e);
+                    const top = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
+                    return { tag: e.tagName, type: e.type, rel: e.rel, name: e.innerText, value: e.value,
+                        outline: o.outlineStyle !== 'none' || e.type === 'range',
+                        visible: r.bottom > 0 && r.top < innerHeight
+                            && (top === null || e.contains(top) || top.contains(e)) }; }"""
+            )
+            if seen is None:
+                break
+            reached += 1
+            assert seen["outline"], seen
+            assert seen["visible"], seen
+            if seen["type"] == "range" and not moved:
+                key = "ArrowLeft" if int(seen["value"]) > 900 else "ArrowRight"
+                assert answered_after(page, lambda key=key: [page.keyboard.press(key) for _ in range(3)])
+                moved = page.evaluate("document.activeElement.value") != seen["value"]
+                assert moved
+            if seen["rel"] == "next":
+                break
+        assert reached >= expected - 2, (path, reached, expected)  # the last link of the page is followed
+        if path != LESSON_PATHS[-1]:
+            assert seen["rel"] == "next"
+            page.keyboard.press("Enter")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 768, 320])
+def test_no_page_breaks_a_rule_of_wcag_or_scrolls_sideways(page, address, theme, width):
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in all_pages(page, address):
+        page.goto(address + path)
+        settled(page)
+        page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
+        assert violations(page) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        small = page.evaluate(
+            """() => [...document.querySelectorAll('button, select, input, nav a, summary')]
+                .filter(e => e.checkVisibility()).map(e => [e.getBoundingClientRect(), e.outerHTML])
+                .filter(([r]) => r.width < 24 || r.height < 24).map(([, html]) => html)"""
+        )
+        assert small == [], path
+
+
+def test_lecture_mode_is_large_follows_keys_and_breaks_no_rule(page, address):
+    page.goto(address + LESSON_PATHS[0])
+    settled(page)
+    before = page.locator("h1").evaluate("e => parseFloat(getComputedStyle(e).fontSize)")
+    page.get_by_role("button", name="Lecture").click()
+    assert page.locator("h1").evaluate("e => parseFloat(getComputedStyle(e).fontSize)") > 1.3 * before
+    for path in LESSON_PATHS[1:]:
+        page.keyboard.press("PageDown")
+        page.wait_for_url(f"**{path}*")
+        settled(page)
+    assert violations(page) == []
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url(f"**{LESSON_PATHS[-2]}*")
+    settled(page)
+    page.locator("input[type=range]").first.press("ArrowRight")  # keys of inputs keep their meaning
+    assert LESSON_PATHS[-2] in page.url
+
+
+@pytest.mark.parametrize("path", LESSON_PATHS)
+def test_the_cell_on_the_page_prints_the_numbers_on_the_page(page, address, path):
+    page.goto(address + path)
+    settled(page)
+    cell = page.locator("details.cell pre").text_content()
+
+    run = subprocess.run([sys.executable, "-c", cell], capture_output=True, text=True, check=True)
+
+    assert run.stdout == "".join(f"{label}: {value}\n" for label, value in numbers_on(page).items())
+
+
+def test_the_crash_button_kills_a_process_and_the_ledger_is_right(page, address):
+    page.goto(f"{address}/learn/spending?queries=5")
+    settled(page)
+    page.get_by_role("button", name="End a process").click()
+    page.wait_for_selector(f"{FIGURE}[data-acted]")
+    numbers = numbers_on(page)
+
+    assert numbers["How the process ended"] == "signal 9"
+    assert numbers["Answers that were seen before the end"] == "5"
+    assert numbers["Charged in the ledger, after the end"] == "6"
+
+
+def test_the_exam_counts_right_answers_and_remembers_them(page, address):
+    for entry, question in list(zip(EXAM, QUESTIONS, strict=True))[:3]:
+        numbers = entry.figure.action.run(entry.figure.read({})).numbers
+        page.goto(f"{address}/exam/{entry.name}")
+        settled(page)
+        assert question.ask  # the words are on the page; the answer is not
+        assert "the library computes" not in page.locator("article").inner_text()
+        answered_after(
+            page, lambda right=numbers["Answer"]: page.locator(".control input[type=number]").fill(f"{right:.4g}")
+        )
+        page.get_by_role("button", name="Check the answer").click()
+        page.wait_for_selector(f"{FIGURE}[data-acted]")
+        assert page.locator(".sentence").inner_text().startswith("Right")
+    assert "3 of 10" in page.locator(".score").inner_text()
+    page.reload()
+    assert "3 of 10" in page.locator(".score").inner_text()
