@@ -2,6 +2,7 @@
 
 KILLERS = {
     "statistics": "pytest tests/statistics/test_statistics.py",
+    "columns": "pytest tests/statistics/test_statistics_columns.py",
 }
 
 MUTANTS = [
@@ -10,14 +11,14 @@ MUTANTS = [
         "column-clamped-after-it-summed",
         "steps = np.clip(values, self.lower, self.upper, out=values)",
         "total = min(max(float(values.sum()), values.size * self.lower), values.size * self.upper)\n"
-        "        return math.trunc(total / self.width)",
+        "        return np.array([math.trunc(total / self.width)])",
         "statistics",
     ),
     (
         "values are rounded to the nearest step",
         "values-rounded-to-nearest-step",
-        "(steps.astype(np.int64).sum())",
-        "(np.rint(steps).astype(np.int64).sum())",
+        "return steps.astype(np.int64)",
+        "return np.rint(steps).astype(np.int64)",
         "statistics",
     ),
     (
@@ -45,13 +46,13 @@ MUTANTS = [
         "the grid of a sum is derived from the column",
         "grid-of-sum-derived-from-column",
         "(lower, upper)",
-        "(lower, max(lower + 1e-9, min(upper, float(np.max(finite_floats(array), initial=lower)))))",
+        "(lower, max(lower + 1e-9, min(upper, float(np.max(np.nan_to_num(array.values), initial=lower)))))",
         "statistics",
     ),
     (
         "number and sum of a mean get the whole budget each",
         "number-and-sum-of-mean-get-whole-budget-each",
-        "spent if spent.replaces else spent.half()",
+        "spent if is_public else spent.share(1, 2)",
         "spent",
         "statistics",
     ),
@@ -65,30 +66,30 @@ MUTANTS = [
     (
         "not-a-number is no missing value",
         "not-number-no-missing-value",
-        "~np.isfinite",
-        "np.isinf",
+        "np.where(np.isfinite",
+        "np.where(~np.isinf",
         "statistics",
     ),
     (
         "one row decides on the dtype of a list",
         "one-row-decides-on-dtype-of-list",
-        "return _arrays.",
-        "return np.asarray(values) if isinstance(values, (list, tuple)) else _arrays.",
+        "return Numbers(_arrays.",
+        "return Numbers(np.asarray(values), nulls, True) if not nothing else Numbers(_arrays.",
         "statistics",
     ),
     (
         "nulls are counted as zeros",
         "nulls-counted-as-zeros",
-        "nullable_column(values).present()",
-        "[column(values)]",
+        "equal = ascending[place] == part if nulls is None else (ascending[place] == part) & ~next(nulls)",
+        "equal = ascending[place] == part",
         "statistics",
     ),
     (
         "columns with a mask of nulls are read without it",
         "columns-with-mask-of-nulls-read-without",
-        "not isinstance(values.dtype, np.dtype)",
-        "values.dtype is None",
-        "statistics",
+        "np.asarray(values.isna(), dtype=np.bool_)",
+        "None",
+        "columns",
     ),
     (
         "a replaced row moves one bin",
@@ -139,6 +140,41 @@ MUTANTS = [
         "        while Fraction(sensitivity) ** 2 < squared_l2:\n"
         "            sensitivity = math.nextafter(sensitivity, math.inf",
         "sqrt(squared_l2) * (1 - 2**-53",
+        "statistics",
+    ),
+    (
+        "a row that is replaced by a missing one moves a sum by no more than the distance of its bounds",
+        "replaced-row-that-may-be-missing",
+        "if can_miss:",
+        "if False:",
+        "statistics",
+    ),
+    (
+        "missing rows are values",
+        "missing-rows-counted",
+        "part if missing is None else part[~missing]",
+        "part",
+        "statistics",
+    ),
+    (
+        "missing rows are counted as rows",
+        "missing-rows-are-counted-as-rows",
+        "held.size",
+        "held.values.size",
+        "statistics",
+    ),
+    (
+        "a number of rows that are not missing is taken for public",
+        "missing-rows-of-a-public-number",
+        "spent.replaces and not (array.drops and array.can_miss)",
+        "spent.replaces",
+        "statistics",
+    ),
+    (
+        "shares of a budget are rounded up",
+        "shares-of-a-budget-rounded-up",
+        '/ whole, "down"',
+        '/ whole, "up"',
         "statistics",
     ),
 ]

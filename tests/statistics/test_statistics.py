@@ -18,8 +18,8 @@ import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation, PureDpAccountant
 from ferrodp.accounting.curves import hockey_stick_epsilon
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-from ferrodp.statistics import _column, counts, quantiles, sums
-from ferrodp.statistics._column import column
+from ferrodp.statistics import _budget, _column, counts, quantiles, sums
+from ferrodp.statistics._column import column, read
 
 REPLACE = NeighboringRelation.REPLACE_ONE
 numbers = st.one_of(
@@ -38,31 +38,75 @@ def seeded(number):
 def test_sums_move_by_no_more_than_their_sensitivity(bounds, rows, joined, others):
     """In integers, so there is no tolerance; any rows may join, or be replaced."""
     grid = sums._grid(*bounds)
-    total = grid.total(np.array(rows))
+    for missing in ("drop", "zero"):
 
-    moved = abs(grid.total(np.array(rows + joined)) - total)
-    assert moved <= grid.moved_by(len(joined), replaced=False)
+        def total(values, missing=missing):
+            return grid.total(column(np.array(values), missing))
 
-    one, other = grid.total(np.array(rows + joined)), grid.total(np.array(rows + others[: len(joined)]))
-    assert abs(one - other) <= grid.moved_by(len(joined), replaced=True)
+        assert abs(total(rows + joined) - total(rows)) <= grid.moved_by(len(joined), replaced=False)
+        moved = abs(total(rows + joined) - total(rows + others[: len(joined)]))
+        assert moved <= grid.moved_by(len(joined), replaced=True, can_miss=missing == "drop")
 
 
 def test_the_sensitivity_of_a_sum_is_reached():
     grid = sums._grid(-3.0, 7.0)
 
-    assert grid.total(np.array([1e300])) == grid.moved_by(1, replaced=False) == 7 * 2**28
-    assert grid.total(np.array([1e300])) - grid.total(np.array([-1e300])) == grid.moved_by(1, replaced=True)
+    def total(*values):
+        return grid.total(column(np.array(values)))
+
+    assert total(1e300) == grid.moved_by(1, replaced=False) == 7 * 2**28
+    assert total(1e300) - total(-1e300) == grid.moved_by(1, replaced=True)
 
 
+def test_a_row_that_may_be_missing_moves_a_sum_by_its_distance_from_zero():
+    """Bounds (99, 100): a row that is replaced by a missing one moves the sum by 100, not by 1."""
+    grid = sums._grid(99.0, 100.0)
+    moved = grid.total(column(np.array([100.0]))) - grid.total(column(np.array([math.nan])))
+
+    assert moved == grid.moved_by(1, replaced=True, can_miss=True) == 100 * grid.moved_by(1, replaced=True)
+    keywords = {"bounds": (99.0, 100.0), "epsilon": 1.0, "neighboring_relation": REPLACE}
+    whole, dropped = ([100, 99], [100.0, 99.0])
+    assert fd.private_sum(np.array(whole), **keywords).event.l1_sensitivity == grid.moved_by(1, replaced=True)
+    assert fd.private_sum(np.array(dropped), **keywords).event.l1_sensitivity == moved
+    counted = fd.private_sum(np.array(dropped), missing="zero", **keywords)
+    assert counted.event.l1_sensitivity == grid.moved_by(1, replaced=True)
+
+
+@pytest.mark.parametrize("missing", ["drop", "zero"])
+def test_missing_rows_are_left_out_or_count_as_zeros(missing):
+    rows = np.array([4.0, math.nan, 7.0, math.nan, 1.0, 1.0])
+    there = rows[~np.isnan(rows)] if missing == "drop" else np.nan_to_num(rows)
+    for release in (
+        lambda values: fd.private_count(values, epsilon=1.0, missing=missing, source=seeded(6)),
+        lambda values: fd.private_sum(values, bounds=(-1, 5), epsilon=1.0, missing=missing, source=seeded(6)),
+        lambda values: fd.private_mean(values, bounds=(-1, 5), epsilon=1.0, missing=missing, source=seeded(6)),
+        lambda values: fd.private_quantile(values, 0.4, bounds=(-1, 5), epsilon=1.0, missing=missing, source=seeded(6)),
+    ):
+        assert release(rows).value == release(there).value
+
+
+def test_infinite_values_count_as_the_bounds():
+    rows, clamped = np.array([math.inf, -math.inf, math.inf, 2.0]), np.array([5.0, -1.0, 5.0, 2.0])
+    for release in (
+        lambda values: fd.private_count(values, epsilon=1.0, source=seeded(6)),
+        lambda values: fd.private_mean(values, bounds=(-1, 5), epsilon=1.0, source=seeded(6)),
+    ):
+        assert release(rows).value == release(clamped).value
+
+
+@pytest.mark.parametrize("missing", ["drop", "zero"])
 @given(st.lists(numbers, max_size=8), numbers, numbers, st.fractions(0, 1, max_denominator=1000))
-def test_utilities_of_quantiles_move_by_no_more_than_their_sensitivity(rows, joined, other, ratio):
+def test_utilities_of_quantiles_move_by_no_more_than_their_sensitivity(missing, rows, joined, other, ratio):
     points = np.array([-1e9, -1.0, 0.0, 0.1, 2.0, 1e308])
 
     below, above = ratio.denominator - ratio.numerator, ratio.numerator
 
     def utilities(values):
-        found = quantiles._utilities(np.array(values, np.float64), points, below, above)
-        counted = [value if math.isfinite(value) else 0.0 for value in values]
+        found = quantiles._utilities(column(np.array(values, np.float64), missing), points, below, above)
+        if missing == "drop":
+            counted = [value for value in values if not math.isnan(value)]
+        else:
+            counted = [value if math.isfinite(value) else 0.0 for value in values]
         less, more = ([sum(test(x, c) for x in counted) for c in points] for test in (operator.lt, operator.gt))
         assert found.tolist() == [-abs(below * i - above * j) for i, j in zip(less, more, strict=True)]
         return found
@@ -81,7 +125,7 @@ def test_bins_are_those_of_numpy_and_drop_what_is_outside():
     finite = values[np.isfinite(values)]
     assert counts._binned(edges, [values]).tolist() == np.histogram(finite, edges)[0].tolist()
     codes = rng.integers(0, 9, 500)
-    assert counts._counted(np.array([7, 2, 5]), [codes]).tolist() == [(codes == c).sum() for c in (7, 2, 5)]
+    assert counts._by_category(read(codes), np.array([7, 2, 5])).tolist() == [(codes == c).sum() for c in (7, 2, 5)]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -143,7 +187,7 @@ def test_the_number_of_rows_of_a_mean_has_noise_of_its_own():
     number = fd.DiscreteLaplaceMechanism.calibrated(epsilon=0.05, l1_sensitivity=2).release(5, source=source)
     moved = grid.moved_by(2, replaced=False)
     noised = fd.DiscreteLaplaceMechanism.calibrated(epsilon=0.05, l1_sensitivity=moved)
-    total = noised.release(grid.total(rows - 5.0), source=source) * grid.width
+    total = noised.release(grid.total(column(rows - 5.0)), source=source) * grid.width
     assert 0.0 < 5.0 + total / number < 10.0  # not cut off, so it shows which number it was divided by
 
     mean = fd.private_mean(rows, bounds=(0.0, 10.0), epsilon=0.1, max_contributions=2, source=seeded(22))
@@ -223,25 +267,27 @@ def test_pandas_and_polars_columns_are_taken_by_dtype_alone(monkeypatch):
         kind = type("Series", (Series,), {"__module__": f"{package}.core"})
         monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
         values = np.array([1.0, 2.0])
-        assert column(kind(values, dtype)) is values
-    nullable = type("Series", (Series,), {"__module__": "pandas.core"})
-    with pytest.raises(InvalidArrayType, match="Int64"):
-        column(nullable(np.array([1.0]), types.SimpleNamespace(name="Int64")))
-    words = type("Series", (Series,), {"__module__": "polars.series"})
-    with pytest.raises(InvalidArrayType, match="String"):
-        column(words(np.array(["a"]), "String"))
+        assert column(kind(values, dtype)).values is values
+    sparse = type("Series", (Series,), {"__module__": "pandas.core"})
+    with pytest.raises(InvalidArrayType, match=r'Sparse.*astype\("float64"\)'):
+        column(sparse(np.array([1.0]), types.SimpleNamespace(name="Sparse[int64]")))
+    lists = type("Series", (Series,), {"__module__": "polars.series"})
+    with pytest.raises(InvalidArrayType, match=r"List.*cast\(polars"):
+        column(lists(np.array(["a"]), "List(Int64)"))
 
 
 def test_what_becomes_of_a_row_of_a_list_does_not_depend_on_the_others():
     """Else one row could change the dtype of all, and with it the bin of every integer that no float denotes."""
     large = 2**53 + 1
     for others in ([], [0.5], [2**63], [-(2**70)], [np.float32(1.0)]):
-        array = column([large, 3, *others])
+        array = column([large, 3, *others]).values
         assert array.dtype == np.float64
         assert array[:2].tolist() == [2.0**53, 3.0]
-    assert column([True, np.False_]).dtype == np.bool_
-    assert column([]).dtype == np.float64
-    for mixed in ([True, 1], [1.0, None], [1, "2"], [[1.0], 2.0], [np.ma.masked, 1.0]):
+    assert column([True, np.False_]).values.dtype == np.bool_
+    assert column([]).values.dtype == np.float64
+    assert column([True, None]).values.dtype == np.bool_
+    assert column([large, None]).values[0] == 2.0**53
+    for mixed in ([True, 1], [1.0, None, "2"], ["1", "2"], [1, "2"], [[1.0], 2.0], [np.ma.masked, 1.0]):
         with pytest.raises(InvalidArrayType):
             column(mixed)
 
@@ -311,11 +357,11 @@ def test_nulls_are_in_no_bin_whatever_fills_them():
         found = fd.private_histogram(rows, epsilon=1.0, source=seeded(6), **keywords).value
         without = fd.private_histogram([3, 0, 3], epsilon=1.0, source=seeded(6), **keywords).value
         assert found.tolist() == without.tolist()
-    five, three = (fd.private_count(values, epsilon=1.0, source=seeded(6)) for values in (rows, [3, 0, 3]))
-    assert int(five) - int(three) == 2
-    assert float(fd.private_sum(rows, bounds=(0, 9), epsilon=1.0, source=seeded(6))) == float(
-        fd.private_sum([3, 0, 0, 3, 0], bounds=(0, 9), epsilon=1.0, source=seeded(6))
-    )
+    for missing, others in (("drop", [3, 0, 3]), ("zero", [3, 0, 0, 3, 0])):
+        keywords = {"epsilon": 1.0, "missing": missing}
+        for release in (fd.private_count, lambda values, **more: fd.private_sum(values, bounds=(0, 9), **more)):
+            found, due = (release(values, source=seeded(6), **keywords) for values in (rows, others))
+            assert found.value == due.value
 
 
 def test_other_things_of_those_libraries_are_refused_by_name():
@@ -356,6 +402,8 @@ def test_matrices_are_refused():
         ({"max_contributions": 1.5}, InvalidType, "max_contributions"),
         ({"neighboring_relation": "replace_one"}, InvalidType, "neighboring_relation"),
         ({"source": 3}, InvalidType, "source"),
+        ({"missing": "ignore"}, InvalidParameter, "missing"),
+        ({"missing": None}, InvalidParameter, "missing"),
     ],
 )
 def test_bad_parameters_are_refused_by_name(changes, error, name):
@@ -374,7 +422,8 @@ def test_bad_parameters_are_refused_by_name(changes, error, name):
         {"bins": [0]},
         {"bins": [0, math.nan, 1]},
         {"categories": [1, 1]},
-        {"categories": ["a"]},
+        {"categories": ["a", 1]},
+        {"categories": ["a", "a"]},
         {"categories": []},
     ],
 )
@@ -415,4 +464,27 @@ def test_what_is_no_list_of_public_numbers_is_a_type_error(name, numbers):
 
 def test_row_counts_are_public_under_replacement():
     with pytest.raises(InvalidParameter, match="public"):
-        fd.private_count([1.0, 2.0], epsilon=1.0, neighboring_relation=REPLACE)
+        fd.private_count(np.array([1, 2]), epsilon=1.0, neighboring_relation=REPLACE)
+    with pytest.raises(InvalidParameter, match="public"):
+        fd.private_count([1.0, 2.0], epsilon=1.0, missing="zero", neighboring_relation=REPLACE)
+    present = fd.private_count([1.0, None, 2.0], epsilon=1.0, neighboring_relation=REPLACE)  # not how many there are
+    assert present.event.l1_sensitivity == 1
+
+
+def test_how_many_rows_are_not_missing_is_paid_for_where_rows_are_replaced():
+    """Else the mean would be divided by a number that changes with the row that is replaced."""
+    keywords = {"bounds": (0.0, 4.0), "epsilon": 1.0, "neighboring_relation": REPLACE}
+    for values, parts in (([1.0, 2.0], 2), (np.array([1.0]), 2), (np.array([1, 2]), 1), (np.array([True]), 1)):
+        event = fd.private_mean(values, **keywords).event
+        assert len(getattr(event, "events", (event,))) == parts
+    assert not hasattr(fd.private_mean([1.0, 2.0], missing="zero", **keywords).event, "events")
+
+
+@given(st.floats(1e-300, 10.0), st.floats(0.0, 0.9), st.integers(2, 7))
+def test_the_shares_of_a_budget_add_up_to_no_more_than_it(epsilon, delta, whole):
+    budget = _budget.budget(epsilon, delta, 1, REPLACE, None, None)
+    shares = [budget.share(1, whole)] * whole
+
+    assert sum(Fraction(share.epsilon) for share in shares) <= Fraction(epsilon)
+    assert sum(Fraction(share.delta) for share in shares) <= Fraction(delta)
+    assert shares[0].epsilon >= epsilon / whole * (1 - 2**-50)

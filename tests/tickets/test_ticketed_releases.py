@@ -287,10 +287,12 @@ def test_a_release_with_a_ticket_is_the_same_release(monkeypatch):
 
 VALUES = np.array([99.5, 99.0, 100.0, 99.25])
 TRUTHS = np.array([True, False, True])
+WHOLE = np.array([99, 100])
 STATISTICS = [  # what is released of a sample, and the least null_distance that it keeps
     ("sum around 0", 0.5, lambda **k: fd.private_sum(VALUES, bounds=(-100.0, 100.0), epsilon=0.5, **k)),
     ("sum from 0", 1.0, lambda **k: fd.private_sum(VALUES, bounds=(0.0, 100.0), epsilon=0.5, **k)),
-    ("sum from 99", 100.0, lambda **k: fd.private_sum(VALUES, bounds=(99.0, 100.0), epsilon=0.5, **k)),
+    ("sum from 99", 100.0, lambda **k: fd.private_sum(WHOLE, bounds=(99.0, 100.0), epsilon=0.5, **k)),
+    ("sum that may miss", 1.0, lambda **k: fd.private_sum(VALUES, bounds=(99.0, 100.0), epsilon=0.5, **k)),
     ("count", 1.0, lambda **k: fd.private_count(TRUTHS, epsilon=0.5, **k)),
     ("histogram", 0.5, lambda **k: fd.private_histogram(VALUES, bins=[99, 99.5, 100], epsilon=0.5, **k)),
     ("histogram", 0.7072, lambda **k: fd.private_histogram(VALUES, bins=[99, 99.5, 100], epsilon=0.5, delta=1e-6, **k)),

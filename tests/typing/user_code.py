@@ -124,6 +124,22 @@ def columns() -> None:
     assert_type(fd.private_mean(doubles, bounds=(0, 1), epsilon=1.0).value, float)
     assert_type(fd.private_histogram(longs, bins=[0, 1], epsilon=1.0).value, Longs)
     assert_type(fd.private_quantile(longs, 0.5, bounds=(0, 1), epsilon=1.0).value, float)
+    count, mean = fd.private_count(longs, epsilon=1.0), fd.private_mean(doubles, bounds=(0, 1), epsilon=1.0)
+    assert_type(count + 1, statistics.Estimate[int])
+    assert_type(2 * count - 1, statistics.Estimate[int])
+    assert_type(count / 2, statistics.Estimate[float])
+    assert_type((1.5 - mean).value, float)
+    assert_type(round(mean, 1), float)
+    assert_type(round(count), int)
+    assert_type(mean.interval(0.9).lower, float)
+    assert_type(count.interval().upper, float)
+    bins = fd.private_histogram(longs, bins=[0, 1], epsilon=1.0)
+    assert_type(bins[0], statistics.Estimate[int])
+    assert_type(bins[0].value, int)
+    assert_type(len(bins), int)
+    assert_type(bins.interval().lower, Doubles)
+    assert_type(bins.edges, Doubles | None)
+    assert_type(float(mean), float)
 
 
 def costs() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ferrodp import _validate
 from ferrodp._validate import Real
@@ -16,6 +16,7 @@ from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
+from ferrodp.statistics._noise import Law
 from ferrodp.statistics.estimate import Estimate, Value
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payment import poisson_samples
@@ -45,9 +46,12 @@ class Budget(NamedTuple):
         """Whether neighboring datasets differ in the content of rows, not in their number."""
         return self.relation is NeighboringRelation.REPLACE_ONE
 
-    def half(self) -> Budget:
-        """Return the same with half the ε and half the δ: exact, for both are floats."""
-        return self._replace(epsilon=self.epsilon / 2.0, delta=self.delta / 2.0)
+    def share(self, part: int, whole: int) -> Budget:
+        """Return the same with so many parts of ε and δ, rounded down: all of them together keep the budget."""
+        # mutant: shares-of-a-budget-rounded-up
+        shares = (_validate.rounded(Fraction(total) * part / whole, "down") for total in (self.epsilon, self.delta))
+        epsilon, delta = shares
+        return self._replace(epsilon=epsilon, delta=delta)
 
     def sources(self, *events: PrivacyEvent, null_distance: Fraction | None) -> list[NoiseSource]:
         """Return a source for each of the releases that together are the statistic and have the requested (ε, δ).
@@ -98,9 +102,20 @@ class Budget(NamedTuple):
         squared = l1_sensitivity**2 if squared_l2_sensitivity is None else squared_l2_sensitivity
         return _calibrated(self.epsilon, self.delta, l1_sensitivity, squared, dimension)
 
-    def estimate(self, value: Value, standard_error: float | None, event: PrivacyEvent) -> Estimate[Value]:
-        """Return a released value with what it cost."""
+    def estimate(
+        self,
+        value: Value,  # type: ignore[misc]  # covariant: an Estimate is immutable
+        standard_error: float | None,
+        event: PrivacyEvent,
+        statistic: str,
+        law: Law | None = None,
+        **more: Any,
+    ) -> Estimate[Value]:
+        """Return a released value with what it cost, and the law of its noise."""
         return Estimate(
+            statistic=statistic,
+            _law=law,
+            **more,
             value=value,
             standard_error=standard_error,
             epsilon=self.epsilon,

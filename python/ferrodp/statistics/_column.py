@@ -1,66 +1,115 @@
-"""One column of data as a one-dimensional numpy array, whatever library holds it.
+"""One column of data, whatever library holds it: numbers, or labels such as strings, and which rows are missing.
 
 What is accepted depends on types and dtypes alone; of a list, on the types of its elements. Missing values are data, so
-they never raise; what they count as is stated. How one row is converted never depends on another row, or the
-sensitivity would be wrong: no common dtype is sought that might round the others.
+they never raise. How one row is converted never depends on another row, or the sensitivity would be wrong: no common
+dtype is sought that might round the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays
+from ferrodp import _arrays, _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType
+from ferrodp.statistics import _foreign
+from ferrodp.statistics._foreign import KINDS, Labels, Numbers, filled
 
-_KINDS = "biuf"
+Missing = Literal["drop", "zero"]
 _ROWS = 1 << 14  # 128 KiB of floats: in the cache, and no pages come from the system and go back for each part
-_FILLS: dict[str, float] = {"Boolean": False}
-"""What stands for null in a column of polars, by dtype."""
-_FILLS |= {f"{sign}Int{bits}": 0 for sign in ("", "U") for bits in (8, 16, 32, 64)}
-_FILLS |= {f"Float{bits}": float("nan") for bits in (16, 32, 64)}
 
 
-class Column(NamedTuple):
-    """Values, and which of them are missing; None if none can be. A missing one is False, 0 or NaN."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Numbers and what is to become of the missing ones: nulls and, among floats, NaN.
+
+    With `drops` a missing row contributes to nothing. Otherwise it is a row like any other, and so is every number that
+    is not finite: they count as 0. `can_miss` is whether rows of this type can be missing at all, whatever they hold.
+    """
 
     values: npt.NDArray[Any]
-    missing: npt.NDArray[np.bool_] | None = None
+    nulls: npt.NDArray[np.bool_] | None
+    can_miss: bool
+    drops: bool
 
-    def present(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the values that are not missing, in parts."""
-        if self.missing is None:
-            return blocks(self.values)
-        return (part[~missing] for part, missing in zip(blocks(self.values), blocks(self.missing), strict=True))
+    def parts(self, at_least: int = 0) -> Iterator[npt.NDArray[Any]]:
+        """Yield the values of the rows that count, in parts; with `drops` without missing ones."""
+        floats = self.values.dtype.kind == "f"
+        nulls = None if self.nulls is None else blocks(self.nulls, at_least)
+        for part in blocks(self.values, at_least):
+            missing = None if nulls is None else next(nulls)
+            if not self.drops:
+                # mutant: not-number-no-missing-value
+                yield np.where(np.isfinite(part), part, part.dtype.type(0)) if floats else part
+                continue
+            if floats and (unknown := np.isnan(part)).any():
+                missing = unknown if missing is None else missing | unknown
+            # mutant: missing-rows-counted
+            yield part if missing is None else part[~missing]
+
+    @property
+    def size(self) -> int:
+        """How many rows count."""
+        return sum(part.size for part in self.parts()) if self.drops and self.can_miss else self.values.size
+
+    def floats(self, at_least: int = 0) -> Iterator[npt.NDArray[np.float64]]:
+        """Yield the same as fresh float64 arrays, which may be written to."""
+        for part in self.parts(at_least):
+            yield np.array(part, dtype=np.float64)  # integers beyond 2⁵³ round: they are clamped to bounds later
 
 
-def column(values: object, name: str = "values") -> npt.NDArray[Any]:
-    """Return a column of truth values, integers or floats up to 64 bits; without a copy where the layout allows.
+def read(values: object, name: str = "values") -> Numbers | Labels:
+    """Return what a column holds: truth values, integers or floats up to 64 bits without a copy, or labels.
 
-    A list is one of truth values if all its elements are, and of floats otherwise.
+    A list is one of truth values or strings if all its elements are, and of floats otherwise; None is a missing one.
 
     Raises
     ------
     InvalidArrayType
-        For objects, strings, dates, masked arrays, nullable and categorical columns.
+        For objects that are no columns, dates, complex numbers and masked arrays.
     InvalidArray
         If it is not one-dimensional.
     """
-    return nullable_column(values, name).values
+    found = _foreign.column(values, name)
+    if found is None:
+        found = _listed(values, name)
+    if isinstance(found, Numbers):
+        array = found.values
+        if array.dtype.kind not in KINDS or array.dtype.itemsize > 8:
+            raise InvalidArrayType(
+                f"{name} must be a column of truth values, integers, floats or strings, got dtype {array.dtype}"
+                + _foreign.way_out(array.dtype.kind)
+            )
+        found = found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
+    if found.values.ndim != 1:
+        raise InvalidArray(f"{name} must be one-dimensional, got {found.values.ndim} dimensions")
+    return found
 
 
-def nullable_column(values: object, name: str = "values") -> Column:
-    """Return a column that knows which of its rows are missing; see `column`."""
-    found = _foreign(values, name) or Column(_listed(values, name))
-    array = found.values
-    if array.dtype.kind not in _KINDS or array.dtype.itemsize > 8:
-        raise InvalidArrayType(f"{name} must be a column of truth values, integers or floats, got dtype {array.dtype}")
-    if array.ndim != 1:
-        raise InvalidArray(f"{name} must be one-dimensional, got {array.ndim} dimensions")
-    return found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
+def column(values: object, missing: object = "drop", name: str = "values") -> Column:
+    """Return a column of numbers; see `read`.
+
+    Raises
+    ------
+    InvalidArrayType
+        For labels too; the message names a conversion.
+    """
+    drops = check_missing(missing)
+    found = read(values, name)
+    if isinstance(found, Labels):
+        raise InvalidArrayType(f"{name} must be numbers or truth values, got {found.kind}; {found.conversion}")
+    return Column(found.values, found.nulls, found.can_miss, drops)
+
+
+def check_missing(missing: object) -> bool:
+    """Return whether missing rows are left out."""
+    if not isinstance(missing, str) or missing not in ("drop", "zero"):
+        raise _validate.out_of_domain("missing", '"drop" or "zero"', missing)
+    return missing == "drop"
 
 
 def public_numbers(
@@ -72,11 +121,11 @@ def public_numbers(
             array = np.array(values)
         except Exception:
             array = np.array(None)
-        if array.dtype.kind not in _KINDS:
+        if array.dtype.kind not in KINDS:
             raise InvalidArrayType(f"{name} must be numbers, in a list of one depth")
     else:
-        found = nullable_column(values, name)
-        if found.missing is not None:
+        found = column(values, "drop", name)
+        if found.nulls is not None:
             raise InvalidArray(f"{name} must not hold nulls")
         array = found.values
     if array.dtype.kind not in kinds or array.ndim != 1 or array.size not in lengths:
@@ -84,42 +133,23 @@ def public_numbers(
     return array
 
 
-def _listed(values: object, name: str) -> npt.NDArray[Any]:
-    """Return a list or whatever numpy can read."""
-    kinds = {bool, np.bool_}
-    if isinstance(values, (list, tuple)) and values and all(type(value) in kinds for value in values):
-        return np.array(values, dtype=np.bool_)
+def _listed(values: object, name: str) -> Numbers | Labels:
+    """Return a list, an array or whatever numpy can read."""
+    if not isinstance(values, (list, tuple)):
+        array = _arrays.base_array(values, name)
+        if array.dtype.kind in "UOT":
+            return Labels(array, "strings" if array.dtype.kind in "UT" else "objects", _foreign.NUMPY)
+        return Numbers(array, None, array.dtype.kind == "f")
+    kinds = set(map(type, values))
+    nothing = type(None) in kinds
+    kinds.discard(type(None))
+    if kinds and kinds <= {str, np.str_}:
+        return Labels(np.array([*values, None], dtype=object)[:-1], "strings", _foreign.LIST)
+    nulls = np.array([value is None for value in values], dtype=np.bool_) if nothing else None
+    if kinds and kinds <= {bool, np.bool_}:
+        return Numbers(np.array([bool(value) for value in values], dtype=np.bool_), nulls, True)
     # mutant: one-row-decides-on-dtype-of-list
-    return _arrays.base_array(values, name)
-
-
-def _foreign(values: Any, name: str) -> Column | None:
-    """Return a pandas or polars column, or None if it is neither."""
-    module = type(values).__module__
-    package = module.partition(".")[0] if isinstance(module, str) else ""
-    if package not in ("pandas", "polars"):
-        return None
-    if not any(base.__name__ in ("Series", "Index") for base in type(values).__mro__):
-        raise InvalidArrayType(f"{name} must be one column, got {package} {type(values).__name__}; convert explicitly")
-    return _of_pandas(values, name) if package == "pandas" else _of_polars(values, name)
-
-
-def _of_pandas(values: Any, name: str) -> Column:
-    """Columns of numpy dtypes, in which NaN stands for what is missing."""
-    # mutant: columns-with-mask-of-nulls-read-without
-    if not isinstance(values.dtype, np.dtype):  # extension dtypes: nullable, categorical, Arrow
-        shown = getattr(values.dtype, "name", type(values.dtype).__name__)
-        raise InvalidArrayType(f"{name} must be a column of a numpy dtype, got {shown}; convert explicitly")
-    return Column(np.asarray(values.to_numpy(copy=False)))
-
-
-def _of_polars(values: Any, name: str) -> Column:
-    """Every column of polars may hold nulls: its dtype does not tell, and whether there are some must not show."""
-    kind = str(values.dtype).partition("(")[0]  # the categories of an Enum may be data
-    if kind not in _FILLS:
-        raise InvalidArrayType(f"{name} must be a column of truth values, integers or floats, got {kind}")
-    missing = np.asarray(values.is_null().to_numpy(), dtype=np.bool_) if values.null_count() else None
-    return Column(np.asarray(values.fill_null(_FILLS[kind]).to_numpy()), missing)
+    return Numbers(_arrays.base_array(filled(values) if nothing else values, name), nulls, True)
 
 
 def blocks(array: npt.NDArray[Any], at_least: int = 0) -> Iterator[npt.NDArray[Any]]:
@@ -135,11 +165,3 @@ def add_counts(counts: npt.NDArray[np.int64], places: npt.NDArray[np.intp]) -> N
         counts += np.bincount(places, minlength=counts.size)
     else:
         np.add.at(counts, places, 1)
-
-
-def finite_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return a fresh float64 array in which whatever is not finite counts as 0."""
-    floats = np.array(array, dtype=np.float64)  # integers beyond 2⁵³ round: they are clamped to bounds later
-    # mutant: not-number-no-missing-value
-    np.copyto(floats, 0.0, where=~np.isfinite(floats))
-    return floats

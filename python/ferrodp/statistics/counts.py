@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +16,18 @@ from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics._column import add_counts, column, nullable_column, public_numbers
+from ferrodp.statistics._column import (
+    Column,
+    Missing,
+    add_counts,
+    blocks,
+    check_missing,
+    column,
+    public_numbers,
+    read,
+)
+from ferrodp.statistics._foreign import Labels, Numbers
+from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -33,26 +44,32 @@ def private_count(
     epsilon: Real,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
 ) -> Estimate[int]:
-    """Return how many rows a column has, or how many are true in a column of truth values, with integer noise.
+    """Return how many values a column has, or how many are true in a column of truth values, with integer noise.
 
     The release is (ε, δ)-differentially private for a unit that contributes at most `max_contributions` rows.
 
     Parameters
     ----------
     values : array, Series or list, one-dimensional
-        Truth values, integers or floats; numpy, pandas or polars. Only truth values matter, others are counted as rows.
+        Truth values, integers, floats, strings or categories; of numpy, pandas, polars or Arrow. Of truth values those
+        that are true are counted, of others the rows.
     epsilon : float
         Finite, > 0. Rounded down if not exactly representable.
     delta : float
         In [0, 1). 0 for discrete Laplace noise, otherwise discrete Gaussian.
     max_contributions : int
         The most rows that one unit of privacy may have, which the caller promises; ≥ 1.
+    missing : {"drop", "zero"}
+        What becomes of missing rows (nulls and NaN). By default they contribute to nothing, this count included; "zero"
+        counts them as rows, and as false.
     neighboring_relation : NeighboringRelation
-        `REPLACE_ONE` makes the number of rows public, so that only truth values can be counted.
+        `REPLACE_ONE` makes the number of rows public; then only truth values can be counted, and rows of a type that
+        can be missing.
     source : NoiseSource, optional
         None, or a seeded source for tests.
     ticket : Ticket, optional
@@ -75,7 +92,7 @@ def private_count(
     Notes
     -----
     Discrete Laplace noise is that of [GRS09], discrete Gaussian noise that of [CKS20]. The sensitivity is
-    `max_contributions`, exactly. Missing truth values count as false, missing numbers as rows.
+    `max_contributions`, exactly, under every relation: a row is counted once or not at all, whatever stands in it.
 
     References
     ----------
@@ -91,15 +108,29 @@ def private_count(
     (<class 'int'>, 1.36)
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    array = column(values)
-    if spent.replaces and array.dtype != np.bool_:
-        raise InvalidParameter("values must be truth values under REPLACE_ONE, where the number of rows is public")
-    moved = spent.max_contributions
-    mechanism = spent.mechanism(moved)
-    exact = int(np.count_nonzero(array)) if array.dtype == np.bool_ else array.size
+    drops = check_missing(missing)
+    exact, can_miss, what = _counter(read(values), drops)
+    if spent.replaces and not can_miss:
+        raise InvalidParameter(
+            "values must be truth values under REPLACE_ONE, where the number of rows is public, or of a type that can "
+            'be missing, with missing="drop"'
+        )
+    mechanism = spent.mechanism(spent.max_contributions)
     event = mechanism.event
     (source,) = spent.sources(event, null_distance=Fraction(1))
-    return spent.estimate(mechanism.release(exact, source=source), mechanism.standard_deviation, event)
+    released = mechanism.release(exact(), source=source)
+    return spent.estimate(released, mechanism.standard_deviation, event, what, Additive(mechanism))
+
+
+def _counter(found: Numbers | Labels, drops: bool) -> tuple[Callable[[], int], bool, str]:
+    """Return what counts a column, whether the count depends on what is in the rows, and what it is a count of."""
+    if isinstance(found, Labels):
+        return (lambda: int(found.present().sum()) if drops else found.values.size), drops, "count of values"
+    held = Column(found.values, found.nulls, found.can_miss, drops)
+    if found.values.dtype == np.bool_:
+        return (lambda: sum(int(np.count_nonzero(part)) for part in held.parts())), True, "count of true values"
+    # mutant: missing-rows-are-counted-as-rows
+    return (lambda: held.size), drops and found.can_miss, "count of values"
 
 
 @_arrays.quiet
@@ -122,12 +153,12 @@ def private_histogram(
     Parameters
     ----------
     values : array, Series or list, one-dimensional
-        Truth values, integers or floats.
+        Truth values, integers or floats; strings and categories in the company of `categories`.
     epsilon, delta, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
     bins : sequence of float
         Public edges in ascending order; bin i holds edges[i] ≤ x < edges[i + 1], the last one its upper edge too.
-    categories : sequence of numbers
+    categories : sequence of numbers or of strings
         Public values, all different, in place of bins.
 
     Returns
@@ -142,7 +173,7 @@ def private_histogram(
 
     Notes
     -----
-    Rows outside all bins, NaN and nulls among them, are not counted, and their number is not released. Sensitivities
+    Rows outside all bins, missing ones among them, are not counted, and their number is not released. Sensitivities
     for k = `max_contributions` rows: L1 k and L2 k if a unit is added or removed, or there is only one bin; 2k and √2·k
     if it is replaced ([DMNS06] Section 3).
 
@@ -158,29 +189,34 @@ def private_histogram(
     ((3,), dtype('int64'))
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    # mutant: nulls-counted-as-zeros
-    parts = nullable_column(values).present()
+    found = read(values)
     if (bins is None) == (categories is None):
         raise InvalidParameter("exactly one of bins and categories must be given")
+    edges, labels = None, None
+    count: Callable[[], npt.NDArray[np.int64]]
     if bins is not None:
         edges = _ascending(bins)
-        size, count = edges.size - 1, functools.partial(_binned, edges)
+        size = edges.size - 1
+        count = functools.partial(_binned, edges, column(values).parts())
     else:
-        known = _distinct(categories)
-        size, count = known.size, functools.partial(_counted, known)
+        known = public_labels(categories)
+        size, labels = len(known), tuple(known.tolist() if isinstance(known, np.ndarray) else known)
+        count = functools.partial(_by_category, found, known)
     moved = spent.max_contributions
     # mutant: replaced-row-moves-one-bin
     ends = 2 if spent.replaces and size > 1 else 1  # a row that is replaced leaves a bin and comes to another
     # mutant: rows-of-one-unit-taken-to-fall-into
     mechanism = spent.mechanism(ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=size)
-    counts = count(parts)
+    counts = count()
     event = mechanism.event
     # a row that comes moves one bin: 1 over 2 of L1, over √2 of L2, which is below 0.7072
     distance = Fraction(1) if ends == 1 else Fraction(1, 2) if not spent.delta else Fraction(7072, 10_000)
     (source,) = spent.sources(event, null_distance=distance)
     # mutant: empty-bins-get-no-noise
     mechanism.release(counts, out=counts, source=source)
-    return spent.estimate(counts, mechanism.standard_deviation, event)
+    what = "counts by bin" if bins is not None else "counts by category"
+    law = Additive(mechanism)
+    return spent.estimate(counts, mechanism.standard_deviation, event, what, law, edges=edges, labels=labels)
 
 
 def _ascending(bins: Any) -> npt.NDArray[np.float64]:
@@ -190,11 +226,46 @@ def _ascending(bins: Any) -> npt.NDArray[np.float64]:
     return edges
 
 
-def _distinct(categories: Any) -> npt.NDArray[Any]:
-    known = public_numbers(categories, "categories", range(1, MAX_BINS + 1), kinds="biuf")
+def public_labels(categories: Any, name: str = "categories") -> npt.NDArray[Any] | list[str]:
+    """Return public categories or keys: an array of numbers, or a list of strings."""
+    given = categories
+    if not isinstance(given, (list, tuple)) and (isinstance(found := read(given, name), Labels)):
+        given = found.values.tolist() if found.entries is None else [found.entries[place] for place in found.values]
+    if isinstance(given, (list, tuple)) and given and all(type(each) in (str, np.str_) for each in given):
+        texts = [str(each) for each in given]
+        if len(set(texts)) != len(texts) or len(texts) > MAX_BINS:
+            raise InvalidArray(f"{name} must be all different, at most {MAX_BINS}")
+        return texts
+    known = public_numbers(given, name, range(1, MAX_BINS + 1), kinds="biuf")
     if np.unique(known).size != known.size or (known.dtype.kind == "f" and not np.isfinite(known).all()):
-        raise InvalidArray("categories must be finite and all different")
+        raise InvalidArray(f"{name} must be finite and all different")
     return known
+
+
+def _by_category(found: Numbers | Labels, known: npt.NDArray[Any] | list[str]) -> npt.NDArray[np.int64]:
+    """Count the rows of each category."""
+    counts = np.zeros(len(known), np.int64)
+    for part in places(found, known):
+        add_counts(counts, part[part >= 0])
+    return counts
+
+
+def places(found: Numbers | Labels, known: npt.NDArray[Any] | list[str]) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield for each row the place of its value among public ones, −1 if it is none of them or missing, in parts."""
+    if isinstance(found, Labels):
+        yield found.places(known.tolist() if isinstance(known, np.ndarray) else known)
+        return
+    if not isinstance(known, np.ndarray):
+        yield np.full(found.values.size, -1, np.intp)
+        return
+    order = np.argsort(known, kind="stable")
+    ascending = known[order]
+    nulls = None if found.nulls is None else blocks(found.nulls)
+    for part in blocks(found.values):
+        place = np.minimum(np.searchsorted(ascending, part), ascending.size - 1)
+        # mutant: nulls-counted-as-zeros
+        equal = ascending[place] == part if nulls is None else (ascending[place] == part) & ~next(nulls)
+        yield np.where(equal, order[place], -1)
 
 
 def _binned(edges: npt.NDArray[np.float64], parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
@@ -205,13 +276,4 @@ def _binned(edges: npt.NDArray[np.float64], parts: Iterable[npt.NDArray[Any]]) -
         place[part == edges[-1]] = edges.size - 2
         inside = (place >= 0) & (place < edges.size - 1)  # NaN sorts behind everything
         add_counts(counts, place[inside])
-    return counts
-
-
-def _counted(known: npt.NDArray[Any], parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-    counts, order = np.zeros(known.size, np.int64), np.argsort(known, kind="stable")
-    ascending = known[order]
-    for part in parts:
-        place = np.minimum(np.searchsorted(ascending, part), ascending.size - 1)
-        add_counts(counts, order[place[ascending[place] == part]])
     return counts

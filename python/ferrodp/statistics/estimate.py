@@ -1,23 +1,51 @@
-"""What a private statistic returns: the released value, its standard error and its cost."""
+"""What a private statistic returns: the released value, what it is worth and what it cost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+import dataclasses
+import html
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from ferrodp import _validate
+from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.statistics._noise import Law, Transformed
 
-__all__ = ["Estimate"]
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped,unused-ignore]
 
-Value = TypeVar("Value")
+__all__ = ["Estimate", "Interval"]
+
+Value = TypeVar("Value", covariant=True)
+End = TypeVar("End")
+Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Interval(NamedTuple, Generic[End]):
+    """An interval that holds the truth with a stated probability.
+
+    Attributes
+    ----------
+    lower, upper : float or ndarray
+        Its ends; arrays where the estimate is one, with an interval for each number.
+    """
+
+    lower: End
+    upper: End
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Estimate(Generic[Value]):
-    """A released statistic. It converts to the value it holds: `float(x)`, `int(x)`, `numpy.asarray(x)`.
+    """A released statistic.
+
+    It converts to the value it holds (`float(x)`, `int(x)`, `round(x, 2)`, `f"{x:.1f}"`, `numpy.asarray(x)`). Sums,
+    differences, products and quotients with public numbers are estimates again: that is post-processing, and costs
+    nothing. One of several numbers has a length, and can be indexed.
 
     Attributes
     ----------
@@ -34,6 +62,19 @@ class Estimate(Generic[Value]):
         The unit of privacy.
     neighboring_relation : NeighboringRelation
         Which datasets cannot be told apart beyond (ε, δ).
+    statistic : str
+        What was estimated, in words: clamping and missing values are said here.
+    edges : ndarray or None
+        Of a histogram with bins: their edges, one more than there are bins.
+    labels : tuple or None
+        Of a histogram with categories, and of groups: what each number belongs to.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> estimate = fd.private_count([True] * 1000, epsilon=1.0, source=fd.testing.seeded(bytes(32)))
+    >>> estimate, round(100 * estimate / 1000, 1)
+    (<Estimate 1000 ± 1.36, count of true values, ε=1>, 100.0)
     """
 
     value: Value
@@ -43,6 +84,164 @@ class Estimate(Generic[Value]):
     event: PrivacyEvent
     unit: str
     neighboring_relation: NeighboringRelation
+    statistic: str = "statistic"
+    edges: npt.NDArray[np.float64] | None = None
+    labels: tuple[Any, ...] | None = None
+    _law: Law | None = field(default=None, kw_only=True)
+    _laws: tuple[Law, ...] | None = field(default=None, kw_only=True)
+    _errors: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
+
+    @overload
+    def interval(self: Estimate[npt.NDArray[Any]], level: float = ...) -> Interval[npt.NDArray[np.float64]]: ...
+    @overload
+    def interval(self: Estimate[float], level: float = ...) -> Interval[float]: ...
+    def interval(self, level: float = 0.95) -> Interval[Any]:
+        """Return an interval that holds what the statistic is without noise, with probability `level`.
+
+        It follows from the law of the noise, by no normal approximation, and costs nothing. What it holds is the
+        statistic *of clamped values*: the bias of clamping is not in it, and neither is the error of sampling people
+        from a population. For an array each number has an interval of its own; they do not all hold at once with that
+        probability.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1, both excluded.
+
+        Returns
+        -------
+        Interval
+            Its ends. Counts have at least the level: there is no noise between integers.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `level` is outside its domain, or the estimate is a choice, such as a quantile: the noise of a choice is
+            in ranks, see `private_quantile`.
+
+        Notes
+        -----
+        For a mean and a variance, ratios of noisy numbers, it is Fieller's interval [Fie54] for the noise's own law;
+        that of a variance errs by the square of the mean's error.
+
+        References
+        ----------
+        [Fie54] Fieller, "Some problems in interval estimation", J. R. Stat. Soc. B 16, 1954.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> estimate = fd.private_count([True] * 1000, epsilon=1.0, source=fd.testing.seeded(bytes(32)))
+        >>> estimate.interval(0.95)
+        Interval(lower=997.0, upper=1003.0)
+        """
+        checked = _validate.probability("level", level)
+        if not 0.0 < checked < 1.0:
+            raise _validate.out_of_domain("level", "between 0 and 1, both excluded", level)
+        if self._laws is not None:
+            values: Any = self.value
+            ends = [law.interval(one, checked) for law, one in zip(self._laws, values.tolist(), strict=True)]
+            return Interval(np.array([end[0] for end in ends], float), np.array([end[1] for end in ends], float))
+        if self._law is None:
+            raise InvalidParameter(f"a {self.statistic} has no interval: its noise decides on ranks, not on values")
+        lower, upper = self._law.interval(self.value, checked)
+        if isinstance(self.value, np.ndarray):
+            return Interval(np.asarray(lower, float), np.asarray(upper, float))
+        return Interval(float(lower), float(upper))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python values, for JSON.
+
+        Returns
+        -------
+        dict
+            The value, its standard error, the guarantee, the unit, the relation and the event; edges and labels if
+            there are any.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> sorted(fd.private_count([1, 2], epsilon=1.0).to_dict())[:3]
+        ['delta', 'epsilon', 'event']
+        """
+        value: Any = self.value
+        errors = self._errors
+        found: dict[str, Any] = {
+            "statistic": self.statistic,
+            "value": value.tolist() if isinstance(value, np.ndarray) else value,
+            "standard_error": self.standard_error if errors is None else errors.tolist(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": self.unit,
+            "neighboring_relation": self.neighboring_relation.value,
+            "event": self.event.to_dict(),
+        }
+        if self.edges is not None:
+            found["edges"] = self.edges.tolist()
+        if self.labels is not None:
+            found["labels"] = list(self.labels)
+        return found
+
+    def to_frame(self, level: float = 0.95) -> pandas.DataFrame:
+        """Return a table with a row for each number: its label or bin, value, standard error and interval.
+
+        Parameters
+        ----------
+        level : float
+            Of the interval.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `value`, `standard_error`, `lower` and `upper`, the last two only where there is an interval; the
+            index holds labels or bins.
+
+        Raises
+        ------
+        MissingPackage
+            If pandas is not installed.
+        InvalidParameter
+            If `level` is outside its domain.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> estimate = fd.private_histogram([1, 2, 2], categories=[1, 2], epsilon=1.0)
+        >>> estimate.to_frame().columns.tolist()
+        ['value', 'standard_error', 'lower', 'upper']
+        """
+        try:
+            import pandas as pd  # type: ignore[import-untyped,unused-ignore]
+        except ImportError:
+            raise MissingPackage("to_frame needs pandas: pip install pandas") from None
+        return pd.DataFrame(
+            {name: np.atleast_1d(values) for name, values in self._columns(level).items()}, index=self._index()
+        )
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        """Return the columns of a table."""
+        value: Any = self.value
+        error: Any = self.standard_error if self._errors is None else self._errors
+        size = np.atleast_1d(value).size
+        errors = np.broadcast_to(np.nan if error is None else error, size)
+        found = {"value": value, "standard_error": errors}
+        if self._law is not None or self._laws is not None:
+            lower, upper = self.interval(level)  # type: ignore[misc]  # of whatever value
+            found |= {"lower": lower, "upper": upper}
+        else:
+            _validate.probability("level", level)
+        return found
+
+    def _index(self) -> list[Any]:
+        """Return what the rows of a table are called."""
+        if self.labels is not None:
+            return list(self.labels)
+        if self.edges is not None:
+            ends = [f"{edge:g}" for edge in self.edges.tolist()]
+            closing = [")"] * (len(ends) - 2) + ["]"]
+            return [f"[{a}, {b}{c}" for a, b, c in zip(ends, ends[1:], closing, strict=False)]
+        size = np.atleast_1d(np.asarray(self.value)).size
+        return [self.statistic] if size == 1 and not isinstance(self.value, np.ndarray) else list(range(size))
 
     def __float__(self) -> float:
         return float(self.value)  # type: ignore[arg-type]  # TypeError for an array of several, as numpy says
@@ -53,3 +252,176 @@ class Estimate(Generic[Value]):
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = np.asarray(self.value, dtype=dtype)
         return array.copy() if copy else array
+
+    @overload
+    def __round__(self: Estimate[npt.NDArray[Any]], ndigits: int | None = ...) -> npt.NDArray[Any]: ...
+    @overload
+    def __round__(self: Estimate[float], ndigits: None = ...) -> int: ...
+    @overload
+    def __round__(self: Estimate[float], ndigits: int) -> float: ...
+    def __round__(self, ndigits: int | None = None) -> Any:
+        value: Any = self.value
+        return value.round(ndigits or 0) if isinstance(value, np.ndarray) else round(value, ndigits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self.value)
+
+    def __len__(self: Estimate[npt.NDArray[Any]]) -> int:
+        return len(self._several())
+
+    def __bool__(self) -> bool:
+        raise InvalidType("an Estimate is neither true nor false; compare its value, as in estimate.value > 0")
+
+    @overload
+    def __getitem__(self: Estimate[npt.NDArray[np.int64]], place: int) -> Estimate[int]: ...
+    @overload
+    def __getitem__(self: Estimate[npt.NDArray[np.float64]], place: int) -> Estimate[float]: ...
+    @overload
+    def __getitem__(self: Estimate[npt.NDArray[Any]], place: slice) -> Estimate[npt.NDArray[Any]]: ...
+    def __getitem__(self: Any, place: Any) -> Any:
+        values = self._several()
+        if not isinstance(place, (int, np.integer, slice)):
+            raise InvalidType(f"an estimate is indexed by a place or a slice, got {type(place).__name__}")
+        taken = values[place]
+        part = slice(place, place + 1 or None) if not isinstance(place, slice) else place
+        one = not isinstance(taken, np.ndarray)
+        laws = None if self._laws is None else self._laws[part]
+        errors = None if self._errors is None else self._errors[part]
+        return dataclasses.replace(
+            self,
+            value=taken.item() if one else taken,
+            standard_error=float(errors[0]) if one and errors is not None else self.standard_error,
+            edges=None,
+            labels=None if self.labels is None else self.labels[part],
+            _law=laws[0] if one and laws is not None else self._law,
+            _laws=None if one else laws,
+            _errors=None if one else errors,
+        )
+
+    def _several(self) -> npt.NDArray[Any]:
+        if not isinstance(self.value, np.ndarray):
+            raise InvalidType(f"this estimate is one number; use float(estimate), got a {type(self.value).__name__}")
+        return self.value
+
+    @overload
+    def __add__(self: Estimate[int], other: int) -> Estimate[int]: ...
+    @overload
+    def __add__(self: Estimate[float], other: float) -> Estimate[float]: ...
+    @overload
+    def __add__(self: Estimate[npt.NDArray[Any]], other: float) -> Estimate[npt.NDArray[Any]]: ...
+    def __add__(self: Any, other: Any) -> Any:
+        return self._moved(1, _public_number(other))
+
+    __radd__ = __add__
+
+    @overload
+    def __sub__(self: Estimate[int], other: int) -> Estimate[int]: ...
+    @overload
+    def __sub__(self: Estimate[float], other: float) -> Estimate[float]: ...
+    @overload
+    def __sub__(self: Estimate[npt.NDArray[Any]], other: float) -> Estimate[npt.NDArray[Any]]: ...
+    def __sub__(self: Any, other: Any) -> Any:
+        return self._moved(1, -_public_number(other))
+
+    @overload
+    def __rsub__(self: Estimate[int], other: int) -> Estimate[int]: ...
+    @overload
+    def __rsub__(self: Estimate[float], other: float) -> Estimate[float]: ...
+    @overload
+    def __rsub__(self: Estimate[npt.NDArray[Any]], other: float) -> Estimate[npt.NDArray[Any]]: ...
+    def __rsub__(self: Any, other: Any) -> Any:
+        return self._moved(-1, _public_number(other))
+
+    @overload
+    def __mul__(self: Estimate[int], other: int) -> Estimate[int]: ...
+    @overload
+    def __mul__(self: Estimate[float], other: float) -> Estimate[float]: ...
+    @overload
+    def __mul__(self: Estimate[npt.NDArray[Any]], other: float) -> Estimate[npt.NDArray[Any]]: ...
+    def __mul__(self: Any, other: Any) -> Any:
+        return self._moved(_public_number(other), 0)
+
+    __rmul__ = __mul__
+
+    @overload
+    def __truediv__(self: Estimate[float], other: float) -> Estimate[float]: ...
+    @overload
+    def __truediv__(self: Estimate[npt.NDArray[Any]], other: float) -> Estimate[npt.NDArray[Any]]: ...
+    def __truediv__(self: Any, other: Any) -> Any:
+        divisor = _public_number(other)
+        if divisor == 0:
+            raise ZeroDivisionError("an estimate cannot be divided by 0")
+        return dataclasses.replace(self._moved(1.0 / divisor, 0), value=self.value / divisor)
+
+    def __neg__(self) -> Estimate[Value]:
+        return self._moved(-1, 0)
+
+    def _moved(self, factor: float, shift: float) -> Estimate[Any]:
+        """Return `factor` times the estimate plus `shift`, both public."""
+        value: Any = self.value
+        same = factor == 1 and type(factor) is int
+
+        def law(one: Law) -> Law:
+            scaled = one if same else one.scaled(factor)
+            return scaled.moved(shift) if isinstance(scaled, Transformed) else scaled
+
+        laws = None if self._laws is None else tuple(law(one) for one in self._laws)
+        return dataclasses.replace(
+            self,
+            value=value + shift if same else value * factor + shift,
+            standard_error=None if self.standard_error is None else self.standard_error * abs(factor),
+            _law=None if self._law is None else law(self._law),
+            _laws=laws,
+            _errors=None if self._errors is None else self._errors * abs(factor),
+        )
+
+    def _headline(self) -> str:
+        value: Any = self.value
+        if isinstance(value, np.ndarray):
+            with np.printoptions(threshold=8, edgeitems=3, precision=6):
+                shown = str(value).replace("\n", "")
+        elif isinstance(value, tuple):
+            shown = str(value)
+        else:
+            shown = f"{value:.8g}" if isinstance(value, float) else str(value)
+        return shown if self.standard_error is None else f"{shown} ± {self.standard_error:.3g}"
+
+    def _guarantee(self) -> str:
+        return f"ε={self.epsilon:g}" + (f", δ={self.delta:g}" if self.delta else "")
+
+    def __repr__(self) -> str:
+        return f"<Estimate {self._headline()}, {self.statistic}, {self._guarantee()}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        caption = html.escape(f"{self.statistic}: {self._guarantee()}, for {self.unit}")
+        columns = {name: np.atleast_1d(np.asarray(values)) for name, values in self._columns(0.95).items()}
+        rows = list(zip(self._index(), *(column.tolist() for column in columns.values()), strict=True))
+        titles = {"standard_error": "standard error", "lower": "95 % from", "upper": "to"}
+        head = "".join(f"<th>{titles.get(name, name)}</th>" for name in columns)
+        shown = rows if len(rows) <= 60 else rows[:60]
+        body = "".join(
+            f"<tr><th>{html.escape(str(row[0]))}</th>" + "".join(f"<td>{_cell(x)}</td>" for x in row[1:]) + "</tr>"
+            for row in shown
+        )
+        more = "" if len(rows) <= 60 else f"<p>{len(rows) - 60} more rows: to_frame()</p>"
+        return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{body}</table>{more}"
+
+
+def _cell(value: Any) -> str:
+    """Return a number as a cell of a table."""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return html.escape(str(value))
+
+
+def _public_number(other: object) -> Any:
+    """Return a public number that an estimate is combined with."""
+    if isinstance(other, Estimate):
+        raise InvalidType("two estimates are combined by their values, as in a.value + b.value; each was paid for")
+    if isinstance(other, bool) or not isinstance(other, (int, float, np.integer, np.floating)):
+        raise InvalidType(f"an estimate is combined with a public number, got {type(other).__name__}")
+    number = other.item() if isinstance(other, np.generic) else other
+    if isinstance(number, float) and not math.isfinite(number):
+        raise _validate.out_of_domain("the number that an estimate is combined with", "finite", other)
+    return number

@@ -15,7 +15,7 @@ from ferrodp.events import NeighboringRelation
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import bounds, budget
-from ferrodp.statistics._column import blocks, column, finite_floats, public_numbers
+from ferrodp.statistics._column import Column, Missing, column, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -36,6 +36,7 @@ def private_quantile(
     num_candidates: int = 1025,
     epsilon: Real,
     max_contributions: int = 1,
+    missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -56,6 +57,8 @@ def private_quantile(
         Used instead: public, finite, not taken from the data.
     num_candidates : int
         How many candidates `bounds` stand for; from 2 to 10⁷.
+    missing : {"drop", "zero"}
+        By default missing rows (nulls and NaN) have no rank; with "zero" they, and infinite ones, count as 0.
     epsilon, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
 
@@ -90,8 +93,8 @@ def private_quantile(
     _validate.probability("quantile", quantile)
     ratio = Fraction(_validate.exact("quantile", quantile)).limit_denominator(_DENOMINATOR)
     points = _points(bounds, candidates, num_candidates)
-    array = column(values)
-    if array.size > _MAX_ROWS:
+    array = column(values, missing)
+    if array.values.size > _MAX_ROWS:
         raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
     below, above = ratio.denominator - ratio.numerator, ratio.numerator
     # mutant: ranks-move-by-smaller-share
@@ -100,18 +103,17 @@ def private_quantile(
     utilities = _utilities(array, points, below, above)
     event = mechanism.event
     (source,) = spent.sources(event, null_distance=None)
-    return spent.estimate(float(points[mechanism.release(utilities, source=source)]), None, event)
+    chosen = float(points[mechanism.release(utilities, source=source)])
+    return spent.estimate(chosen, None, event, f"quantile {float(ratio):g}")
 
 
-def _utilities(
-    array: npt.NDArray[Any], points: npt.NDArray[np.float64], below: int, above: int
-) -> npt.NDArray[np.float64]:
+def _utilities(array: Column, points: npt.NDArray[np.float64], below: int, above: int) -> npt.NDArray[np.float64]:
     """Return −|below·#{x < c} − above·#{x > c}| for every candidate c."""
     order = np.argsort(points, kind="stable")
     ascending = points[order]
     less, more = np.zeros((2, points.size), np.int64)
-    for part in blocks(array, at_least=points.size):
-        rows = np.sort(finite_floats(part))
+    for rows in array.floats(at_least=points.size):
+        rows.sort()
         less += np.searchsorted(rows, ascending, side="left")
         # mutant: rows-equal-to-candidate-above
         more += rows.size - np.searchsorted(rows, ascending, side="right")

@@ -15,7 +15,8 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget, Mechanism, bounds, budget
-from ferrodp.statistics._column import blocks, column, finite_floats
+from ferrodp.statistics._column import Column, Missing, column
+from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -37,32 +38,42 @@ class _Grid(NamedTuple):
         """Return a bound in grid steps."""
         return math.trunc(value / self.width)  # exact: the width is a power of two
 
-    def total(self, array: npt.NDArray[Any]) -> int:
-        """Return the sum of a column, in grid steps; values that are not finite count as 0, clamped."""
-        return sum(self._total(finite_floats(part)) for part in blocks(array))
+    def total(self, column: Column) -> int:
+        """Return the sum of a column, in grid steps; each value clamped, infinite ones too."""
+        return sum(self._total(part) for part in column.floats())
 
-    def total_around(self, middle: float, lower: float, upper: float, array: npt.NDArray[Any]) -> int:
+    def total_around(self, middle: float, lower: float, upper: float, column: Column) -> int:
         """Return the sum of the distances of clamped values from the middle of their bounds."""
-        clamped = (np.clip(finite_floats(part), lower, upper) for part in blocks(array))
+        clamped = (np.clip(part, lower, upper) for part in column.floats())
         return sum(self._total(part - middle) for part in clamped)  # clamped again: rounding cannot matter
 
-    def _total(self, values: npt.NDArray[np.float64]) -> int:
+    def quantized(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Return clamped values in grid steps; writes to `values`."""
         # mutant: column-clamped-after-it-summed
         steps = np.clip(values, self.lower, self.upper, out=values)
         steps /= self.width
         # mutant: values-rounded-to-nearest-step
-        return int(steps.astype(np.int64).sum())  # which cuts toward zero
+        return steps.astype(np.int64)  # which cuts toward zero
 
-    def moved_by(self, rows: int, *, replaced: bool) -> int:
-        """Return by how many steps the sum moves at most if so many rows come, go or are replaced."""
+    def _total(self, values: npt.NDArray[np.float64]) -> int:
+        return int(self.quantized(values).sum())
+
+    def moved_by(self, rows: int, *, replaced: bool, can_miss: bool = False) -> int:
+        """Return by how many steps the sum moves at most if so many rows come, go or are replaced.
+
+        A row that is missing adds 0, which may lie outside the bounds: one that is replaced by it moves a sum with
+        bounds (99, 100) by 100, not by 1.
+        """
         low, high = self.steps(self.lower), self.steps(self.upper)
+        # mutant: replaced-row-that-may-be-missing
+        if can_miss:
+            low, high = min(low, 0), max(high, 0)
         # mutant: distance-of-a-row-in-a-sum
         return rows * max(high - low if replaced else max(abs(low), abs(high)), 1)
 
-    @property
-    def null_distance(self) -> Fraction:
+    def null_distance(self, *, can_miss: bool) -> Fraction:
         """How far the sum moves if a row comes or goes, over how far it does if one is replaced."""
-        return Fraction(self.moved_by(1, replaced=False), self.moved_by(1, replaced=True))
+        return Fraction(self.moved_by(1, replaced=False), self.moved_by(1, replaced=True, can_miss=can_miss))
 
 
 def _grid(lower: float, upper: float) -> _Grid:
@@ -77,6 +88,7 @@ def private_sum(
     epsilon: Real,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -88,9 +100,12 @@ def private_sum(
     Parameters
     ----------
     values : array, Series or list, one-dimensional
-        Truth values, integers or floats; numpy, pandas or polars.
+        Truth values, integers or floats; of numpy, pandas, polars or Arrow.
     bounds : (float, float)
         Smallest and largest value a row may add: public, not taken from the data; 0 or from 1e-250 to 1e300 in size.
+    missing : {"drop", "zero"}
+        By default a missing row (null or NaN) contributes to nothing; with "zero" it, and an infinite one, counts as 0,
+        clamped to the bounds.
     epsilon, delta, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
 
@@ -109,13 +124,15 @@ def private_sum(
     Each row is clamped, divided by the grid and truncated toward zero; the integers are summed exactly, integer noise
     is added, and the total is scaled back. The sensitivity is that of integers, (`max_contributions` times) the larger
     bound in steps, or the distance of the bounds if rows are replaced: no rounding and no order of summation can exceed
-    it. Truncation biases the sum by less than one step a row.
+    it. If rows are replaced and their type can be missing, the bounds are first extended to 0, which is what a missing
+    row adds. Truncation biases the sum by less than one step a row.
 
-    =========================  ==============================================
-    value NaN, infinite, null  counts as 0, clamped to the bounds
-    value beyond the bounds    counts as the bound
-    empty column               noise alone
-    =========================  ==============================================
+    =======================  ===================================================
+    value NaN or null        left out; with ``missing="zero"`` 0, clamped
+    value infinite           counts as the bound; with ``missing="zero"`` as NaN
+    value beyond the bounds  counts as the bound
+    empty column             noise alone
+    =======================  ===================================================
 
     Examples
     --------
@@ -126,15 +143,18 @@ def private_sum(
     """
     lower, upper = _bounds(bounds)
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    array = _summable(values)
+    array = _summable(values, missing)
     # mutant: grid-of-sum-derived-from-column
     grid = _grid(lower, upper)
-    mechanism = _mechanism(spent, grid)
+    can_miss = array.drops and array.can_miss
+    mechanism = _mechanism(spent, grid, can_miss)
     exact = grid.total(array)
     event = mechanism.event
-    (source,) = spent.sources(event, null_distance=grid.null_distance)
+    (source,) = spent.sources(event, null_distance=grid.null_distance(can_miss=can_miss))
     total = mechanism.release(exact, source=source)
-    return spent.estimate(float(total * grid.width), mechanism.standard_deviation * grid.width, event)
+    error = mechanism.standard_deviation * grid.width
+    what = f"sum of values clamped to [{lower:g}, {upper:g}]"
+    return spent.estimate(float(total * grid.width), error, event, what, Additive(mechanism, grid.width))
 
 
 @_arrays.quiet
@@ -145,6 +165,7 @@ def private_mean(
     epsilon: Real,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -152,12 +173,12 @@ def private_mean(
     """Return the mean of a column whose values are clamped to public bounds.
 
     The release is (ε, δ)-differentially private for a unit that contributes at most `max_contributions` rows. If rows
-    are added or removed, half of the budget is for the number of rows and half for the sum; if they are replaced, their
-    number is public and the whole budget is for the sum.
+    are added or removed, or may be missing and are left out, half of the budget is for their number and half for the
+    sum; if they are replaced and cannot be missing, their number is public and the whole budget is for the sum.
 
     Parameters
     ----------
-    values, bounds, epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    values, bounds, missing, epsilon, delta, max_contributions, neighboring_relation, source, ticket
         As for `private_sum`.
 
     Returns
@@ -174,8 +195,8 @@ def private_mean(
     Notes
     -----
     Distances from the middle of the bounds are summed, which halves the sensitivity; the ratio, and clamping it to the
-    bounds, are post-processing ([LLSY16] Section 2). Values that are missing or not finite count as the number within
-    the bounds nearest to 0; an empty column gives the middle, up to noise.
+    bounds, are post-processing ([LLSY16] Section 2). A missing row adds 0 to both, which lies between all distances; an
+    empty column gives the middle, up to noise.
 
     References
     ----------
@@ -190,19 +211,22 @@ def private_mean(
     """
     lower, upper = _bounds(bounds)
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    array = _summable(values)
+    array = _summable(values, missing)
     middle = 0.5 * lower + 0.5 * upper
     reach = max(upper - middle, middle - lower)
     if not 1e-250 <= reach <= 1e300:
         raise InvalidParameter("bounds must be at least 2e-250 apart")
     grid = _grid(-reach, reach)
+    # mutant: missing-rows-of-a-public-number
+    is_public = spent.replaces and not (array.drops and array.can_miss)  # how many rows count
     # mutant: number-and-sum-of-mean-get-whole-budget-each
-    part = spent if spent.replaces else spent.half()
+    part = spent if is_public else spent.share(1, 2)
     mechanism = _mechanism(part, grid)
     exact = grid.total_around(middle, lower, upper, array)
     event: PrivacyEvent = mechanism.event
     rows = array.size
-    if spent.replaces:
+    counter = None
+    if is_public:
         (source,) = spent.sources(event, null_distance=None)  # what is divided by is the very number of rows
     else:
         moved = spent.max_contributions
@@ -212,20 +236,30 @@ def private_mean(
         of_rows, source = spent.sources(*event.events, null_distance=None)
         # mutant: mean-divided-by-true-number-of-rows
         rows = counter.release(rows, source=of_rows)
-    total = mechanism.release(exact, source=source)
-    ratio = total * grid.width / max(rows, 1)
+    total = mechanism.release(exact, source=source) * grid.width
+
+    def interval(level: float) -> tuple[float, float]:
+        if rows < 1:
+            return lower, upper
+        ends = ratio_interval(total, rows, mechanism, grid.width, counter, level)
+        return tuple(min(max(middle + end, lower), upper) for end in ends)
+
     error = mechanism.standard_deviation * grid.width / rows if rows > 0 else None
-    return spent.estimate(min(max(middle + ratio, lower), upper), error, event)
+    value = min(max(middle + total / max(rows, 1), lower), upper)
+    return spent.estimate(
+        value, error, event, f"mean of values clamped to [{lower:g}, {upper:g}]", Transformed(interval)
+    )
 
 
-def _mechanism(spent: Budget, grid: _Grid) -> Mechanism:
+def _mechanism(spent: Budget, grid: _Grid, can_miss: bool = False) -> Mechanism:
     # mutant: several-rows-of-unit-move-sum-by-one
-    return spent.mechanism(grid.moved_by(spent.max_contributions, replaced=spent.replaces))
+    rows = spent.max_contributions
+    return spent.mechanism(grid.moved_by(rows, replaced=spent.replaces, can_miss=can_miss))
 
 
-def _summable(values: object) -> npt.NDArray[Any]:
-    array = column(values)
-    if array.size > _MAX_ROWS:  # 2³¹ rows of less than 2³¹ steps each
+def _summable(values: object, missing: object) -> Column:
+    array = column(values, missing)
+    if array.values.size > _MAX_ROWS:  # 2³¹ rows of less than 2³¹ steps each
         raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
     return array
 
