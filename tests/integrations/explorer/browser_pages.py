@@ -1,8 +1,12 @@
 """What tests in a browser ask of a page."""
 
+import os
+import shutil
+
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 

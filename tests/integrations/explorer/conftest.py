@@ -2,16 +2,14 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
+from browser_pages import CHROMIUM
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="session")

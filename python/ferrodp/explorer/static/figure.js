@@ -28,6 +28,10 @@ export function download(name, kind, text) {
 // A number as an address and a field write it.
 const plain = (value) => (typeof value !== "number" ? String(value) : Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6))));
 
+// A sentence with its small numbers as powers of ten, which do not break at the end of a line.
+const powers = (text) => text.replace(/(\d(?:\.\d+)?)e-0*(\d+)/g, (_, digits, power) =>
+  `${digits === "1" ? "" : `${digits}·`}10⁻${power.replace(/\d/g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])}`);
+
 // One input. `value()` is the text that the server reads; `changed(isFinal)` is called for every change.
 export class Input {
   constructor(control, changed) {
@@ -195,7 +199,7 @@ export class Output {
     const before = this.answer && !this.failed ? this.line() : "";
     this.answer = answer;
     this.failed = false;
-    this.sentence.textContent = answer.sentence;
+    this.sentence.textContent = powers(answer.sentence);
     this.warnings.replaceChildren(...answer.warnings.map((text) => element("p", { className: "warning" }, text)));
     this.numbers.replaceChildren(...Object.entries(answer.numbers).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", {}, value))));
     this.code.textContent = answer.cell;

@@ -113,7 +113,7 @@ listed by Desfontaines, and the guidelines of NIST SP 800-226 say how to read a 
             Control(
                 "people",
                 "Records in all",
-                20_000,
+                2_000,
                 100,
                 1_000_000,
                 "log",
