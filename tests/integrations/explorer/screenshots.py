@@ -31,7 +31,9 @@ def readme_picture(page: Page, address: str) -> bytes:
     page.evaluate("document.activeElement.blur()")
     shot = Image.open(BytesIO(page.screenshot())).convert("RGB")
     found = BytesIO()
-    shot.quantize(COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(found, "PNG", optimize=True)
+    shot.quantize(COLORS, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE).save(
+        found, "PNG", optimize=True
+    )
     return found.getvalue()
 
 

@@ -40,7 +40,7 @@ function axis(values, scale, start, end, zero) {
     return { place, ticks: logTicks(low, high, Math.abs(end - start)), shows: (v) => v !== null && v > 0, low, high };
   }
   if (zero && low > 0 && low < 0.6 * high) low = 0;
-  if (low === high) { low -= 0.5; high += 0.5; }
+  if (low === high) { if (low === 0) high = 1; else { low -= 0.5; high += 0.5; } }
   const step = niceStep((high - low) / Math.max(2, Math.abs(end - start) / 70));
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) ticks.push(Number((i * step).toPrecision(12)));
