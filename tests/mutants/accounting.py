@@ -6,6 +6,8 @@ term of an error that is left out, a mass that is lost.
 
 KILLERS = {
     "accounting units": "cargo test -p ferrodp-accounting",
+    "turned sums": "cargo test -p ferrodp-accounting --lib -- contour::turned",
+    "curves": "pytest tests/accounting/accountants/test_curves_of_accountants.py",
 }
 
 MUTANTS = [
@@ -274,5 +276,33 @@ MUTANTS = [
         "function(x).upper <= target",
         "function(x).lower <= target",
         "accounting units",
+    ),
+    (
+        "sums over turned nodes have no error",
+        "error-of-turned-sums",
+        "error * scale * 1.001",
+        "0.0",
+        "turned sums",
+    ),
+    (
+        "points of a curve between √δ(0) and δ(0) cost nothing",
+        "points-without-loss",
+        "point * (",
+        "0.5 * point * (",
+        "curves",
+    ),
+    (
+        "a curve is that of its last direction",
+        "worst-direction-of-a-curve",
+        "f64::max(worst.1, found.1)",
+        "found.1",
+        "curves",
+    ),
+    (
+        "a curve comes in the order of its sorted points",
+        "curve-in-the-order-of-its-sorting",
+        "lower[order], upper[order] =",
+        "lower[:], upper[:] =",
+        "curves",
     ),
 ]

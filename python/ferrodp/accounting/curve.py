@@ -27,7 +27,7 @@ class Curve(NamedTuple):
     >>> accountant.compose(GaussianEvent(noise_multiplier=2.0))
     >>> curve = accountant.delta_curve([0.0, 1.0, 2.0])
     >>> isinstance(curve, Curve), curve.x.tolist(), curve.upper.round(4).tolist()
-    (True, [0.0, 1.0, 2.0], [0.1974, 0.0069, 0.0])
+    (True, [0.0, 1.0, 2.0], [0.1974, 0.0068, 0.0])
     """
 
     x: npt.NDArray[np.float64]

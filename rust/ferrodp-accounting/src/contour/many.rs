@@ -46,7 +46,6 @@ pub fn many(quantity: Quantity, composition: &Composition, points: &[f64]) -> Ve
         for (&index, added) in open.iter().zip(addition) {
             let removed = removal[index];
             let lower = removed.lower.max(added.lower);
-            // mutant: shared-lines-of-additions
             if added.upper > removed.upper {
                 worst[index] = Worst { bounds: Certified { lower, ..added }, direction: Direction::Add };
             } else {
