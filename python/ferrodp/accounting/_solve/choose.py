@@ -64,7 +64,7 @@ COUNT_FACTORS = (2, 8, 64)
 """Factors by which the counts grow when the contour is asked about more releases, where its interval is wide."""
 
 SMALLEST_CONTOUR_NOISE = 0.1
-"""Noise multiplier below which no contour is asked for an ε if no participation is expected."""
+"""Noise multiplier below which one contour at most is asked for an answer, and none for an ε of rare samples."""
 
 CLOSED_FORM = "closed form of the Gaussian curve (Balle, Wang 2018, Theorem 8) at the composition's μ² = Σ1/z²"
 CONTOUR = "contour integral of the privacy profile (after Alghamdi et al. 2023), with aliasing, truncation and rounding"
@@ -145,6 +145,8 @@ def solve(
     is_pure = quantity == "epsilon" and at == 0.0
     releases = None if is_pure or interval is not None else releases_of(events, relation)
     pairs = paired(_merged(events), relation)
+    # Contours take up to a second then, and one that finds no narrow bounds is not followed by better ones.
+    is_costly = any(release.noise_multiplier < SMALLEST_CONTOUR_NOISE for release in releases or ())
 
     def certified(at: float, is_anchor: bool = False) -> Found:
         if interval is None and _is_one_step(pairs):
@@ -153,12 +155,12 @@ def solve(
             return found if single is None else _tighter(single, found)
         if releases is None:
             return _solve(quantity, at, pairs, interval, work)
-        if quantity == "epsilon" and _are_rare_and_hardly_noisy(releases):
+        if quantity == "epsilon" and ((is_costly and is_anchor) or _are_rare_and_hardly_noisy(releases)):
             return _solve(quantity, at, pairs, interval, work)
         contour = _contoured(quantity, at, releases)
         if quantity == "delta" and not _is_narrow(contour.bounds):
             contour = _of_singles(at, pairs, contour)
-        if not (_is_narrow(contour.bounds) or is_anchor):
+        if not (_is_narrow(contour.bounds) or is_anchor or is_costly):
             contour = _of_more(quantity, at, releases, contour)
         if _is_narrow(contour.bounds):
             return contour

@@ -39,7 +39,7 @@ pub fn many(quantity: Quantity, composition: &Composition, points: &[f64]) -> Ve
     let sorted: Vec<f64> = order.iter().map(|&index| points[index]).collect();
     let removal = Walk::new(quantity, composition, Direction::Remove).answers(&sorted);
     let mut worst: Vec<Worst> = removal.iter().map(|&bounds| Worst { bounds, direction: Direction::Remove }).collect();
-    if !composition.sampled.is_empty() {
+    if !(composition.sampled.is_empty() || composition.unanswered) {
         let open = above_chernoff(quantity, composition, &sorted, &removal);
         let asked: Vec<f64> = open.iter().map(|&index| sorted[index]).collect();
         let addition = Walk::new(quantity, composition, Direction::Add).answers(&asked);

@@ -46,8 +46,11 @@ pub fn bounds(quantity: Quantity, composition: &Composition, direction: Directio
 #[must_use]
 pub fn worst(quantity: Quantity, composition: &Composition, point: f64) -> Worst {
     let removal = bounds(quantity, composition, Direction::Remove, point);
-    // Without sampling the two directions are one: the loss of a Gaussian is symmetric.
-    if composition.sampled.is_empty() || addition_is_below(quantity, composition, point, removal.lower) {
+    // Without sampling the two directions are one: the loss of a Gaussian is symmetric. And of what is not answered, neither is.
+    if composition.sampled.is_empty()
+        || composition.unanswered
+        || addition_is_below(quantity, composition, point, removal.lower)
+    {
         return Worst { bounds: removal, direction: Direction::Remove };
     }
     let addition = bounds(quantity, composition, Direction::Add, point);
