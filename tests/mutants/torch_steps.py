@@ -51,4 +51,18 @@ MUTANTS = [
         "pass",
         "torch steps",
     ),
+    (
+        "the second call of a layer is taken for the first",
+        "second-call-of-a-layer-taken-for-the-first",
+        "place in inputs or ",
+        "",
+        "torch gradients",
+    ),
+    (
+        "gradients of other uses of a weight are dropped",
+        "gradients-of-other-uses-dropped",
+        "product + other if other[0].any() else product",
+        "product",
+        "torch gradients",
+    ),
 ]

@@ -54,8 +54,12 @@ def array_of(name: str, tensor: Tensor, dtype: npt.DTypeLike) -> npt.NDArray[Any
 
     Types with fewer bits are widened without a change of value.
     """
-    check_place(name, tensor)
     torch = framework("torch", extra="torch")
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+        check_place(name, tensor)  # refuses it
     wanted = torch.float64 if np.dtype(dtype) == np.float64 else torch.float32
-    array: npt.NDArray[Any] = tensor.detach().to(wanted).contiguous().numpy()
+    values = tensor.detach()
+    if values.dtype is not wanted or not values.is_contiguous():
+        values = values.to(wanted).contiguous()
+    array: npt.NDArray[Any] = values.numpy()
     return array

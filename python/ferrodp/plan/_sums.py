@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from ferrodp import _validate
+from ferrodp._trees import Branch
 from ferrodp.errors import InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
+from ferrodp.sums.layout import Layout
 from ferrodp.tickets import Ticket
 
 MULTIPLIERS = (2.0**-30, 2.0**13)
@@ -68,10 +70,10 @@ class _OneSum(StepSum):
 
     takes_ticket = True
 
-    def __init__(self, clipping: FlatClipping | AutomaticClipping, template: object) -> None:
+    def __init__(self, clipping: FlatClipping | AutomaticClipping, layout: Layout) -> None:
         self.clip_norm = clipping.clip_norm
         options = {"stability": clipping.stability} if isinstance(clipping, AutomaticClipping) else {}
-        self._total: ClippedSum[Any] = ClippedSum(template, clip_norm=self.clip_norm, **options)
+        self._total: ClippedSum[Any] = ClippedSum(layout, clip_norm=self.clip_norm, **options)
 
     def add(self, stacked: object) -> None:
         self._total.add_many(stacked)
@@ -101,16 +103,20 @@ class _GroupSums(StepSum):
     cost one release of z. All products are rounded up.
     """
 
-    def __init__(self, clipping: PerGroupClipping, template: object) -> None:
-        if not isinstance(template, Mapping) or set(template) != set(clipping.clip_norms):
-            found = sorted(map(str, template)) if isinstance(template, Mapping) else type(template).__name__
+    def __init__(self, clipping: PerGroupClipping, layout: Layout) -> None:
+        tree = layout.structure
+        is_mapping = isinstance(tree, Branch) and tree.kind == "dict"
+        if not isinstance(tree, Branch) or not is_mapping or set(tree.keys) != set(clipping.clip_norms):
+            kind = tree.kind if isinstance(tree, Branch) else "ndarray"
+            found = sorted(map(str, tree.keys)) if isinstance(tree, Branch) and is_mapping else kind
             groups = sorted(clipping.clip_norms)
             raise InvalidParameter(f"template must be a mapping with the groups {groups} of clip_norms, got {found}")
         self.clip_norm = clipping.initial_norm
         self._norms = clipping.clip_norms
-        self._names = list(template)
+        self._names = list(tree.keys)
         self._totals: dict[str, ClippedSum[Any]] = {
-            name: ClippedSum(template[name], clip_norm=self._norms[name]) for name in self._names
+            name: ClippedSum(Layout(child, layout.dtype), clip_norm=self._norms[name])
+            for name, child in zip(tree.keys, tree.children, strict=True)
         }
 
     def _groups(self, tree: object, name: str) -> Mapping[str, Any]:
@@ -155,10 +161,10 @@ class _GroupSums(StepSum):
 class _AdaptiveSum(StepSum):
     """A `ClippedSum`, and the noised count of vectors that were within its norm."""
 
-    def __init__(self, clipping: AdaptiveClipping, template: object, clip_norm: float, distance: float) -> None:
+    def __init__(self, clipping: AdaptiveClipping, layout: Layout, clip_norm: float, distance: float) -> None:
         self.clip_norm = clip_norm
         self._clipping, self._distance = clipping, distance
-        self._total: ClippedSum[Any] = ClippedSum(template, clip_norm=clip_norm)
+        self._total: ClippedSum[Any] = ClippedSum(layout, clip_norm=clip_norm)
         self._noised_excess: float | None = None
 
     def add(self, stacked: object) -> None:
@@ -194,14 +200,14 @@ class _AdaptiveSum(StepSum):
         return self._noised_excess
 
 
-def sum_for(clipping: Clipping, template: object, clip_norm: float, count_distance: float) -> StepSum:
+def sum_for(clipping: Clipping, layout: Layout, clip_norm: float, count_distance: float) -> StepSum:
     """Return an empty sum for a step.
 
     Parameters
     ----------
     clipping : Clipping
         Of the plan.
-    template : tree
+    layout : Layout
         What a vector looks like.
     clip_norm : float
         Of this step; used by adaptive clipping.
@@ -209,11 +215,11 @@ def sum_for(clipping: Clipping, template: object, clip_norm: float, count_distan
         By how many halves the count of a step changes beyond what the sum's noise multiplier is stated for.
     """
     if isinstance(clipping, PerGroupClipping):
-        return _GroupSums(clipping, template)
+        return _GroupSums(clipping, layout)
     if isinstance(clipping, AdaptiveClipping):
-        return _AdaptiveSum(clipping, template, clip_norm, count_distance)
+        return _AdaptiveSum(clipping, layout, clip_norm, count_distance)
     assert isinstance(clipping, (FlatClipping, AutomaticClipping))
-    return _OneSum(clipping, template)
+    return _OneSum(clipping, layout)
 
 
 def check_multipliers(clipping: Clipping, least: float, most: float) -> None:

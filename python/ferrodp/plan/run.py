@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Literal, NoReturn, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from ferrodp import _trees, _validate
 from ferrodp._validate import Real
@@ -281,7 +280,7 @@ class PlanRun(Generic[Tree]):
         # A null unit has norm 0 and counts as within: replaced by one, a unit moves a count of ±½ by 1.
         # mutant: null-unit-moves-the-count-by-half
         doubled = null_units and self._plan.records_per_group == 1
-        return sum_for(self._plan.clipping, _empty(self._layout), self._clip_norm, 2.0 if doubled else 1.0)
+        return sum_for(self._plan.clipping, self._layout, self._clip_norm, 2.0 if doubled else 1.0)
 
     def _done(self, step: PlanStep[Tree], share_within: float | None) -> None:
         """Go on to the next step: called by a step whose noise was drawn, or was about to be."""
@@ -395,12 +394,6 @@ def _layout(template: Any) -> Layout:
     layout = from_template(template, None)
     _trees.check_keys(layout.structure, "template")
     return layout
-
-
-def _empty(layout: Layout) -> Any:
-    """Return a template of arrays that take no memory."""
-    leaves: list[npt.NDArray[Any]] = [np.broadcast_to(np.zeros((), layout.dtype), shape) for shape in layout.shapes]
-    return _trees.put_together(layout.structure, leaves)
 
 
 def _parsed(state: object) -> tuple[Plan, dict[str, Any], Layout]:

@@ -408,7 +408,8 @@ class ClippedSum(GridSum[Tree]):
         # mutant: stability-rounded-down
         gamma = None if stability is None else _validate.positive("stability", stability, toward="up")
         layout = from_template(template, dtype)
-        _trees.check_keys(layout.structure, "template")
+        if layout is not template:
+            _trees.check_keys(layout.structure, "template")
         _native.check_clip_norm(bound, layout.dtype.name, gamma)
         for shape in layout.shapes:
             if 0 in shape:  # the other lengths are in no number of elements

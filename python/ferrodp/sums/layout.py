@@ -62,7 +62,9 @@ class Layout:
 
 
 def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:
-    """Return the layout of updates that look like `template`, a tree of arrays or of shapes."""
+    """Return the layout of updates that look like `template`: a tree of arrays or of shapes, or a layout itself."""
+    if isinstance(template, Layout):
+        return template
     leaves, structure = _trees.take_apart(template, "template", _is_shape)
     if leaves and all(_is_shape(value) for _, value in leaves):
         kind = float_dtype(np.float64 if dtype is None else dtype)

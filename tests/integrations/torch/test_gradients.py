@@ -11,7 +11,9 @@ from ferrodp.integrations.torch import per_example_gradients
 
 
 def cross_entropy(model, x, y):
-    return nn.functional.cross_entropy(model(x), y)
+    found = model(x)
+    found, penalty = found if isinstance(found, tuple) else (found, 0.0)
+    return nn.functional.cross_entropy(found, y) + penalty
 
 
 class Tied(nn.Module):
@@ -27,6 +29,28 @@ class Tied(nn.Module):
         return self.second(torch.tanh(self.first(x))) * self.scale
 
 
+class Twice(nn.Module):
+    """A layer that is called twice, and whose weight and bias are used besides."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x):
+        return self.layer(torch.tanh(self.layer(x))) + x @ self.layer.weight.square() + self.layer.bias.exp()
+
+
+class Penalized(nn.Module):
+    """A layer whose weight adds to the loss what is the same for all examples."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6, bias=False)
+
+    def forward(self, x):
+        return self.layer(x), self.layer.weight.square().sum()
+
+
 class Rounded(nn.Module):
     """Makes words of numbers."""
 
@@ -38,6 +62,11 @@ MODELS = {
     "layers": (nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 6)), (6,)),
     "convolution": (nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(64, 6)), (1, 6, 6)),
     "tied": (Tied(), (6,)),
+    "twice": (Twice(), (6,)),
+    "penalized": (Penalized(), (6,)),
+    "without bias": (nn.Sequential(nn.Linear(6, 9, bias=False), nn.Tanh(), nn.Linear(9, 6)), (6,)),
+    "several rows": (nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Flatten(), nn.Linear(8, 6)), (2, 3)),
+    "double": (nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 6)).double(), (6,)),
     "embedding": (nn.Sequential(Rounded(), nn.Embedding(9, 5), nn.Flatten(), nn.Linear(30, 6)), (6,)),
 }
 
@@ -45,10 +74,12 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_they_are_those_of_a_backward_pass_for_each_example(name):
     model, shape = MODELS[name]
-    x, y = torch.randn(5, *shape), torch.randint(6, (5,))
+    dtype = next(model.parameters()).dtype
+    x, y = torch.randn(5, *shape, dtype=dtype), torch.randint(6, (5,))
 
     found = per_example_gradients(model, cross_entropy, x, y)
 
+    assert all("forward" not in vars(module) for module in model.modules())
     assert found.keys() == {key for key, _ in model.named_parameters()}
     for i in range(5):
         each = copy.deepcopy(model)
@@ -57,6 +88,54 @@ def test_they_are_those_of_a_backward_pass_for_each_example(name):
             # Sums of at most 64 products in float32, in another order.
             torch.testing.assert_close(found[key][i], parameter.grad, rtol=1e-5, atol=1e-6)
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("frozen", ["0.weight", "0.bias", "2.weight"])
+def test_a_layer_may_be_trained_in_part(frozen):
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 6))
+    x, y = torch.randn(5, 6), torch.randint(6, (5,))
+    whole = per_example_gradients(model, cross_entropy, x, y)
+    model.get_parameter(frozen).requires_grad_(False)
+
+    found = per_example_gradients(model, cross_entropy, x, y)
+
+    assert found.keys() == whole.keys() - {frozen}
+    for key, each in found.items():
+        torch.testing.assert_close(each, whole[key], rtol=1e-5, atol=1e-6)  # as above
+
+
+def test_a_loss_that_ignores_the_output_has_the_gradient_of_the_rest():
+    model = Penalized()
+
+    found = per_example_gradients(model, lambda model, x: model(x)[1], torch.randn(5, 6))
+
+    torch.testing.assert_close(found["layer.weight"], (2 * model.layer.weight.detach()).expand(5, 6, 6))
+
+
+def test_a_loss_that_raises_leaves_the_model_as_it_was():
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 6))
+
+    def loss(model, x):
+        model(x)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        per_example_gradients(model, loss, torch.randn(5, 6))
+
+    assert all("forward" not in vars(module) for module in model.modules())
+
+
+def test_hooks_and_a_forward_of_ones_own_see_what_they_always_saw():
+    model, seen = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 6)), []
+    model[0].register_forward_hook(lambda module, given, result: seen.append(result.shape))
+    model[1].forward = lambda x: 2.0 * nn.functional.linear(x, model[1].weight, model[1].bias)
+    x, y = torch.randn(5, 6), torch.randint(6, (5,))
+
+    found = per_example_gradients(model, cross_entropy, x, y)
+
+    assert seen == [(1, 8)]
+    cross_entropy(model, x[:1], y[:1]).backward()
+    torch.testing.assert_close(found["1.weight"][0], model[1].weight.grad, rtol=1e-5, atol=1e-6)  # as above
 
 
 def test_batches_are_any_nesting_of_tensors():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.integrations._tensors import check_place, dtype_of, framework
+from ferrodp.integrations.torch._linear import LinearLayers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,8 +75,11 @@ class Gradients:
             raise InvalidType(f"loss must be callable, got {type(loss).__name__}")
         self.model = model
         self.parameters = self.checked_parameters()
+        self._checked = self._seen()
         self._loss, self._scale = loss, loss_scale
         self._grad = torch.func.grad(self._scaled_loss)
+        self._grad_and_inputs = torch.func.grad(self._loss_and_inputs, (0, 1), has_aux=True)
+        self._linear = LinearLayers(torch, model, {id(each): name for name, each in self.parameters.items()})
 
     def checked_parameters(self) -> dict[str, Any]:
         """Return the parameters that are trained, by name, or refuse those that cannot be."""
@@ -86,6 +90,19 @@ class Gradients:
             check_place(f"parameter {name!r}", parameter)
             dtype_of(f"parameter {name!r}", parameter)
         return found
+
+    def is_unchanged(self) -> bool:
+        """Whether the parameters are the very same, in place, kind and use, as when they were checked first."""
+        return self._seen() == self._checked
+
+    def _seen(self) -> list[tuple[str, int, bool, Any, str]]:
+        """Return what a check looks at, without the names that it would give: they take most of its time."""
+        return [
+            (name, id(each), each.requires_grad, each.dtype, each.device.type)
+            for module in self.model.modules()
+            for name, each in module._parameters.items()
+            if each is not None
+        ]
 
     def check_layers(self) -> None:
         """Refuse layers that mix the examples of a batch."""
@@ -120,9 +137,11 @@ class Gradients:
             return {name: each.new_zeros((0, *each.shape)) for name, each in self.parameters.items()}
         parameters, rest = self._state()
         # Dropout draws for each example, and one without dropout draws nothing.
-        mapped = self._torch.func.vmap(self._grad_of_one, in_dims=(None, None, 0), randomness="different")
-        found: dict[str, Any] = mapped(parameters, rest, batch)
-        return found
+        mapped = self._torch.func.vmap(self._grad_of_one, in_dims=(None, None, None, 0), randomness="different")
+        (found, outputs), inputs = mapped(parameters, self._linear.zeros(), rest, batch)
+        self._linear.complete(found, outputs, inputs)
+        gradients: dict[str, Any] = found
+        return gradients
 
     def of_group(self, *batch: Any) -> dict[str, Any]:
         """Return the gradient of the loss of a whole batch, times the scale of the loss."""
@@ -136,8 +155,14 @@ class Gradients:
         frozen = {name: each.detach() for name, each in self.model.named_parameters() if not each.requires_grad}
         return parameters, frozen | dict(self.model.named_buffers())
 
-    def _grad_of_one(self, parameters: dict[str, Any], rest: dict[str, Any], example: Any) -> Any:
-        return self._grad(parameters, rest, self._tree.tree_map(lambda leaf: leaf.unsqueeze(0), example))
+    def _grad_of_one(self, parameters: dict[str, Any], added: list[Any], rest: dict[str, Any], example: Any) -> Any:
+        row = self._tree.tree_map(lambda leaf: leaf.unsqueeze(0), example)
+        return self._grad_and_inputs(parameters, added, rest, row)
+
+    def _loss_and_inputs(self, parameters: dict[str, Any], added: list[Any], rest: dict[str, Any], batch: Any) -> Any:
+        inputs: dict[int, Any] = {}
+        with self._linear.replaced(added, inputs):
+            return self._scaled_loss(parameters, rest, batch), inputs
 
     def _scaled_loss(self, parameters: dict[str, Any], rest: dict[str, Any], batch: Any) -> Any:
         def model(*args: Any, **kwargs: Any) -> Any:

@@ -115,7 +115,7 @@ class TorchStep:
             raise InvalidParameter("with records_per_group > 1, add_group has to be called for each of step.groups")
         length = run._gradients.length(batch)
         for first in range(0, length, run._rows):
-            part = run._gradients.part(batch, first, first + run._rows)
+            part = batch if length <= run._rows else run._gradients.part(batch, first, first + run._rows)
             self._plan_step.add(run._arrays(run._gradients(*part)))
 
     def add_group(self, *batch: Any) -> None:
@@ -336,6 +336,8 @@ class TorchRun:
 
     def _check_model(self) -> None:
         """Refuse a model whose parameters are no longer those that the run began with."""
+        if self._gradients.is_unchanged():
+            return
         now = self._gradients.checked_parameters()
         for name, parameter in self._parameters.items():
             # mutant: exchanged-parameter-trained
@@ -357,7 +359,8 @@ class TorchRun:
 
     def _write(self, released: dict[str, Any]) -> None:
         for name, parameter in self._parameters.items():
-            parameter.grad = self._torch.from_numpy(released[name]).to(parameter.dtype)
+            gradient = self._torch.from_numpy(released[name])
+            parameter.grad = gradient if gradient.dtype == parameter.dtype else gradient.to(parameter.dtype)
 
     def __repr__(self) -> str:
         return f"<TorchRun at step {self.step_number} of {self.plan.num_steps}>"
