@@ -5,11 +5,54 @@ KILLERS = {
     "partitions": "pytest tests/distributed/test_executors.py",
     "secure sums": "pytest tests/federated/test_secure.py",
     "rounds of clients": "pytest tests/federated/test_federated_rounds.py",
+    "placements": "pytest tests/federated/test_placed_runs.py",
     "masks": "pytest tests/federated/test_masking.py",
     "secure units": "cargo test -p ferrodp-core --lib -- secure checksum",
 }
 
 MUTANTS = [
+    (
+        "messages of clients are free",
+        "messages-of-clients-are-free",
+        "self._run._payments.pay(self.number)",
+        "pass",
+        "placements",
+    ),
+    (
+        "rounds whose clients are known are amplified by sampling",
+        "placed-rounds-amplified-by-sampling",
+        "not isinstance(plan.sampling, FullBatch) or",
+        "False or",
+        "placements",
+    ),
+    (
+        "reports clone like plain randomized response",
+        "reports-clone-like-plain-randomized-response",
+        "EpsilonDeltaEvent(epsilon=self.local_epsilon, delta=0.0)",
+        "self._response.event",
+        "placements",
+    ),
+    (
+        "the bit of a report is not randomized",
+        "reports-whose-bit-is-not-randomized",
+        "self._response.release(bit, source=source)",
+        "bit",
+        "placements",
+    ),
+    (
+        "too few reports are decoded",
+        "too-few-reports-decoded",
+        "self.min_clients <= len(found)",
+        "len(found)",
+        "placements",
+    ),
+    (
+        "a secure sum is paid for by another release",
+        "secure-sum-paid-for-another-release",
+        "or not ticket.pays_for(self.event)",
+        "",
+        "placements",
+    ),
     (
         "a round of clients beyond the target begins",
         "federated-round-beyond-the-target",

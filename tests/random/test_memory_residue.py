@@ -82,6 +82,10 @@ CALLS = {
         "shares = SecureSum(np.zeros(1000), clip_norm=1.0, noise_multiplier=1.0, min_clients=5, max_clients=10)\n"
         "array = shares.encode(np.ones(1000))"
     ),
+    "a shuffled report": (
+        "array = ShuffledReports((3001,), clip_norm=1.0, noise_multiplier=99.0, num_clients=9, rotation_seed=bytes(32))"
+        ".encode(np.ones(3001))"
+    ),
     "a client's own noise": "array = LocalNoise(clip_norm=1.0, noise_multiplier=1.0).privatize(np.ones(3001))",
     "an exhausted buffer": "np.random.Generator(fd.random.BitGenerator()).random(5 * 510)",
 }
@@ -89,7 +93,7 @@ CALLS = {
 BEFORE = """
 import gc, signal, threading
 from fractions import Fraction
-from ferrodp.federated import LocalNoise, SecureSum
+from ferrodp.federated import LocalNoise, SecureSum, ShuffledReports
 from ferrodp.mechanisms import *
 from ferrodp.plan import ConstantNoise, FlatClipping, PoissonSampling
 source = fd.NoiseSource()

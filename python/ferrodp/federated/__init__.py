@@ -3,27 +3,48 @@
 `FederatedRun`
     The server draws it, once a round, on the sum of the clipped updates: rounds of one `PrivacyPlan` whose unit is a
     client. Hands out a `FederatedRound` for each, and keeps a `RoundRecord`.
+`PlacedRun`
+    The clients draw it: rounds of a plan with a `LocalPlacement`, `DistributedPlacement` or `ShuffledPlacement`. Hands
+    out a `PlacedRound` for each.
 `SecureSum`
     Each client adds a share, and secure aggregation shows the server nothing but the sum. `SecureTotal` is what the
     server makes of it.
 `LocalNoise`
     Each client noises its own update before it is sent.
+`ShuffledReports`
+    Each client sends one randomized bit, and a shuffler hides who sent which.
 
 `masking` is a reference protocol of secure aggregation, for tests and simulations.
 """
 
 from ferrodp.federated import masking
 from ferrodp.federated.local import LocalNoise
+from ferrodp.federated.placed import (
+    DistributedPlacement,
+    LocalPlacement,
+    PlacedRound,
+    PlacedRun,
+    Placement,
+    ShuffledPlacement,
+)
 from ferrodp.federated.records import RoundRecord
 from ferrodp.federated.rounds import FederatedRound, FederatedRun
 from ferrodp.federated.secure import SecureSum, SecureTotal
+from ferrodp.federated.shuffled import ShuffledReports
 
 __all__ = [
+    "DistributedPlacement",
     "FederatedRound",
     "FederatedRun",
     "LocalNoise",
+    "LocalPlacement",
+    "PlacedRound",
+    "PlacedRun",
+    "Placement",
     "RoundRecord",
     "SecureSum",
     "SecureTotal",
+    "ShuffledPlacement",
+    "ShuffledReports",
     "masking",
 ]

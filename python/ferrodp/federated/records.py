@@ -6,11 +6,16 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-__all__ = ["RoundRecord"]
+from ferrodp import _validate
+from ferrodp._validate import Real
+from ferrodp.accounting.accountants.registry import AccountantChoice
+from ferrodp.errors import UnsupportedEventError
+
+__all__ = ["Records", "RoundRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +75,79 @@ class RoundRecord:
         2
         """
         with Path(path).open("a", newline="", encoding="utf-8") as stream:
-            stream.write(to_csv([self], header=stream.tell() == 0))
+            stream.write(_csv([self], header=stream.tell() == 0))
 
 
-def to_json(records: Iterable[RoundRecord]) -> str:
-    """Return records as a list of objects."""
-    return json.dumps([asdict(record) for record in records])
+class Records:
+    """The records of a run, and the ε at which it ends: what `FederatedRun` and `PlacedRun` share.
+
+    Parameters
+    ----------
+    delta : float
+        For which ε is stated.
+    max_epsilon : float or None
+        No round begins that would bring ε above this.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain.
+
+    Examples
+    --------
+    >>> from ferrodp.federated.records import Records
+    >>> Records(1e-5, None).records, Records(1e-5, None).to_json(), Records(1e-5, None).to_csv()[:5]
+    ((), '[]', 'round')
+    """
+
+    __slots__ = ("_delta", "_max_epsilon", "_records")
+
+    def __init__(self, delta: Real, max_epsilon: Real | None) -> None:
+        self._delta = _validate.delta(delta)
+        self._max_epsilon = (
+            None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon, toward="down")
+        )
+        self._records: list[RoundRecord] = []
+
+    @property
+    def records(self) -> tuple[RoundRecord, ...]:
+        """One record for each round that was released."""
+        return tuple(self._records)
+
+    def to_json(self) -> str:
+        """Return the records as JSON: a list with an object for each round.
+
+        Returns
+        -------
+        str
+        """
+        return json.dumps([asdict(record) for record in self._records])
+
+    def to_csv(self) -> str:
+        """Return the records as CSV: a line of names, and one for each round.
+
+        Returns
+        -------
+        str
+        """
+        return _csv(self._records)
+
+    def _note(
+        self, number: int, multiplier: float, clip_norm: float, denominator: float, epsilon: Callable[..., float]
+    ) -> None:
+        """Keep the record of a round, with the ε that `epsilon(delta, accountant=…)` states after it."""
+        renyi: float | None
+        try:
+            choice: AccountantChoice = "rdp"
+            renyi = epsilon(self._delta, accountant=choice)
+        except UnsupportedEventError:
+            renyi = None
+        self._records.append(
+            RoundRecord(number, multiplier, clip_norm, denominator, epsilon(self._delta), self._delta, renyi)
+        )
 
 
-def to_csv(records: Iterable[RoundRecord], *, header: bool = True) -> str:
+def _csv(records: Iterable[RoundRecord], *, header: bool = True) -> str:
     """Return records as lines of CSV, after one of names."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [each.name for each in fields(RoundRecord)], lineterminator="\n")

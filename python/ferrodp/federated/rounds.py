@@ -12,8 +12,8 @@ from ferrodp import _validate
 from ferrodp._casting import Casting, casting
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice
-from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
-from ferrodp.federated.records import RoundRecord, to_csv, to_json
+from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.federated.records import Records
 from ferrodp.plan import PlanStep, PrivacyPlan
 from ferrodp.random import NoiseSource
 from ferrodp.random.samples import Indices
@@ -134,11 +134,11 @@ class FederatedRound:
         divisor = self._step.expected_batch_size if denominator is None else denominator
         clip_norm = self.clip_norm
         released = self._step.release(denominator=divisor)
-        self._run._record(self._step, clip_norm, float(divisor or 1.0))
+        self._run._note(self.number, self._step.noise_multiplier, clip_norm, float(divisor or 1.0), self._run.epsilon)
         return self._casting.restored(released)
 
 
-class FederatedRun:
+class FederatedRun(Records):
     """The rounds of a server that clips each client's update, sums exactly, and draws the noise once a round.
 
     The central placement: it protects against everybody but the server. A client may replace its update by anything:
@@ -216,7 +216,7 @@ class FederatedRun:
     >>> run.close()
     """
 
-    __slots__ = ("_casting", "_delta", "_max_epsilon", "_over_target", "_records", "_run")
+    __slots__ = ("_casting", "_over_target", "_run")
 
     def __init__(
         self,
@@ -237,19 +237,10 @@ class FederatedRun:
         # mutant: records-taken-for-clients
         if plan.unit != "client":
             raise InvalidParameter('plan must have unit="client": what is added here is the update of a client')
-        self._delta = _validate.delta(delta)
-        self._max_epsilon = (
-            None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon, toward="down")
-        )
+        super().__init__(delta, max_epsilon)
         self._over_target = False
         self._casting = casting(template, cast, skip)
-        self._records: list[RoundRecord] = []
         self._run = plan.start(self._casting.template, ledger=ledger, scope=scope, key=key, source=source)
-
-    @property
-    def records(self) -> tuple[RoundRecord, ...]:
-        """One record for each round that was released."""
-        return tuple(self._records)
 
     @property
     def plan(self) -> Any:
@@ -300,24 +291,6 @@ class FederatedRun:
         """
         return self._run.epsilon(delta, accountant=accountant)
 
-    def to_json(self) -> str:
-        """Return the records as JSON: a list with an object for each round.
-
-        Returns
-        -------
-        str
-        """
-        return to_json(self._records)
-
-    def to_csv(self) -> str:
-        """Return the records as CSV: a line of names, and one for each round.
-
-        Returns
-        -------
-        str
-        """
-        return to_csv(self._records)
-
     def close(self) -> None:
         """End the run: a round that is reserved and was not released is given back to the ledger."""
         self._run.close()
@@ -329,13 +302,3 @@ class FederatedRun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._run.__exit__(kind, error, trace)
-
-    def _record(self, step: PlanStep[Any], clip_norm: float, denominator: float) -> None:
-        try:
-            renyi = self._run.epsilon(self._delta, accountant="rdp")
-        except UnsupportedEventError:
-            renyi = None
-        epsilon, delta = self._run.epsilon(self._delta), self._delta
-        self._records.append(
-            RoundRecord(step.number, step.noise_multiplier, clip_norm, denominator, epsilon, delta, renyi)
-        )

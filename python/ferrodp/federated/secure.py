@@ -21,6 +21,7 @@ from ferrodp.federated._moduli import MODULI, Residues
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
 from ferrodp.sums.layout import from_template
+from ferrodp.tickets import Ticket
 
 __all__ = ["SecureSum", "SecureTotal"]
 
@@ -347,7 +348,9 @@ class SecureSum:
         self._modulus.add(self._modulus.checked(total, self.length), message)
 
     @_arrays.quiet
-    def decode(self, total: object, *, num_clients: int, denominator: Real | None = None) -> SecureTotal[Any]:
+    def decode(
+        self, total: object, *, num_clients: int, denominator: Real | None = None, ticket: Ticket | None = None
+    ) -> SecureTotal[Any]:
         """Return the noised sum that residues stand for.
 
         Parameters
@@ -358,6 +361,10 @@ class SecureSum:
             How many finished: public. From `min_clients + num_dishonest` to `max_clients`.
         denominator : float, optional
             Divides the result: a public number. Post-processing.
+        ticket : Ticket, optional
+            What pays for the sum: reserved for `event` alone, in a scope with this sum's neighboring relation. Reserve
+            it before clients are asked, since whoever adds their messages has the sum: `PlacedRun` does, and takes its
+            own before the first message.
 
         Returns
         -------
@@ -366,6 +373,8 @@ class SecureSum:
 
         Raises
         ------
+        TicketError, BudgetExceeded
+            If the ticket was used for another release or cancelled, or its scope is frozen.
         FerroError
             If too few or too many clients finished. Throw the total away: it may have too little noise.
         InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
@@ -379,7 +388,10 @@ class SecureSum:
             raise FerroError(f"{needed} must finish, and {clients} did: throw the sum away, its noise may be too small")
         if clients > self.max_clients:
             raise FerroError(f"at most {self.max_clients} clients may be in one sum, and {clients} are")
-        integers = self._modulus.centered(self._modulus.checked(total, self.length))
+        checked = self._modulus.checked(total, self.length)
+        if ticket is not None:
+            self._take(ticket)
+        integers = self._modulus.centered(checked)
         flat = integers * self.granularity
         if self._seed is not None:
             _native.rotate_vector(flat, self._seed, True)
@@ -390,6 +402,14 @@ class SecureSum:
         value = self._layout.split(np.clip(flat, -largest, largest).astype(self._layout.dtype))
         share = (self.share_scale * self.granularity) ** 2
         return SecureTotal(value, clients, math.sqrt(share * clients), share * (clients - self.min_clients))
+
+    def _take(self, ticket: Ticket) -> None:
+        if not isinstance(ticket, Ticket):
+            raise InvalidType(f"ticket must be a Ticket or None, got {type(ticket).__name__}")
+        # mutant: secure-sum-paid-for-another-release
+        if ticket.neighboring_relation is not self.neighboring_relation or not ticket.pays_for(self.event):
+            raise InvalidParameter("ticket must be for `event`, in a scope with the neighboring relation of the sum")
+        ticket.arm()
 
     # on the wire
 

@@ -24,12 +24,12 @@ from ferrodp.accounting.accountants.registry import AccountantChoice, accountant
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent, SelfComposedEvent
 from ferrodp.events.base import check_relation, settle
-from ferrodp.plan._payments import StepLedger
 from ferrodp.plan._record import check_part, part_of
 from ferrodp.plan._sums import check_multipliers
 from ferrodp.plan.clipping import AdaptiveClipping, Clipping
 from ferrodp.plan.forecast import Forecast
 from ferrodp.plan.noise import NoiseSchedule
+from ferrodp.plan.payments import StepLedger
 from ferrodp.plan.run import PLAN_READERS, PlanRun
 from ferrodp.plan.sampling import Charge, FullBatch, GivenOrder, PoissonSampling, Sampling, Terms
 from ferrodp.random import NoiseSource

@@ -15,9 +15,9 @@ from ferrodp.accounting.accountants.registry import AccountantChoice, accountant
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.plan._interface import Plan
-from ferrodp.plan._payments import Payments, StepLedger
 from ferrodp.plan._sums import StepSum, sum_for
 from ferrodp.plan.clipping import AdaptiveClipping
+from ferrodp.plan.payments import Payments, StepLedger
 from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, FullBatch, PoissonSampling, RandomAllocation
 from ferrodp.plan.step import PlanStep, Tree
 from ferrodp.random import NoiseSource, fixed_size_sample, poisson_sample, random_allocation

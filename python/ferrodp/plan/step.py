@@ -14,9 +14,9 @@ from ferrodp._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.plan._interface import Plan
-from ferrodp.plan._payments import Payments
 from ferrodp.plan._sums import StepSum
 from ferrodp.plan.clipping import AdaptiveClipping
+from ferrodp.plan.payments import Payments
 from ferrodp.plan.sampling import GivenOrder
 from ferrodp.random import NoiseSource
 from ferrodp.random.samples import Indices

@@ -1,0 +1,556 @@
+"""Rounds of a plan whose noise the clients draw: local, distributed and shuffled placements."""
+
+from __future__ import annotations
+
+import abc
+import secrets
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, Literal, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _trees, _validate
+from ferrodp._casting import casting
+from ferrodp._validate import Real
+from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
+from ferrodp.errors import BudgetExceeded, FerroError, InvalidArray, InvalidParameter, InvalidType
+from ferrodp.events import ComposedEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
+from ferrodp.federated.local import LocalNoise
+from ferrodp.federated.records import Records
+from ferrodp.federated.secure import SecureSum
+from ferrodp.federated.shuffled import ShuffledReports, public_seed
+from ferrodp.plan import FlatClipping, FullBatch, PrivacyPlan
+from ferrodp.plan.payments import Payments
+from ferrodp.plan.sampling import Charge
+from ferrodp.random import NoiseSource
+from ferrodp.random.noise import source_or_default
+
+__all__ = ["DistributedPlacement", "LocalPlacement", "PlacedRound", "PlacedRun", "Placement", "ShuffledPlacement"]
+
+Mechanism = TypeVar("Mechanism", LocalNoise, SecureSum, ShuffledReports)
+_REPLACED = NeighboringRelation.REPLACE_ONE
+
+
+class Placement(abc.ABC, Generic[Mechanism]):
+    """Where the noise of a plan's rounds is drawn, if not by the server.
+
+    Examples
+    --------
+    >>> from ferrodp.federated import DistributedPlacement, LocalPlacement, Placement, ShuffledPlacement
+    >>> [isinstance(each, Placement) for each in (LocalPlacement(), DistributedPlacement(min_clients=8))]
+    [True, True]
+    """
+
+    relations: tuple[NeighboringRelation, ...] = (_REPLACED,)
+
+    @abc.abstractmethod
+    def _mechanism(self, plan: PrivacyPlan, number: int, template: Any, seed: bytes) -> Mechanism:
+        """Return what clients do in a round; `seed` is public."""
+
+    @abc.abstractmethod
+    def _message(self, mechanism: Mechanism, update: Any, source: NoiseSource | None) -> Any:
+        """Return what a client sends."""
+
+    @abc.abstractmethod
+    def _sum(self, mechanism: Mechanism, template: Any, messages: list[Any], denominator: float) -> Any:
+        """Return what the server makes of messages, like the template; refuse too few of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlacement(Placement[LocalNoise]):
+    """Each client noises its own update: the plan's noise multiplier is that of each message.
+
+    Protects against everybody. The plan must have the neighboring relation ``REPLACE_ONE``, in which its own ε is that
+    of each client's messages.
+
+    Examples
+    --------
+    >>> from ferrodp.federated import LocalPlacement
+    >>> LocalPlacement()
+    LocalPlacement()
+    """
+
+    def _mechanism(self, plan: PrivacyPlan, number: int, template: Any, seed: bytes) -> LocalNoise:
+        norm, multiplier = plan.clipping.initial_norm, plan.noise.at(number, plan.num_steps)
+        return LocalNoise(clip_norm=norm, noise_multiplier=multiplier)
+
+    def _message(self, mechanism: LocalNoise, update: Any, source: NoiseSource | None) -> Any:
+        return mechanism.privatize(update, source=source)
+
+    def _sum(self, mechanism: LocalNoise, template: Any, messages: list[Any], denominator: float) -> Any:
+        leaves, found = _trees.take_apart(template, "template")
+        structure = _trees.with_shapes(found, [leaf.shape for _, leaf in leaves])
+        totals = [np.zeros(leaf.shape) for _, leaf in leaves]
+        for message in messages:
+            parts = _trees.matching_leaves(message, structure, "message")
+            for total, (path, leaf) in zip(totals, parts, strict=True):
+                if np.shape(leaf) != total.shape:
+                    raise InvalidArray(f"{_trees.where(path)} must have shape {total.shape}, got {np.shape(leaf)}")
+                total += leaf
+        dtype = leaves[0][1].dtype
+        largest = np.finfo(dtype).max
+        means = [np.clip(total / denominator, -largest, largest).astype(dtype) for total in totals]
+        return _trees.put_together(structure, means)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedPlacement(Placement[SecureSum]):
+    """Each client adds a share of the noise, under secure aggregation: see `SecureSum`.
+
+    The plan's noise multiplier is that of the sum of `min_clients` shares. Protects against everybody, the server
+    included, for plans with ``REPLACE_SPECIAL`` (an update becomes zeros) or ``REPLACE_ONE``.
+
+    Parameters
+    ----------
+    min_clients, num_dishonest, modulus
+        As for `SecureSum`.
+    rotation : bool
+        Whether updates are rotated, by a public seed of each round.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain.
+
+    Examples
+    --------
+    >>> from ferrodp.federated import DistributedPlacement
+    >>> DistributedPlacement(min_clients=80, rotation=True).modulus
+    'uint32'
+    """
+
+    min_clients: int
+    num_dishonest: int = 0
+    modulus: str = "uint32"
+    rotation: bool = False
+    relations = (NeighboringRelation.REPLACE_SPECIAL, _REPLACED)
+
+    def __post_init__(self) -> None:
+        _validate.count("min_clients", self.min_clients)
+        _validate.count("num_dishonest", self.num_dishonest, minimum=0)
+        _validate.truth("rotation", self.rotation)
+
+    def _mechanism(self, plan: PrivacyPlan, number: int, template: Any, seed: bytes) -> SecureSum:
+        return SecureSum(
+            template,
+            clip_norm=plan.clipping.initial_norm,
+            noise_multiplier=plan.noise.at(number, plan.num_steps),
+            min_clients=self.min_clients,
+            max_clients=plan.population_size or 1,
+            num_dishonest=self.num_dishonest,
+            modulus=self.modulus,
+            rotation_seed=seed if self.rotation else None,
+            neighboring_relation=plan.neighboring_relation,
+        )
+
+    def _message(self, mechanism: SecureSum, update: Any, source: NoiseSource | None) -> Any:
+        return mechanism.encode(update, source=source)
+
+    def _sum(self, mechanism: SecureSum, template: Any, messages: list[Any], denominator: float) -> Any:
+        total = mechanism.zero()
+        for message in messages:
+            mechanism.add(total, message)
+        return mechanism.decode(total, num_clients=len(messages), denominator=denominator).value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffledPlacement(Placement[ShuffledReports]):
+    """Each client sends one randomized bit, and a shuffler hides who sent which: see `ShuffledReports`.
+
+    The plan's noise multiplier is that of the estimated sum. Protects against everybody but the shuffler, for plans
+    with ``REPLACE_ONE``.
+
+    Parameters
+    ----------
+    min_clients, coordinate_bound
+        As for `ShuffledReports`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain.
+
+    Examples
+    --------
+    >>> from ferrodp.federated import ShuffledPlacement
+    >>> ShuffledPlacement(min_clients=900).coordinate_bound
+    3.0
+    """
+
+    min_clients: int | None = None
+    coordinate_bound: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.min_clients is not None:
+            _validate.count("min_clients", self.min_clients)
+        _validate.positive("coordinate_bound", self.coordinate_bound)
+
+    def _mechanism(self, plan: PrivacyPlan, number: int, template: Any, seed: bytes) -> ShuffledReports:
+        return ShuffledReports(
+            template,
+            clip_norm=plan.clipping.initial_norm,
+            noise_multiplier=plan.noise.at(number, plan.num_steps),
+            num_clients=plan.population_size or 1,
+            min_clients=self.min_clients,
+            rotation_seed=seed,
+            coordinate_bound=self.coordinate_bound,
+        )
+
+    def _message(self, mechanism: ShuffledReports, update: Any, source: NoiseSource | None) -> Any:
+        return mechanism.encode(update, source=source)
+
+    def _sum(self, mechanism: ShuffledReports, template: Any, messages: list[Any], denominator: float) -> Any:
+        return mechanism.decode(mechanism.shuffled(messages), denominator=denominator)
+
+
+class PlacedRound:
+    """One round: clients encode their updates, messages are added, and their sum is released, once.
+
+    Handed out by `PlacedRun`.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    mechanism : LocalNoise, SecureSum or ShuffledReports
+        What clients do: send its parameters to them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.events import NeighboringRelation
+    >>> from ferrodp.federated import LocalPlacement, PlacedRun
+    >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+    >>> plan = PrivacyPlan(
+    ...     unit="client",
+    ...     population_size=3,
+    ...     sampling=FullBatch(),
+    ...     num_steps=1,
+    ...     clipping=FlatClipping(1.0),
+    ...     noise=ConstantNoise(8.0),
+    ...     neighboring_relation=NeighboringRelation.REPLACE_ONE,
+    ... )
+    >>> round_ = next(PlacedRun(plan, np.zeros(4), LocalPlacement()))
+    >>> for _ in range(3):
+    ...     round_.add(round_.encode(np.ones(4)))
+    >>> round_.release().shape
+    (4,)
+    """
+
+    __slots__ = ("_messages", "_over", "_paid", "_run", "mechanism", "number")
+
+    def __init__(self, run: PlacedRun, number: int, mechanism: Any) -> None:
+        self._run, self.number, self.mechanism = run, number, mechanism
+        self._messages: list[Any] = []
+        self._paid = self._over = False
+
+    def encode(self, update: Any) -> Any:
+        """Return what a client sends for its update. The first call, here or of `add`, spends what the round costs.
+
+        Parameters
+        ----------
+        update : tree of ndarrays
+            Like the template. One that holds NaN or infinity counts as zeros, which nobody is told.
+
+        Returns
+        -------
+        tree of ndarrays, or ndarray
+            The message, as `mechanism` makes it.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType
+            If the update does not look like the template. Nothing was drawn.
+        FerroError
+            If the round was released.
+        BudgetExceeded, TicketError, EntropyError
+            If the ledger refuses meanwhile, or the operating system gives no key.
+        """
+        self._check_open()
+        vector = self._run._casting.vector(update)
+        self._pay()
+        return self._run._placement._message(self.mechanism, vector, self._run._drawn_from)
+
+    def add(self, message: Any) -> None:
+        """Add a client's message.
+
+        Parameters
+        ----------
+        message : tree of ndarrays, or ndarray
+            From `encode`, here or on a client's device. One for each client.
+
+        Raises
+        ------
+        FerroError
+            If the round was released, or there are more messages than clients.
+        BudgetExceeded, TicketError
+            If the ledger refuses meanwhile.
+        """
+        self._check_open()
+        if len(self._messages) >= (self._run.plan.population_size or 0):
+            raise FerroError("a round must not have more messages than the plan has clients")
+        self._pay()
+        self._messages.append(message)
+
+    def release(self, *, denominator: Real | None = None) -> Any:
+        """Return the sum of the messages, divided by a public number, and end the round.
+
+        Parameters
+        ----------
+        denominator : float, optional
+            By default the plan's number of clients, however many came.
+
+        Returns
+        -------
+        tree of ndarrays
+            Like the template, in its dtypes, without the keys that are skipped.
+
+        Raises
+        ------
+        FerroError
+            If the round was released, or too few clients sent messages: the round is lost then, and stays charged.
+        InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
+            If an argument or a message is not accepted.
+        BudgetExceeded, TicketError
+            If the ledger refuses meanwhile.
+        """
+        self._check_open()
+        population = self._run.plan.population_size
+        divisor = _validate.positive("denominator", population if denominator is None else denominator)
+        self._pay()
+        self._over = True
+        messages, self._messages = self._messages, []
+        try:
+            return self._run._released(self, messages, divisor)
+        finally:
+            self._run._finish(self)
+
+    def _pay(self) -> None:
+        if not self._paid:
+            # mutant: messages-of-clients-are-free
+            self._run._payments.pay(self.number)
+            self._paid = True
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise FerroError(f"round {self.number} was released, or its run has ended; go on with the next one")
+
+
+class PlacedRun(Records):
+    """The rounds of a plan whose noise is drawn by the clients, as an iterator.
+
+    The placements other than the central one of `FederatedRun`, with the same rounds, records and budgets. Whoever sees
+    what the placement shows learns no more about a client than `epsilon` says. A round is reserved in the ledger before
+    it is handed out, and spent before its first message is made: also one that is lost then.
+
+    Parameters
+    ----------
+    plan : PrivacyPlan
+        With ``unit="client"``, a `population_size`, `FullBatch` (whom a server asks is no secret to it),
+        `FlatClipping`, and a neighboring relation of the placement's. Its noise multipliers mean what the placement
+        says; ε is that of the placement's own events.
+    template : tree of ndarrays
+        What an update looks like, as for `FederatedRun`.
+    placement : Placement
+        `LocalPlacement`, `DistributedPlacement` or `ShuffledPlacement`.
+    delta, max_epsilon, cast, skip, ledger, scope, key
+        As for `FederatedRun`.
+    source : NoiseSource, optional
+        None, or a seeded source for tests.
+
+    Attributes
+    ----------
+    stopped : {None, "finished", "target", "budget"}
+        Why iteration ended; None before.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, InvalidArray, InvalidArrayType, UnsupportedEventError
+        If a parameter is not accepted. Nothing was charged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.events import NeighboringRelation
+    >>> from ferrodp.federated import DistributedPlacement, PlacedRun
+    >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+    >>> plan = PrivacyPlan(
+    ...     unit="client",
+    ...     population_size=10,
+    ...     sampling=FullBatch(),
+    ...     num_steps=2,
+    ...     clipping=FlatClipping(1.0),
+    ...     noise=ConstantNoise(1.0),
+    ...     neighboring_relation=NeighboringRelation.REPLACE_SPECIAL,
+    ... )
+    >>> model = {"w": np.zeros(4, np.float32)}
+    >>> with PlacedRun(plan, model, DistributedPlacement(min_clients=8), delta=1e-5) as run:
+    ...     for round_ in run:
+    ...         for client in range(9):  # one of ten is missing
+    ...             round_.add(round_.encode({"w": np.ones(4, np.float32)}))
+    ...         change = round_.release()
+    >>> change["w"].dtype, len(run.records), run.stopped, run.records[-1].epsilon == run.epsilon(1e-5)
+    (dtype('float32'), 2, 'finished', True)
+    >>> run.plan == plan, run.event.events[0].num_shares
+    (True, 8)
+    >>> run.close()
+    """
+
+    __slots__ = (
+        "_casting", "_current", "_drawn_from", "_events", "_name", "_next", "_payments", "_placement", "_plan",
+        "_source", "_stopped",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        plan: PrivacyPlan,
+        template: Any,
+        placement: Placement[Any],
+        *,
+        delta: Real = 1e-5,
+        max_epsilon: Real | None = None,
+        cast: npt.DTypeLike | None = None,
+        skip: Collection[str] = (),
+        ledger: Any = None,
+        scope: str | Sequence[str] | None = None,
+        key: str | None = None,
+        source: NoiseSource | None = None,
+    ) -> None:
+        if not isinstance(plan, PrivacyPlan):
+            raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}")
+        if not isinstance(placement, Placement):
+            raise InvalidType(f"placement must be a Placement such as LocalPlacement(), got {type(placement).__name__}")
+        if plan.unit != "client" or plan.population_size is None or plan.records_per_group != 1:
+            raise InvalidParameter('plan must have unit="client", a population_size and one vector for each client')
+        # mutant: placed-rounds-amplified-by-sampling
+        if not isinstance(plan.sampling, FullBatch) or not isinstance(plan.clipping, FlatClipping):
+            raise InvalidParameter("plan must have FullBatch, as who is asked is no secret here, and FlatClipping")
+        if plan.neighboring_relation not in placement.relations:
+            allowed = " or ".join(each.name for each in placement.relations)
+            raise InvalidParameter(f"plan must have the neighboring_relation {allowed} for {type(placement).__name__}")
+        if key is not None and ledger is None:
+            raise InvalidParameter("key must be None without a ledger")
+        super().__init__(delta, max_epsilon)
+        self._source = source_or_default(source)
+        if ledger is not None and not self._source.is_private:
+            raise InvalidParameter("source must be private where a ledger pays; whoever has the seed has the noise")
+        self._drawn_from = None if self._source.is_private else self._source
+        self._plan, self._placement, self._casting = plan, placement, casting(template, cast, skip)
+        self._name = key or secrets.token_hex(16)
+        made: dict[float, PrivacyEvent] = {}
+        for number, multiplier in enumerate(plan.noise_multipliers):
+            if multiplier not in made:
+                made[multiplier] = self._mechanism(number).event
+        self._events = [made[multiplier] for multiplier in plan.noise_multipliers]
+        charges = [Charge(event, 1) for event in self._events]
+        self._payments = Payments(charges, plan.neighboring_relation, ledger, scope, self._name)
+        self._next = 0
+        self._current: PlacedRound | None = None
+        self._stopped: Literal["finished", "target", "budget"] | None = None
+
+    @property
+    def plan(self) -> PrivacyPlan:
+        """What is run."""
+        return self._plan
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What was charged for rounds that have begun; `NonPrivateEvent` if seeded."""
+        if not self._source.is_private and self._payments.begun:
+            return NonPrivateEvent()
+        return ComposedEvent(events=self._payments.events)
+
+    @property
+    def stopped(self) -> Literal["finished", "target", "budget"] | None:
+        """Why iteration ended; None before."""
+        return self._stopped
+
+    def epsilon(self, delta: Real, *, accountant: AccountantChoice = "pld") -> float:
+        """Return an upper bound on the ε of the rounds so far.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
+        accountant : str or callable
+            As for `PrivacyPlan.epsilon`.
+
+        Returns
+        -------
+        float
+            Infinite if the source was seeded.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, UnsupportedEventError
+            As for `PrivacyPlan.epsilon`.
+        """
+        return self._epsilon_of([self.event], delta, accountant)
+
+    def __iter__(self) -> Iterator[PlacedRound]:
+        return self
+
+    def __next__(self) -> PlacedRound:
+        self._payments.check_process()
+        if self._current is not None:
+            raise FerroError(f"round {self._current.number} must be released before the next one")
+        while self._stopped is None and self._next < self._plan.num_steps:
+            number = self._next
+            ahead = self._events[: number + 1]
+            if self._max_epsilon is not None and self._epsilon_of(ahead, self._delta, "pld") > self._max_epsilon:
+                self._stopped = "target"
+                break
+            try:
+                reserved = self._payments.reserve(number)
+            except BudgetExceeded:
+                self._stopped = "budget"
+                break
+            if reserved:
+                self._current = PlacedRound(self, number, self._mechanism(number))
+                return self._current
+            self._next += 1  # charged before, and perhaps released: left out
+        self._stopped = self._stopped or "finished"
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the run: a round that is reserved and has not begun is given back to the ledger."""
+        self._payments.check_process()
+        if self._current is not None:
+            self._current._over = True
+            if self._current._paid:
+                self._payments.finish(self._current.number)
+        self._payments.give_back()
+        self._current = None
+        self._stopped = self._stopped or "finished"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._payments.is_ours:
+            self.close()
+
+    def _mechanism(self, number: int) -> Any:
+        seed = public_seed(self._name, number)
+        return self._placement._mechanism(self._plan, number, self._casting.template, seed)
+
+    def _epsilon_of(self, events: Sequence[PrivacyEvent], delta: Real, choice: AccountantChoice) -> float:
+        counted = accountant_maker(choice, self._plan.neighboring_relation)()
+        counted.compose(ComposedEvent(events=tuple(events)))
+        return counted.epsilon(delta)
+
+    def _released(self, current: PlacedRound, messages: list[Any], divisor: float) -> Any:
+        released = self._placement._sum(current.mechanism, self._casting.template, messages, divisor)
+        value = self._casting.restored(released)
+        multiplier = self._plan.noise.at(current.number, self._plan.num_steps)
+        self._note(current.number, multiplier, self._plan.clipping.initial_norm, divisor, self.epsilon)
+        return value
+
+    def _finish(self, current: PlacedRound) -> None:
+        self._payments.finish(current.number)
+        self._next, self._current = current.number + 1, None
