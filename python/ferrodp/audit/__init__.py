@@ -8,13 +8,23 @@ what is tested                              what to use
 ==========================================  ===========================================================================
 any function of a value, of any library     `audit_callable`
 a mechanism of this library, at its speed   `audit_mechanism`; on the command line ``ferrodp audit mechanism``
-how many draws are needed                   `smallest_violation`
+a whole training, in one run                `audit_canaries`; ``audit_canaries=`` of `PrivacyPlan.start` and of `train`
+how many draws or canaries are needed       `smallest_violation`, `smallest_canary_violation`
 ==========================================  ===========================================================================
 """
 
 from ferrodp.audit.callables import audit_callable
+from ferrodp.audit.canaries import CanaryReport, audit_canaries, smallest_canary_violation
 from ferrodp.audit.mechanisms import audit_mechanism
 from ferrodp.audit.power import smallest_violation
 from ferrodp.audit.report import AuditReport
 
-__all__ = ["AuditReport", "audit_callable", "audit_mechanism", "smallest_violation"]
+__all__ = [
+    "AuditReport",
+    "CanaryReport",
+    "audit_callable",
+    "audit_canaries",
+    "audit_mechanism",
+    "smallest_canary_violation",
+    "smallest_violation",
+]

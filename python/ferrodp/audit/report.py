@@ -93,7 +93,7 @@ class AuditReport:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data; infinite numbers are the text "inf"."""
         found = dataclasses.asdict(self) | {"e_value": self.e_value}
-        return {name: _plain(value) for name, value in found.items()}
+        return {name: plain(value) for name, value in found.items()}
 
     def to_json(self) -> str:
         """Return the data as JSON text."""
@@ -120,9 +120,12 @@ class AuditReport:
         return "\n".join(lines)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return JSON data: lists for tuples, texts for infinite numbers."""
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return "inf" if value > 0 else "-inf"
     return value

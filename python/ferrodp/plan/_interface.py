@@ -41,6 +41,10 @@ class Plan(Protocol):
         """Which datasets the guarantee tells apart."""
 
     @property
+    def distance(self) -> int:
+        """How many clip norms apart the sums of neighbors can be."""
+
+    @property
     def records_per_group(self) -> int:
         """How many units share a vector."""
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ferrodp import _validate
 from ferrodp._trees import Branch
@@ -20,6 +21,7 @@ from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping,
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
 from ferrodp.sums.layout import Layout
+from ferrodp.sums.marked import marked
 from ferrodp.tickets import Ticket
 
 MULTIPLIERS = (2.0**-30, 2.0**13)
@@ -35,6 +37,10 @@ class StepSum(abc.ABC):
     """Largest L2 norm that one unit adds."""
     takes_ticket = False
     """Whether a ticket can be handed on to one native release, which arms it."""
+    signs: npt.NDArray[np.int8] | None = None
+    """Of an audit: for each canary whether it takes part in this step, and in which direction."""
+    marks: npt.NDArray[np.float64] | None = None
+    """Of an audit, after the release: the noised coordinates of the canaries, in clip norms."""
 
     @abc.abstractmethod
     def add(self, stacked: object) -> None:
@@ -63,6 +69,26 @@ class StepSum(abc.ABC):
     def noised_excess(self) -> float | None:
         """The noised number of vectors within the norm beyond half of all, after a release that asked for it."""
         return None
+
+    def _released(
+        self,
+        total: ClippedSum[Any],
+        multiplier: float,
+        divisor: float | None,
+        source: NoiseSource,
+        ticket: Ticket | None = None,
+    ) -> Any:
+        """Release one of the sums, together with the coordinates of canaries if there are any."""
+        options: dict[str, Any] = {"noise_multiplier": multiplier, "source": source, "ticket": ticket}
+        if self.signs is None:
+            return total.release(denominator=divisor, **options)
+        released, noised = marked(total, self.signs).release(denominator=divisor, **options)
+        share = total.clip_norm / self.clip_norm
+        units = noised.astype(np.float64) * ((divisor or 1.0) / total.clip_norm)
+        # Groups have noise of one standard deviation: weighted by their norms, they add up to one coordinate.
+        weighted = share * share * units
+        self.marks = weighted if self.marks is None else self.marks + weighted
+        return released
 
 
 class _OneSum(StepSum):
@@ -93,7 +119,7 @@ class _OneSum(StepSum):
     ) -> Any:
         if ticket is None:
             pay()
-        return self._total.release(noise_multiplier=multiplier, denominator=divisor, source=source, ticket=ticket)
+        return self._released(self._total, multiplier, divisor, source, ticket)
 
 
 class _GroupSums(StepSum):
@@ -152,10 +178,7 @@ class _GroupSums(StepSum):
         # mutant: groups-noised-each-for-itself
         multipliers = {name: _validate.rounded(joint / Fraction(self._norms[name]), "up") for name in self._names}
         pay()
-        return {
-            name: total.release(noise_multiplier=multipliers[name], denominator=divisor, source=source)
-            for name, total in self._totals.items()
-        }
+        return {name: self._released(total, multipliers[name], divisor, source) for name, total in self._totals.items()}
 
 
 class _AdaptiveSum(StepSum):
@@ -191,7 +214,7 @@ class _AdaptiveSum(StepSum):
             noise_multiplier=parts.count_noise_multiplier, l2_sensitivity=0.5 * self._distance
         )
         pay()
-        released = self._total.release(noise_multiplier=parts.sum_noise_multiplier, denominator=divisor, source=source)
+        released = self._released(self._total, parts.sum_noise_multiplier, divisor, source)
         self._noised_excess = float(mechanism.release(halves, source=source))
         return released
 

@@ -48,6 +48,7 @@ class StartOptions(TypedDict, total=False):
     scope: str | Sequence[str] | None
     key: str | None
     source: NoiseSource | None
+    audit_canaries: int
 
 
 _FORMAT = "ferrodp.plan"
@@ -424,6 +425,7 @@ class PrivacyPlan:
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
         source: NoiseSource | None = None,
+        audit_canaries: int = 0,
     ) -> PlanRun[Any]:
         """Return a run of the plan, to be iterated over: one step after the other, each paid for before it begins.
 
@@ -441,6 +443,9 @@ class PrivacyPlan:
             was charged, with a plan that is equal; without a key each run is a new training.
         source : NoiseSource, optional
             None, or a seeded source for tests: then nothing is private, which `PlanRun.epsilon` says.
+        audit_canaries : int
+            How many canaries tell what the run shows of units, such as 1000, or 0 for none: see `PlanRun.audit`. Each
+            is one more coordinate of the sums, and changes neither the model nor the guarantee.
 
         Returns
         -------
@@ -453,7 +458,9 @@ class PrivacyPlan:
         UnsupportedEventError
             If the ledger's scope has no bound for such steps.
         """
-        return PlanRun(self, template, ledger=ledger, scope=scope, key=key, source=source)
+        return PlanRun(
+            self, template, ledger=ledger, scope=scope, key=key, source=source, audit_canaries=audit_canaries
+        )
 
     # as data
 

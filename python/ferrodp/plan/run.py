@@ -12,8 +12,11 @@ import numpy as np
 from ferrodp import _trees, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
+from ferrodp.audit import CanaryReport, audit_canaries
+from ferrodp.audit.canaries import LEAST_CANARIES, CanaryMethod
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
+from ferrodp.plan._canaries import Canaries
 from ferrodp.plan._interface import Plan
 from ferrodp.plan._sums import StepSum, sum_for
 from ferrodp.plan.clipping import AdaptiveClipping
@@ -52,7 +55,7 @@ class PlanRun(Generic[Tree]):
 
     Parameters
     ----------
-    plan, template, ledger, scope, key, source
+    plan, template, ledger, scope, key, source, audit_canaries
         As for `PrivacyPlan.start`.
 
     Attributes
@@ -103,9 +106,12 @@ class PlanRun(Generic[Tree]):
     """
 
     __slots__ = (
-        "__weakref__", "_allocation", "_clip_norm", "_current", "_layout", "_next", "_payments", "_plan", "_source",
+        "__weakref__", "_allocation", "_canaries", "_clip_norm", "_current", "_layout", "_next", "_payments", "_plan",
+        "_source",
         "_stop_reason", "_stopped",
     )  # fmt: skip
+
+    _canaries: Canaries | None
 
     def __init__(
         self,
@@ -116,12 +122,18 @@ class PlanRun(Generic[Tree]):
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
         source: NoiseSource | None = None,
+        audit_canaries: int = 0,
     ) -> None:
+        canaries = _validate.count("audit_canaries", audit_canaries, minimum=0, maximum=2**24)
+        if 0 < canaries < LEAST_CANARIES:
+            raise _validate.out_of_domain("audit_canaries", f"0 or at least {LEAST_CANARIES}", audit_canaries)
         if key is not None and (not isinstance(key, str) or not key):
             raise InvalidType(f"key must be a str that is not empty, or None, got {type(key).__name__}")
         if key is not None and ledger is None:
             raise InvalidParameter("key must be None without a ledger: go on from a saved state instead")
         self._begin(plan, _layout(template), ledger, scope, source, name=key or secrets.token_hex(16))
+        if canaries:
+            self._canaries = Canaries(plan, plan.distance, canaries, self._seeded)
 
     def _begin(
         self,
@@ -141,6 +153,7 @@ class PlanRun(Generic[Tree]):
         self._new_sum()  # refuses a template that no step could use
         self._payments = Payments(plan.charges(), plan.neighboring_relation, ledger, scope, name)
         self._next = 0
+        self._canaries = None
         self._current: PlanStep[Tree] | None = None
         self._allocation: list[Indices] | None = None
         self._stopped: Literal["finished", "budget"] | None = None
@@ -208,6 +221,69 @@ class PlanRun(Generic[Tree]):
         counted.compose(self.event)
         return counted.epsilon(delta)
 
+    def audit(self, delta: Real, *, method: CanaryMethod = "gaussian", confidence: Real = 0.999) -> CanaryReport:
+        """Return what the canaries of this run show of its steps so far, beside the ε that is certified for them.
+
+        Canaries are units of no person, each with a coordinate of its own beside the model. A coin decides whether one
+        is included; then it takes part in steps as any unit does, and its vector, far longer than the clip norm, is
+        clipped, added and noised with all others. Nothing else depends on canaries: the model has the law that it has
+        without them, and the guarantee of the units is the same.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+        method : {"guesses", "f_dp", "gaussian"}
+            As for `ferrodp.audit.audit_canaries`. Scores are logarithms of likelihood ratios; without sampling they
+            are normal.
+        confidence : float
+            With which the bound is right.
+
+        Returns
+        -------
+        CanaryReport
+            Of the claim (ε, δ) for the steps that were charged; that of a private source if the source is seeded.
+
+        Raises
+        ------
+        FerroError
+            If the run has no canaries, or no step was released.
+        InvalidParameter, InvalidType
+            If a parameter is out of its domain.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+        >>> plan = PrivacyPlan(
+        ...     population_size=10,
+        ...     sampling=FullBatch(),
+        ...     num_steps=4,
+        ...     clipping=FlatClipping(1.0),
+        ...     noise=ConstantNoise(2.0),
+        ... )
+        >>> run = plan.start(np.zeros(3), audit_canaries=1000)
+        >>> for step in run:
+        ...     step.add(np.ones((10, 3)))
+        ...     _ = step.release()
+        >>> report = run.audit(1e-5, confidence=1 - 1e-9)
+        >>> report.violation, 0.2 * report.epsilon < report.epsilon_lower_bound <= report.epsilon
+        (False, True)
+        """
+        if self._canaries is None or not self._next:
+            raise FerroError("an audit needs canaries, audit_canaries=1000 at the start, and a step that was released")
+        counted = accountant_maker("pld", self._plan.neighboring_relation)()
+        counted.compose(ComposedEvent(events=self._payments.events))
+        return audit_canaries(
+            self._canaries.scores,
+            self._canaries.included,
+            epsilon=counted.epsilon(delta),
+            delta=delta,
+            method=method,
+            confidence=confidence,
+            claim=f"{self._next} of {self._plan.num_steps} steps of plan {self._plan.fingerprint[:12]}",
+        )
+
     def __iter__(self) -> Iterator[PlanStep[Tree]]:
         return self
 
@@ -240,13 +316,16 @@ class PlanRun(Generic[Tree]):
         if self._plan.num_groups is not None and indices is not None:
             drawn = random_allocation(len(indices), self._plan.num_groups, source=self._seeded)
             groups = [indices[members] for members in drawn]
+        total = self._new_sum()
+        if self._canaries is not None:
+            total.signs = self._canaries.signs(self._next, offset)
         self._current = PlanStep(
             self._plan,
             self._next,
             indices,
             groups,
             self._layout,
-            self._new_sum(),
+            total,
             self._payments,
             self._source,
             self._done,
@@ -285,6 +364,8 @@ class PlanRun(Generic[Tree]):
     def _done(self, step: PlanStep[Tree], share_within: float | None) -> None:
         """Go on to the next step: called by a step whose noise was drawn, or was about to be."""
         clipping = self._plan.clipping
+        if self._canaries is not None and step.marks is not None:
+            self._canaries.see(step.number, step.marks, step.noise_multiplier)
         if isinstance(clipping, AdaptiveClipping) and share_within is not None:
             self._clip_norm = clipping.next_norm(self._clip_norm, share_within)
         self._next = step.number + 1
@@ -315,7 +396,8 @@ class PlanRun(Generic[Tree]):
         """Return where the run stands, for `from_state`: save it with each checkpoint of the model.
 
         Holds the plan, the number of the next step, the name of the training and the clip norm; nothing private. A
-        step that was handed out and not released begins anew.
+        step that was handed out and not released begins anew. Canaries of an audit are not in it: a run that goes on
+        has none.
 
         Returns
         -------

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ferrodp import _validate
 from ferrodp._validate import Real
@@ -48,6 +49,8 @@ class PlanStep(Generic[Tree]):
         Of this step.
     clip_norm : float
         Largest L2 norm that a vector adds.
+    marks : ndarray of float64, or None
+        With `audit_canaries`: what was released about the canaries, in clip norms.
     expected_batch_size : float or None
         What the release is divided by.
 
@@ -140,6 +143,11 @@ class PlanStep(Generic[Tree]):
     def clip_norm(self) -> float:
         """Largest L2 norm that a vector adds."""
         return self._sum.clip_norm
+
+    @property
+    def marks(self) -> npt.NDArray[np.float64] | None:
+        """Released coordinates of the canaries of an audit, in clip norms; None without canaries or a release."""
+        return self._sum.marks
 
     @property
     def expected_batch_size(self) -> float | None:
@@ -284,10 +292,16 @@ class PlanStep(Generic[Tree]):
                 raise InvalidParameter("release_sum takes the whole sum, of vectors clipped to a norm fixed in advance")
             divisor = self._divisor(denominator)
             values = self._layout.flat(total, "total")
+            own, signs = values.size, self._sum.signs
+            if signs is not None:
+                values = np.concatenate([values, (signs * self.clip_norm).astype(values.dtype)])
             mechanism = GaussianMechanism(noise_multiplier=self.noise_multiplier, l2_sensitivity=self.clip_norm)
             with self._paid(None) as pay:
                 pay()
                 mechanism.release(values, out=values, source=self._source)
+                if signs is not None:
+                    self._sum.marks = values[own:].astype(np.float64) / self.clip_norm
+                    values = values[:own].copy()
         np.divide(values, divisor, out=values)
         noised: Tree = self._layout.split(values)
         return noised

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
+from ferrodp.audit import CanaryReport
 from ferrodp.errors import BudgetExceeded, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.plan import FlatClipping, FullBatch, PiecewiseNoise, PlanStep, PoissonSampling, PrivacyPlan
@@ -153,6 +154,8 @@ class SoftmaxModel:
         The guarantee, as certified; infinite if the source was seeded.
     stop_reason : str or None
         Why not all steps were run, if so.
+    audit : CanaryReport or None
+        What canaries showed, beside the certified ε; None without `audit_canaries`.
 
     Examples
     --------
@@ -179,6 +182,7 @@ class SoftmaxModel:
     epsilon: float
     delta: float
     stop_reason: str | None = None
+    audit: CanaryReport | None = None
 
     def scores(self, features: npt.ArrayLike) -> Floats:
         """Return a score for each class; the largest is the prediction.
@@ -259,6 +263,7 @@ def train(
     scope: str | Sequence[str] | None = None,
     key: str | None = None,
     source: NoiseSource | None = None,
+    audit_canaries: int = 0,
 ) -> SoftmaxModel:
     r"""Train a classifier that is (ε, δ)-differentially private for each record. There is nothing to tune.
 
@@ -284,6 +289,9 @@ def train(
         As for `PrivacyPlan.start`. Where the ledger's budget ends, so does the training.
     source : NoiseSource, optional
         None, or a seeded source for tests: then nothing is private.
+    audit_canaries : int
+        How many canaries test the training, such as 1000, or 0 for none; see `PlanRun.audit`. They change neither the
+        model's law nor the guarantee.
 
     Returns
     -------
@@ -339,7 +347,9 @@ def train(
         neighboring_relation=neighboring_relation,
     )
     fitting = _Fitting(plan, unit(rows), targets, len(known))
-    run = plan.plan.start(fitting.weights, ledger=ledger, scope=scope, key=key, source=source)
+    run = plan.plan.start(
+        fitting.weights, ledger=ledger, scope=scope, key=key, source=source, audit_canaries=audit_canaries
+    )
     progress = Progress(run, fitting.weights)
     with run:
         drive(progress, lambda step: fitting.take(step, progress), callbacks)
@@ -357,6 +367,7 @@ def train(
         epsilon=run.epsilon(checked),
         delta=checked,
         stop_reason=progress.stop_reason,
+        audit=run.audit(checked) if audit_canaries and run.step_number else None,
     )
 
 
