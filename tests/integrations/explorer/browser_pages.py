@@ -12,8 +12,8 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 def settled(page: Page) -> None:
     """Wait until the page's figure shows an answer to its present inputs."""
-    if page.locator("section[data-figure]").count():
-        page.wait_for_selector("section[data-figure][data-count]:not([aria-busy])")
+    if page.locator("section.figure").count():
+        page.wait_for_selector("section.figure[data-count]:not([aria-busy])", timeout=120_000)
 
 
 def violations(page: Page) -> list[str]:

@@ -10,7 +10,7 @@ from ferrodp.explorer.lessons import LESSONS
 from ferrodp.explorer.lessons.exam import EXAM
 from ferrodp.explorer.lessons.questions import QUESTIONS
 
-FIGURE = "section[data-figure]"
+FIGURE = "section.figure"
 LESSON_PATHS = [f"/learn/{lesson.name}" for lesson in LESSONS]
 
 
@@ -34,41 +34,81 @@ def answered_after(page, act):
     return False
 
 
+def use_by_mouse(page):
+    """Use every control of a page, and open what can be opened."""
+    for control in page.locator(f"{FIGURE} .control").all():
+        if control.locator("select").count():
+            assert control.locator("option").count() > 1
+            control.locator("select").select_option(index=1)
+            settled(page)
+            continue
+        field, slider = control.locator("input[type=number]"), control.locator("input[type=range]")
+        assert field.count() == slider.count() == 1
+        old, place = field.input_value(), slider.input_value()
+        word = "more" if float(old) < float(field.get_attribute("max")) else "less"
+        assert answered_after(page, control.get_by_role("button", name=word).click)
+        assert field.input_value() != old or slider.input_value() != place
+        box = slider.bounding_box()
+        page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2)
+        settled(page)
+        assert 400 < int(slider.input_value()) < 800 or field.get_attribute("step") == "1"
+    page.locator("details.why > summary").click()
+    assert page.locator("details.why p").first.is_visible()
+    if page.locator(f"{FIGURE} details.data").count():
+        page.locator(f"{FIGURE} details.data summary").first.click()
+        page.wait_for_selector(f"{FIGURE} table thead tr")
+    if page.locator("details.cell:not([hidden])").count():
+        page.locator("details.cell summary").click()
+        assert page.locator("details.cell pre").is_visible()
+
+
+def walk_by_keyboard(page):
+    """Reach everything on a page by Tab, each with a visible focus, and move the first slider."""
+    expected = page.evaluate(
+        """() => [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
+            .filter(each => each.checkVisibility() && !each.disabled
+                && !(each.closest('details:not([open])') && each.tagName !== 'SUMMARY')).length"""
+    )
+    reached, moved, seen = 0, False, None
+    for _ in range(expected + 5):
+        page.keyboard.press("Tab")
+        now = page.evaluate(
+            """() => { const e = document.activeElement;
+                if (e === document.body) return null;
+                const r = e.getBoundingClientRect(), o = getComputedStyle(e);
+                const top = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
+                return { tag: e.tagName, type: e.type, rel: e.rel, name: e.innerText, value: e.value,
+                    outline: o.outlineStyle !== 'none',
+                    visible: r.bottom > 0 && r.top < innerHeight
+                        && (top === null || e.contains(top) || top.contains(e)) }; }"""
+        )
+        if now is None:
+            break
+        seen = now
+        reached += 1
+        assert seen["outline"], seen
+        assert seen["visible"], seen
+        if seen["type"] == "range" and not moved:
+            key = "ArrowLeft" if int(seen["value"]) > 900 else "ArrowRight"
+            assert answered_after(page, lambda key=key: [page.keyboard.press(key) for _ in range(3)])
+            moved = page.evaluate("document.activeElement.value") != seen["value"]
+            assert moved
+        if seen["rel"] == "next":
+            break
+    assert moved or not page.locator(f"{FIGURE} input[type=range]").count()
+    assert reached >= expected - 2, (page.url, reached, expected)  # what the slider changed may hide a link or two
+    return seen
+
+
 def test_every_lesson_is_walked_by_mouse(page, address):
     page.goto(f"{address}/learn")
     for path in LESSON_PATHS:
-        page.locator(f'nav.side a[data-entry="{path.rpartition("/")[2]}"]').click()
+        name = path.rpartition("/")[2]
+        page.locator(f'nav.side a[data-entry="{name}"]').click()
         page.wait_for_url(f"**{path}*")
         settled(page)
-        assert page.locator("nav.side a[aria-current]").get_attribute("data-entry") == path.rpartition("/")[2]
-
-        for control in page.locator(f"{FIGURE} .control").all():
-            if control.locator("select").count():
-                assert control.locator("option").count() > 1
-                control.locator("select").select_option(index=1)
-                settled(page)
-                continue
-            field, slider = control.locator("input[type=number]"), control.locator("input[type=range]")
-            assert field.count() == slider.count() == 1
-            old, place = field.input_value(), slider.input_value()
-            more = control.get_by_role("button", name="more")
-            clicked = (
-                more if float(old) < float(field.get_attribute("max")) else control.get_by_role("button", name="less")
-            )
-            assert answered_after(page, clicked.click)
-            assert field.input_value() != old or slider.input_value() != place
-            box = slider.bounding_box()
-            page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2)
-            settled(page)
-            assert 400 < int(slider.input_value()) < 800 or field.get_attribute("step") == "1"
-
-        page.locator("details.why summary").click()
-        assert page.locator("details.why p").first.is_visible()
-        page.locator(f"{FIGURE} details.data summary").first.click()
-        page.wait_for_selector(f"{FIGURE} table tbody tr")
-        page.locator("details.cell summary").click()
-        assert page.locator("details.cell pre").is_visible()
-        assert page.locator(f"{FIGURE} .warning").count() == 0 or page.locator(f"{FIGURE} .sentence").inner_text()
+        assert page.locator("nav.side a[aria-current]").get_attribute("data-entry") == name
+        use_by_mouse(page)
 
 
 def test_every_lesson_is_walked_by_keyboard_alone(page, address):
@@ -76,41 +116,36 @@ def test_every_lesson_is_walked_by_keyboard_alone(page, address):
     for path in LESSON_PATHS:
         page.wait_for_url(f"**{path}*")
         settled(page)
-        expected = page.evaluate(
-            """() => [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
-                .filter(each => each.checkVisibility() && !each.disabled
-                    && !(each.closest('details:not([open])') && each.tagName !== 'SUMMARY')).length"""
-        )
-        reached = 0
-        moved = False
-        for _ in range(expected + 5):
-            page.keyboard.press("Tab")
-            seen = page.evaluate(
-                """() => { const e = document.activeElement;
-                    if (e === document.body) return null;
-                    const r = e.getBoundingClientRect(), o = getComputedStyle(e);
-                    const top = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
-                    return { tag: e.tagName, type: e.type, rel: e.rel, name: e.innerText, value: e.value,
-                        outline: o.outlineStyle !== 'none' || e.type === 'range',
-                        visible: r.bottom > 0 && r.top < innerHeight
-                            && (top === null || e.contains(top) || top.contains(e)) }; }"""
-            )
-            if seen is None:
-                break
-            reached += 1
-            assert seen["outline"], seen
-            assert seen["visible"], seen
-            if seen["type"] == "range" and not moved:
-                key = "ArrowLeft" if int(seen["value"]) > 900 else "ArrowRight"
-                assert answered_after(page, lambda key=key: [page.keyboard.press(key) for _ in range(3)])
-                moved = page.evaluate("document.activeElement.value") != seen["value"]
-                assert moved
-            if seen["rel"] == "next":
-                break
-        assert reached >= expected - 2, (path, reached, expected)  # the last link of the page is followed
+        last = walk_by_keyboard(page)
         if path != LESSON_PATHS[-1]:
-            assert seen["rel"] == "next"
+            assert last["rel"] == "next"
             page.keyboard.press("Enter")
+
+
+def test_every_other_page_is_walked_by_mouse_and_by_keyboard(page, address):
+    others = [path for path in all_pages(page, address) if path not in LESSON_PATHS]
+    assert {path.split("/")[1] for path in others} == {"playground", "exam", "account", "attack", "audit"}
+    for path in others:
+        page.goto(address + path)
+        settled(page)
+        walk_by_keyboard(page)
+        page.goto(address + path)
+        settled(page)
+        use_by_mouse(page)
+
+
+def test_the_playground_trains_pauses_steps_and_resets(page, address):
+    page.goto(f"{address}/playground")
+    settled(page)
+    page.get_by_role("button", name="Train", exact=True).click()
+    page.wait_for_selector(f"{FIGURE}[data-step]", timeout=60_000)
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.wait_for_selector(f'{FIGURE}[data-state="paused"], {FIGURE}[data-state="ended"]')
+    page.get_by_role("button", name="Reset", exact=True).click()
+    page.wait_for_selector(f'{FIGURE}[data-state="idle"]')
+    page.get_by_role("button", name="Step", exact=True).click()
+    page.wait_for_selector(f'{FIGURE}[data-step="1"][data-state="paused"]', timeout=60_000)
+    assert float(numbers_on(page)["ε of one training, certified"]) > 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -162,7 +162,7 @@ search that draws the number of trials at random costs about two or three traini
 <p><strong>Basic</strong> (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006): (ε₁, δ₁) and (ε₂, δ₂) together are (ε₁ +
 ε₂, δ₁ + δ₂). Here each step is taken at its certified ε for δ/2T.</p>
 <p><strong>Advanced</strong> (Dwork, Rothblum, Vadhan 2010; here in the closed form of Kairouz, Oh, Viswanath 2015,
-Theorem 3.4): T steps of (ε₀, δ₀) cost about ε₀√(2T ln(1/δ′)) + T ε₀²/2 at Tδ₀ + δ′.</p>
+Theorem 3.5): T steps of (ε₀, δ₀) cost about ε₀√(2T ln(1/δ′)) + T ε₀²/2 at Tδ₀ + δ′.</p>
 <p><strong>Rényi</strong> (Mironov 2017, Proposition 1): divergences of order α add up under adaptive composition. To
 (ε, δ): Canonne, Kamath, Steinke 2020, Proposition 12. The sampled Gaussian: Mironov, Talwar, Zhang 2019.</p>
 <p><strong>Privacy loss distribution</strong> (Sommer, Meiser, Mohammadi 2019). For a dominating pair P, Q (Zhu, Dong,

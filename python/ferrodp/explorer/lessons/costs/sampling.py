@@ -181,8 +181,9 @@ proof. Which records were drawn must stay secret as well; a log of the batches g
 for adding or removing a record, then on a Poisson sample with probability q it is (ln(1 + q(e<sup>ε</sup> − 1)),
 qδ)-differentially private. For small ε this is about qε.</p>
 <p>For Gaussian noise the laws themselves are compared: N(0, σ²) with (1 − q) N(0, σ²) + q N(1, σ²), in both
-directions (Mironov, Talwar, Zhang 2019). Fixed size: Balle, Barthe, Gaboardi 2018, Theorems 11 and 14; Rényi: Wang,
-Balle, Kasiviswanathan 2019. Random allocation: Feldman and Shenfeld 2025; Chua et al. 2025.</p>
+directions (Mironov, Talwar, Zhang 2019). Fixed size: Balle, Barthe, Gaboardi 2018, Theorem 9 where records are
+replaced; Rényi: Wang, Balle, Kasiviswanathan 2019; added records: Birrell, Ebrahimi, Behnia, Pacheco 2024. Random
+allocation: Feldman and Shenfeld 2025; Chua et al. 2025.</p>
 <p>Shuffled batches: a record is in one step of each epoch, and the steps without it depend on earlier releases alone.
 So an epoch costs at most one release without sampling. Lower bounds for shuffles: Chua, Ghazi, Kamath, Kumar,
 Manurangsi, Sinha, Zhang 2024. Conditions that papers get wrong: Lebeda, Regehr, Kamath, Steinke 2024.</p>

@@ -119,14 +119,14 @@ every call: noise that somebody can predict is no noise.</p>
         seeded=True,
     ),
     why="""
-<p><strong>Why no release of 1 has a bit below 2<sup>−53</sup>.</strong> Let x be a double. If x ≤ −½ and the sum 1 +
-x is in [−1, ½], the subtraction is exact or a multiple of the last place of x, which is at least 2<sup>−53</sup>
-(Sterbenz 1974). Otherwise |1 + x| ≥ ½, and the sum is rounded to a double of at least this size, whose last place is
-at least 2<sup>−53</sup>. So all results are multiples of it. ∎</p>
+<p><strong>Why no release of 1 has a bit below 2<sup>−53</sup>.</strong> Let x be a double. If −2 ≤ x ≤ −½, the sum 1
++ x is exact (Sterbenz 1974), and so a multiple of the last place of x, which is at least 2<sup>−53</sup>. Otherwise
+|1 + x| ≥ ½, and the sum is rounded to a double of at least this size, whose last place is at least 2<sup>−53</sup>.
+So all results are multiples of it. ∎</p>
 <p>Mironov, "On significance of the least significant bits for differential privacy", CCS 2012, showed how such sets
 of reachable numbers break textbook Laplace samplers, and that rounding to a grid repairs them. Jin, McMurtry,
-Rubinstein, Ohrimenko (S&amp;P 2022) and Haney, Desfontaines, Hartman, Shrestha, Hay (2022) attack samplers of
-Gaussian noise.</p>
+Rubinstein, Ohrimenko (S&amp;P 2022) and Haney, Desfontaines, Hartman, Shrestha, Hay (2022) extend such attacks to
+Gaussian noise and to other samplers.</p>
 <p>Exactness needs more than a grid: tails must not be cut off, and the law of k must be that of the theorem, not of
 its floating-point evaluation. Canonne, Kamath and Steinke (NeurIPS 2020) give exact samplers on the integers.</p>
 """,

@@ -199,7 +199,7 @@ curve (Dong, Roth, Su 2022, Proposition 2.12). For T steps with noise multiplier
 Φ(Φ<sup>−1</sup>(α) + √T/σ).</p>
 <p><strong>The attacker who sees every step</strong> sums the log-likelihood ratios of the releases; by Neyman and
 Pearson no test is better. It meets the bound where the target's clipped gradient has norm C in every step, and stays
-below otherwise. White-box worst cases: Nasr, Songi, Thakurta, Papernot, Carlini, S&amp;P 2021.</p>
+below otherwise. White-box worst cases: Nasr, Song, Thakurta, Papernot, Carlini, S&amp;P 2021.</p>
 <p><strong>From even odds</strong> a bet wins with chance (1 + δ(0))/2 at most, δ(0) being the total variation
 distance (Yeom, Giacomelli, Fredrikson, Jha 2018). Intervals are those of Clopper and Pearson (1934).</p>
 """,

@@ -189,8 +189,8 @@ Clip norm, learning rate and model are post-processing, or scale sensitivity and
 <p><strong>Why C and the learning rate are tied.</strong> With all gradients clipped, the step is rate · C · (mean of
 directions + noise σ/batch): only the product counts (De, Berrada, Hayes, Smith, Balle 2022; Bu, Wang, Zha, Karypis
 2023).</p>
-<p>Ranges and their effects: Ponomareva et al., "How to DP-fy ML", JAIR 2023, section 5. Clip norms that follow a
-quantile privately: Andrew, Thakkar, McMahan, Ramaswamy 2021. The cost of a search: Papernot and Steinke 2022.</p>
+<p>Ranges and their effects: Ponomareva et al., "How to DP-fy ML", JAIR 2023. Clip norms that follow a quantile
+privately: Andrew, Thakkar, McMahan, Ramaswamy 2021. The cost of a search: Papernot and Steinke 2022.</p>
 """,
     terms=("hyper-parameters", "ranges of hyper-parameters", "learning rate", "epochs", "tuning cost"),
 )
