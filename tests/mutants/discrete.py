@@ -351,4 +351,18 @@ MUTANTS = [
         "own <= self.",
         "response tapes",
     ),
+    (
+        "integers within wide blocks come from the low bits of their words",
+        "offset-of-the-first-stage-from-the-low-bits",
+        "further >> (64 - offset_bits)",
+        "further & ((1 << offset_bits) - 1)",
+        "discrete margins",
+    ),
+    (
+        "integers within wide blocks are those of the next samples",
+        "further-words-of-integers",
+        "first, further",
+        "first + 1, further",
+        "discrete margins",
+    ),
 ]

@@ -14,6 +14,8 @@ KILLERS = {
     "laws": "pytest tests/statistical/test_laws.py",
     "sums": "pytest tests/statistical/test_sums.py",
     "float releases": "pytest tests/mechanisms/test_release.py -k 'not microseconds'",
+    "unusual values": "cargo test -p ferrodp-core --test sample -- among_others",
+    "extreme grids": "cargo test -p ferrodp-core --test sample -- finest_grids",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
@@ -122,8 +124,8 @@ MUTANTS = [
     (
         "the tail is cut at 3.9 scales",
         "tail-cut-at-3-9-scales",
-        "if whole.is_infinite",
-        "let most = (3.9 * plan.ratio) as i128;\n        let n = n.clamp(-most, most);\n        if whole.is_infinite",
+        "if let Ok(n)",
+        "let most = (3.9 * plan.ratio) as i128;\n        let n = n.clamp(-most, most);\n        if let Ok(n)",
         "goodness",
     ),
     (
@@ -401,5 +403,19 @@ MUTANTS = [
         "exponent = laws.default_granularity(number, array.dtype) if exponent is None else exponent\n"
         "        exponent += int(array.size > 0 and abs(array.flat[0]) > 1)\n        _native.add_noise",
         "reference",
+    ),
+    (
+        "numbers among many that are none are noised as zeros",
+        "numbers-beside-others-noised-as-zeros",
+        "is_open(lane) &&",
+        "false &&",
+        "unusual values",
+    ),
+    (
+        "where margins are wide, the search ends one step too high",
+        "search-of-wide-margins",
+        "low = middle + 1",
+        "low = (middle + 2).min(high)",
+        "extreme grids",
     ),
 ]

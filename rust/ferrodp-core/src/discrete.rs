@@ -46,6 +46,9 @@ const WORK: usize = 1 << 15;
 /// Samples whose words are in memory at once.
 const CHUNK: usize = 1024;
 
+/// Samples whose further words are made at once.
+const PART: usize = 256;
+
 /// The stream of first words.
 const FIRST_WORDS: u64 = 0;
 
@@ -138,8 +141,9 @@ impl Discrete {
             // mutant: first-words-of-integers
             keystream.fill(FIRST_WORDS, first / (BLOCK as u64 / 8), words);
             if self.table.offset_bits > attempt::NARROW_BITS {
-                for (i, (value, word)) in chunk.iter_mut().zip(words.as_chunks().0).enumerate() {
-                    *value = self.settled(keystream, first + i as u64, u64::from_le_bytes(*word), *value);
+                for (part, values) in chunk.chunks_mut(PART).enumerate() {
+                    let start = part * PART;
+                    self.add_wide(keystream, first + start as u64, &words[start * 8..][..values.len() * 8], values);
                 }
             } else {
                 self.add_chunk(keystream, first, words, chunk);
@@ -168,6 +172,27 @@ impl Discrete {
             // mutant: samples-of-one-call-share-block-of-further
             chunk[i] = self.settled(keystream, first + i as u64, word, chunk[i]);
             // mutant: samples-that-open-settled-in-another-order
+        }
+    }
+
+    /// The same for blocks so wide that integers come from further words: block `i` of the first stream after that of first
+    /// words begins with that of sample `i`.
+    fn add_wide<T: Whole>(&self, keystream: &Keystream, first: u64, words: &[u8], values: &mut [T]) {
+        let mut bytes = [0_u8; PART * BLOCK];
+        let further = &mut bytes[..values.len() * BLOCK];
+        // mutant: further-words-of-integers
+        keystream.fill(FIRST_WORDS + 1, first, further);
+        let offset_bits = self.table.offset_bits;
+        let words = words.as_chunks().0.iter().zip(further.as_chunks::<BLOCK>().0);
+        for (i, (value, (word, block))) in values.iter_mut().zip(words).enumerate() {
+            let (word, further) = (u64::from_le_bytes(*word), u64::from_le_bytes(block.as_chunks().0[0]));
+            let entry = self.table.entries[(word >> (64 - CELL_BITS)) as usize];
+            let (accepted, noise) = attempt::accepted_with(entry, offset_bits, word, further);
+            *value = if accepted {
+                value.plus_small(noise)
+            } else {
+                self.settled(keystream, first + i as u64, word, *value)
+            };
         }
     }
 

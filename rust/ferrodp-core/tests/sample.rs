@@ -293,3 +293,41 @@ fn noise_of_long_integers_is_that_of_what_whole_steps_leave() {
         }
     }
 }
+
+#[test]
+fn numbers_among_others_that_are_none_get_the_same_noise() {
+    for noise in noises() {
+        let none = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        let start: Vec<f64> = delicate(4_003);
+        for (every, isa) in
+            [2, 5, 11].into_iter().flat_map(|every| Isa::available().into_iter().map(move |isa| (every, isa)))
+        {
+            let is_none = |i: usize| i % every != 0;
+            let zero = |(i, &v): (usize, &f64)| if is_none(i) || !v.is_finite() { 0.0 } else { v };
+            let mut expected: Vec<f64> = start.iter().enumerate().map(zero).collect();
+            let mut values: Vec<f64> =
+                start.iter().enumerate().map(|(i, &v)| if is_none(i) { none[i % 3] } else { v }).collect();
+
+            noise.add(Isa::PORTABLE, &key(6), &mut expected, one_thread());
+            noise.add(isa, &key(6), &mut values, one_thread());
+
+            assert!(bits(&expected) == bits(&values), "{noise:?} {isa:?} {every}");
+        }
+    }
+}
+
+/// One is 2⁴³ steps, so that the noise of the integer 1 is decided by the last stage alone.
+#[test]
+fn on_the_finest_grids_noise_is_what_the_last_stage_says() {
+    for law in [Law::Gaussian, Law::Laplace] {
+        let noise = Noise::new(law, SCALE, Granularity::from_exponent(-43).expect("in range")).expect("in range");
+        let ones: Vec<_> = (0..400).map(|i| (i, Integer::from_le_bytes(false, &[1]))).collect();
+        let mut values = vec![0.0_f64; ones.len()];
+
+        let expected = noise.steps(Isa::best(), &key(7), &ones);
+        noise.add(Isa::best(), &key(7), &mut values, one_thread());
+
+        let found = values.iter().map(|value| (value * 2.0_f64.powi(43)) as i128 + (1 << 43));
+        assert!(expected.into_iter().eq(found), "{law:?}");
+    }
+}

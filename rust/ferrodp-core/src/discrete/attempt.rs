@@ -167,6 +167,20 @@ pub(super) fn accepted_at_once(entry: Entry, offset_bits: u32, word: u64) -> (bo
     // Two shifts: there may be no offset, and a shift by 64 is none.
     let offset = payload >> 1 >> (63 - offset_bits);
     let digits = payload << offset_bits >> (64 - THRESHOLD_BITS);
+    judged(entry, offset_bits, offset, digits, word)
+}
+
+/// The same where the integer within the block comes from the first further word, and all of the first word's rest is
+/// digits.
+#[inline(always)]
+pub(super) fn accepted_with(entry: Entry, offset_bits: u32, word: u64, further: u64) -> (bool, i64) {
+    let digits = word << (64 - PAYLOAD_BITS) >> (64 - THRESHOLD_BITS);
+    // mutant: offset-of-the-first-stage-from-the-low-bits
+    judged(entry, offset_bits, further >> (64 - offset_bits), digits, word)
+}
+
+#[inline(always)]
+fn judged(entry: Entry, offset_bits: u32, offset: u64, digits: u64, word: u64) -> (bool, i64) {
     let magnitude = (entry.block() << offset_bits) + offset.cast_signed();
     let negative = (word >> PAYLOAD_BITS & 1).cast_signed();
     let sign = if offset_bits == 0 { 0 } else { -negative };

@@ -49,6 +49,10 @@ macro_rules! cell {
 cell!(f32, single);
 cell!(f64, double);
 
+/// Samples whose marks are a word, and how many of them are open where something is unusual about their values.
+const NOTED: usize = 64;
+const MANY_OPEN: u32 = 8;
+
 /// A chunk's words.
 #[repr(align(64))]
 struct Words([u8; CHUNK * 8]);
@@ -142,6 +146,11 @@ impl<'a> Sampler<'a> {
         self.first_stage(plan, words, values, &mut open);
         for (word, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
             let mut mask = u64::from_le_bytes(*groups);
+            if mask.count_ones() >= MANY_OPEN {
+                let block = word * NOTED..values.len().min((word + 1) * NOTED);
+                let words = &words[block.start * self.word_bytes()..block.end * self.word_bytes()];
+                mask = self.with_zeros(plan, words, &mut values[block], mask);
+            }
             while mask != 0 {
                 let index = word * 64 + mask.trailing_zeros() as usize;
                 mask &= mask - 1;
@@ -149,6 +158,31 @@ impl<'a> Sampler<'a> {
                 values[index] = T::narrow(value);
             }
         }
+    }
+
+    /// Runs the first stage on zeros in place of what is open and no number, and returns what is open then: a mask of
+    /// lanes, as `open` was.
+    fn with_zeros<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: u64) -> u64 {
+        let is_open = |lane: usize| open >> lane & 1 == 1;
+        if !values.iter().enumerate().any(|(lane, value)| is_open(lane) && !value.widen().is_finite()) {
+            return open;
+        }
+        let mut again = [T::default(); NOTED];
+        for (lane, (again, value)) in again.iter_mut().zip(&*values).enumerate() {
+            // mutant: numbers-beside-others-noised-as-zeros
+            if is_open(lane) && value.widen().is_finite() {
+                *again = *value;
+            }
+        }
+        let mut noted = Open { groups: [0; CHUNK / GROUP] };
+        self.first_stage(plan, words, &mut again[..values.len()], &mut noted);
+        let still = open & u64::from_le_bytes(noted.groups.as_chunks::<8>().0[0]);
+        for (lane, (again, value)) in again.iter().zip(values).enumerate() {
+            if (open & !still) >> lane & 1 == 1 {
+                *value = *again;
+            }
+        }
+        still
     }
 
     /// Returns `round(value/g + s·Z)` for the `Z` of sample `index`.
@@ -194,8 +228,12 @@ impl<'a> Sampler<'a> {
         // mutant: not-number-passes
         let value = if value.is_finite() { value } else { 0.0 };
         let steps = value * plan.reciprocal;
+        if steps.is_infinite() {
+            // 2¹⁰²⁴ steps at least, of which floats keep 53 digits: no noise of less than 2¹²⁷ steps shows in their sum.
+            return value;
+        }
         let exponent = crate::params::floor_log2(plan.width);
-        // From 2⁵³ steps on a value is a multiple of the grid, even where their number overflows.
+        // From 2⁵³ steps on a value is a multiple of the grid.
         let (whole, offset) = if steps.abs() >= exp2(53) {
             (steps, Offset::new(0.0, 0))
         } else {
@@ -205,9 +243,6 @@ impl<'a> Sampler<'a> {
         let (negative, bits) = self.bits(index, word);
         let n = decide::settle(self.noise, negative, &bits, offset);
         // mutant: tail-cut-at-3-9-scales
-        if whole.is_infinite() {
-            return value + n as f64 * plan.width + 0.0;
-        }
         if let Ok(n) = i64::try_from(n)
             && n.unsigned_abs() < 1 << 53
         {

@@ -17,6 +17,11 @@ const QUANTILE_ERROR: [f64; 2] = [f64::EPSILON * 32.0, f64::EPSILON * 128.0]; //
 /// Digits from the leading one on that the second stage needs: then what is unknown is below 2⁻⁵⁵ of `p`.
 const SIGNIFICANT: u32 = 56;
 
+/// Where the third stage can be asked again and again: its thresholds have 79 fraction bits in 127, and a search of a few
+/// steps costs less than the last stage.
+const FARTHEST: f64 = (1_u64 << 46) as f64;
+const WIDEST: f64 = 16.0;
+
 /// Returns the integer nearest to `offset ± s·z`, for certain.
 pub(super) fn settle<F>(noise: &Noise, negative: bool, sample: &Lazy<F>, offset: Offset) -> i128
 where
@@ -83,8 +88,25 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
     let quantile_error = noise.ratio * QUANTILE_ERROR[noise.law as usize];
     // mutant: second-stage-trusts-floating-point
     let margin = quantile_error + (y.abs() + 1.0) * (2.0 * f64::EPSILON) + noise.widening;
+    // Whether the sample exceeds this integer and a half.
+    let exceeds = |below: i64| {
+        fixed::compare(noise, head, bits, below, offset)
+            // mutant: what-third-stage-leaves-open-taken-for-less
+            .unwrap_or_else(|| exact::compare(noise, sample, i128::from(below), offset))
+            == Ordering::Greater
+    };
     if margin > 0.25 {
-        return exact::search(noise, sample, offset);
+        if y.abs() + margin >= FARTHEST || margin > WIDEST {
+            return exact::search(noise, sample, offset);
+        }
+        // The truth is within the margin of `y`: what is nearest to it lies between these two.
+        let (mut low, mut high) = ((y - margin - 0.5).floor() as i64, (y + margin + 0.5).ceil() as i64);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // mutant: search-of-wide-margins
+            if exceeds(middle) { low = middle + 1 } else { high = middle }
+        }
+        return i128::from(low);
     }
     // |y| < 2⁴⁹, for the margin would be too wide otherwise.
     let integer = lanes::rounded(y);
@@ -93,10 +115,7 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
     }
     // The truth is within ¼ of `y`, which is within ¼ of this half-integer.
     let below = y.floor() as i64;
-    let order = fixed::compare(noise, head, bits, below, offset)
-        // mutant: what-third-stage-leaves-open-taken-for-less
-        .unwrap_or_else(|| exact::compare(noise, sample, i128::from(below), offset));
-    i128::from(if order == Ordering::Greater { below + 1 } else { below })
+    i128::from(if exceeds(below) { below + 1 } else { below })
 }
 
 /// Returns `z` for `p ≈ head · 2^−(bits + 1)`, within [`QUANTILE_ERROR`]; `None` below the tables, or where so few digits
