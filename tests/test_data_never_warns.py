@@ -184,6 +184,10 @@ PUBLIC = {
         fd.private_histogram(data, categories=[0.0, 1.0, 1e300], epsilon=1.0),
     ),
     "private_mean": lambda data: fd.private_mean(data, bounds=(-1e300, 1e300), epsilon=1.0),
+    "private_standard_deviation": lambda data: fd.private_standard_deviation(
+        data, bounds=(-1e100, 1e100), epsilon=1.0
+    ).interval(),
+    "private_variance": lambda data: fd.private_variance(data, bounds=(0.0, 1e-90), epsilon=1.0, delta=1e-6).interval(),
     "private_quantile": lambda data: fd.private_quantile(data, 0.5, bounds=(-1e300, 1e300), epsilon=1.0),
     "private_sum": lambda data: (
         fd.private_sum(data, bounds=(-1e300, 1e300), epsilon=1.0),

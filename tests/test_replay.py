@@ -10,7 +10,7 @@ import pytest
 
 import ferrodp as fd
 from ferrodp import demo
-from ferrodp.accounting import ComposedEvent, EpsilonDeltaEvent, GaussianEvent
+from ferrodp.accounting import ComposedEvent, EpsilonDeltaEvent, GaussianEvent, ParallelEvent
 from ferrodp.federated import LocalNoise
 from ferrodp.testing import record, replay
 from support.tickets import CASES
@@ -113,10 +113,15 @@ def test_every_release_reports_what_it_costs(case):
     if isinstance(released, fd.statistics.Estimate):
         event = released.event
     else:  # a sum states its event for rows that come and go, whatever the ticket is about
-        event = GaussianEvent(noise_multiplier=1.5) if issubclass(case.owner, (fd.GridSum, LocalNoise)) else case.event
+        of_sum = isinstance(case.owner, type) and issubclass(case.owner, (fd.GridSum, LocalNoise))
+        event = GaussianEvent(noise_multiplier=1.5) if of_sum else case.event
     events = tuple(each.event for each in log)
-    assert event in (ComposedEvent(events=events), *events[:1])
-    assert len(events) == (len(event.events) if isinstance(event, ComposedEvent) else 1)
+    if case.owner is fd.private_group_by:  # keys found cost delta too
+        assert isinstance(event, EpsilonDeltaEvent)
+        assert event.epsilon >= log[0].sensitivity / float(events[0].scale)
+        event = events[0]
+    assert event in (ComposedEvent(events=events), ParallelEvent(events=events), *events[:1])
+    assert len(events) == (len(event.events) if isinstance(event, (ComposedEvent, ParallelEvent)) else 1)
     assert all(0.0 < each.sensitivity < math.inf for each in log)
     if case.buffer is not None:
         assert log[0].output.tolist() == case.buffer.tolist()

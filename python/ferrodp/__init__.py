@@ -4,7 +4,9 @@ Every released number lies on a grid fixed before any data is seen, noise follow
 every reported ε or δ is an upper bound. Which name to use:
 
 Release a column
-    `private_count`, `private_sum`, `private_mean`, `private_histogram`, `private_quantile` (package `statistics`).
+    `private_count`, `private_sum`, `private_mean`, `private_variance`, `private_standard_deviation`,
+    `private_histogram`, `private_quantile` (package `statistics`); of groups of rows `private_group_by`, whose keys may
+    be found by a `KeyThreshold`.
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
 Choose a candidate, answer queries, randomize answers
@@ -65,7 +67,17 @@ from ferrodp.mechanisms import (
 )
 from ferrodp.plan import PrivacyPlan
 from ferrodp.random import NoiseSource
-from ferrodp.statistics import private_count, private_histogram, private_mean, private_quantile, private_sum
+from ferrodp.statistics import (
+    KeyThreshold,
+    private_count,
+    private_group_by,
+    private_histogram,
+    private_mean,
+    private_quantile,
+    private_standard_deviation,
+    private_sum,
+    private_variance,
+)
 from ferrodp.sums import ClippedSum, GridSum
 
 __all__ = [
@@ -75,6 +87,7 @@ __all__ = [
     "ExponentialMechanism",
     "GaussianMechanism",
     "GridSum",
+    "KeyThreshold",
     "LaplaceMechanism",
     "NoiseSource",
     "PermuteAndFlip",
@@ -99,10 +112,13 @@ __all__ = [
     "mechanisms",
     "plan",
     "private_count",
+    "private_group_by",
     "private_histogram",
     "private_mean",
     "private_quantile",
+    "private_standard_deviation",
     "private_sum",
+    "private_variance",
     "random",
     "statistics",
     "sums",

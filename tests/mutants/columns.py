@@ -2,6 +2,9 @@
 
 KILLERS = {
     "statistics": "pytest tests/statistics/test_statistics.py",
+    "tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
+    "groups": "pytest tests/statistics/test_groups.py -m 'not slow'",
+    "groups' tickets": "pytest tests/tickets/test_ticketed_releases.py -k groups",
     "columns": "pytest tests/statistics/test_statistics_columns.py",
 }
 
@@ -176,5 +179,68 @@ MUTANTS = [
         '/ whole, "down"',
         '/ whole, "up"',
         "statistics",
+    ),
+    (
+        "a part of a variance is drawn with noise that nobody paid for",
+        "a-part-of-the-variance-is-free",
+        "*event.events, null_distance=None)",
+        "*event.events[:2], event.events[1], null_distance=None)",
+        "tickets",
+    ),
+    (
+        "a threshold for unknown keys supposes one row of a unit",
+        "threshold-for-one-row-of-a-unit",
+        "rows - scale * log_target, 1.0 + scale * (math.log(rows) - log_target)",
+        "1.0 - scale * log_target, 1.0 - scale * log_target",
+        "groups",
+    ),
+    (
+        "the halves of a mean by group get the whole budget each",
+        "parts-of-a-mean-by-group-get-the-whole-budget",
+        "spent.share(1, 2)",
+        "spent",
+        "groups' tickets",
+    ),
+    (
+        "groups of units with several rows are taken for parallel",
+        "groups-of-several-rows-taken-for-parallel",
+        "self._rows == 1",
+        "True",
+        "groups",
+    ),
+    (
+        "the rows of a unit in several groups move one of them",
+        "rows-of-a-unit-in-several-groups",
+        "spent.mechanism(ends * rows, squared_l2_sensitivity=ends * rows**2",
+        "spent.mechanism(1, squared_l2_sensitivity=1",
+        "groups",
+    ),
+    (
+        "groups without rows get no noise",
+        "groups-without-rows-get-no-noise",
+        "part.mechanism.release(vector, out=vector, source=drawn)",
+        "vector[vector > 0] = part.mechanism.release(vector, source=drawn)[vector > 0]",
+        "groups",
+    ),
+    (
+        "rows beyond the bound of a unit count",
+        "rows-beyond-the-bound-of-a-unit-count",
+        "codes if counted is None else np.where(counted, codes, -1)",
+        "codes",
+        "groups",
+    ),
+    (
+        "keys below the threshold are released",
+        "keys-below-the-threshold",
+        "occurs & (noised >= least)",
+        "occurs",
+        "groups",
+    ),
+    (
+        "the label of equal keys is that of the first row",
+        "label-of-equal-keys-is-that-of-the-first-row",
+        "dict[tuple[str, Any], int] = {}",
+        "dict[Any, int] = dict.fromkeys([('int', 1), ('float', 1.0), ('bool', True)], 0)",
+        "groups",
     ),
 ]

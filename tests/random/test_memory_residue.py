@@ -65,6 +65,14 @@ CALLS = {
         "fd.private_quantile(column, 0.5, bounds=(0.0, 100.0), epsilon=1.0)\n"
         "fd.private_histogram(column, bins=[0, 50, 100], epsilon=1.0)"
     ),
+    "statistics of groups": (
+        "frame = {'key': np.arange(100.0) % 3, 'value': np.arange(100.0)}\n"
+        "groups = fd.private_group_by(frame, 'key', keys=fd.KeyThreshold(epsilon=1.0, delta=1e-3))\n"
+        "groups = fd.private_group_by(frame, 'key', keys=[0.0, 1.0, 2.0])\n"
+        "groups.mean('value', bounds=(0.0, 100.0), epsilon=1.0)\n"
+        "groups.quantile('value', 0.5, bounds=(0.0, 100.0), epsilon=1.0)\n"
+        "fd.private_variance(frame['value'], bounds=(0.0, 100.0), epsilon=1.0)"
+    ),
     "a Poisson sample": "rows = fd.random.poisson_sample(100_000, 0.01)",
     "a sample of fixed size": "rows = fd.random.fixed_size_sample(100_000, 1000)",
     "a random allocation": "rows = fd.random.random_allocation(3001, num_steps=40, num_selected=2)",

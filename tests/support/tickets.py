@@ -159,6 +159,8 @@ def statistic_cases():
         fd.private_histogram: [{"bins": [0.0, 2.0, 4.0]}, {"categories": [1.0, 2.0], "delta": 1e-6}],
         fd.private_sum: [{"bounds": (0.0, 4.0)}, {"bounds": (-1.0, 4.0), "delta": 1e-6}],
         fd.private_mean: [{"bounds": (0.0, 4.0)}, {"bounds": (-1.0, 4.0), "delta": 1e-6}],
+        fd.private_variance: [{"bounds": (0.0, 4.0)}, {"bounds": (-1.0, 4.0), "delta": 1e-6}],
+        fd.private_standard_deviation: [{"bounds": (0.0, 4.0)}],
         fd.private_quantile: [{"quantile": 0.5, "bounds": (0.0, 4.0)}],
     }
     for function, variants in arguments.items():
@@ -177,4 +179,33 @@ def statistic_cases():
                     yield Case(name, function, release, event, bad, relation=relation)
 
 
-CASES = [*noisy_cases(), *choosing_cases(), *sum_cases(), *local_cases(), *statistic_cases()]
+def group_cases():
+    """Yield the statistics of groups, and the keys that are found."""
+    frame = {"key": ["a", "b", "a"], "value": [1.0, 2.0, 3.5]}
+    groups = fd.private_group_by(frame, "key", keys=["a", "b"])
+    for method, arguments in [
+        (groups.count, {}),
+        (groups.count, {"delta": 1e-6}),
+        (groups.sum, {"name": "value", "bounds": (0.0, 4.0)}),
+        (groups.mean, {"name": "value", "bounds": (0.0, 4.0)}),
+        (groups.quantile, {"name": "value", "quantile": 0.5, "bounds": (0.0, 4.0)}),
+    ]:
+
+        def release(method=method, arguments=arguments, **more):
+            return method(**{"epsilon": 0.75} | arguments | more)
+
+        bad = [{"name": "other"}, {"epsilon": 0.0}, *([{"bounds": (1.0, 0.0)}] if "bounds" in arguments else [])]
+        promised = EpsilonDeltaEvent(epsilon=0.75, delta=arguments.get("delta", 0.0))
+        for word, event in [("its event", release().event), ("its guarantee", promised)]:
+            name = f"{method.__name__} of groups, delta={promised.delta}, for {word}"
+            yield Case(name, fd.statistics.PrivateGroups, release, event, bad)
+
+    def find(**more):
+        keys = fd.KeyThreshold(epsilon=0.75, delta=1e-6)
+        return fd.private_group_by(**{"frame": frame, "by": "key", "keys": keys} | more)
+
+    bad = [{"by": "other"}, {"unit": "other"}, {"rows_per_unit": 0}]
+    yield Case("keys of groups", fd.private_group_by, find, EpsilonDeltaEvent(epsilon=0.75, delta=1e-6), bad)
+
+
+CASES = [*noisy_cases(), *choosing_cases(), *sum_cases(), *local_cases(), *statistic_cases(), *group_cases()]

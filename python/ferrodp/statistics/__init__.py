@@ -3,6 +3,8 @@
 `private_count`, `private_histogram`, `private_sum`, `private_mean` and `private_quantile` return an `Estimate`: the
 released number, its standard error, its `Interval`, and the event that an accountant composes. Each guarantee is for a
 unit of privacy that contributes at most `max_contributions` rows, under a stated neighboring relation.
+`private_variance` and `private_standard_deviation` spend thirds of their budget. `private_group_by` returns
+`PrivateGroups`, of which statistics are released together; a `KeyThreshold` finds their keys.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists. Missing values are left out. Values are clamped to
 public bounds and put on a grid. What is released is an integer statistic of integers plus integer noise, so the
@@ -11,15 +13,22 @@ sensitivity holds in machine arithmetic.
 
 from ferrodp.statistics.counts import private_count, private_histogram
 from ferrodp.statistics.estimate import Estimate, Interval
+from ferrodp.statistics.groups import KeyThreshold, PrivateGroups, private_group_by
+from ferrodp.statistics.moments import private_standard_deviation, private_variance
 from ferrodp.statistics.quantiles import private_quantile
 from ferrodp.statistics.sums import private_mean, private_sum
 
 __all__ = [
     "Estimate",
     "Interval",
+    "KeyThreshold",
+    "PrivateGroups",
     "private_count",
+    "private_group_by",
     "private_histogram",
     "private_mean",
     "private_quantile",
+    "private_standard_deviation",
     "private_sum",
+    "private_variance",
 ]

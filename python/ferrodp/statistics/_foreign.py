@@ -65,6 +65,11 @@ class Labels:
         return np.fromiter((not is_missing(row) for row in rows), np.bool_, len(rows))
 
 
+def plain_label(value: object) -> bool:
+    """Return whether a label is a string or a number, whose comparison runs no code of the label's own."""
+    return type(value) in _PLAIN
+
+
 def is_missing(value: object) -> bool:
     """Return whether a label stands for nothing; no code of the label's own is run."""
     kind = type(value)
@@ -103,7 +108,8 @@ def _of_pandas(values: Any, name: str) -> Numbers | Labels:
         coded = getattr(values, "cat", values)
         return Labels(np.asarray(coded.codes), "categories", _PANDAS, coded.categories.tolist())
     if kind == "StringDtype":
-        return Labels(np.asarray(values.to_numpy(dtype=object, na_value=None)), "strings", _PANDAS)
+        codes, entries = values.factorize()
+        return Labels(np.asarray(codes), "strings", _PANDAS, entries.tolist())
     if kind == "ArrowDtype":
         return _of_arrow(values.array.__arrow_array__(), name)
     if getattr(dtype, "kind", "O") in KINDS and isinstance(getattr(dtype, "numpy_dtype", None), np.dtype):
@@ -124,8 +130,12 @@ def _of_polars(values: Any, name: str) -> Numbers | Labels:
     """Every column of polars may hold nulls: its dtype does not tell, and whether there are some must not show."""
     kind = str(values.dtype).partition("(")[0]  # the categories of an Enum may be data
     if kind in ("String", "Categorical", "Enum"):
-        texts = values if kind == "String" else values.cast(sys.modules["polars"].String)
-        return Labels(_objects(texts.to_list()), "strings" if kind == "String" else "categories", _POLARS)
+        polars: Any = sys.modules["polars"]
+        texts = values.cast(polars.String)
+        entries = texts.drop_nulls().unique().to_list()
+        numbers = range(len(entries))
+        codes = texts.replace_strict(entries, list(numbers), default=-1, return_dtype=polars.Int64)
+        return Labels(codes.to_numpy(), "strings" if kind == "String" else "categories", _POLARS, entries)
     if kind not in _FILLS:
         raise _refused(name, kind, " with values.cast(polars.Float64), or to strings with values.cast(polars.String)")
     nulls = np.asarray(values.is_null().to_numpy(), dtype=np.bool_) if values.null_count() else None
@@ -141,8 +151,11 @@ def _of_arrow(values: Any, name: str) -> Numbers | Labels:
     kind = str(values.type).partition("<")[0]
     if kind == "dictionary":
         return _of_arrow(values.cast(values.type.value_type), name)
-    if kind in ("string", "large_string", "string_view"):
-        return Labels(_objects(values.to_pylist()), "strings", _ARROW)
+    if kind in ("string", "large_string"):
+        coded = values.dictionary_encode()
+        coded = coded.combine_chunks() if hasattr(coded, "chunks") else coded
+        codes = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.intp)
+        return Labels(codes, "strings", _ARROW, coded.dictionary.to_pylist())
     if kind not in _ARROW_FILLS:
         raise _refused(name, kind, " with values.cast(pyarrow.float64()), or to strings with pyarrow.string()")
     nulls = np.asarray(values.is_null().to_numpy(**_copied(values)), np.bool_) if values.null_count else None
@@ -153,12 +166,6 @@ def _of_arrow(values: Any, name: str) -> Numbers | Labels:
 def _copied(values: Any) -> dict[str, bool]:
     """Return what allows a single array, which is not chunked, to be copied where its bits need unpacking."""
     return {} if hasattr(values, "chunks") else {"zero_copy_only": False}
-
-
-def _objects(values: list[Any]) -> npt.NDArray[Any]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
 
 
 def way_out(kind: str) -> str:

@@ -375,6 +375,10 @@ class Estimate(Generic[Value]):
             _errors=None if self._errors is None else self._errors * abs(factor),
         )
 
+    def _with(self, value: End, statistic: str, law: Law | None) -> Estimate[End]:
+        """Return another number that was made of the released one."""
+        return dataclasses.replace(self, value=value, statistic=statistic, _law=law)  # type: ignore[return-value,arg-type]
+
     def _headline(self) -> str:
         value: Any = self.value
         if isinstance(value, np.ndarray):

@@ -90,8 +90,7 @@ def private_quantile(
     True
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
-    _validate.probability("quantile", quantile)
-    ratio = Fraction(_validate.exact("quantile", quantile)).limit_denominator(_DENOMINATOR)
+    ratio = _ratio(quantile)
     points = _points(bounds, candidates, num_candidates)
     array = column(values, missing)
     if array.values.size > _MAX_ROWS:
@@ -120,6 +119,11 @@ def _utilities(array: Column, points: npt.NDArray[np.float64], below: int, above
     utilities = np.empty(points.size)
     utilities[order] = -np.abs(below * less - above * more)
     return utilities
+
+
+def _ratio(quantile: object) -> Fraction:
+    _validate.probability("quantile", quantile)
+    return Fraction(_validate.exact("quantile", quantile)).limit_denominator(_DENOMINATOR)
 
 
 def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float64]:

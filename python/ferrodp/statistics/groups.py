@@ -1,0 +1,581 @@
+"""Statistics of groups of rows, and how many rows one unit of privacy may have in all of them.
+
+*Groups.* Rows of different groups are disjoint, so a row moves one number of a vector with one number a group: counts
+by at most 1, sums by at most the larger bound M. A unit with at most k rows moves the vector by at most kM in L1 and in
+L2, in however many groups its rows lie; one that is replaced by 2kM (k rows leave, k others come). That is parallel
+composition, by the sensitivity of the vector. Quantiles are choices, one a group: of a unit with one row one choice
+changes, which a `ParallelEvent` says. With k rows, k_j of them in group j, the choice of that group, made for k rows at
+ε, costs ε·k_j/k, all of them ε: the utility moves in proportion to k_j.
+
+*Units.* `unit` names a column; of each unit its first `rows_per_unit` rows count. Which they are depends on the rows of
+that unit alone, so a unit that comes or goes changes nothing about the rows of others. Rows without one are left out.
+
+*Unknown keys.* Counts with discrete Laplace noise are compared with a threshold τ, and only keys that occur are looked
+at. Neighbors D and D' = D + unit; keys that only the unit has are released with probability at most
+max(P(N ≥ τ − k), k·P(N ≥ τ − 1)) ≤ δ: k rows in j such keys have tails whose sum is convex in the counts, so it is
+largest for one key or for k. Without them, the counts of common keys are an ε-differentially private release. With p
+and p' the probabilities of a set of outcomes of the common keys, P'(set) ≥ p'(1 − δ), as the noises are independent,
+and p ≤ p(1 − δ) + δ ≤ e^ε·p'(1 − δ) + δ; the other direction is p' ≤ e^ε·p plus δ. So the keys are (ε,
+δ)-differentially private [KKMN09], [WZLDSG20].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _arrays, _validate
+from ferrodp._validate import Real
+from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
+from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
+from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
+from ferrodp.mechanisms.selection import ExponentialMechanism
+from ferrodp.random import NoiseSource
+from ferrodp.statistics import quantiles, sums
+from ferrodp.statistics._budget import Budget, Mechanism, budget
+from ferrodp.statistics._budget import bounds as _bounds
+from ferrodp.statistics._column import Column, column, read
+from ferrodp.statistics._foreign import Labels, Numbers, is_missing, plain_label
+from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
+from ferrodp.statistics.counts import places, public_labels
+from ferrodp.statistics.estimate import Estimate
+from ferrodp.tickets import Ticket
+
+__all__ = ["KeyThreshold", "PrivateGroups", "private_group_by"]
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyThreshold:
+    """Find the keys of groups in the data: those whose noised count reaches a threshold.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of the keys; finite, > 0.
+    delta : float
+        δ of the keys, in (0, 1): the probability with which a key that only one unit has may be released.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is outside its domain.
+
+    Examples
+    --------
+    >>> KeyThreshold(epsilon=1.0, delta=1e-6).threshold(1)
+    15
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon, toward="down"))
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
+
+    def threshold(self, rows_per_unit: int = 1) -> int:
+        """Return the least count that is released, noise included.
+
+        Parameters
+        ----------
+        rows_per_unit : int
+            The most rows of a unit.
+
+        Returns
+        -------
+        int
+            τ of the module docstring, rounded up.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If it is not at least 1.
+        """
+        rows = _validate.count("rows_per_unit", rows_per_unit, maximum=2**20)
+        scale = float(self._noise(rows).scale)
+        # P(N ≥ t) = r^t/(1 + r): both terms at most δ, less 1e-9 of it for the rounding of logarithms
+        log_target = math.log(self.delta) + math.log1p(math.exp(-1.0 / scale)) - 1e-9
+        # mutant: threshold-for-one-row-of-a-unit
+        one_key, many_keys = rows - scale * log_target, 1.0 + scale * (math.log(rows) - log_target)
+        return math.ceil(max(one_key, many_keys, rows + 1.0) * (1.0 + 1e-12))
+
+    def _noise(self, rows: int) -> DiscreteLaplaceMechanism:
+        return DiscreteLaplaceMechanism.calibrated(epsilon=self.epsilon, l1_sensitivity=rows)
+
+
+class Part(NamedTuple):
+    """A vector with one integer a group, and what noises it."""
+
+    mechanism: Mechanism
+    exact: Callable[[], Ints]
+    width: float = 1.0
+
+
+class PrivateGroups:
+    """Rows in groups with public keys; made by `private_group_by`. Each statistic is one release about all groups.
+
+    Attributes
+    ----------
+    keys : tuple
+        The keys, in the order in which numbers are released.
+    event : PrivacyEvent or None
+        What finding the keys cost; None if they were given.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> frame = {"region": ["north"] * 600 + ["south"] * 400, "age": [30.0] * 600 + [50.0] * 400}
+    >>> groups = fd.private_group_by(frame, "region", keys=["north", "south"])
+    >>> len(groups), groups.mean("age", bounds=(0, 100), epsilon=1.0).labels
+    (2, ('north', 'south'))
+    >>> groups.count(epsilon=1.0).value.dtype, groups.sum("age", bounds=(0, 100), epsilon=1.0).value.dtype
+    (dtype('int64'), dtype('float64'))
+    >>> groups.quantile("age", 0.5, bounds=(0, 100), num_candidates=11, epsilon=2.0).value
+    array([30., 50.])
+    """
+
+    def __init__(
+        self, frame: Any, codes: npt.NDArray[np.intp], keys: tuple[Any, ...], rows_per_unit: int, event: Any = None
+    ) -> None:
+        self._frame, self._codes, self._rows = frame, codes, rows_per_unit
+        self.keys: tuple[Any, ...] = keys
+        self.event: PrivacyEvent | None = event
+
+    @property
+    def _size(self) -> int:
+        if not self.keys:
+            raise InvalidParameter("there are no groups: no key reached the threshold")
+        return len(self.keys)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __repr__(self) -> str:
+        return f"<PrivateGroups: {len(self.keys)} keys, up to {self._rows} rows a unit>"
+
+    @_arrays.quiet
+    def count(
+        self,
+        name: str | None = None,
+        *,
+        epsilon: Real,
+        delta: Real = 0.0,
+        neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[Ints]:
+        """Return how many rows each group has.
+
+        Parameters
+        ----------
+        name : str, optional
+            A column: rows where it is missing are left out.
+        epsilon, delta, neighboring_relation, source, ticket
+            As for `private_count`.
+
+        Returns
+        -------
+        Estimate
+            An int64 array, one count a key; it may be negative.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_count`. Nothing was drawn.
+        """
+        spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
+        part = self._count(spent, name)
+        ((released,), event) = self._release(spent, [part])
+        return self._estimate(spent, released, part, event, "counts by group")
+
+    @_arrays.quiet
+    def sum(
+        self,
+        name: str,
+        *,
+        bounds: tuple[Real, Real],
+        epsilon: Real,
+        delta: Real = 0.0,
+        neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[npt.NDArray[np.float64]]:
+        """Return the sum of a column in each group, its values clamped to public bounds.
+
+        Parameters
+        ----------
+        name : str
+            A column of numbers; missing ones are left out.
+        bounds : (float, float)
+            As for `private_sum`.
+        epsilon, delta, neighboring_relation, source, ticket
+            As for `private_count`.
+
+        Returns
+        -------
+        Estimate
+            A float64 array, one sum a key.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_count`. Nothing was drawn.
+        """
+        spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
+        part = self._sum(spent, name, bounds)
+        ((released,), event) = self._release(spent, [part])
+        return self._estimate(spent, released, part, event, f"sums of {name} by group")
+
+    @_arrays.quiet
+    def mean(
+        self,
+        name: str,
+        *,
+        bounds: tuple[Real, Real],
+        epsilon: Real,
+        delta: Real = 0.0,
+        neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[npt.NDArray[np.float64]]:
+        """Return the mean of a column in each group, its values clamped to public bounds.
+
+        Half of the budget is for the numbers of rows, half for the sums.
+
+        Parameters
+        ----------
+        name : str
+            A column of numbers; missing ones are left out.
+        bounds : (float, float)
+            As for `private_sum`.
+        epsilon, delta, neighboring_relation, source, ticket
+            As for `private_count`.
+
+        Returns
+        -------
+        Estimate
+            A float64 array, one mean a key, within the bounds.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_count`. Nothing was drawn.
+        """
+        spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
+        lower, upper = _bounds(bounds)
+        middle = 0.5 * lower + 0.5 * upper
+        # mutant: parts-of-a-mean-by-group-get-the-whole-budget
+        half = spent.share(1, 2)
+        parts = [self._count(half, name), self._sum(half, name, bounds, middle)]
+        ((rows, totals), event) = self._release(spent, parts)
+        summer = parts[1]
+        ratios = totals * summer.width / np.maximum(rows, 1)
+        values = np.clip(middle + ratios, lower, upper)
+        laws = tuple(
+            Transformed(_mean_interval(total * summer.width, count, parts, middle, (lower, upper)))
+            for total, count in zip(totals.tolist(), rows.tolist(), strict=True)
+        )
+        noise = summer.mechanism.standard_deviation * summer.width
+        errors = np.where(rows > 0, noise / np.maximum(rows, 1), np.nan)
+        what = f"means of {name} by group"
+        return spent.estimate(values, None, event, what, labels=self.keys, _laws=laws, _errors=errors)
+
+    @_arrays.quiet
+    def quantile(
+        self,
+        name: str,
+        quantile: Real,
+        *,
+        bounds: tuple[Real, Real],
+        num_candidates: int = 1025,
+        epsilon: Real,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[npt.NDArray[np.float64]]:
+        """Return a candidate near the quantile of a column in each group.
+
+        Parameters
+        ----------
+        name : str
+            A column of numbers; missing ones are left out.
+        quantile, bounds, num_candidates
+            As for `private_quantile`.
+        epsilon, source, ticket
+            As for `private_count`.
+
+        Returns
+        -------
+        Estimate
+            A float64 array, one candidate a key. Its event is a `ParallelEvent` where a unit has one row.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_count`. Nothing was drawn.
+        """
+        spent = budget(epsilon, 0.0, self._rows, _ADD_OR_REMOVE, source, ticket)
+        ratio = quantiles._ratio(quantile)
+        points = quantiles._points(bounds, None, num_candidates)
+        below, above = ratio.denominator - ratio.numerator, ratio.numerator
+        mechanism = ExponentialMechanism.calibrated(
+            epsilon=spent.epsilon, sensitivity=max(below, above) * spent.max_contributions
+        )
+        held = self._column(name)
+        known = self._present(held)
+        order = np.argsort(known, kind="stable")
+        ends = np.searchsorted(known[order], np.arange(len(self.keys) + 1))
+        utilities = [
+            quantiles._utilities(Column(held.values[order[a:b]], None, True, True), points, below, above)
+            for a, b in zip(ends.tolist(), ends[1:].tolist(), strict=False)
+        ]
+        events = (mechanism.event,) * self._size
+        # mutant: groups-of-several-rows-taken-for-parallel
+        parallel = self._rows == 1
+        event: PrivacyEvent = ParallelEvent(events=events) if parallel else EpsilonDeltaEvent(epsilon=spent.epsilon)
+        sources = spent.sources(*(events if parallel else (event,) * len(events)), null_distance=None)
+        chosen = [mechanism.release(each, source=drawn) for each, drawn in zip(utilities, sources, strict=True)]
+        what = f"quantiles {float(ratio):g} of {name} by group"
+        return spent.estimate(points[chosen], None, event, what, labels=self.keys)
+
+    def _count(self, spent: Budget, name: str | None) -> Part:
+        codes = self._codes if name is None else self._present(self._any_column(name))
+        ends = 2 if spent.replaces else 1
+        rows, size = spent.max_contributions, self._size
+        # mutant: rows-of-a-unit-in-several-groups
+        mechanism = spent.mechanism(ends * rows, squared_l2_sensitivity=ends * rows**2, dimension=size)
+        return Part(mechanism, lambda: np.bincount(codes[codes >= 0], minlength=size).astype(np.int64))
+
+    def _sum(self, spent: Budget, name: str, ends: Any, middle: float = 0.0) -> Part:
+        lower, upper = _bounds(ends)
+        reach = max(upper - middle, middle - lower)
+        if not 1e-250 <= reach <= 1e300:
+            raise InvalidParameter("bounds must be at least 2e-250 apart")
+        grid = sums._grid(lower - middle, upper - middle) if not middle else sums._grid(-reach, reach)
+        held = self._column(name)
+        moved = (2 if spent.replaces else 1) * grid.moved_by(spent.max_contributions, replaced=False)
+        mechanism = spent.mechanism(moved, dimension=self._size)
+        codes = self._present(held)
+
+        def exact() -> Ints:
+            totals = np.zeros(len(self.keys), np.int64)
+            for start in range(0, codes.size, 1 << 18):
+                part = codes[start : start + (1 << 18)]
+                taken = part >= 0
+                values = np.array(held.values[start : start + (1 << 18)][taken], np.float64)
+                steps = grid.quantized(np.clip(values, lower, upper) - middle)
+                # bincount adds floats: halves of 32-bit steps keep every partial sum below 2⁵³, so they are exact
+                for shift, half in ((16, steps >> 16), (0, steps & 0xFFFF)):
+                    found = np.bincount(part[taken], weights=half, minlength=totals.size)
+                    totals += found.astype(np.int64) << shift
+            return totals
+
+        return Part(mechanism, exact, grid.width)
+
+    def _any_column(self, name: str) -> Numbers | Labels:
+        found = read(column_of(self._frame, name), name)
+        if found.values.size > sums._MAX_ROWS:
+            raise InvalidParameter(f"a table must have at most {sums._MAX_ROWS} rows")
+        if found.values.size != self._codes.size:
+            raise InvalidArray(f"column {name} must have as many rows as the others")
+        return found
+
+    def _column(self, name: str) -> Column:
+        self._any_column(name)
+        return column(column_of(self._frame, name), "drop", name)
+
+    def _present(self, found: Numbers | Labels | Column) -> npt.NDArray[np.intp]:
+        """Return the groups of rows, −1 for those that are missing in a column."""
+        if isinstance(found, Labels):
+            return np.where(found.present(), self._codes, -1)
+        codes = self._codes if found.nulls is None else np.where(found.nulls, -1, self._codes)
+        return np.where(np.isnan(found.values), -1, codes) if found.values.dtype.kind == "f" else codes
+
+    def _release(self, spent: Budget, parts: Sequence[Part]) -> tuple[list[Ints], PrivacyEvent]:
+        """Return the noised vectors of all parts, and what they cost together."""
+        vectors = [part.exact() for part in parts]
+        events = tuple(part.mechanism.event for part in parts)
+        sources = spent.sources(*events, null_distance=None)
+        for part, vector, drawn in zip(parts, vectors, sources, strict=True):
+            # mutant: groups-without-rows-get-no-noise
+            part.mechanism.release(vector, out=vector, source=drawn)
+        return vectors, events[0] if len(events) == 1 else ComposedEvent(events=events)
+
+    def _estimate(self, spent: Budget, released: Ints, part: Part, event: PrivacyEvent, what: str) -> Estimate[Any]:
+        values = released if part.width == 1.0 and what.startswith("counts") else released * part.width
+        error = part.mechanism.standard_deviation * part.width
+        return spent.estimate(values, error, event, what, Additive(part.mechanism, part.width), labels=self.keys)
+
+
+def _mean_interval(
+    total: float, rows: int, parts: Sequence[Part], middle: float, ends: tuple[float, float]
+) -> Callable[[float], tuple[float, float]]:
+    lower, upper = ends
+    counter, summer = parts
+
+    def interval(level: float) -> tuple[float, float]:
+        if rows < 1:
+            return lower, upper
+        low, high = ratio_interval(total, rows, summer.mechanism, summer.width, counter.mechanism, level)
+        return min(max(middle + low, lower), upper), min(max(middle + high, lower), upper)
+
+    return interval
+
+
+@_arrays.quiet
+def private_group_by(
+    frame: Any,
+    by: str,
+    *,
+    keys: Any,
+    unit: str | None = None,
+    rows_per_unit: int = 1,
+    source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
+) -> PrivateGroups:
+    """Return the rows of a table in groups, whose statistics are released together.
+
+    Keys that are given are public and cost nothing. With a `KeyThreshold` they are found in the data, which is an (ε,
+    δ)-differentially private release of its own.
+
+    Parameters
+    ----------
+    frame : DataFrame, Table or dict of columns
+        Of pandas, polars or Arrow, or columns by name, all of one length.
+    by : str
+        The column that says which group a row belongs to. Rows where it is missing, or no key, are left out.
+    keys : sequence of numbers or strings, or KeyThreshold
+        Public keys, all different; or how to find them.
+    unit : str, optional
+        The column that says whose a row is: of each unit the first `rows_per_unit` rows count, and rows without a unit
+        do not. Without it the caller promises that no unit has more rows.
+    rows_per_unit : int
+        The most rows of a unit in all groups together; ≥ 1.
+    source : NoiseSource, optional
+        None, or a seeded source for tests; for the keys alone.
+    ticket : Ticket, optional
+        What pays for the keys: for an `EpsilonDeltaEvent` of their ε and δ.
+
+    Returns
+    -------
+    PrivateGroups
+        With `count`, `sum`, `mean` and `quantile`.
+
+    Raises
+    ------
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        If an argument is not accepted, or the table has no such column. Nothing was drawn.
+
+    Notes
+    -----
+    Sensitivities, and the theorem for keys that are found, are in the docstring of `ferrodp.statistics.groups`.
+
+    References
+    ----------
+    [KKMN09] Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks privately", WWW 2009.
+    [WZLDSG20] Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo, Gipson, "Differentially private SQL with bounded user
+    contribution", PoPETs 2020.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> frame = {"city": ["A"] * 300 + ["B"] * 200 + ["C"], "person": list(range(500)) + [7]}
+    >>> groups = fd.private_group_by(frame, "city", keys=fd.KeyThreshold(epsilon=1.0, delta=1e-9), unit="person")
+    >>> groups.keys
+    ('A', 'B')
+    >>> groups.count(epsilon=1.0).value.shape
+    (2,)
+    """
+    rows = _validate.count("rows_per_unit", rows_per_unit, maximum=2**20)
+    found = read(column_of(frame, by), by)
+    counted = None if unit is None else _first_rows(read(column_of(frame, unit), unit), rows, found.values.size)
+    if not isinstance(keys, KeyThreshold):
+        if ticket is not None:
+            raise InvalidParameter("ticket must be None where keys are given: they cost nothing")
+        known = public_labels(keys, "keys")
+        codes = np.concatenate([np.zeros(0, np.intp), *places(found, known)])
+        labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
+        # mutant: rows-beyond-the-bound-of-a-unit-count
+        return PrivateGroups(frame, codes if counted is None else np.where(counted, codes, -1), labels, rows)
+    asked = EpsilonDeltaEvent(epsilon=keys.epsilon, delta=keys.delta)
+    spent = budget(keys.epsilon, keys.delta, rows, _ADD_OR_REMOVE, source, ticket)
+    mechanism, least = keys._noise(rows), keys.threshold(rows)
+    codes, entries = _distinct(found)
+    codes = codes if counted is None else np.where(counted, codes, -1)
+    counts = np.bincount(codes[codes >= 0], minlength=len(entries)).astype(np.int64)
+    (drawn,) = spent.sources(asked, null_distance=None)
+    occurs = counts > 0
+    noised = mechanism.release(counts, source=drawn)
+    # mutant: keys-below-the-threshold
+    kept: list[int] = np.flatnonzero(occurs & (noised >= least)).tolist()
+    kept.sort(key=lambda place: (type(entries[place]).__name__, entries[place]))
+    if not kept:
+        return PrivateGroups(frame, np.full(codes.size, -1, np.intp), (), rows, asked)
+    table = np.full(len(entries) + 1, -1, np.intp)
+    table[kept] = np.arange(len(kept))
+    return PrivateGroups(frame, table[codes], tuple(entries[place] for place in kept), rows, asked)
+
+
+def column_of(frame: Any, name: object) -> Any:
+    """Return a column of a table, or name the columns that it has."""
+    if not isinstance(name, str):
+        raise InvalidType(f"a column is named by a string, got {type(name).__name__}")
+    if isinstance(frame, dict):
+        names = list(frame)
+    else:
+        names = list(getattr(frame, "column_names", getattr(frame, "columns", [])))
+        if not names or not hasattr(frame, "__getitem__") or type(frame).__name__ == "LazyFrame":
+            kind = type(frame).__name__
+            raise InvalidType(f"frame must be a table of pandas, polars or Arrow, or a dict of columns, got {kind}")
+    if name not in names:
+        shown = ", ".join(map(str, names[:20]))
+        raise InvalidParameter(f"frame must have a column {_validate.shown(name)}; it has {shown}")
+    return frame[name]
+
+
+def _distinct(found: Numbers | Labels) -> tuple[npt.NDArray[np.intp], list[Any]]:
+    """Return for each row the place of its value among all values, −1 for a missing one, and these values."""
+    if isinstance(found, Labels):
+        if found.entries is not None:
+            known = [entry for entry in found.entries if plain_label(entry)]
+            return found.places(known), known
+        # mutant: label-of-equal-keys-is-that-of-the-first-row
+        table: dict[tuple[str, Any], int] = {}  # 1, 1.0 and True are equal: which of them came first must not show
+        rows = found.values.tolist()
+        codes = (
+            table.setdefault((type(row).__name__, row), len(table)) if plain_label(row) and not is_missing(row) else -1
+            for row in rows
+        )
+        return np.fromiter(codes, np.intp, len(rows)), [_unsigned(row) for _, row in table]
+    present = np.isfinite(found.values) if found.values.dtype.kind == "f" else np.ones(found.values.size, bool)
+    if found.nulls is not None:
+        present &= ~found.nulls
+    entries, inverse = np.unique(found.values[present], return_inverse=True)
+    codes_of_rows = np.full(found.values.size, -1, np.intp)
+    codes_of_rows[present] = inverse
+    return codes_of_rows, [_unsigned(entry) for entry in entries.tolist()]
+
+
+def _unsigned(label: Any) -> Any:
+    """Return a label without what is not seen when labels are compared: the sign of a zero."""
+    return label + 0.0 if isinstance(label, float) else str(label) if isinstance(label, str) else label
+
+
+def _first_rows(found: Numbers | Labels, rows: int, size: int) -> npt.NDArray[np.bool_]:
+    """Return which rows are among the first of their unit."""
+    if found.values.size != size:
+        raise InvalidArray("the column of units must have as many rows as the others")
+    units, _ = _distinct(found)
+    order = np.argsort(units, kind="stable")
+    ascending = units[order]
+    counted = np.zeros(units.size, np.bool_)
+    rank = np.arange(units.size) - np.searchsorted(ascending, ascending, side="left")
+    counted[order] = (rank < rows) & (ascending >= 0)
+    return counted
