@@ -3,6 +3,7 @@
 KILLERS = {
     "clip": "cargo test -p ferrodp-core --test clip",
     "clip units": "cargo test -p ferrodp-core --lib clip",
+    "rows near the bound": "cargo test -p ferrodp-core --lib clip::close",
     "released sums": "cargo test -p ferrodp-core --lib sample::sums",
     "clipped rows": "pytest tests/test_clipping_rows.py",
     "clipped sums": "pytest tests/sums/test_clipping_sums.py",
@@ -235,5 +236,19 @@ MUTANTS = [
         "value.widen() / denominator",
         "value.widen() * (1.0 / denominator)",
         "released sums",
+    ),
+    (
+        "a sum near its bound is taken for exact",
+        "close-sums-taken-for-exact",
+        "let margin = 1.1",
+        "let margin = 0.0",
+        "rows near the bound",
+    ),
+    (
+        "a tie is told where digits are missing",
+        "ties-told-where-digits-are-missing",
+        "if sums.inexact == [0; LANES]",
+        "if sums.low == [0.0; LANES]",
+        "rows near the bound",
     ),
 ]

@@ -29,6 +29,7 @@
 
 mod adding;
 mod clip_norm;
+mod close;
 mod decide;
 mod element;
 mod error_budget;

@@ -7,6 +7,7 @@
 use core::cmp::Ordering;
 
 use super::clip_norm::Stability;
+use super::close;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::{Power, add_powers, largest_magnitude};
@@ -113,7 +114,12 @@ impl Rule {
     /// The bound times `scale` may underflow only for rows with a largest element of 1 or more, or overflow only for
     /// rows with elements below 2; both comparisons come out right as they stand.
     #[inline]
-    fn compare<'a, T: Element>(&self, total: f64, scale: f64, leaves: impl Iterator<Item = &'a [T]>) -> Decision {
+    fn compare<'a, T: Element>(
+        &self,
+        total: f64,
+        scale: f64,
+        leaves: impl Iterator<Item = &'a [T]> + Clone,
+    ) -> Decision {
         let norm = self.power.root(total);
         let bound = self.power.of(self.bound * scale);
         // mutant: rows-within-millionth-of-bound-not-clipped
@@ -147,8 +153,13 @@ impl Rule {
         Fate::Shrink { scale, factor }
     }
 
-    /// Compares the norm of a row with the bound, exactly.
-    fn exceeds<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]>) -> Ordering {
+    /// Compares the norm of a row, whose sum of powers is near that of the bound, with the bound, exactly.
+    fn exceeds<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]> + Clone) -> Ordering {
+        let told = close::compare(self.isa, self.power, leaves.clone(), self.bound);
+        told.unwrap_or_else(|| self.exceeds_by_exact_sum(leaves))
+    }
+
+    fn exceeds_by_exact_sum<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]>) -> Ordering {
         let (mut row, mut bound) = (ExactSum::new(), ExactSum::new());
         let add = match self.power {
             Power::First => ExactSum::add_magnitude,
@@ -224,7 +235,11 @@ mod tests {
 
                             let budget = ErrorBudget::new([row.len()].into_iter());
                             let rule = Rule { isa, power, bound, stability: None, budget };
-                            assert_ne!(Ordering::Greater, rule.exceeds([&out[..]].into_iter()), "{bound:e}, {row:?}");
+                            assert_ne!(
+                                Ordering::Greater,
+                                rule.exceeds_by_exact_sum([&out[..]].into_iter()),
+                                "{bound:e}, {row:?}"
+                            );
                             assert!(factor.is_normal());
                             shrunk += 1;
                         }

@@ -1,0 +1,248 @@
+//! Sums of powers within rounding error of their bound, compared with it to twice the precision.
+//!
+//! Rows that were normalized have norms within a few units in the last place of the bound, so a plain sum leaves them open,
+//! and an exact one takes fifteen times as long. Here every power is cut at a grid of `q`, about `2⁻⁴⁴` of the bound's power `P`:
+//!
+//! > p + e = h + l + e,
+//!
+//! `p` the rounded power and `e` its error, both by a fused multiply-add, `h` a multiple of `q` and `|l| ≤ q/2`; each step is
+//! exact. Sums of `h` are exact as well: each power is at most `2P`, or the sum would not be near the bound, so `n` of them are
+//! below `2⁴⁷ + n/2` units of `q`, and `n < 2⁴⁵`. Only the sum of `l + e` is rounded. With at most `a` additions for each of its
+//! terms, which are at most `q/2 + 2uP` in size, `u = 2⁻⁵³`, it is off by at most `1.01·(a + 1)·u·n·(q/2 + 2uP)`: for a row of
+//! 10⁵ elements by less than 2⁻⁷⁰ of the bound. Powers that underflow are off by 2⁻¹⁰⁷⁴ more.
+//!
+//! *Ties.* If no `l` and no `e` is different from zero and no power has underflowed, the sum of `h` is the exact sum.
+
+use core::cmp::Ordering;
+
+use super::element::Element;
+use super::measure::{Power, fold_in_halves};
+use crate::dispatch::{self, Kernel};
+use crate::isa::Isa;
+use crate::params::{exp2, floor_log2};
+
+/// Independent sums.
+const LANES: usize = 16;
+
+/// `log₂(P/q)`, about.
+const BITS: i32 = 44;
+
+/// Powers of two between which `P` has to be: nothing that matters underflows, and nothing overflows.
+const RANGE: core::ops::Range<i32> = -900..1000;
+
+/// A power below this may have lost digits.
+const TINY: f64 = 1e-290;
+
+/// Compares the norm of a row, whose plain sum of powers is near that of `bound`, with `bound`, if that can be told.
+pub(super) fn compare<'a, T: Element>(
+    isa: Isa,
+    power: Power,
+    leaves: impl Iterator<Item = &'a [T]>,
+    bound: f64,
+) -> Option<Ordering> {
+    match power {
+        Power::First => Sums::<false>::compare(isa, leaves, bound),
+        Power::Second => Sums::<true>::compare(isa, leaves, bound),
+    }
+}
+
+/// What is known of a row.
+struct Sums<const SQUARES: bool> {
+    /// `1.5 · 2⁵² · q`: added and subtracted, it leaves a multiple of `q`.
+    cut: f64,
+    high: [f64; LANES],
+    low: [f64; LANES],
+    /// Not zero where the sum of `high` is not the exact sum.
+    inexact: [u64; LANES],
+    elements: usize,
+    /// At least the additions that each term of `low` goes through.
+    additions: usize,
+}
+
+impl<const SQUARES: bool> Sums<SQUARES> {
+    fn compare<'a, T: Element>(isa: Isa, leaves: impl Iterator<Item = &'a [T]>, bound: f64) -> Option<Ordering> {
+        let (power, error) =
+            if SQUARES { (bound * bound, bound.mul_add(bound, -(bound * bound))) } else { (bound, 0.0) };
+        let exponent = floor_log2(power);
+        if !RANGE.contains(&exponent) {
+            return None;
+        }
+        let grid = exp2(exponent - BITS);
+        let cut = 6_755_399_441_055_744.0 * grid;
+        let zeros = [0.0; LANES];
+        let mut sums =
+            Self { cut, high: zeros, low: zeros, inexact: [0; LANES], elements: 0, additions: LANES.ilog2() as usize };
+        for leaf in leaves {
+            sums.elements += leaf.len();
+            sums.additions += leaf.len().div_ceil(LANES);
+            if !dispatch::run(isa, Add { leaf, sums: &mut sums }) {
+                return None;
+            }
+        }
+        let above = (power + cut) - cut;
+        // Multiples of q, below 2⁵³ of them.
+        let high = fold_in_halves(sums.high) - above;
+        let bounds = (power - above, error);
+        // mutant: ties-told-where-digits-are-missing
+        if sums.inexact == [0; LANES] {
+            return if high == 0.0 { 0.0.partial_cmp(&(bounds.0 + bounds.1)) } else { high.partial_cmp(&0.0) };
+        }
+        let difference = high + (fold_in_halves(sums.low) - bounds.0 - bounds.1);
+        let (elements, additions) = (sums.elements as f64, (sums.additions + 8) as f64);
+        let unit = f64::EPSILON / 2.0;
+        let largest = grid / 2.0 + 2.0 * unit * power;
+        // Eight more are for the additions above: where they cancel, `high` is no larger than the rest, n + 2 such terms;
+        // where they do not, the sign is that of `high`.
+        // mutant: close-sums-taken-for-exact
+        let margin = 1.1 * additions * unit * (elements + 2.0) * largest + elements * exp2(-1060);
+        match (difference > margin, difference < -margin) {
+            (true, _) => Some(Ordering::Greater),
+            (_, true) => Some(Ordering::Less),
+            _ => None,
+        }
+    }
+}
+
+/// Adds a leaf; `false` if this instruction set cannot.
+struct Add<'a, T, const SQUARES: bool> {
+    leaf: &'a [T],
+    sums: &'a mut Sums<SQUARES>,
+}
+
+impl<T: Element, const SQUARES: bool> Kernel for Add<'_, T, SQUARES> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> bool {
+        // Without the instruction, a fused multiply-add takes longer than the exact sum.
+        if SQUARES && !T::SQUARES_FIT && !NATIVE {
+            return false;
+        }
+        let (chunks, tail) = self.leaf.as_chunks::<LANES>();
+        for chunk in chunks {
+            self.sums.add(chunk);
+        }
+        if !tail.is_empty() {
+            let mut last = [T::default(); LANES];
+            last[..tail.len()].copy_from_slice(tail);
+            self.sums.add(&last);
+        }
+        true
+    }
+}
+
+impl<const SQUARES: bool> Sums<SQUARES> {
+    #[inline(always)]
+    fn add<T: Element>(&mut self, chunk: &[T; LANES]) {
+        for (i, x) in chunk.iter().enumerate() {
+            let x = x.widen();
+            let power = if SQUARES { x * x } else { x.abs() };
+            let error = if SQUARES && !T::SQUARES_FIT { x.mul_add(x, -power) } else { 0.0 };
+            let high = (power + self.cut) - self.cut;
+            let rest = (power - high) + error;
+            let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && power < TINY;
+            self.high[i] += high;
+            self.low[i] += rest;
+            // `l + e` is zero only if both are: `e` is less than half a unit in the last place of `p`, whose multiple `l` is.
+            self.inexact[i] |= rest.to_bits() << 1 | u64::from(lost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::exact_sum::ExactSum;
+
+    fn exactly<T: Element>(power: Power, row: &[T], bound: f64) -> Ordering {
+        let (mut sum, mut most) = (ExactSum::new(), ExactSum::new());
+        let add = if power == Power::First { ExactSum::add_magnitude } else { ExactSum::add_square };
+        row.iter().for_each(|x| add(&mut sum, x.widen()));
+        add(&mut most, bound);
+        sum.cmp(&most)
+    }
+
+    /// Checks all that is told of a row, in several cuts into leaves, and returns whether the best path tells it.
+    fn check<T: Element>(power: Power, row: &[T], bound: f64) -> bool {
+        let expected = exactly(power, row, bound);
+        let mut told = false;
+        for isa in Isa::available() {
+            for size in [1, 7, 16, 1000, row.len()] {
+                let found = compare(isa, power, row.chunks(size), bound);
+                assert!(found.is_none_or(|found| found == expected), "{isa:?}, {bound:e}, {found:?} of {}", row.len());
+                told = found.is_some();
+            }
+        }
+        told
+    }
+
+    fn rows(len: usize, seed: u64) -> Vec<f64> {
+        let mut state = seed;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / exp2(52) - 1.0
+        };
+        (0..len).map(|_| draw()).collect()
+    }
+
+    #[test]
+    fn normalized_rows_are_compared_as_exact_sums_compare_them() {
+        let (mut told, mut all) = (0, 0);
+        for len in [1, 2, 3, 16, 17, 100, 1000, 5000] {
+            for (seed, bound) in [(1, 1.0), (2, 0.1), (3, 3e100), (4, 7e-100), (5, 1.0_f64.next_down())] {
+                for power in [Power::First, Power::Second] {
+                    let row = rows(len, seed + len as u64);
+                    let norm = power.root(row.iter().map(|x| power.of(x.abs())).sum());
+                    let mut row: Vec<f64> = row.iter().map(|x| x / norm * bound).collect();
+                    for bound in [bound, bound.next_up(), bound.next_down()] {
+                        told += usize::from(check(power, &row, bound));
+                        all += 1;
+                    }
+                    row[len / 2] = row[len / 2].next_up();
+                    told += usize::from(check(power, &row, bound));
+                    all += 1;
+                    // As float32, where the bound is in range; near the bound of what came out.
+                    let short: Vec<f32> = row.iter().map(|x| (x / bound) as f32).collect();
+                    let norm = power.root(short.iter().map(|x| power.of(f64::from(x.abs()))).sum());
+                    for bound in [norm, norm.next_up(), norm.next_down()] {
+                        told += usize::from(check(power, &short, bound));
+                        all += 1;
+                    }
+                }
+            }
+        }
+        assert!(told * 100 > all * 95, "{told} of {all}");
+    }
+
+    #[test]
+    fn ties_are_told_and_tiny_elements_are_not_overlooked() {
+        let mut one_hot = vec![0.0; 1000];
+        one_hot[77] = -1.0;
+        assert!(check(Power::Second, &one_hot, 1.0) && check(Power::First, &one_hot, 1.0));
+        assert!(check(Power::Second, &[0.5; 4], 1.0) && check(Power::Second, &[0.125_f32; 64], 1.0));
+        assert!(check(Power::Second, &[3.0, 4.0, 0.0], 5.0) && check(Power::Second, &[3.0_f32, 4.0], 5.0));
+        for bound in [1.0_f64.next_up(), 1.0_f64.next_down()] {
+            assert!(check(Power::Second, &one_hot, bound));
+        }
+        // Longer than the bound by what no product of floats shows.
+        for tiny in [5e-324, 1e-200, 1e-160, 1e-150, 1e-30] {
+            one_hot[78] = tiny;
+            check(Power::Second, &one_hot, 1.0);
+            check(Power::First, &one_hot, 1.0);
+        }
+        one_hot[78] = f64::from(1e-45_f32);
+        check(Power::Second, &one_hot.iter().map(|x| *x as f32).collect::<Vec<_>>(), 1.0);
+    }
+
+    #[test]
+    fn what_a_racing_writer_leaves_is_no_reason_to_stop() {
+        for bad in [f64::NAN, f64::INFINITY, f64::MAX, -f64::MAX, 1e200] {
+            let mut row = [0.5; 20];
+            row[3] = bad;
+            for isa in Isa::available() {
+                let _ = compare(isa, Power::Second, [&row[..]].into_iter(), 1.0);
+                let _ = compare(isa, Power::First, [&row[..]].into_iter(), 1.0);
+            }
+        }
+    }
+}
