@@ -36,8 +36,8 @@ def stack(seeds):
     return {key: np.stack([each[key] for each in loaded]) for key in TEMPLATE}
 
 
-def one_process(seeds):
-    total = fd.ClippedSum(TEMPLATE, clip_norm=0.7, dtype=np.float32)
+def one_process(seeds, stability=None):
+    total = fd.ClippedSum(TEMPLATE, clip_norm=0.7, stability=stability, dtype=np.float32)
     for seed in seeds:
         total.add(update(seed))
     return total.state()
@@ -82,6 +82,13 @@ def test_threads_give_the_integers_of_one_process(stacked):
     assert total.state() == one_process(SEEDS)
 
 
+def test_normalized_updates_are_summed_as_in_one_process():
+    total = summed(PARTITIONS, load=updates, stability=0.01, expected_count=23)
+
+    assert total.stability == 0.01
+    assert total.state() == one_process(SEEDS, 0.01) != one_process(SEEDS)
+
+
 def test_processes_give_the_integers_of_one_process():
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         total = summed([list(part) for part in PARTITIONS], load=updates, executor=pool, expected_count=23)
@@ -119,7 +126,7 @@ def test_any_division_and_any_tree_gives_the_same_sum(sizes, order):
     ends = np.cumsum([0, *sizes])
     parts = [range(a, b) for a, b in pairwise(ends)]
     order.shuffle(parts)
-    _, leaf = tree.start(TEMPLATE, clip_norm=0.7, dtype=np.float32, load=updates, stacked=False)
+    _, leaf = tree.start(TEMPLATE, clip_norm=0.7, stability=None, dtype=np.float32, load=updates, stacked=False)
 
     root = tree.reduced(parts, lambda number, part: leaf(part), lambda height, number, nodes: tree.join(*nodes))
 
@@ -144,7 +151,7 @@ def test_every_leaf_is_in_the_tree_once_and_no_node_has_more_than_four(count):
 
 
 def test_a_leaf_is_pure_and_can_be_pickled():
-    _, leaf = tree.start(TEMPLATE, clip_norm=0.7, dtype=np.float32, load=updates, stacked=False)
+    _, leaf = tree.start(TEMPLATE, clip_norm=0.7, stability=None, dtype=np.float32, load=updates, stacked=False)
     again = pickle.loads(pickle.dumps(leaf))
 
     assert leaf(range(5)) == leaf(range(5)) == again(range(5))

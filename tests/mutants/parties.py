@@ -200,4 +200,11 @@ MUTANTS = [
         "self.noise_multiplier",
         "rounds of clients",
     ),
+    (
+        "workers are not told of the stability",
+        "stability-kept-from-workers",
+        "total.stability",
+        "None",
+        "partitions",
+    ),
 ]

@@ -41,6 +41,8 @@ class Leaf:
         Returns the updates of a partition.
     stacked : bool
         Whether a partition is one stack of updates, and no iterable of them.
+    stability : float or None
+        Of the sum.
     """
 
     shapes: Any
@@ -48,10 +50,13 @@ class Leaf:
     clip_norm: float
     load: Callable[[Any], Any] | None = None
     stacked: bool = False
+    stability: float | None = None
 
     def __call__(self, partition: Any) -> bytes:
         """Return the state of the partition's sum."""
-        total: ClippedSum[Any] = ClippedSum(self.shapes, clip_norm=self.clip_norm, dtype=self.dtype)
+        total: ClippedSum[Any] = ClippedSum(
+            self.shapes, clip_norm=self.clip_norm, stability=self.stability, dtype=self.dtype
+        )
         updates = self._updates(partition)
         if self.stacked:
             total.add_many(updates, threads=1)
@@ -82,6 +87,7 @@ def start(
     template: object,
     *,
     clip_norm: Real,
+    stability: Real | None,
     dtype: npt.DTypeLike | None,
     load: Callable[[Any], Any] | None,
     stacked: bool,
@@ -90,13 +96,19 @@ def start(
     layout = from_template(template, dtype)
     total: ClippedSum[Any]
     if dtype is None:
-        total = ClippedSum(template, clip_norm=clip_norm)
+        total = ClippedSum(template, clip_norm=clip_norm, stability=stability)
     else:
-        total = ClippedSum(template, clip_norm=clip_norm, dtype=dtype)  # type: ignore[call-overload]
+        total = ClippedSum(template, clip_norm=clip_norm, stability=stability, dtype=dtype)  # type: ignore[call-overload]
     if load is not None and not callable(load):
         raise InvalidType(f"load must be callable, got {type(load).__name__}")
     return total, Leaf(
-        _shapes(layout.structure), layout.dtype, total.clip_norm, load, _validate.truth("stacked", stacked)
+        _shapes(layout.structure),
+        layout.dtype,
+        total.clip_norm,
+        load,
+        _validate.truth("stacked", stacked),
+        # mutant: stability-kept-from-workers
+        total.stability,
     )
 
 

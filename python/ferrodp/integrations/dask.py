@@ -21,6 +21,7 @@ def clipped_sum(
     template: object,
     *,
     clip_norm: Real,
+    stability: Real | None = None,
     client: Any = None,
     dtype: npt.DTypeLike | None = None,
     load: Callable[[Any], Any] | None = None,
@@ -45,6 +46,8 @@ def clipped_sum(
         The bound on the L2 norm of an update, in its units; finite, > 0. Rounded down if not exactly representable.
     client : distributed.Client, optional
         By default the current one.
+    stability : float, optional
+        Normalize every update, as for `ClippedSum`.
     dtype : float32 or float64, optional
         For a template of shapes; float64 if not given.
     load : callable, optional
@@ -92,7 +95,9 @@ def clipped_sum(
     >>> total.release(noise_multiplier=1.1, denominator=80).shape
     (4,)
     """
-    total, leaf = tree.start(template, clip_norm=clip_norm, dtype=dtype, load=load, stacked=stacked)
+    total, leaf = tree.start(
+        template, clip_norm=clip_norm, stability=stability, dtype=dtype, load=load, stacked=stacked
+    )
     expected = tree.expectation(expected_count)
     attempts = tree.attempts(retries)
     distributed = _distributed()

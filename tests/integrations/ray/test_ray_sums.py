@@ -96,7 +96,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(whole):
 
 
 def test_duplicates_of_a_task_return_the_same_bytes(whole):
-    _, leaf = tree.start((SIZE,), clip_norm=1.0, dtype=np.float32, load=load, stacked=False)
+    _, leaf = tree.start((SIZE,), clip_norm=1.0, stability=None, dtype=np.float32, load=load, stacked=False)
     run = ray.remote(lambda part: leaf(part))
     copies = [ray.get([run.remote(part) for part in range(PARTS)]) for _ in range(2)]
 
