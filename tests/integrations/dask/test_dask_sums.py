@@ -1,9 +1,11 @@
 """Clipped sums on a real Dask cluster of two processes: the integers of one process, whatever happens."""
 
+import gc
 import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -127,6 +129,35 @@ def test_an_error_of_the_loader_is_raised_here(client):
 
     with pytest.raises(RuntimeError, match="no such shard"):
         summed(client, load=broken, retries=0)
+
+
+def status(name):
+    """Return a line of this process's status, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+
+def load_large(part):
+    return (np.full(4_000_000, part + 1, np.float32) for _ in range(2))
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="no resettable peak of memory")
+def test_the_driver_holds_at_most_three_accumulators(client):
+    """The accumulator, the state that it receives, and the copy that the transport makes of it; 16 states exist."""
+    size = 4_000_000
+
+    def once():
+        return clipped_sum(range(16), (size,), clip_norm=1.0, dtype=np.float32, client=client, load=load_large)
+
+    once()  # imports and buffers
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    before = status("VmRSS")
+    total = once()
+    peak = status("VmHWM") - before
+
+    assert total.count == 32
+    assert peak <= 3 * 8 * size, f"{peak / (8 * size):.2f} accumulators"
 
 
 def test_another_count_than_expected_is_refused(client):

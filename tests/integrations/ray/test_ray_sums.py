@@ -1,10 +1,12 @@
 """Clipped sums on a real Ray cluster of two processes: the integers of one process, whatever happens to them."""
 
+import gc
 import os
 import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -110,6 +112,35 @@ def test_an_error_of_the_loader_is_raised_here():
 
     with pytest.raises(RuntimeError, match="no such shard"):
         summed(load=broken)
+
+
+def status(name):
+    """Return a line of this process's status, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+
+def load_large(part):
+    return (np.full(4_000_000, part + 1, np.float32) for _ in range(2))
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="no resettable peak of memory")
+def test_the_driver_holds_at_most_three_accumulators():
+    """The accumulator and the state that it receives, of 16; what Ray keeps in shared memory is the cluster's."""
+    size = 4_000_000
+
+    def once():
+        return clipped_sum(range(16), (size,), clip_norm=1.0, dtype=np.float32, load=load_large)
+
+    once()  # imports and buffers
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    before, shared = status("VmRSS"), status("RssShmem")
+    total = once()
+    peak = status("VmHWM") - before - (status("RssShmem") - shared)
+
+    assert total.count == 32
+    assert peak <= 3 * 8 * size, f"{peak / (8 * size):.2f} accumulators"
 
 
 def test_another_count_than_expected_is_refused():
