@@ -302,7 +302,7 @@ fn numbers_among_others_that_are_none_get_the_same_noise() {
         for (every, isa) in
             [2, 5, 11].into_iter().flat_map(|every| Isa::available().into_iter().map(move |isa| (every, isa)))
         {
-            let is_none = |i: usize| i % every != 0;
+            let is_none = |i: usize| !i.is_multiple_of(every);
             let zero = |(i, &v): (usize, &f64)| if is_none(i) || !v.is_finite() { 0.0 } else { v };
             let mut expected: Vec<f64> = start.iter().enumerate().map(zero).collect();
             let mut values: Vec<f64> =

@@ -34,9 +34,10 @@ fn discrete(law: Law, scale: Scale) -> Arc<Discrete> {
     law
 }
 
-/// Laws in fixed time that were used lately.
+/// Laws in fixed time that were used lately. Setting one up costs as much as up to 2000 samples; it holds some 20 KB.
 static RECENT_FIXED: Mutex<VecDeque<KeptFixed>> = Mutex::new(VecDeque::new());
 type KeptFixed = ((Law, Scale), Arc<FixedTime>);
+const NUM_KEPT_FIXED: usize = 64;
 
 /// Returns the law in fixed time, set up or remembered; see [`discrete`].
 fn fixed_time(law: Law, scale: Scale) -> core::result::Result<Arc<FixedTime>, ferrodp_core::Error> {
@@ -49,7 +50,7 @@ fn fixed_time(law: Law, scale: Scale) -> core::result::Result<Arc<FixedTime>, fe
     let made = Arc::new(FixedTime::new(law, scale)?);
     if let Ok(mut recent) = RECENT_FIXED.try_lock() {
         recent.push_front((wanted, Arc::clone(&made)));
-        recent.truncate(NUM_KEPT);
+        recent.truncate(NUM_KEPT_FIXED);
     }
     Ok(made)
 }

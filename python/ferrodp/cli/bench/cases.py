@@ -24,12 +24,20 @@ from ferrodp.mechanisms import ExponentialMechanism, GaussianMechanism, Randomiz
 from ferrodp.random import NoiseSource
 
 SCALE = 1.0
-GAUSSIAN_SCALES = (1.0, 10.0, 1e3, 1e6, 1e9)  # of the integer laws: from one table entry an integer to wide blocks
-LAPLACE_SCALES = (1.0, 1e3, 1e6)
+GAUSSIAN_SCALES = (
+    1.0,
+    10.0,
+    1e3,
+    1e6,
+    1e9,
+    1e15,
+)  # of the integer laws: from one table entry an integer to wide blocks
+LAPLACE_SCALES = (1.0, 1e3, 1e6, 1e15)
 NUM_CATEGORIES = 10
 CLIP_NORM = 1.0
 SLOW_VALUES = 2000  # what a peer of 50 µs a value is given
 SCALAR_CALLS = 2000
+SMALL = 1000
 CACHED_CALLS = 5
 
 
@@ -57,7 +65,7 @@ def cases(sizes: Sizes, threads: int) -> Iterator[Case]:
         yield integer_gaussian(sizes, threads, scale)
     for scale in LAPLACE_SCALES:
         yield integer_laplace(sizes, threads, scale)
-    for make in (selection, responses, clip_rows, federated_round, scalar):
+    for make in (selection, responses, clip_rows, federated_round, small_calls, scalar, no_numbers):
         yield make(sizes, threads)
     yield two_threads(sizes)
 
@@ -230,6 +238,42 @@ def federated_round(sizes: Sizes, threads: int) -> Case:
         "Flower's formula": flower,
     }
     return _case(f"clip, add and noise {clients} updates of {n:,} float32", works, clients * n)
+
+
+def small_calls(sizes: Sizes, threads: int) -> Case:
+    """Noise on a small vector, again and again: what a call costs."""
+    n, rng, source = SMALL, np.random.default_rng(), NoiseSource()
+    v = np.zeros(n, np.float32)
+    works: Works = {
+        OURS: lambda: source.add_gaussian_(v, standard_deviation=SCALE, threads=threads),
+        "numpy: v += rng.standard_normal(n, float32) * s": lambda: _add(
+            v, rng.standard_normal(n, np.float32) * np.float32(SCALE)
+        ),
+    }
+    contenders = [Contender(name, _repeated(work, SCALAR_CALLS), SCALAR_CALLS) for name, work in works.items()]
+    return Case(f"add Gaussian noise in place, {n:,} float32, call by call", contenders, n)
+
+
+def no_numbers(sizes: Sizes, threads: int) -> Case:
+    """Noise on values that count as zeros, against noise on zeros: what the time tells of data."""
+    n, source = sizes.cached, NoiseSource()
+
+    def noise(value: float) -> Callable[[], object]:
+        v, filled = np.zeros(n, np.float32), np.full(n, value, np.float32)
+
+        def work() -> None:
+            np.copyto(v, filled)
+            source.add_gaussian_(v, standard_deviation=SCALE, threads=threads)
+
+        return work
+
+    values = {f"{OURS}, zeros": 0.0, f"{OURS}, NaN": np.nan, f"{OURS}, the largest float32": 3.4e38}
+    contenders = [Contender(name, noise(value)) for name, value in values.items()]
+    v, rng = np.zeros(n, np.float32), np.random.default_rng()
+    contenders.append(
+        Contender("numpy, any value: v += rng.standard_normal", lambda: _add(v, rng.standard_normal(n, np.float32)))
+    )
+    return Case(f"add Gaussian noise in place, {n:,} float32 that are unusual", contenders, n)
 
 
 def scalar(sizes: Sizes, threads: int) -> Case:

@@ -20,7 +20,7 @@ from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.printing.shapes import ANYTHING, FLAG, INTEGER, NUMBER, many, maybe
 from ferrodp.errors import FerroError
 
-NUM_CASES = 17
+NUM_CASES = 21
 PEERS = ("numpy", "torch", "mkl_random", "opendp")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
