@@ -9,6 +9,7 @@ KILLERS = {
     "sums of discrete noise": "pytest tests/accounting/parties/test_discrete_sums.py",
     "groups and shuffles": "pytest tests/accounting/parties/test_shuffled.py tests/accounting/parties/test_parallel.py",
     "audits": "pytest tests/audit/test_audit.py tests/audit/test_binomial.py",
+    "code audits": "pytest tests/audit/test_code_audit.py",
     "canaries": "pytest tests/audit/test_canaries.py -k 'binomial_law or nothing_shown'",
     "importers": "pytest tests/accounting/reports/test_importers.py",
     "pictures": "pytest tests/accounting/reports/test_plots.py",
@@ -348,5 +349,12 @@ MUTANTS = [
         "bounds[chosen] > claimed",
         "False",
         "canaries",
+    ),
+    (
+        "what code returns is not compared",
+        "results-of-code-not-compared",
+        "not _same(result, again, _DEPTH)",
+        "False",
+        "code audits",
     ),
 ]

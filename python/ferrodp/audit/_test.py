@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from ferrodp.audit import _binomial
 from ferrodp.audit._regions import Outputs, Region, candidates, score
 from ferrodp.audit.power import SIGNIFICANCE, smallest_violation
@@ -97,6 +99,7 @@ def run(
         log_e_value=top + math.log(sum(math.exp(each - top) for each in logs) / len(logs)),
         curve=tuple((each, max(_epsilon(usual[shown], each), 0.0)) for each in _DELTAS),
         multiplicity=len(counts),
+        roc=_roc(best, (first, second)),
     )
 
 
@@ -120,6 +123,22 @@ def _chosen(
     if stated is not None and score(stated.rates[0], stated.rates[1], counted, counted, delta) > most:
         best, rates = stated.region, stated.rates
     return _Count(best, side, _stake(*rates, epsilon, delta))
+
+
+def _roc(best: _Count, outputs: tuple[list[Outputs], list[Outputs]]) -> tuple[tuple[float, float], ...]:
+    """Return rates of false and true alarms of tests like the chosen one, at other thresholds."""
+    sides = outputs[best.likelier], outputs[1 - best.likelier]
+    if best.region.what not in ("above", "below"):
+        ends = [[float(np.mean(best.region.hits(part))) for part in side] for side in sides]
+        return ((0.0, 0.0), (float(np.mean(ends[1])), float(np.mean(ends[0]))), (1.0, 1.0))
+    sign = 1.0 if best.region.what == "above" else -1.0
+    likelier, other = (
+        np.nan_to_num(sign * np.concatenate([part.columns[best.region.column] for part in side]), nan=-np.inf)
+        for side in sides
+    )
+    places = np.unique(np.quantile(np.concatenate([likelier, other]), np.linspace(0.0, 1.0, 65)))
+    found = [(float(np.mean(other >= at)), float(np.mean(likelier >= at))) for at in places]
+    return (*sorted([(0.0, 0.0), *found]),)
 
 
 def _stake(p: float, q: float, epsilon: float, delta: float) -> float:

@@ -51,6 +51,8 @@ class AuditReport:
         Pairs (δ, ε lower bound at 95 %) of the same region.
     multiplicity : int
         How many events were counted; bounds allow for all of them.
+    roc : tuple of tuple of float
+        Rates of false and true alarms of tests by a threshold, on the draws that chose the event; for pictures.
     law_holds : bool or None
         Whether the noise had the stated law in a test of its tails at level 0.1 %; None where no law was stated.
 
@@ -83,6 +85,7 @@ class AuditReport:
     log_e_value: float
     curve: tuple[tuple[float, float], ...]
     multiplicity: int
+    roc: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
     law_holds: bool | None = None
 
     @property

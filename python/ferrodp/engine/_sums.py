@@ -66,6 +66,17 @@ def noised(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket | None) ->
     return _noised_on_grid(config, values, ticket)
 
 
+def epsilon_of_noise(config: DPConfig, delta: float) -> float:
+    """Return the ε at δ of one release of a single value with this noise."""
+    if config.mechanism is NoiseMechanism.GAUSSIAN:
+        return GaussianMechanism(noise_multiplier=config.noise_multiplier, l2_sensitivity=config.max_grad_norm).epsilon(
+            delta
+        )
+    if config.mechanism is NoiseMechanism.LAPLACE:
+        return _laplace(config).epsilon(delta)
+    return _discrete(config, 2**29, 1).epsilon(delta)
+
+
 def _laplace(config: DPConfig, distance: int = 1) -> LaplaceMechanism:
     """Return Laplace noise of z·C for values that are `distance`·C apart at most."""
     scale = product_up(config.noise_multiplier, config.max_grad_norm)

@@ -1,0 +1,133 @@
+"""Evidence of many runs, kept in a file: e-values of the same claim multiply, night after night."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from ferrodp.audit.canaries import CanaryReport
+from ferrodp.audit.report import AuditReport
+from ferrodp.errors import InvalidParameter
+
+_FORMAT = "ferrodp.evidence"
+_VERSION = 1
+_FIELDS = {"format", "version", "claim", "epsilon", "delta", "log_e_value"}
+_ALARM = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What all runs of one claim show together.
+
+    Attributes
+    ----------
+    claim : str
+        What was tested.
+    epsilon, delta : float
+        The claim.
+    runs : int
+        How many runs the file holds.
+    log_e_value : float
+        Natural logarithm of the product of their e-values.
+    violation : bool
+        Whether the product exceeds 1000: if the claim is true, that ever happens with probability 0.1 % at most,
+        however long runs go on.
+
+    Examples
+    --------
+    >>> Evidence("gaussian", 1.0, 1e-5, runs=3, log_e_value=8.0).violation
+    True
+    """
+
+    claim: str
+    epsilon: float
+    delta: float
+    runs: int
+    log_e_value: float
+
+    @property
+    def violation(self) -> bool:
+        """Whether the claim is contradicted."""
+        return self.log_e_value > math.log(_ALARM)
+
+
+def keep_evidence(path: str | os.PathLike[str], report: AuditReport | CanaryReport) -> Evidence:
+    """Append the e-value of a run to a file, durably, and return what all runs of its claim in there show.
+
+    Parameters
+    ----------
+    path : path
+        Made if it does not exist. Processes may append at the same time.
+    report : AuditReport or CanaryReport
+        Of draws, or of a training, that no report in the file was about.
+
+    Returns
+    -------
+    Evidence
+        Of the runs with the same claim, ε and δ.
+
+    Raises
+    ------
+    InvalidParameter
+        If the file holds anything else. Nothing was appended.
+    OSError
+        If it cannot be read or written.
+
+    Notes
+    -----
+    A line of JSON a run. Leaving out runs because of what they show makes the evidence void.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> from ferrodp.audit import audit_callable, keep_evidence
+    >>> rng = np.random.default_rng(1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for _ in range(2):
+    ...         report = audit_callable(
+    ...             abs,
+    ...             neighbors=(0.0, 1.0),
+    ...             epsilon=1.0,
+    ...             delta=0.0,
+    ...             draws=1000,
+    ...             release_many=lambda value, n: value + rng.laplace(size=n),
+    ...         )
+    ...         kept = keep_evidence(os.path.join(folder, "evidence.jsonl"), report)
+    >>> kept.runs, kept.claim
+    (2, 'abs')
+    """
+    line = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "claim": report.claim,
+        "epsilon": report.epsilon,
+        "delta": report.delta,
+        "log_e_value": report.log_e_value,
+    }
+    with open(path, "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        before = [_line(text) for text in file.read().splitlines()]
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    same = [each for each in [*before, line] if all(each[key] == line[key] for key in ("claim", "epsilon", "delta"))]
+    total = math.fsum(each["log_e_value"] for each in same)
+    return Evidence(report.claim, report.epsilon, report.delta, len(same), total)
+
+
+def _line(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.keys() != _FIELDS or found["format"] != _FORMAT:
+        raise InvalidParameter("path must be a file of evidence: a line of it is none")
+    number = found["log_e_value"]
+    if found["version"] != _VERSION or not isinstance(number, float) or math.isnan(number):
+        raise InvalidParameter("path must be a file of evidence of this version")
+    return found

@@ -1,0 +1,96 @@
+"""Audits of code: planted mistakes are found, sound code is not accused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import ferrodp as fd
+from ferrodp.audit import audit_code
+from ferrodp.errors import InvalidParameter
+from support.planted import PLANTED, ROWS, SOUND, VALUES, laplace, replaced, total
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_mistake_is_found(name):
+    """What is cut to a range shows in a run only if the noise reaches it: with probability 1/3 at least, of 40 runs."""
+    code, dataset, neighbors, accounted = PLANTED[name]
+    reports = []
+    for _ in range(40):
+        reports.append(audit_code(code, dataset, neighbors, accounted=accounted))
+        if reports[-1].violation:
+            break
+    assert reports[-1].violation
+    assert "FOUND" in str(reports[-1])
+
+
+def test_there_are_forty_planted_mistakes():
+    assert len(PLANTED) >= 40
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_code_is_never_accused(name):
+    """In 25 runs each, 200 in all."""
+    code, dataset, neighbors, accounted = SOUND[name]
+    for _ in range(25):
+        report = audit_code(code, dataset, neighbors, accounted=accounted)
+        assert not report.violation, str(report)
+
+
+def test_the_observed_distance_is_reported_beside_the_declared_one():
+    report = audit_code(total, ROWS)
+    (release,) = report.releases
+    assert release["declared"] == 1.0
+    assert 0.999 < release["observed"] <= 1.0
+    assert report.neighbors == 5
+    assert json.loads(report.to_json())["releases"][0]["mechanism"] == "ClippedSum"
+    assert audit_code(lambda d: laplace(float(np.clip(d, -1, 1).sum()), 2.0), VALUES, replaced(VALUES)).releases[0][
+        "observed"
+    ] == pytest.approx(2.0)
+
+
+def test_kinds_of_findings_say_what_is_wrong():
+    names = ("no clip", "mean by the number of rows", "denominator of a release", "seeded sums")
+    names += ("half the noise accounted", "released again until it fits")
+    kinds = {name: audit_code(*PLANTED[name][:3], accounted=PLANTED[name][3]).findings[0].kind for name in names}
+    assert kinds == {
+        "no clip": "inputs",
+        "mean by the number of rows": "result",
+        "denominator of a release": "releases",
+        "seeded sums": "noise",
+        "half the noise accounted": "accounting",
+        "released again until it fits": "releases",
+    }
+
+
+def test_an_exception_that_depends_on_a_record_is_found():
+    def picky(values):
+        if len(values) < 5:
+            raise ValueError("too few")
+        return laplace(float(len(values)))
+
+    assert audit_code(picky, VALUES).findings[0].kind == "exception"
+    with pytest.raises(ValueError, match="too few"):
+        audit_code(picky, VALUES[:3])
+
+
+def test_code_without_releases_is_no_release():
+    assert audit_code(lambda d: 1.0, VALUES).findings[0].kind == "nothing"
+
+
+def test_results_are_compared_by_their_content():
+    class Model:
+        def __init__(self, weights, size):
+            self.weights, self.size = weights, size
+
+    assert not audit_code(lambda d: Model(total(d), None), ROWS).violation
+    assert audit_code(lambda d: Model(total(d), len(d)), ROWS).findings[0].kind == "result"
+    assert not audit_code(lambda d: fd.private_count(d > 1.0, epsilon=1.0), VALUES).violation
+    assert not audit_code(lambda d: [total(d), float("nan")], ROWS).violation
+
+
+def test_datasets_without_neighbors_are_refused():
+    with pytest.raises(InvalidParameter, match="neighbors"):
+        audit_code(total, ROWS, [])
+    with pytest.raises(InvalidParameter, match="neighbors"):
+        audit_code(total, {"a": 1})
