@@ -277,7 +277,7 @@ def _left_out(dataset: Any) -> list[Any]:
     if isinstance(dataset, np.ndarray) and dataset.ndim:
         return [np.delete(dataset, i, axis=0) for i in range(min(len(dataset), 20))]
     if isinstance(dataset, (list, tuple)):
-        return [dataset[:i] + dataset[i + 1 :] for i in range(min(len(dataset), 20))]
+        return [type(dataset)([*dataset[:i], *dataset[i + 1 :]]) for i in range(min(len(dataset), 20))]
     raise InvalidParameter("neighbors must be given for a dataset that is no list and no array")
 
 
@@ -299,7 +299,8 @@ def _same(one: Any, other: Any, depth: int) -> bool:
         return bool(one == other) or (one != one and other != other)
     if callable(one):
         return True
-    if type(one).__eq__ is not object.__eq__ or isinstance(one, (int, str, bytes, Fraction)):
+    own: Any = type(one).__eq__
+    if own is not object.__eq__ or isinstance(one, (int, str, bytes, Fraction)):
         return bool(one == other)
     names = [name for each in type(one).__mro__ for name in getattr(each, "__slots__", ()) if name != "__weakref__"]
     names += list(getattr(one, "__dict__", ()))

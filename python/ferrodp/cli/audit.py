@@ -1,17 +1,33 @@
-"""`ferrodp audit`: statistical tests of privacy claims."""
+"""`ferrodp audit`: tests of mechanisms, of trainings and of code."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import ferrodp
-from ferrodp.audit import AuditReport, audit_mechanism
+from ferrodp.audit import (
+    AuditReport,
+    CanaryReport,
+    CodeReport,
+    audit_canaries,
+    audit_code,
+    audit_mechanism,
+    keep_evidence,
+    plot_roc,
+)
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli.printing import shapes
 from ferrodp.errors import InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism, LaplaceMechanism
+from ferrodp.training import train
 
 _NAMES = ("gaussian", "laplace")
 _BOUND = {"anyOf": [shapes.NUMBER, shapes.TEXT]}
@@ -50,39 +66,138 @@ def _show(report: Report, console: Console) -> None:
 
 
 @command(
-    option("what", choices=("mechanism",), help="what to test"),
-    option("mechanism", choices=_NAMES, help="whose noise"),
-    option("--epsilon", type=float, required=True, metavar="E", help="of the claim"),
+    option("what", choices=("mechanism", "training", "code"), help="what to test"),
+    option("subject", nargs="?", help="gaussian or laplace; of code FILE.py:FUNCTION"),
+    option("--epsilon", type=float, metavar="E", help="of the claim; not for code"),
     option("--delta", type=float, default=1e-5, metavar="D", help="of the claim (default: 1e-5)"),
-    option("--draws", type=_whole, default=10**7, metavar="N", help="of each neighbor (default: 1e7)"),
+    option("--draws", type=_whole, default=10**7, metavar="N", help="mechanism: of each neighbor (default: 1e7)"),
+    option("--canaries", type=_whole, default=1000, metavar="M", help="training: how many (default: 1000)"),
+    option("--scores", metavar="FILE", help="training: scores of canaries, .npy, of a training elsewhere"),
+    option("--included", metavar="FILE", help="training: which canaries took part, .npy of bool"),
+    option(
+        "--method",
+        choices=("guesses", "f_dp", "gaussian"),
+        help="training: which bound decides, with --scores (default: guesses)",
+    ),
+    option("--dataset", metavar="FILE", help="code: what the function is given, .npy"),
+    option("--evidence", metavar="FILE", help="append the e-value, and report that of all runs in there"),
+    option("--plot", metavar="FILE", help="write a picture: false and true alarms below what the claim allows"),
     show=_show,
-    fields=_FIELDS,
 )
 def audit(args: Args, console: Console) -> Report:
-    r"""Test whether outputs contradict a privacy claim.
+    r"""Test whether outputs contradict a privacy claim, or code uses private data.
 
-    The mechanism is calibrated to (epsilon, delta) and released on two neighbors.
-    The event that shows most is chosen on a part of the draws and counted on the
-    others; its bounds are exact. A test can show that a claim is false, not that it
-    is true: the report says how small a violation could have been seen.
+    mechanism: it is calibrated to (epsilon, delta) and released on two neighbors. The
+    event that shows most is chosen on a part of the draws and counted on the others;
+    its bounds are exact. training: canaries, units of no person that coins put into
+    it, are told from its outputs; without --scores the trainer of this library is
+    run on made-up data. code: a run of a function on a dataset is recorded, and
+    replayed without each of the first records.
+
+    A test can show that a claim is false, not that it is true: the report says how
+    small a violation could have been seen.
 
     examples:
       ferrodp audit mechanism gaussian --epsilon 1 --delta 1e-5 --draws 1e8
-      ferrodp audit mechanism laplace --epsilon 0.5 --draws 1e6 --json
+      ferrodp audit mechanism laplace --epsilon 0.5 --draws 1e6 --evidence e.jsonl
+      ferrodp audit training --epsilon 4 --canaries 10000 --plot roc.svg
+      ferrodp audit training --epsilon 4 --scores s.npy --included in.npy --json
+      ferrodp audit code pipeline.py:report --dataset rows.npy
     """
-    mechanism: GaussianMechanism | LaplaceMechanism
-    if args.mechanism == "gaussian":
-        mechanism = GaussianMechanism.calibrated(epsilon=args.epsilon, delta=args.delta, l2_sensitivity=1.0)
+    extra: dict[str, Any] = {}
+    found: AuditReport | CanaryReport | CodeReport
+    if args.what == "code":
+        found = _code(args)
+    elif args.epsilon is None:
+        raise InvalidParameter(f"--epsilon must be given for audit {args.what}")
+    elif args.what == "training":
+        found = _training(args)
     else:
-        if not 0.0 < args.epsilon < float("inf"):
-            raise InvalidParameter(f"--epsilon must be finite and > 0, got {args.epsilon!r}")
-        mechanism = LaplaceMechanism(scale=1.0 / args.epsilon, l1_sensitivity=1.0)
-    found: AuditReport = audit_mechanism(mechanism, epsilon=args.epsilon, delta=args.delta, draws=args.draws)
+        found, extra = _mechanism(args)
+    if isinstance(found, CodeReport):
+        if args.evidence or args.plot:
+            raise InvalidParameter("--evidence and --plot are for audits that draw, not for code")
+    else:
+        if args.plot:
+            figure: Any = plot_roc(found).figure
+            figure.savefig(args.plot)
+        if args.evidence:
+            kept = keep_evidence(args.evidence, found)
+            extra["evidence"] = {"runs": kept.runs, "log_e_value": kept.log_e_value, "violation": kept.violation}
+    text = str(found)
+    if "evidence" in extra:
+        text += f"\nall runs         {kept.runs}, logarithm of the e-value {kept.log_e_value:.4g}"
     return {
         "command": "audit",
         "what": args.what,
         "version": ferrodp.__version__,
-        "event": mechanism.event.to_dict(),
+        **extra,
         **found.to_dict(),
-        "text": str(found),
+        "text": text,
     }
+
+
+def _mechanism(args: Args) -> tuple[AuditReport, dict[str, Any]]:
+    mechanism: GaussianMechanism | LaplaceMechanism
+    if args.subject == "gaussian":
+        mechanism = GaussianMechanism.calibrated(epsilon=args.epsilon, delta=args.delta, l2_sensitivity=1.0)
+    elif args.subject == "laplace":
+        if not 0.0 < args.epsilon < float("inf"):
+            raise InvalidParameter(f"--epsilon must be finite and > 0, got {args.epsilon!r}")
+        mechanism = LaplaceMechanism(scale=1.0 / args.epsilon, l1_sensitivity=1.0)
+    else:
+        raise InvalidParameter(f"subject must be one of {', '.join(_NAMES)}, got {args.subject!r}")
+    report = audit_mechanism(mechanism, epsilon=args.epsilon, delta=args.delta, draws=args.draws)
+    return report, {"event": mechanism.event.to_dict()}
+
+
+def _training(args: Args) -> CanaryReport:
+    if (args.scores is None) != (args.included is None):
+        raise InvalidParameter("--scores and --included must be given together")
+    if args.scores is not None:
+        return audit_canaries(
+            _array(args.scores),
+            _array(args.included),
+            epsilon=args.epsilon,
+            delta=args.delta,
+            method=args.method or "guesses",
+            claim="training elsewhere",
+        )
+    if args.method is not None:
+        raise InvalidParameter("--method is for --scores; a run of this library's trainer reports all three bounds")
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=1000)
+    rows = np.eye(3)[labels] + rng.normal(scale=0.3, size=(1000, 3))
+    options: dict[str, Any] = {"classes": range(3), "audit_canaries": args.canaries}
+    model = train(rows, labels, epsilon=args.epsilon, delta=args.delta, **options)
+    if model.audit is None:
+        raise InvalidParameter(f"--canaries must be at least 20, got {args.canaries}")
+    return model.audit
+
+
+def _code(args: Args) -> CodeReport:
+    if args.subject is None or args.dataset is None:
+        raise InvalidParameter("FILE.py:FUNCTION and --dataset must be given for audit code")
+    return audit_code(_function(args.subject), _array(args.dataset))
+
+
+def _function(name: str) -> Callable[[Any], Any]:
+    """Return a function by the path of its file and its name."""
+    path, _, member = name.rpartition(":")
+    spec = importlib.util.spec_from_file_location("audited", path) if Path(path).is_file() else None
+    if spec is None or spec.loader is None:
+        raise InvalidParameter(f"code must be FILE.py:FUNCTION, got {name!r}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, member, None)
+    if not callable(found):
+        raise InvalidParameter(f"code must be FILE.py:FUNCTION; the file has no function {member!r}")
+    function: Callable[[Any], Any] = found
+    return function
+
+
+def _array(path: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InvalidParameter(f"{path} must be an .npy file: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
@@ -528,14 +529,15 @@ class DifferentialPrivacyEngine:
             noised: npt.NDArray[np.float64] = self.add_noise({"value": np.full(count, value)}, checked)["value"]
             return noised
 
-        return audit_callable(
-            self.add_noise,
+        report = audit_callable(
+            lambda value: release_many(value, 1)[0],
             neighbors=(0.0, distance),
             epsilon=_sums.epsilon_of_noise(checked, failure),
             delta=failure,
             draws=draws,
             release_many=release_many,
         )
+        return dataclasses.replace(report, claim=f"add_noise with {checked.mechanism.value} noise")
 
     def compute_privacy_spent(self, config: DPConfig, num_steps: int) -> PrivacyReport:
         """Return the cost of a number of rounds of a configuration, under the sampling of this engine.
