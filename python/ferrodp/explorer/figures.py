@@ -97,7 +97,7 @@ class Control:
             return text
         accepted = f"{'an integer' if self.integer else 'a number'} in [{self.low:g}, {self.high:g}]"
         try:
-            number = float(text)
+            number = math.nan if "_" in text else float(text)
         except ValueError:
             raise _validate.out_of_domain(self.name, accepted, text) from None
         if not self.low <= number <= self.high or (self.integer and number != int(number)):

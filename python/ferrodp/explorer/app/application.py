@@ -187,5 +187,6 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
         page = section_page(section)
         routes += [Route(f"/{section.name}", page), Route(f"/{section.name}/{{name}}", page)]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: missing, 500: failed})
+    app.router.redirect_slashes = False
     names = None if public and hosts is None else LOOPBACK | (hosts or frozenset())
     return Guard(app, token=token, hosts=names, rate_limited=public)

@@ -38,7 +38,7 @@ def serve(
     Without a port, the usual one is taken or, where that is in use, any other.
     """
     if port is not None:
-        _validate.count("port", port, maximum=65_535)
+        _validate.count("port", port, minimum=0, maximum=65_535)
     if not is_loopback(host) and not public:
         raise InvalidParameter(f"host must be a loopback address unless --public is given, got {host!r}")
     try:
