@@ -116,7 +116,7 @@ def compare(p: Parameters) -> Answer:
     makers: list[tuple[str, type[PrivacyAccountant]]] = [("RDP", RdpAccountant), ("moments", MomentsAccountant)]
     if p["sampling_probability"] == 1.0:
         makers.append(("zCDP", ZcdpAccountant))
-    certified = [_spent(PldAccountant(), event, count).epsilon_bounds(delta) for count in counts]
+    certified = PldAccountant().epsilon_over_counts(event, counts, delta=delta)
     others = {name: [_spent(make(), event, n).epsilon(delta) for n in counts] for name, make in makers}
     limit = {
         "noise_multiplier": p["noise_multiplier"],
@@ -124,7 +124,7 @@ def compare(p: Parameters) -> Answer:
         "delta": delta,
     }
     estimates = [estimate_central_limit_epsilon(count=count, **limit) for count in counts]
-    last = certified[-1]
+    last = _spent(PldAccountant(), event, steps).epsilon_bounds(delta)
     numbers: dict[str, Value] = {"ε, certified (PLD)": upper(last.upper), "ε, lower bound": lower(last.lower)}
     numbers |= {f"ε, {name}": upper(values[-1]) for name, values in others.items()}
     if "zCDP" not in others:
@@ -134,12 +134,12 @@ def compare(p: Parameters) -> Answer:
         Series(
             "between the bounds (PLD)",
             counts,
-            [b.lower for b in certified],
+            certified.lower.tolist(),
             "band",
             "private",
-            y2=[b.upper for b in certified],
+            y2=certified.upper.tolist(),
         ),
-        Series("certified (PLD)", counts, [b.upper for b in certified], "line", "private"),
+        Series("certified (PLD)", counts, certified.upper.tolist(), "line", "private"),
         Series("RDP", counts, others["RDP"], "line", "a"),
         Series("moments", counts, others["moments"], "line", "b"),
         Series("GDP central limit, an estimate", counts, estimates, "line", "neutral"),
@@ -236,8 +236,8 @@ def solve(p: Parameters) -> Answer:
     )
     known = f"σ = {shown(noise)}, q = {shown(rate)}, T = {steps}, ε = {shown(epsilon)}, δ = {shown(delta)}"
     places = [epsilon * 10 ** (i / 12 - 1) for i in range(25)]
-    deltas = [_spent(PldAccountant(), step_event(noise, rate), steps).delta(each) for each in places] if steps else []
-    line = Series("δ(ε), certified", places[: len(deltas)], [max(each, 1e-16) for each in deltas], "line", "private")
+    curve = _spent(PldAccountant(), step_event(noise, rate), steps).delta_curve(places)
+    line = Series("δ(ε), certified", places, [max(float(each), 1e-16) for each in curve.upper], "line", "private")
     mark = ((epsilon, f"ε = {shown(epsilon)}"),) if epsilon > 0 else ()
     plot = Plot("The privacy curve of this training", "ε", "δ", (line,), x_scale="log", y_scale="log", marks=mark)
     sentence = f"{label} is {found}: {known} hold together, proven with the PLD accountant."
