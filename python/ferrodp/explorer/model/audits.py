@@ -190,9 +190,7 @@ most favorable defect; for a given one it takes more draws.</p>""",
         figure=Figure(
             "power",
             (
-                Control(
-                    "epsilon", "ε that is claimed", 1.0, 0.05, 10.0, "log", low_label="strong", high_label="weak claim"
-                ),
+                Control("epsilon", "ε that is claimed", 1.0, 0.05, 10.0, "log"),
                 Control("delta", "δ", 1e-5, 1e-9, 1e-2, "log", low_label="rare failures", high_label="frequent"),
                 Control(
                     "draws",
