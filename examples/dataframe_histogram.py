@@ -23,10 +23,10 @@ ages = fd.private_histogram(people["age"], bins=[18, 30, 45, 60, 75, 90], epsilo
 income = fd.private_mean(people["income"], bounds=(0.0, 200_000.0), epsilon=1.0)
 median = fd.private_quantile(people["income"], 0.5, bounds=(0.0, 200_000.0), epsilon=0.5)
 
-for low, high, count in zip([18, 30, 45, 60, 75], [30, 45, 60, 75, 90], ages.value, strict=True):
-    print(f"{low} to {high - 1}: {count}")
-print(f"mean income   {income.value:9.0f}, true {people['income'].mean():9.0f}")
-print(f"median income {median.value:9.0f}, true {people['income'].median():9.0f}")
+print(ages.to_frame())
+low, high = income.interval(0.95)
+print(f"mean income   {income:9.0f}, between {low:.0f} and {high:.0f}, true {people['income'].mean():9.0f}")
+print(f"median income {median:9.0f}, true {people['income'].median():9.0f}")
 
 accountant = fd.accounting.PureDpAccountant()
 for result in (ages, income, median):

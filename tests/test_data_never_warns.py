@@ -189,6 +189,8 @@ PUBLIC = {
     ).interval(),
     "private_variance": lambda data: fd.private_variance(data, bounds=(0.0, 1e-90), epsilon=1.0, delta=1e-6).interval(),
     "private_quantile": lambda data: fd.private_quantile(data, 0.5, bounds=(-1e300, 1e300), epsilon=1.0),
+    "private_median": lambda data: fd.private_median(data, bounds=(-1e300, 1e300), epsilon=1.0),
+    "private_quantiles": lambda data: fd.private_quantiles(data, [0.0, 0.5], bounds=(-1e300, 1e300), epsilon=1.0),
     "private_sum": lambda data: (
         fd.private_sum(data, bounds=(-1e300, 1e300), epsilon=1.0),
         fd.private_sum(data, bounds=(0.0, 1e-250), epsilon=1.0, delta=1e-6),

@@ -5,7 +5,8 @@ every reported ε or δ is an upper bound. Which name to use:
 
 Release a column
     `private_count`, `private_sum`, `private_mean`, `private_variance`, `private_standard_deviation`,
-    `private_histogram`, `private_quantile` (package `statistics`); of groups of rows `private_group_by`, whose keys may
+    `private_histogram`, `private_quantile`, `private_quantiles`, `private_median` (package `statistics`); counts and
+    sums of a table at once: `release`; of groups of rows `private_group_by`, whose keys may
     be found by a `KeyThreshold`.
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
@@ -73,10 +74,13 @@ from ferrodp.statistics import (
     private_group_by,
     private_histogram,
     private_mean,
+    private_median,
     private_quantile,
+    private_quantiles,
     private_standard_deviation,
     private_sum,
     private_variance,
+    release,
 )
 from ferrodp.sums import ClippedSum, GridSum
 
@@ -115,11 +119,14 @@ __all__ = [
     "private_group_by",
     "private_histogram",
     "private_mean",
+    "private_median",
     "private_quantile",
+    "private_quantiles",
     "private_standard_deviation",
     "private_sum",
     "private_variance",
     "random",
+    "release",
     "statistics",
     "sums",
     "testing",

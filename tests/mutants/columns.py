@@ -5,6 +5,7 @@ KILLERS = {
     "tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
     "groups": "pytest tests/statistics/test_groups.py -m 'not slow'",
     "groups' tickets": "pytest tests/tickets/test_ticketed_releases.py -k groups",
+    "shares": "pytest tests/statistics/test_groups.py -k budget",
     "columns": "pytest tests/statistics/test_statistics_columns.py",
 }
 
@@ -125,8 +126,8 @@ MUTANTS = [
     (
         "ranks move by the smaller share",
         "ranks-move-by-smaller-share",
-        "max(below, above)",
-        "min(below, above)",
+        "else max(",
+        "else min(",
         "statistics",
     ),
     (
@@ -242,5 +243,19 @@ MUTANTS = [
         "dict[tuple[str, Any], int] = {}",
         "dict[Any, int] = dict.fromkeys([('int', 1), ('float', 1.0), ('bool', True)], 0)",
         "groups",
+    ),
+    (
+        "each of several quantiles gets the whole budget",
+        "quantiles-with-the-whole-budget-each",
+        "spent.share(1, len(ratios))",
+        "spent",
+        "shares",
+    ),
+    (
+        "each statistic of a table gets the whole budget",
+        "statistics-of-a-table-with-the-whole-budget-each",
+        "spent.share(1, len(chosen) + count)",
+        "spent",
+        "shares",
     ),
 ]

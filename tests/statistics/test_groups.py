@@ -291,3 +291,55 @@ def test_keys_and_groups_of_a_million_rows_take_no_longer_than_a_few_passes():
 
 def range_array(size):
     return np.arange(size)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_parts_of_a_release_keep_its_budget_together(delta):
+    values, frame = np.arange(100.0), {"value": np.arange(100.0), "key": [*"ab"] * 50}
+    found = fd.private_group_by(frame, "key", keys=["a", "b"])
+    keywords = {"epsilon": 0.7, "delta": delta}
+    made = [
+        fd.private_variance(values, bounds=(0, 9), **keywords),
+        found.mean("value", bounds=(0, 9), **keywords),
+        fd.release(frame, groups=found, sums={"value": (0, 9)}, **keywords),
+        fd.release(frame, sums={"value": (0, 9)}, **keywords),
+    ]
+    if not delta:
+        made.append(fd.private_quantiles(values, [0.1, 0.5, 0.9], bounds=(0, 9), epsilon=0.7))
+    for each in made:
+        accountant = PureDpAccountant() if not delta else fd.accounting.PldAccountant()
+        accountant.compose(each.event)
+        assert accountant.epsilon(delta) <= 0.7
+
+
+def test_tables_hold_counts_and_sums_of_all_rows_or_of_groups():
+    table = fd.release(FRAME, sums={"value": (-2, 8)}, epsilon=40.0, source=seeded())
+    assert list(table) == ["count", "value"]
+    assert abs(table["count"].value - 8).max() <= 2
+    assert abs(table["value"].value - (1 + 3 + 4 + 5 + 8 - 2)).max() < 3.0
+    found = fd.private_group_by(FRAME, "key", keys=KEYS)
+    grouped = fd.release(FRAME, groups=found, count=False, sums={"value": (-2, 8)}, epsilon=20.0, source=seeded())
+    assert grouped["value"].labels == ("a", "b", "c")
+    assert abs(grouped["value"].value - [5.0, -2.0, 8.0]).max() < 4.0
+    with pytest.raises(KeyError, match="the table has value"):
+        grouped["values"]
+    for call, name in [
+        (lambda: fd.release(FRAME, count=False, epsilon=1.0), "count"),
+        (lambda: fd.release(FRAME, sums={"count": (0, 1)}, epsilon=1.0), "sums"),
+        (lambda: fd.release(dict(FRAME), groups=found, epsilon=1.0), "groups"),
+        (lambda: fd.private_quantiles([1.0], [0.5, 0.1], bounds=(0, 1), epsilon=1.0), "ascending"),
+        (lambda: fd.private_quantiles([1.0], [], bounds=(0, 1), epsilon=1.0), "quantiles"),
+    ]:
+        with pytest.raises(InvalidParameter, match=name):
+            call()
+
+
+def test_several_quantiles_are_in_ascending_order_and_near_the_truth():
+    wild = [fd.private_quantiles([1.0, 5.0], [0.1, 0.5, 0.9], bounds=(0, 9), epsilon=0.01) for _ in range(30)]
+    assert all((np.diff(each.value) >= 0).all() for each in wild)
+    near = fd.private_quantiles(np.arange(10_001), [0.1, 0.5, 0.9], bounds=(0, 10_000), epsilon=3.0, source=seeded())
+    assert abs(near.value - [1000, 5000, 9000]).max() < 150
+    median = fd.private_median(np.arange(10_001), bounds=(0, 10_000), epsilon=1.0, source=seeded())
+    assert float(median) == float(
+        fd.private_quantile(np.arange(10_001), 0.5, bounds=(0, 10_000), epsilon=1.0, source=seeded())
+    )

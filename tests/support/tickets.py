@@ -162,6 +162,8 @@ def statistic_cases():
         fd.private_variance: [{"bounds": (0.0, 4.0)}, {"bounds": (-1.0, 4.0), "delta": 1e-6}],
         fd.private_standard_deviation: [{"bounds": (0.0, 4.0)}],
         fd.private_quantile: [{"quantile": 0.5, "bounds": (0.0, 4.0)}],
+        fd.private_quantiles: [{"quantiles": [0.25, 0.5], "bounds": (0.0, 4.0)}],
+        fd.private_median: [{"bounds": (0.0, 4.0)}],
     }
     for function, variants in arguments.items():
         extra = [] if function is fd.private_count else [{"bounds": (1.0, 0.0)}, {"bins": [1.0]}, {"categories": []}]
@@ -199,6 +201,13 @@ def group_cases():
         for word, event in [("its event", release().event), ("its guarantee", promised)]:
             name = f"{method.__name__} of groups, delta={promised.delta}, for {word}"
             yield Case(name, fd.statistics.PrivateGroups, release, event, bad)
+
+    def table(**more):
+        return fd.release(**{"frame": frame, "sums": {"value": (0.0, 4.0)}, "epsilon": 0.75} | more)
+
+    bad = [{"sums": {"other": (0.0, 1.0)}}, {"sums": {"value": (1.0, 0.0)}}, {"groups": 3}, {"epsilon": 0.0}]
+    for word, event in [("its event", table().event), ("its guarantee", EpsilonDeltaEvent(epsilon=0.75, delta=0.0))]:
+        yield Case(f"a table, for {word}", fd.release, table, event, bad)
 
     def find(**more):
         keys = fd.KeyThreshold(epsilon=0.75, delta=1e-6)

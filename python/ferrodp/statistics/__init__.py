@@ -1,10 +1,12 @@
-"""Private statistics of a column: counts, sums, means, histograms and quantiles.
+"""Private statistics of columns and tables: counts, sums, means, histograms and quantiles.
 
 `private_count`, `private_histogram`, `private_sum`, `private_mean` and `private_quantile` return an `Estimate`: the
 released number, its standard error, its `Interval`, and the event that an accountant composes. Each guarantee is for a
 unit of privacy that contributes at most `max_contributions` rows, under a stated neighboring relation.
 `private_variance` and `private_standard_deviation` spend thirds of their budget. `private_group_by` returns
-`PrivateGroups`, of which statistics are released together; a `KeyThreshold` finds their keys.
+`PrivateGroups`, of which statistics are released together; a `KeyThreshold` finds their keys. `private_median` and
+`private_quantiles` are choices like `private_quantile`; `release` returns a `ReleasedTable` of counts and sums that are
+paid for at once.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists. Missing values are left out. Values are clamped to
 public bounds and put on a grid. What is released is an integer statistic of integers plus integer noise, so the
@@ -15,20 +17,25 @@ from ferrodp.statistics.counts import private_count, private_histogram
 from ferrodp.statistics.estimate import Estimate, Interval
 from ferrodp.statistics.groups import KeyThreshold, PrivateGroups, private_group_by
 from ferrodp.statistics.moments import private_standard_deviation, private_variance
-from ferrodp.statistics.quantiles import private_quantile
+from ferrodp.statistics.quantiles import private_median, private_quantile, private_quantiles
 from ferrodp.statistics.sums import private_mean, private_sum
+from ferrodp.statistics.tables import ReleasedTable, release
 
 __all__ = [
     "Estimate",
     "Interval",
     "KeyThreshold",
     "PrivateGroups",
+    "ReleasedTable",
     "private_count",
     "private_group_by",
     "private_histogram",
     "private_mean",
+    "private_median",
     "private_quantile",
+    "private_quantiles",
     "private_standard_deviation",
     "private_sum",
     "private_variance",
+    "release",
 ]

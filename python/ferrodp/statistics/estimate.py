@@ -138,6 +138,11 @@ class Estimate(Generic[Value]):
         checked = _validate.probability("level", level)
         if not 0.0 < checked < 1.0:
             raise _validate.out_of_domain("level", "between 0 and 1, both excluded", level)
+        with np.errstate(all="ignore"):
+            return self._interval(checked)
+
+    def _interval(self, checked: float) -> Interval[Any]:
+        """Return the interval of a checked level."""
         if self._laws is not None:
             values: Any = self.value
             ends = [law.interval(one, checked) for law, one in zip(self._laws, values.tolist(), strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,15 +12,15 @@ import numpy.typing as npt
 from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
-from ferrodp.events import NeighboringRelation
+from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._budget import bounds, budget
+from ferrodp.statistics._budget import Budget, bounds, budget
 from ferrodp.statistics._column import Column, Missing, column, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
-__all__ = ["private_quantile"]
+__all__ = ["private_median", "private_quantile", "private_quantiles"]
 
 _DENOMINATOR = 10**6
 _MAX_ROWS = 2**33  # ranks times the denominator stay exact in float64
@@ -92,18 +93,147 @@ def private_quantile(
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
     ratio = _ratio(quantile)
     points = _points(bounds, candidates, num_candidates)
-    array = column(values, missing)
-    if array.values.size > _MAX_ROWS:
-        raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
+    array = _ranked(values, missing)
     below, above = ratio.denominator - ratio.numerator, ratio.numerator
-    # mutant: ranks-move-by-smaller-share
-    moved = ratio.denominator if spent.replaces else max(below, above)
-    mechanism = ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
+    mechanism = _choice(spent, ratio)
     utilities = _utilities(array, points, below, above)
     event = mechanism.event
     (source,) = spent.sources(event, null_distance=None)
     chosen = float(points[mechanism.release(utilities, source=source)])
     return spent.estimate(chosen, None, event, f"quantile {float(ratio):g}")
+
+
+@_arrays.quiet
+def private_quantiles(
+    values: Any,
+    quantiles: Sequence[Real],
+    *,
+    bounds: tuple[Real, Real] | None = None,
+    candidates: npt.ArrayLike | None = None,
+    num_candidates: int = 1025,
+    epsilon: Real,
+    max_contributions: int = 1,
+    missing: Missing = "drop",
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
+) -> Estimate[npt.NDArray[np.float64]]:
+    """Return candidates near several quantiles, in ascending order where the quantiles are.
+
+    Each is a choice with an equal share of ε; sorting them is post-processing.
+
+    Parameters
+    ----------
+    values, bounds, candidates, num_candidates, epsilon, max_contributions, missing
+        As for `private_quantile`.
+    neighboring_relation, source, ticket
+        As for `private_quantile`.
+    quantiles : sequence of float
+        From 1 to 1000 numbers between 0 and 1, in ascending order.
+
+    Returns
+    -------
+    Estimate
+        Its value is a float64 array, one candidate a quantile; its labels are the quantiles.
+
+    Raises
+    ------
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        As for `private_count`. Nothing was drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> estimate = private_quantiles(np.arange(10_000), [0.25, 0.5, 0.75], bounds=(0.0, 10_000.0), epsilon=3.0)
+    >>> [abs(value - due) < 300.0 for value, due in zip(estimate.value.tolist(), [2500, 5000, 7500], strict=True)]
+    [True, True, True]
+    """
+    spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
+    if not isinstance(quantiles, (list, tuple, np.ndarray)) or not 1 <= len(quantiles) <= 1000:
+        raise InvalidParameter("quantiles must be a sequence of 1 to 1000 numbers between 0 and 1")
+    ratios = [_ratio(each) for each in quantiles]
+    if sorted(ratios) != ratios:
+        raise InvalidParameter("quantiles must be in ascending order")
+    points = _points(bounds, candidates, num_candidates)
+    array = _ranked(values, missing)
+    # mutant: quantiles-with-the-whole-budget-each
+    share = spent.share(1, len(ratios))
+    chosen, mechanisms = [], [_choice(share, ratio) for ratio in ratios]
+    event = ComposedEvent(events=tuple(each.event for each in mechanisms))
+    for ratio, mechanism, drawn in zip(
+        ratios, mechanisms, spent.sources(*event.events, null_distance=None), strict=True
+    ):
+        utilities = _utilities(array, points, ratio.denominator - ratio.numerator, ratio.numerator)
+        chosen.append(points[mechanism.release(utilities, source=drawn)])
+    labels = tuple(float(ratio) for ratio in ratios)
+    return spent.estimate(np.sort(np.array(chosen)), None, event, "quantiles", labels=labels)
+
+
+def private_median(
+    values: Any,
+    *,
+    bounds: tuple[Real, Real] | None = None,
+    candidates: npt.ArrayLike | None = None,
+    num_candidates: int = 1025,
+    epsilon: Real,
+    max_contributions: int = 1,
+    missing: Missing = "drop",
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
+) -> Estimate[float]:
+    """Return a candidate near the median: the quantile 0.5.
+
+    Parameters
+    ----------
+    values, bounds, candidates, num_candidates, epsilon, max_contributions, missing
+        As for `private_quantile`.
+    neighboring_relation, source, ticket
+        As for `private_quantile`.
+
+    Returns
+    -------
+    Estimate
+        As for `private_quantile`.
+
+    Raises
+    ------
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        As for `private_count`. Nothing was drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> abs(float(private_median(np.arange(10_000), bounds=(0.0, 10_000.0), epsilon=1.0)) - 5_000.0) < 100.0
+    True
+    """
+    return private_quantile(
+        values,
+        0.5,
+        bounds=bounds,
+        candidates=candidates,
+        num_candidates=num_candidates,
+        epsilon=epsilon,
+        max_contributions=max_contributions,
+        missing=missing,
+        neighboring_relation=neighboring_relation,
+        source=source,
+        ticket=ticket,
+    )
+
+
+def _ranked(values: object, missing: object) -> Column:
+    array = column(values, missing)
+    if array.values.size > _MAX_ROWS:
+        raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
+    return array
+
+
+def _choice(spent: Budget, ratio: Fraction) -> ExponentialMechanism:
+    """Return the mechanism that chooses among candidates by their distance from a quantile."""
+    # mutant: ranks-move-by-smaller-share
+    moved = ratio.denominator if spent.replaces else max(ratio.denominator - ratio.numerator, ratio.numerator)
+    return ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
 
 
 def _utilities(array: Column, points: npt.NDArray[np.float64], below: int, above: int) -> npt.NDArray[np.float64]:

@@ -1,0 +1,178 @@
+"""Counts and sums of a table, released in one charge.
+
+Every number of the table shares the budget evenly with the others: m vectors are (ε/m, δ/m)-differentially private
+each, and together (ε, δ) by basic composition; an accountant that composes the event may find less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ferrodp import _arrays, _validate
+from ferrodp._validate import Real
+from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
+from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.random import NoiseSource
+from ferrodp.statistics._budget import budget
+from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.groups import PrivateGroups, column_of
+from ferrodp.tickets import Ticket
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped,unused-ignore]
+
+__all__ = ["ReleasedTable", "release"]
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ReleasedTable(Mapping[str, Estimate[Any]]):
+    """Several statistics that were paid for together: a mapping from their names to estimates.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        What all of them guarantee together.
+    event : PrivacyEvent
+        What an accountant composes, once.
+    """
+
+    epsilon: float
+    delta: float
+    event: PrivacyEvent
+    _columns: dict[str, Estimate[Any]]
+
+    def __getitem__(self, name: str) -> Estimate[Any]:
+        if name not in self._columns:
+            raise KeyError(f"{name!r}; the table has {', '.join(self._columns)}")
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        cost = f"ε={self.epsilon:g}" + (f", δ={self.delta:g}" if self.delta else "")
+        return f"<ReleasedTable {', '.join(self._columns)}; {cost}>"
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the released numbers as a table with a row for each group.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A column for each statistic.
+
+        Raises
+        ------
+        MissingPackage
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> table = fd.release({"age": [30.0, 40.0]}, sums={"age": (0, 100)}, epsilon=1.0)
+        >>> table.to_frame().columns.tolist()
+        ['count', 'age']
+        """
+        try:
+            import pandas as pd  # type: ignore[import-untyped,unused-ignore]
+        except ImportError:
+            raise MissingPackage("to_frame needs pandas: pip install pandas") from None
+        index = next(iter(self._columns.values())).labels
+        return pd.DataFrame({name: each.value for name, each in self._columns.items()}, index=list(index or ()))
+
+    def _repr_html_(self) -> str:
+        """Return the tables of all statistics for notebooks."""
+        return "".join(each._repr_html_() for each in self._columns.values())
+
+
+@_arrays.quiet
+def release(
+    frame: Any,
+    *,
+    groups: PrivateGroups | None = None,
+    count: bool = True,
+    sums: Mapping[str, tuple[Real, Real]] | None = None,
+    epsilon: Real,
+    delta: Real = 0.0,
+    max_contributions: int = 1,
+    neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
+    source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
+) -> ReleasedTable:
+    """Return counts and sums of a table, all of them paid for at once.
+
+    Together they are (ε, δ)-differentially private for a unit that contributes at most `max_contributions` rows.
+
+    Parameters
+    ----------
+    frame : DataFrame, Table or dict of columns
+        Of pandas, polars or Arrow, or columns by name, all of one length.
+    groups : PrivateGroups, optional
+        Groups of the rows of this table: then each statistic has one number a key, and the groups' own bound on the
+        rows of a unit takes the place of `max_contributions`.
+    count : bool
+        Whether rows are counted.
+    sums : mapping of str to (float, float), optional
+        Columns that are summed, and the public bounds that their values are clamped to. Missing values are left out.
+    epsilon, delta, max_contributions, neighboring_relation, source, ticket
+        As for `private_count`.
+
+    Returns
+    -------
+    ReleasedTable
+        The count under "count", sums under the names of their columns.
+
+    Raises
+    ------
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        As for `private_count`. Nothing was drawn.
+
+    Examples
+    --------
+    >>> frame = {"region": ["north"] * 600 + ["south"] * 400, "age": [30.0] * 1000, "stay": [2.0] * 1000}
+    >>> table = release(frame, sums={"age": (0, 100), "stay": (0, 30)}, epsilon=1.5)
+    >>> table, round(table["stay"].standard_error)
+    (<ReleasedTable count, age, stay; ε=1.5>, 85)
+    """
+    chosen = dict(sums or {})
+    if not isinstance(count, bool) or not (count or chosen):
+        raise InvalidParameter("count must be True or False, and sums name a column where nothing is counted")
+    if "count" in chosen:
+        raise InvalidParameter('sums must not name a column "count": the number of rows has that name')
+    if groups is not None and not isinstance(groups, PrivateGroups):
+        raise InvalidType(f"groups must be PrivateGroups or None, got {type(groups).__name__}")
+    if groups is None:
+        groups = _whole(frame, next(iter(chosen), None), max_contributions)
+    elif groups._frame is not frame:
+        raise InvalidParameter("groups must be groups of this frame")
+    spent = budget(epsilon, delta, groups._rows, neighboring_relation, source, ticket)
+    # mutant: statistics-of-a-table-with-the-whole-budget-each
+    share = spent.share(1, len(chosen) + count)
+    parts = {"count": groups._count(share, None)} if count else {}
+    parts |= {name: groups._sum(share, name, ends) for name, ends in chosen.items()}
+    vectors, event = groups._release(spent, list(parts.values()))
+    found = {}
+    for (name, part), vector in zip(parts.items(), vectors, strict=True):
+        what = "counts" if name == "count" else f"sums of {name}"
+        found[name] = groups._estimate(share, vector, part, part.mechanism.event, what)
+    return ReleasedTable(epsilon=spent.epsilon, delta=spent.delta, event=event, _columns=found)
+
+
+def _whole(frame: Any, name: str | None, rows: int) -> PrivateGroups:
+    """Return all rows of a table as one group."""
+    if name is None:
+        names = list(frame) if isinstance(frame, dict) else list(getattr(frame, "column_names", frame.columns))
+        name = str(names[0]) if names else ""
+    size = len(column_of(frame, name))
+    return PrivateGroups(
+        frame, np.zeros(size, np.intp), ("all",), _validate.count("max_contributions", rows, maximum=2**20)
+    )
