@@ -220,7 +220,11 @@ def _same_memory(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> bool:
 
 
 def _not_an_array(name: str, value: object) -> InvalidArrayType:
-    return _refused(name, "be an array of float32 or float64", f"got {type(value).__name__}; convert explicitly")
+    return _refused(
+        name,
+        "be a number or an array of numbers",
+        f"got {type(value).__name__}; convert it with numpy.asarray(..., float)",
+    )
 
 
 def _refused(name: str, rule: str, reason: str) -> InvalidArrayType:

@@ -18,8 +18,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _OTHER_NAMES = {
+    "b": ("scale",),
+    "clip": ("clip_norm",),
+    "clipping_norm": ("clip_norm",),
+    "eps": ("epsilon", "target_epsilon"),
+    "l2_norm_clip": ("clip_norm",),
+    "lr": ("learning_rate",),
+    "noise": ("noise_multiplier", "scale"),
+    "range": ("bounds",),
     "sigma": ("noise_multiplier", "standard_deviation", "scale"),
-    "stddev": ("standard_deviation",),
+    "std": ("standard_deviation", "noise_multiplier", "scale"),
+    "standard_deviation": ("noise_multiplier", "scale"),
+    "stddev": ("standard_deviation", "noise_multiplier", "scale"),
     "sensitivity": ("l2_sensitivity", "l1_sensitivity"),
     "adjacency": ("neighboring_relation",),
     "alphas": ("orders",),
@@ -64,7 +74,9 @@ def suggesting(function: Callable[P, R], name: str | None = None) -> Callable[P,
         try:
             return function(*args, **kwargs)
         except TypeError:
-            _refuse_unknown(name or function.__qualname__, function, kwargs)
+            told = type(args[0]).__name__ if name and args else name or function.__qualname__
+            _refuse_unknown(told, function, kwargs)
+            _refuse_positional(told, function, len(args))
             raise
 
     called.__suggests__ = True  # type: ignore[attr-defined]
@@ -133,9 +145,21 @@ def _refuse_unknown(name: str, function: Callable[..., Any], given: Iterable[str
         return
     for keyword in given:
         if keyword not in accepted:
-            hint = _suggestion(keyword, accepted)
+            hint = _suggestion(keyword, accepted) or _calibrated(function, keyword)
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes no keyword arguments"
             raise TypeError(f"{name}() got an unknown keyword argument {keyword!r}{hint}; {takes}") from None
+
+
+def _refuse_positional(name: str, function: Callable[..., Any], given: int) -> None:
+    """Raise if more arguments are given by position than there can be."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    by_name = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    if given > len(positional) and by_name and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        raise TypeError(
+            f"{name}() takes {', '.join(by_name)} by keyword only, such as {name}({by_name[0]}=...); one argument "
+            "too many was given without"
+        ) from None
 
 
 def _accepted(function: Callable[..., Any]) -> list[str]:
@@ -143,6 +167,14 @@ def _accepted(function: Callable[..., Any]) -> list[str]:
     parameters = inspect.signature(function).parameters.values()
     named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
     return [name for name in named if name not in ("self", "cls")]
+
+
+def _calibrated(function: Callable[..., Any], keyword: str) -> str:
+    """Return which classmethod takes a privacy target, where a constructor takes noise."""
+    owner = function.__qualname__.rpartition(".")[0]
+    module = sys.modules.get(function.__module__)
+    known = hasattr(getattr(module, owner, None), "calibrated")
+    return f"; .calibrated({keyword}=...) finds the noise" if known and keyword in ("epsilon", "delta") else ""
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

@@ -10,12 +10,13 @@ Messages name the parameter, the accepted values and what was given. Parameters 
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -35,6 +36,8 @@ MAX_DIMENSIONS = 64
 GRANULARITY_EXPONENTS = range(-900, 901)
 """Exponents e of the accepted grid widths 2^e: products with 62-bit integers neither overflow nor underflow."""
 
+_PROSE = frozenset({"and", "any", "finite", "like", "number", "one", "the", "with", "without"})
+"""Words of messages that name no value."""
 _REAL_TYPES = "a real number (int, float, numpy scalar, Decimal or Fraction)"
 _MAX_DECIMAL_EXPONENT = 400  # Decimals of larger exponents would make ratios that fill the memory
 
@@ -50,8 +53,31 @@ def shown(value: object) -> str:
 
 
 def out_of_domain(name: str, accepted: str, value: object) -> InvalidParameter:
-    """Return the exception for a value outside its domain."""
-    return InvalidParameter(f"{name} must be {accepted}, got {shown(value)}")
+    """Return the exception for a value outside its domain; of a word that is misspelt, with the one that was meant."""
+    meant = nearest(value, re.findall(r"[A-Za-z_]{3,}", accepted)) if isinstance(value, str) else ""
+    return InvalidParameter(f"{name} must be {accepted}, got {shown(value)}{meant}")
+
+
+def nearest(value: str, known: Iterable[str]) -> str:
+    """Return a question for the known word that is nearest to an unknown one, or nothing."""
+    folded = {each.lower(): each for each in known if each not in _PROSE}
+    near = difflib.get_close_matches(value.lower(), folded, n=1)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def ledger_and_scope(ledger: object, scope: object) -> None:
+    """Refuse a ledger without a scope, a scope without a ledger, and a path where an open ledger is needed."""
+    if isinstance(ledger, (str, bytes, os.PathLike)):
+        where = "the address" if "://" in str(ledger) else repr(ledger)  # an address may hold a password
+        raise InvalidType(
+            f"ledger must be an open PrivacyLedger, got {type(ledger).__name__}; open it first: "
+            f"PrivacyLedger.open({where})"
+        )
+    if ledger is not None and not hasattr(ledger, "reserve"):
+        raise InvalidType(f"ledger must be an open PrivacyLedger or None, got {type(ledger).__name__}")
+    if (ledger is None) != (scope is None):
+        missing = "scope is missing: name what is charged" if scope is None else "ledger is missing: open one"
+        raise InvalidParameter(f"ledger and scope must be given together; {missing}")
 
 
 def _wrong_type(name: str, accepted: str, value: object) -> InvalidType:

@@ -42,9 +42,14 @@ class SeededNoiseSource(NoiseSource):
 
     def __init__(self, seed: bytes) -> None:
         if not isinstance(seed, (bytes, bytearray)):
-            raise InvalidType(f"seed must be 32 bytes, got {type(seed).__name__}")
+            raise InvalidType(
+                f"seed must be 32 bytes, got {type(seed).__name__}; "
+                "for instance bytes(32), or hashlib.sha256(...).digest()"
+            )
         if len(seed) != 32:
-            raise InvalidParameter(f"seed must be 32 bytes, got {len(seed)}")
+            raise InvalidParameter(
+                f"seed must be 32 bytes, got {len(seed)}; for instance bytes(32), or hashlib.sha256(...).digest()"
+            )
         self._seed = bytes(seed)
         self._calls = 0
         self._lock = threading.Lock()

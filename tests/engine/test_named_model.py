@@ -149,7 +149,7 @@ def test_name_and_norm_are_there_to_read():
     with pytest.raises(AttributeError):
         privacy.clip_norm = 3.0
     with pytest.raises(InvalidType, match="neighboring_relation"):
-        GaussianDifferentialPrivacy(neighboring_relation="replace_one")
+        GaussianDifferentialPrivacy(neighboring_relation=1)
 
 
 def test_the_cost_is_charged_before_the_noise(monkeypatch):

@@ -191,7 +191,7 @@ def test_text_that_is_no_plan_is_refused(text):
             {"sampling": CyclicPoisson(0.5, 2), "neighboring_relation": NeighboringRelation.ADD_OR_REMOVE_ONE},
             "would move others",
         ),
-        ({"neighboring_relation": "add"}, "neighboring_relation must be a NeighboringRelation"),
+        ({"neighboring_relation": "add"}, "neighboring_relation must be one of add_or_remove_one"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_by_name(parts, said):

@@ -400,7 +400,7 @@ def test_matrices_are_refused():
         ({"bounds": ("0", 1.0)}, InvalidType, "bounds"),
         ({"max_contributions": 0}, InvalidParameter, "max_contributions"),
         ({"max_contributions": 1.5}, InvalidType, "max_contributions"),
-        ({"neighboring_relation": "replace_one"}, InvalidType, "neighboring_relation"),
+        ({"neighboring_relation": 1}, InvalidType, "neighboring_relation"),
         ({"source": 3}, InvalidType, "source"),
         ({"missing": "ignore"}, InvalidParameter, "missing"),
         ({"missing": None}, InvalidParameter, "missing"),

@@ -117,7 +117,7 @@ class PrivacyLossDistribution:
         InvalidType
             If an argument is of another type.
         """
-        check_relation(neighboring_relation)
+        neighboring_relation = check_relation(neighboring_relation)
         parts = []
         for part, count in decompose(event):
             pairs = pairs_of(part, neighboring_relation)

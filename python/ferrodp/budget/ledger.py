@@ -23,6 +23,7 @@ from ferrodp.budget.stores.places import opened_store
 from ferrodp.budget.stores.rows import ScopeRow, slot
 from ferrodp.errors import InvalidType, LedgerDamaged
 from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events.base import check_relation
 from ferrodp.random.noise import refuse_copy
 from ferrodp.tickets import Ticket, TicketState
 
@@ -117,6 +118,8 @@ class PrivacyLedger:
     """
 
     def __init__(self, _access: Access) -> None:
+        if not isinstance(_access, Access):
+            raise InvalidType("a ledger is made by PrivacyLedger.open(where), got a call of PrivacyLedger itself")
         self._access = _access
         self._prices = Prices(_access)
         self._freezes = _freezes.FreezeChecks(_access)
@@ -272,9 +275,7 @@ class PrivacyLedger:
             more than the budget.
         """
         name = _names.scope(name, name="name")
-        if not isinstance(neighboring_relation, NeighboringRelation):
-            found = type(neighboring_relation).__name__
-            raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {found}")
+        neighboring_relation = check_relation(neighboring_relation)
         terms = _measures.checked_terms(
             measure=measure,
             epsilon=epsilon,

@@ -6,6 +6,7 @@ import sys
 
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, one_line
+from ferrodp.cli.printing.shapes import TEXT
 from ferrodp.explorer.app import server
 
 
@@ -20,6 +21,7 @@ def _show(report: Report, console: Console) -> None:
     option("--host", default="127.0.0.1", metavar="H", help="address to listen at (default: %(default)s)"),
     option("--public", action="store_true", help="allow addresses that others can reach; limits rate and size"),
     show=_show,
+    fields={"address": TEXT},
 )
 def explore(args: Args, console: Console) -> Report:
     """Learn and try private training in the browser.
@@ -41,4 +43,4 @@ def explore(args: Args, console: Console) -> Report:
         print(one_line(line), file=sys.stderr if args.json else sys.stdout, flush=True)
 
     address = server.serve(host=args.host, port=args.port, public=args.public, browser=not args.no_browser, say=say)
-    return {"address": address}
+    return {"command": "explore", "address": address}

@@ -133,8 +133,7 @@ class DifferentialPrivacyEngine:
             population_size = _validate.count("population_size", population_size)
         self._population_size = population_size
         self._step = step_of(self._config, self._sampling, population_size)
-        if (ledger is None) != (scope is None):
-            raise InvalidParameter("ledger and scope must be given together")
+        _validate.ledger_and_scope(ledger, scope)
         self._ledger, self._scope = ledger, scope
         _accounts.check(self._step)
         target = f"epsilon={self._config.target_epsilon!r} at delta={self._config.target_delta!r}"

@@ -83,13 +83,12 @@ class GaussianDifferentialPrivacy:
         scope: str | None = None,
     ) -> None:
         self._clip_norm = _validate.positive("clip_norm", clip_norm, toward="down")
-        check_relation(neighboring_relation)
+        neighboring_relation = check_relation(neighboring_relation)
         self._relation = neighboring_relation
         # mutant: model-told-apart-from-opposite-at-price
         distance = 2.0 if neighboring_relation is NeighboringRelation.REPLACE_ONE else 1.0
         self._sensitivity = _validate.positive("clip_norm", distance * self._clip_norm)
-        if (ledger is None) != (scope is None):
-            raise InvalidParameter("ledger and scope must be given together")
+        _validate.ledger_and_scope(ledger, scope)
         self._ledger, self._scope = ledger, scope
         self._lock = threading.Lock()
         self.reset()

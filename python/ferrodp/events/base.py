@@ -13,6 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
@@ -140,14 +141,31 @@ def settle(record: object, /, **checked: object) -> None:
 
 def check_event(rule: str, event: object) -> None:
     """Refuse anything but an event; `rule` begins the message."""
-    if not isinstance(event, PrivacyEvent):
-        raise InvalidType(f"{rule} a privacy event, got {type(event).__name__}")
+    if isinstance(event, PrivacyEvent):
+        return
+    found = f"{rule} a privacy event, got {type(event).__name__}"
+    if isinstance(event, (int, float, Decimal, Fraction)):
+        raise InvalidType(f"{found}; an epsilon alone is EpsilonDeltaEvent(epsilon={_validate.shown(event)})")
+    if isinstance(event, (dict, str)):
+        raise InvalidType(f"{found}; PrivacyEvent.from_dict reads what to_dict wrote")
+    if isinstance(getattr(event, "event", None), PrivacyEvent):
+        raise InvalidType(f"{found}; its event is {type(event).__name__}.event")
+    raise InvalidType(f"{found}, such as GaussianEvent(noise_multiplier=1.0)")
 
 
-def check_relation(relation: object) -> None:
-    """Refuse anything but a neighboring relation."""
-    if not isinstance(relation, NeighboringRelation):
-        raise InvalidType(f"neighboring_relation must be a NeighboringRelation, got {type(relation).__name__}")
+def check_relation(relation: object) -> NeighboringRelation:
+    """Return a neighboring relation, which may be given by its value such as "replace_one", or refuse."""
+    if isinstance(relation, NeighboringRelation):
+        return relation
+    values = [each.value for each in NeighboringRelation]
+    if isinstance(relation, str):
+        if relation in values:
+            return NeighboringRelation(relation)
+        raise _validate.out_of_domain("neighboring_relation", f"one of {', '.join(values)}", relation)
+    raise InvalidType(
+        f"neighboring_relation must be a NeighboringRelation, or one of {', '.join(values)}, "
+        f"got {type(relation).__name__}"
+    )
 
 
 def any_event(name: str, event: object) -> object:

@@ -128,7 +128,10 @@ class LocalNoise:
             As `ClippedSum.release`.
         """
         if ticket is not None and not isinstance(ticket, Ticket):
-            raise InvalidType(f"ticket must be a Ticket or None, got {type(ticket).__name__}")
+            raise InvalidType(
+                f"ticket must be a Ticket or None, got {type(ticket).__name__}; "
+                "ledger.reserve(scope, event) returns one"
+            )
         if ticket is not None and ticket.neighboring_relation is not NeighboringRelation.REPLACE_ONE:
             raise InvalidParameter("ticket must be of a scope with REPLACE_ONE: a client's data are replaced by others")
         cast_as = casting(update, cast, skip)

@@ -304,7 +304,10 @@ class IntegerMechanism(ABC):
         dimension = getattr(self, "dimension", values.size)
         # mutant: releases-of-another-dimension-let-through
         if values.size != dimension:
-            raise InvalidArray(f"value must have as many elements as dimension={dimension}, got {values.size}")
+            raise InvalidArray(
+                f"value must have as many elements as dimension={dimension}, got {values.size}; "
+                f"make the mechanism with dimension={values.size}"
+            )
         target = None if out is None else _arrays.out_target(out, values, source=value, dtypes=_arrays.INTEGERS)
 
         def add(array: npt.NDArray[Any]) -> None:

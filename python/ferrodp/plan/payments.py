@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from ferrodp import _fork
+from ferrodp import _fork, _validate
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.plan.sampling import Charge
@@ -50,8 +50,7 @@ class Payments:
         scope: str | Sequence[str] | None,
         name: str,
     ) -> None:
-        if (ledger is None) != (scope is None):
-            raise InvalidParameter("ledger and scope must be given together")
+        _validate.ledger_and_scope(ledger, scope)
         self.name = name
         self.begun = 0
         self._charges, self._relation = charges, relation

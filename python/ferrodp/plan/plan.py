@@ -155,7 +155,7 @@ class PrivacyPlan:
         settle(self, num_steps=_validate.count("num_steps", self.num_steps, maximum=_MOST_STEPS))
         check_part(Clipping, "clipping", self.clipping, "FlatClipping(1.0)")
         check_part(NoiseSchedule, "noise", self.noise, "ConstantNoise(1.1)")
-        check_relation(self.neighboring_relation)
+        settle(self, neighboring_relation=check_relation(self.neighboring_relation))
         settle(self, records_per_group=_validate.count("records_per_group", self.records_per_group))
         self.sampling._check(self.population_size, self.neighboring_relation)
         if self.records_per_group > 1 and not isinstance(self.sampling, (PoissonSampling, FullBatch, GivenOrder)):

@@ -503,7 +503,10 @@ def source_or_default(source: object) -> NoiseSource:
     if source is None:
         return DEFAULT_SOURCE
     if not isinstance(source, NoiseSource):
-        raise InvalidType(f"source must be a NoiseSource or None, got {type(source).__name__}")
+        raise InvalidType(
+            f"source must be a NoiseSource or None, got {type(source).__name__}; "
+            "a seed is for tests alone: ferrodp.testing.seeded"
+        )
     return source
 
 

@@ -152,7 +152,7 @@ def budget(
     ticket: Ticket | None,
 ) -> Budget:
     """Check the parameters."""
-    check_relation(neighboring_relation)
+    neighboring_relation = check_relation(neighboring_relation)
     return Budget(
         _validate.positive("epsilon", epsilon, toward="down"),
         _validate.delta(delta, zero=True),

@@ -86,7 +86,9 @@ def read(values: object, name: str = "values") -> Numbers | Labels:
             )
         found = found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
     if found.values.ndim != 1:
-        raise InvalidArray(f"{name} must be one-dimensional, got {found.values.ndim} dimensions")
+        is_number = name == "bins" and found.values.ndim == 0
+        hint = f"; {values} equal bins are numpy.linspace(low, high, {values} + 1)" if is_number else ""
+        raise InvalidArray(f"{name} must be one-dimensional, got {found.values.ndim} dimensions{hint}")
     return found
 
 

@@ -49,7 +49,9 @@ def sources_for(source: object, ticket: object, events: tuple[PrivacyEvent, ...]
 def checked(source: NoiseSource, ticket: object) -> Ticket:
     """Return `ticket` if it is one and can pay for what `source` draws."""
     if not isinstance(ticket, Ticket):
-        raise InvalidType(f"ticket must be a Ticket or None, got {type(ticket).__name__}")
+        raise InvalidType(
+            f"ticket must be a Ticket or None, got {type(ticket).__name__}; ledger.reserve(scope, event) returns one"
+        )
     # mutant: seeded-source-allowed-with-ticket
     if not source.is_private:
         raise InvalidParameter("source must be private where a ticket pays for it; whoever has the seed has the noise")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import InvalidParameter, InvalidType
@@ -169,8 +170,7 @@ def select(
     else:
         cost, relation = one_run, NeighboringRelation.ADD_OR_REMOVE_ONE
     event = RepeatAndSelectEvent(event=cost, mean=mean, shape=shape)
-    if (ledger is None) != (scope is None):
-        raise InvalidParameter("ledger and scope must be given together")
+    _validate.ledger_and_scope(ledger, scope)
     if ledger is not None and scope is not None:
         # mutant: search-paid-for-as-one-run
         with ledger.reserve(scope, event, key=key) as ticket:

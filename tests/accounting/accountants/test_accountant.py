@@ -333,7 +333,7 @@ def test_parameters_are_checked():
     accountant = adding(1.0)
 
     with pytest.raises(InvalidType, match="neighboring_relation must be a NeighboringRelation, got str"):
-        Adding(neighboring_relation="add_or_remove_one")
+        Adding(neighboring_relation=1)
     with pytest.raises(InvalidType, match="event must be a privacy event, got float"):
         accountant.compose(1.0)
     for bad in (0, 1, -1e-5, math.nan):

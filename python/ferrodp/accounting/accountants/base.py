@@ -88,7 +88,7 @@ class PrivacyAccountant(abc.ABC):
     _allows_zero_delta: ClassVar[bool] = False
 
     def __init__(self, *, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
-        check_relation(neighboring_relation)
+        neighboring_relation = check_relation(neighboring_relation)
         self._neighboring_relation = neighboring_relation
         self._told: Any = self._memory()
         self._decomposed = Decomposed()

@@ -299,7 +299,7 @@ def _step(event: PrivacyEvent, relation: NeighboringRelation, direction: Directi
             f"a composition is more than one step, got {type(event).__name__}; use an accountant for it"
         )
     event = parts[0][0]
-    check_relation(relation)
+    relation = check_relation(relation)
     pairs = pairs_of(event, relation)
     if isinstance(pairs, Unsupported):
         others = [each.name for each in NeighboringRelation if not isinstance(pairs_of(event, each), Unsupported)]

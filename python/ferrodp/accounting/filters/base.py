@@ -68,7 +68,7 @@ class PrivacyFilter(abc.ABC):
     """Of the numbers of a `Cost`, how many are added up."""
 
     def __init__(self, caps: Sequence[Fraction], relation: NeighboringRelation) -> None:
-        check_relation(relation)
+        relation = check_relation(relation)
         self._relation = relation
         self._meter = Meter(type(self).__name__, self._price, len(caps), relation)
         self._meter.set_caps(caps)

@@ -91,7 +91,7 @@ class Odometer:
         expected_rho: Real = 0.5,
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> None:
-        check_relation(neighboring_relation)
+        neighboring_relation = check_relation(neighboring_relation)
         self._relation = neighboring_relation
         self._delta = _validate.delta(delta)
         self._gamma = gamma_for(self._delta, _validate.positive("expected_rho", expected_rho))

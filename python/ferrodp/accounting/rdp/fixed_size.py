@@ -93,7 +93,7 @@ def fixed_size_sampled_gaussian(
     >>> bounds.round(6).tolist()
     [0.000281, 0.001472]
     """
-    check_relation(neighboring_relation)
+    neighboring_relation = check_relation(neighboring_relation)
     z = _arrays.positive("noise_multiplier", noise_multiplier)
     q = _arrays.probability("sampling_probability", sampling_probability)
     shape, (z, q, places) = _arrays.broadcast(z, q, _arrays.orders_above_one(orders))

@@ -138,7 +138,7 @@ def poisson_sampled_gaussian_bounds(
     >>> lower < upper < lower * (1 + 1e-12)
     True
     """
-    check_relation(neighboring_relation)
+    neighboring_relation = check_relation(neighboring_relation)
     sigmas = _arrays.positive("noise_multiplier", noise_multiplier)
     chances = _arrays.probability("sampling_probability", sampling_probability)
     checked, distance = _validate.threads(threads), checked_null_distance(null_distance)
@@ -262,7 +262,7 @@ def randomized_response(
     >>> round(randomized_response(0.3, 10, 5), 6)
     3.11317
     """
-    check_relation(neighboring_relation)
+    neighboring_relation = check_relation(neighboring_relation)
     buckets = float(_validate.count("num_buckets", num_buckets, minimum=2))
     is_special = neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
     tag = "randomized_response_or_uniform" if is_special else "randomized_response"

@@ -8,7 +8,7 @@ which the other library's numbers were stated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -52,12 +52,20 @@ def from_opacus_history(history: Iterable[Sequence[Any]]) -> ComposedEvent:
     >>> [part.count for part in event.events]
     [500, 250]
     """
+    if isinstance(history, Mapping):
+        raise InvalidType(
+            "history must be a list of triples, got a mapping; of an accountant's state_dict(), pass "
+            "state_dict['history']"
+        )
     if isinstance(history, (str, bytes)) or not isinstance(history, Iterable):
         raise InvalidType(f"history must be a list of triples, got {type(history).__name__}")
     steps = []
     for entry in history:
         if not isinstance(entry, (tuple, list)) or len(entry) != 3:
-            raise InvalidParameter("history must hold triples of noise multiplier, sample rate and number of steps")
+            raise InvalidParameter(
+                "history must hold triples of noise multiplier, sample rate and number of steps, as in "
+                f"accountant.history, got {type(entry).__name__}"
+            )
         noise_multiplier, sample_rate, num_steps = entry
         sampled = events.PoissonSampledEvent(sampling_probability=sample_rate, event=_gaussian(noise_multiplier))
         steps.append(events.SelfComposedEvent(event=sampled, count=num_steps))

@@ -12,7 +12,7 @@ from pathlib import Path
 from ferrodp import _native
 from ferrodp.budget.log import records
 from ferrodp.budget.stores.base import TABLES
-from ferrodp.errors import FerroError, InvalidType, LedgerDamaged, LedgerError
+from ferrodp.errors import FerroError, InvalidParameter, InvalidType, LedgerDamaged, LedgerError
 
 APPLICATION = 0x46655244
 """Marks a database as a ledger of this program."""
@@ -38,6 +38,10 @@ def checked_path(path: object) -> tuple[Path, Path]:
     """Return the name of what may be or become a ledger, and the one to which it leads, both absolute."""
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
         raise InvalidType(f"path must be a str or a path, got {type(path).__name__}")
+    if str(path) == ":memory:":
+        raise InvalidParameter(
+            "where must be a file, got ':memory:'; a budget has to outlive the process that spends it"
+        )
     try:
         given = Path(os.getcwd(), path)
         found = Path(os.path.realpath(given, strict=False))
