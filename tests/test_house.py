@@ -24,6 +24,7 @@ LAYERS = [
     {"distributed"},
     {"budget"},
     {"plan"},
+    {"statements"},
     {"engine", "federated", "training"},
     {"integrations"},
     {"demo", "explorer"},

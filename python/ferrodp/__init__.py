@@ -23,6 +23,8 @@ Compute what releases cost
     Package `accounting`, in terms of the `events` that every mechanism states.
 Limit what may be spent
     `PrivacyLedger` (package `budget`), which issues `tickets` that pay for releases.
+Say what is promised, for a review board
+    `statement` (package `statements`): Markdown, HTML or JSON about a plan, a scope, a mechanism.
 Draw noise alone
     `NoiseSource` and the numpy bit generator of the package `random`.
 Test
@@ -46,6 +48,7 @@ from ferrodp import (
     mechanisms,
     plan,
     random,
+    statements,
     statistics,
     sums,
     testing,
@@ -68,6 +71,7 @@ from ferrodp.mechanisms import (
 )
 from ferrodp.plan import PrivacyPlan
 from ferrodp.random import NoiseSource
+from ferrodp.statements import statement
 from ferrodp.statistics import (
     KeyThreshold,
     private_count,
@@ -127,6 +131,8 @@ __all__ = [
     "private_variance",
     "random",
     "release",
+    "statement",
+    "statements",
     "statistics",
     "sums",
     "testing",

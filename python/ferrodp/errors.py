@@ -44,7 +44,7 @@ class FerroError(Exception):
     --------
     >>> import ferrodp as fd
     >>> try:
-    ...     fd.GaussianMechanism(standard_deviation=-1.0, l2_sensitivity=1.0)
+    ...     fd.GaussianMechanism(noise_multiplier=-1.0, l2_sensitivity=1.0)
     ... except fd.errors.FerroError as error:
     ...     print(error.code)
     invalid-parameter

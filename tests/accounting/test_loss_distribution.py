@@ -190,7 +190,7 @@ def test_what_has_no_law_is_refused():
     with pytest.raises(InvalidType, match="other"):
         PrivacyLossDistribution().compose(LAPLACE)
     with pytest.raises(InvalidType, match="neighboring_relation"):
-        PrivacyLossDistribution.from_event(LAPLACE, neighboring_relation="add")
+        PrivacyLossDistribution.from_event(LAPLACE, neighboring_relation=1)
     with pytest.raises(InvalidParameter, match="direction"):
         PrivacyLossDistribution.from_event(LAPLACE).pmf(0.1, direction="both")
     with pytest.raises(InvalidParameter, match="value_discretization_interval"):

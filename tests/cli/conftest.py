@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from ferrodp.cli import main
+from ferrodp.cli import _app, main
 from ferrodp.cli.shell import schema as shell_schema
 
 
@@ -64,7 +64,7 @@ def schema() -> Any:
         import jsonschema
     except ImportError:
         return None
-    return jsonschema.Draft202012Validator(closed(shell_schema.document()))
+    return jsonschema.Draft202012Validator(closed(shell_schema.document(_app.COMMANDS)))
 
 
 def validated(found: Any) -> Any:

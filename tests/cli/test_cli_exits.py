@@ -165,7 +165,7 @@ def test_the_page_and_the_help_have_the_table_of_exit_codes(ferrodp: Run) -> Non
 
 def test_the_schema_knows_every_command_and_is_one_itself(ferrodp: Run) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    document = shell_schema.document()
+    document = shell_schema.document(_app.COMMANDS)
     jsonschema.Draft202012Validator.check_schema(document)
     named = {each["properties"]["command"]["const"] for each in document["anyOf"] if "properties" in each}
     commands = {name for name in _app.COMMANDS if name != "ledger"}

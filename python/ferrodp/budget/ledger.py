@@ -41,6 +41,11 @@ class PrivacyLedger:
 
     Open a ledger with `PrivacyLedger.open`. It is safe in any number of threads; a forked child has to open its own.
 
+    Raises
+    ------
+    InvalidType
+        If the class itself is called.
+
     Notes
     -----
     ===========  ====================================================================================================

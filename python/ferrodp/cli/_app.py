@@ -24,6 +24,7 @@ from ferrodp.cli.printing import exits
 from ferrodp.cli.releasing.command import release
 from ferrodp.cli.shell.completion import completion
 from ferrodp.cli.shell.schema import schema
+from ferrodp.cli.statement import statement_
 from ferrodp.errors import FerroError
 from ferrodp.files import FileRefused
 
@@ -35,6 +36,7 @@ COMMANDS = {
     "calibrate": calibrate,
     "plan": plan,
     "ledger": ledger,
+    "statement": statement_,
     "demo": demo,
     "explore": explore,
     "audit": audit,
@@ -61,6 +63,7 @@ examples:
       --count 5000
   ferrodp plan forecast plan.json
   ferrodp ledger status budget.db
+  ferrodp statement --ledger budget.db --scope hospital
   ferrodp demo
   ferrodp explore
   ferrodp audit mechanism gaussian --epsilon 1 --draws 1e7
@@ -89,7 +92,9 @@ def _run(argv: list[str], console: Console) -> int:
     """Parse, run, print. Whatever a user can cause ends in one line, and with `--json` in one object."""
     name = "ferrodp"
     try:
-        args = build_parser().parse_args(argv)
+        parser = build_parser()
+        args = parser.parse_args(argv)
+        args.parser, args.commands = parser, COMMANDS  # for commands about commands
         name = " ".join(("ferrodp", args.command, *([args.action] if "action" in args else ())))
         command = COMMANDS[args.command]
         with logged(args.verbose):

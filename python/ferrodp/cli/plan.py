@@ -101,7 +101,7 @@ def plan(args: Args, console: Console) -> Report:
       ferrodp plan calibrate plan.json --epsilon 2 -o calibrated.json
       ferrodp plan max-steps plan.json --epsilon 8 --json
     """
-    found = PrivacyPlan.from_json(_text(args.file))
+    found = PrivacyPlan.from_json(text_of(args.file))
     if (args.what != "forecast") != (args.epsilon is not None):
         needs = "must be given" if args.epsilon is None else "is for calibrate and max-steps"
         raise InvalidParameter(f"--epsilon {needs} ({args.what})")
@@ -127,7 +127,7 @@ def plan(args: Args, console: Console) -> Report:
     return report | {"forecast": json.loads(forecast.to_json()), "written": args.output}
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
     """Return the text of a file of at most a megabyte."""
     with Path(path).open(encoding="utf-8") as stream:
         try:

@@ -332,7 +332,7 @@ def test_counts_are_integers_from_0(bad, error):
 def test_parameters_are_checked():
     accountant = adding(1.0)
 
-    with pytest.raises(InvalidType, match="neighboring_relation must be a NeighboringRelation, got str"):
+    with pytest.raises(InvalidType, match="neighboring_relation must be a NeighboringRelation"):
         Adding(neighboring_relation=1)
     with pytest.raises(InvalidType, match="event must be a privacy event, got float"):
         accountant.compose(1.0)

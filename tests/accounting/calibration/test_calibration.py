@@ -206,7 +206,7 @@ def test_an_event_the_accountant_cannot_bound_is_refused():
         ({"count": 2.0}, InvalidType),
         ({"accountant": "prv"}, InvalidParameter),
         ({"accountant": 3}, InvalidType),
-        ({"neighboring_relation": "replace_one"}, InvalidType),
+        ({"neighboring_relation": 1}, InvalidType),
     ],
 )
 def test_bad_parameters_are_refused_by_name(changes, error):

@@ -391,7 +391,7 @@ def test_bad_parameters_are_refused(bad):
     with pytest.raises(InvalidParameter, match='direction must be "remove", "add" or None'):
         hockey_stick_delta(event, 1.0, direction="both")
     with pytest.raises(InvalidType, match="neighboring_relation must be a NeighboringRelation"):
-        hockey_stick_delta(event, 1.0, neighboring_relation="add")
+        hockey_stick_delta(event, 1.0, neighboring_relation=1)
 
 
 @pytest.mark.parametrize("q", [0.01, 0.5, 1.0])

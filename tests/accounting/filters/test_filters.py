@@ -234,7 +234,7 @@ def test_parameters_are_checked():
         with pytest.raises(InvalidParameter):
             PureDpFilter(**keywords)
     with pytest.raises(InvalidType, match="neighboring_relation"):
-        PureDpFilter(epsilon=1.0, neighboring_relation="add")
+        PureDpFilter(epsilon=1.0, neighboring_relation=1)
     for orders in ([], [1.0], [2.0, 2.0], [0.5, 2.0]):
         with pytest.raises(InvalidParameter, match="orders"):
             RdpFilter(orders=orders, budgets=[1.0] * len(orders))

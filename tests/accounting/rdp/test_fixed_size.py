@@ -156,7 +156,7 @@ def test_edges_are_total():
         ((1.0, 0.1, 1.0), {}, InvalidParameter),
         ((1.0, math.nan, 2), {}, InvalidParameter),
         ((1.0, 0.1, "2"), {}, InvalidType),
-        ((1.0, 0.1, 2), {"neighboring_relation": "replace_one"}, InvalidType),
+        ((1.0, 0.1, 2), {"neighboring_relation": 1}, InvalidType),
         ((1.0, 0.1, 2), {"method": "best"}, InvalidParameter),
         ((1.0, 0.1, 2000), {"method": "ternary_divergence", "neighboring_relation": REPLACED}, InvalidParameter),
         ((1.0, 0.1, 2), {"method": "ternary_divergence"}, InvalidParameter),

@@ -214,4 +214,4 @@ def test_other_types_are_refused():
         with pytest.raises(InvalidType):
             rdp.poisson_sampled_gaussian(wrong, 0.1, 2.0)
     with pytest.raises(InvalidType):
-        rdp.poisson_sampled_gaussian(1.0, 0.1, 2.0, neighboring_relation="remove")
+        rdp.poisson_sampled_gaussian(1.0, 0.1, 2.0, neighboring_relation=1)

@@ -142,7 +142,5 @@ def completion(args: Args, _: Console) -> Report:
       eval "$(ferrodp completion zsh)"          # ~/.zshrc
       ferrodp completion fish | source          # ~/.config/fish/config.fish
     """
-    from ferrodp.cli._app import build_parser  # which has this command
-
     write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]
-    return {"command": "completion", "shell": args.shell, "script": write(list(_all_words(build_parser())))}
+    return {"command": "completion", "shell": args.shell, "script": write(list(_all_words(args.parser)))}

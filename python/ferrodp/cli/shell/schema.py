@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from ferrodp.cli._command import Args, Command, command
 from ferrodp.cli._console import Console, Report
@@ -17,11 +18,9 @@ def actions() -> dict[str, Command]:
     return ACTIONS
 
 
-def document() -> Shape:
+def document(commands: Mapping[str, Command]) -> Shape:
     """Return the schema of everything that commands print with ``--json``."""
-    from ferrodp.cli._app import COMMANDS  # which has this command
-
-    found: dict[str, Command] = {name: each for name, each in COMMANDS.items() if name != "ledger"}
+    found = {name: each for name, each in commands.items() if name != "ledger"}
     of_ledgers = {
         f"ledger {name}": [{"ledger": shapes.TEXT, **fields} for fields in each.fields]
         for name, each in actions().items()
@@ -35,7 +34,7 @@ def _show(report: Report, console: Console) -> None:
 
 
 @command(show=_show, fields={"document": shapes.ANYTHING})
-def schema(_: Args, __: Console) -> Report:
+def schema(args: Args, _: Console) -> Report:
     r"""Print the JSON Schema of what commands print with --json.
 
     Every command prints one object with --json: its report, or the error that it
@@ -45,4 +44,4 @@ def schema(_: Args, __: Console) -> Report:
     example:
       ferrodp schema > ferrodp-1.schema.json
     """
-    return {"command": "schema", "document": document()}
+    return {"command": "schema", "document": document(args.commands)}
