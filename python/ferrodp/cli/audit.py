@@ -87,12 +87,12 @@ def _show(report: Report, console: Console) -> None:
 def audit(args: Args, console: Console) -> Report:
     r"""Test whether outputs contradict a privacy claim, or code uses private data.
 
-    mechanism: it is calibrated to (epsilon, delta) and released on two neighbors. The
-    event that shows most is chosen on a part of the draws and counted on the others;
-    its bounds are exact. training: canaries, units of no person that coins put into
-    it, are told from its outputs; without --scores the trainer of this library is
-    run on made-up data. code: a run of a function on a dataset is recorded, and
-    replayed without each of the first records.
+    mechanism: it is calibrated to (epsilon, delta) and released on two neighbors.
+    The event that shows most is chosen on a part of the draws and counted on others.
+    training: canaries, units of no person that coins put into it, are told from
+    its outputs; without --scores, the trainer of this library runs on made-up data.
+    code: a run of a function on a dataset is recorded, and replayed without each
+    of the first records.
 
     A test can show that a claim is false, not that it is true: the report says how
     small a violation could have been seen.

@@ -33,9 +33,9 @@ MAX_STEPS = 64
 TOLERANCE = 1e-5
 """What the ratio may be above 1 before the law is computed at all."""
 _MAX_VARIANCE = 1e5
-_FAR = 60.0
-"""Exponents below the largest one whose terms are counted as e^−60 each."""
 _SMALLEST_MASS = 1e-240
+_BLOCK = 1 << 17
+"""About how many terms of sums are in memory at a time."""
 _LEAST_CENTERED = 4.0
 _LARGEST_ORDER = 1e5
 SMALL_SCALE = Unsupported(f"shares of less than {SMALLEST_SCALE} steps of the grid hardly ever are noise at all")
@@ -86,45 +86,68 @@ class SumLaw:
 
     def divergences(self, shift: int, orders: Array) -> Array:
         """Return upper bounds on ρₖ(α) at orders > 1."""
-        found = np.empty(orders.shape)
-        for i, order in enumerate(orders.tolist()):
-            found[i] = self._divergence(shift, order)
+        v = self.variance_proxy
+        found = 0.5 * shift * shift / v * orders
+        far = orders * shift > _LARGEST_ORDER
+        excess = (orders * shift * self.steepest + self.swing) / (orders - 1.0)
+        found = (found + excess) * (1.0 + 1e-12)
+        near = (orders < 2.0) & ~far if shift * shift <= _LEAST_CENTERED * v else np.zeros(orders.shape, np.bool_)
+        if near.any():
+            found[near] = self.centered(shift, orders[near] - 1.0)
+        rest = np.flatnonzero(~far & ~near)
+        rest = rest[np.argsort(orders[rest], kind="stable")]
+        first = 0
+        while first < rest.size:
+            # The reach grows with the order: a block of orders shares that of its last one.
+            size = 64
+            while size > 1 and size * self._reach(float(orders[rest[first : first + size][-1]]) * shift) > _BLOCK:
+                size //= 2
+            block = rest[first : first + size]
+            found[block] = self._summed(shift, np.maximum(orders[block], 1.0 + 2.0**-13))
+            first += size
         return found
 
-    def _divergence(self, shift: int, order: float) -> float:
+    def _summed(self, shift: int, orders: Array) -> Array:
+        """Return bounds from the sums themselves, all over as many integers as the largest order needs."""
         v = self.variance_proxy
-        gaussian = 0.5 * order * shift * shift / v
-        if order * shift > _LARGEST_ORDER:
-            excess = (order * shift * self.steepest + self.swing) / (order - 1.0)
-            return (gaussian + excess) * (1.0 + 1e-12)
-        if order < 2.0 and shift * shift <= _LEAST_CENTERED * v:
-            return self._centered(shift, order - 1.0)
-        order = max(order, 1.0 + 2.0**-13)
-        center = order * shift
-        reach = self._reach(center)
-        x = round(center) + _integers(-reach, reach)
-        logs = order * self.w(x - shift) - (order - 1.0) * self.w(x) - (x - center) ** 2 / (2.0 * v)
-        log_m = _log_sum(logs) - self.log_total
-        error = 2.0 * order * self.error + 2e-13 * (1.0 + order * self.swing)
-        return (0.5 * order * shift * shift / v + (log_m + error) / (order - 1.0)) * (1.0 + 1e-12)
+        centers = orders * shift
+        reach = self._reach(float(centers.max()))
+        x = np.round(centers)[:, None] + _integers(-reach, reach)
+        column = orders[:, None]
+        logs = column * self.w(x - shift) - (column - 1.0) * self.w(x) - (x - centers[:, None]) ** 2 / (2.0 * v)
+        top = logs.max(axis=1)
+        log_m = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) - self.log_total
+        error = 2.0 * orders * self.error + 2e-13 * (1.0 + orders * self.swing)
+        found: Array = (0.5 * orders * shift * shift / v + (log_m + error) / (orders - 1.0)) * (1.0 + 1e-12)
+        return found
 
-    def _centered(self, shift: int, t: float) -> float:
-        """Return ρ of order 1 + t, ln(1 + A)/t with A = E[e^{αL} − 1 − α(e^L − 1)], as E[e^L] = 1: no digits cancel.
+    def centered(self, shift: int, excess_orders: Array) -> Array:
+        """Return ρ of orders 1 + t, ln(1 + A)/t with A = E[e^{αL} − 1 − α(e^L − 1)], as E[e^L] = 1: no digits cancel.
 
         The integrand is e^L(e^{tL} − 1 − tL) + t(Le^L − e^L + 1), and its derivative by L is α(e^{αL} − e^L).
         """
         reach = self._reach(2.0 * shift)
         x = _integers(-reach, reach + 2 * shift)
         mass, loss = np.exp(self.log_f(x)), self.log_f(x - shift) - self.log_f(x)
-        keep = mass * np.exp(np.minimum(loss, 0.0) + (1.0 + t) * np.maximum(loss, 0.0)) > 1e-60
+        most = float(excess_orders.max())
+        keep = mass * np.exp(np.minimum(loss, 0.0) + (1.0 + most) * np.maximum(loss, 0.0)) > 1e-60
         mass, loss = mass[keep], loss[keep]
         ratio = np.exp(loss)
-        near = ratio * (np.expm1(t * loss) - t * loss) + t * (loss * ratio - np.expm1(loss))
-        excess = float((mass * np.maximum(near, 0.0)).sum())
-        moved = float((mass * np.abs(ratio * np.exp(t * loss) - ratio)).sum()) * (1.0 + t)
-        rounding = 1e-15 * t * float((mass * (ratio * (np.abs(loss) + 1.0) + 1.0) * (1.0 + np.abs(loss))).sum())
-        excess += moved * 2.0 * self.error + excess * (4.0 * self.error + 1e-13) + rounding + 1e-50
-        return math.log1p(excess) / t * (1.0 + 1e-12)
+        plain = loss * ratio - np.expm1(loss)
+        weight = float((mass * (ratio * (np.abs(loss) + 1.0) + 1.0) * (1.0 + np.abs(loss))).sum())
+        found = np.empty(excess_orders.shape)
+        step = max(_BLOCK // mass.size, 1)
+        for first in range(0, found.size, step):
+            t = excess_orders[first : first + step]
+            grown = np.expm1(t[:, None] * loss)
+            near = ratio * (grown - t[:, None] * loss) + t[:, None] * plain
+            excess = np.maximum(near, 0.0) @ mass
+            moved = (np.abs(ratio * grown) @ mass) * (1.0 + t)
+            excess = (
+                excess + moved * 2.0 * self.error + excess * (4.0 * self.error + 1e-13) + 1e-15 * t * weight + 1e-50
+            )
+            found[first : first + step] = np.log1p(excess) / t * (1.0 + 1e-12)
+        return found
 
     def masses(self, shift: int) -> tuple[Array, Array]:
         """Return the masses of P = f(x − k) and Q = f(x); the last outcomes are those where either is below 1e-240."""
@@ -138,12 +161,6 @@ class SumLaw:
 
 def _integers(first: int, last: int) -> Array:
     return np.arange(float(first), float(last) + 1.0)
-
-
-def _log_sum(logs: Array) -> float:
-    """Return ln Σ exp(logs) from above: what is e^−60 of the largest term counts as that much."""
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs[logs > top - _FAR] - top).sum()) + logs.size * math.exp(-_FAR) + 1e-30)
 
 
 def _log_w(n: int, scale: float) -> Array:
@@ -254,25 +271,32 @@ def _ratio_by_orders(law: SumLaw) -> float:
     swing.
     """
     v = law.variance_proxy
-    t = 2.0**-16
-    first = law._centered(1, t)
+    near = [2.0**-16]
+    while near[-1] < 1.0:
+        near.append(min(near[-1] + 0.02 * math.sqrt(near[-1]), 1.0))
+    cumulants = (law.divergences(1, 1.0 + np.array(near)) * np.array(near)).tolist()
+    first = float(law.centered(1, np.array(near[:1]))[0])
+    last = _Node(1.0 + near[0], first * near[0])
     best = 2.0 * v * first
-    last = _Node(1.0 + t, first * t)
 
-    def looked_at(best: float, last: _Node, order: float) -> tuple[float, _Node]:
-        node = _Node(order, law._divergence(1, order) * (order - 1.0))
-        return max(best, _worst_on_chord(last, node, v)), node
-
-    while t < 1.0:
-        t = min(t + 0.02 * math.sqrt(t), 1.0)
-        best, last = looked_at(best, last, 1.0 + t)
+    for t, cumulant in zip(near[1:], cumulants[1:], strict=True):
+        node = _Node(1.0 + t, cumulant)
+        best, last = max(best, _worst_on_chord(last, node, v)), node
+    ahead: list[_Node] = []
     order = 2.0
     while True:
         beyond = 1.0 + 2.0 * v * (order * law.steepest + law.swing) / (order * (order - 1.0))
         if beyond <= max(best, 1.0 + TOLERANCE):
             break
-        order *= 1.02
-        best, last = looked_at(best, last, order)
+        if not ahead:
+            orders = order * np.cumprod(np.full(48, 1.02))
+            ahead = [
+                _Node(*pair)
+                for pair in zip(orders.tolist(), (law.divergences(1, orders) * (orders - 1.0)).tolist(), strict=True)
+            ]
+        node = ahead.pop(0)
+        best, last = max(best, _worst_on_chord(last, node, v)), node
+        order = node.order
     best = max(best, beyond)
     return up(best * (1.0 + 1e-12))
 
