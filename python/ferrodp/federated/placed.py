@@ -15,7 +15,6 @@ import numpy.typing as npt
 from ferrodp import _trees, _validate
 from ferrodp._casting import casting
 from ferrodp._validate import Real
-from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.federated.local import LocalNoise
@@ -468,28 +467,6 @@ class PlacedRun(Records):
         """Why iteration ended; None before."""
         return self._stopped
 
-    def epsilon(self, delta: Real, *, accountant: AccountantChoice = "pld") -> float:
-        """Return an upper bound on the ε of the rounds so far.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1). Rounded down if not exactly representable.
-        accountant : str or callable
-            As for `PrivacyPlan.epsilon`.
-
-        Returns
-        -------
-        float
-            Infinite if the source was seeded.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType, UnsupportedEventError
-            As for `PrivacyPlan.epsilon`.
-        """
-        return self._epsilon_of([self.event], delta, accountant)
-
     def __iter__(self) -> Iterator[PlacedRound]:
         return self
 
@@ -499,8 +476,8 @@ class PlacedRun(Records):
             raise FerroError(f"round {self._current.number} must be released before the next one")
         while self._stopped is None and self._next < self._plan.num_steps:
             number = self._next
-            ahead = self._events[: number + 1]
-            if self._max_epsilon is not None and self._epsilon_of(ahead, self._delta, "pld") > self._max_epsilon:
+            ahead = ComposedEvent(events=tuple(self._events[: number + 1]))
+            if self._max_epsilon is not None and self._epsilon_of(ahead, self._delta) > self._max_epsilon:
                 self._stopped = "target"
                 break
             try:
@@ -539,16 +516,11 @@ class PlacedRun(Records):
         seed = public_seed(self._name, number)
         return self._placement._mechanism(self._plan, number, self._casting.template, seed)
 
-    def _epsilon_of(self, events: Sequence[PrivacyEvent], delta: Real, choice: AccountantChoice) -> float:
-        counted = accountant_maker(choice, self._plan.neighboring_relation)()
-        counted.compose(ComposedEvent(events=tuple(events)))
-        return counted.epsilon(delta)
-
     def _released(self, current: PlacedRound, messages: list[Any], divisor: float) -> Any:
         released = self._placement._sum(current.mechanism, self._casting.template, messages, divisor)
         value = self._casting.restored(released)
         multiplier = self._plan.noise.at(current.number, self._plan.num_steps)
-        self._note(current.number, multiplier, self._plan.clipping.initial_norm, divisor, self.epsilon)
+        self._note(current.number, multiplier, self._plan.clipping.initial_norm, divisor)
         return value
 
     def _finish(self, current: PlacedRound) -> None:

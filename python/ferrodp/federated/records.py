@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import abc
 import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting.accountants.registry import AccountantChoice
+from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import UnsupportedEventError
+from ferrodp.events import PrivacyEvent
 
 __all__ = ["Records", "RoundRecord"]
 
@@ -78,8 +81,8 @@ class RoundRecord:
             stream.write(_csv([self], header=stream.tell() == 0))
 
 
-class Records:
-    """The records of a run, and the ε at which it ends: what `FederatedRun` and `PlacedRun` share.
+class Records(abc.ABC):
+    """The records of a run, and its ε: what `FederatedRun` and `PlacedRun` share.
 
     Parameters
     ----------
@@ -95,9 +98,12 @@ class Records:
 
     Examples
     --------
+    >>> from ferrodp.federated import FederatedRun, PlacedRun
     >>> from ferrodp.federated.records import Records
-    >>> Records(1e-5, None).records, Records(1e-5, None).to_json(), Records(1e-5, None).to_csv()[:5]
-    ((), '[]', 'round')
+    >>> issubclass(FederatedRun, Records), issubclass(PlacedRun, Records)
+    (True, True)
+    >>> def told(run):
+    ...     return run.plan, run.event, run.epsilon(1e-5), run.records, run.to_json(), run.to_csv()
     """
 
     __slots__ = ("_delta", "_max_epsilon", "_records")
@@ -113,6 +119,43 @@ class Records:
     def records(self) -> tuple[RoundRecord, ...]:
         """One record for each round that was released."""
         return tuple(self._records)
+
+    @property
+    @abc.abstractmethod
+    def plan(self) -> Any:
+        """What is run."""
+
+    @property
+    @abc.abstractmethod
+    def event(self) -> PrivacyEvent:
+        """What was charged for rounds that have begun; `NonPrivateEvent` if the source was seeded."""
+
+    def epsilon(self, delta: Real, *, accountant: AccountantChoice = "pld") -> float:
+        """Return an upper bound on the ε of the rounds so far.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
+        accountant : str or callable
+            As for `PrivacyPlan.epsilon`.
+
+        Returns
+        -------
+        float
+            Infinite if the source was seeded.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, UnsupportedEventError
+            As for `PrivacyPlan.epsilon`.
+        """
+        return self._epsilon_of(self.event, delta, accountant)
+
+    def _epsilon_of(self, event: PrivacyEvent, delta: Real, choice: AccountantChoice = "pld") -> float:
+        counted = accountant_maker(choice, self.plan.neighboring_relation)()
+        counted.compose(event)
+        return counted.epsilon(delta)
 
     def to_json(self) -> str:
         """Return the records as JSON: a list with an object for each round.
@@ -132,19 +175,14 @@ class Records:
         """
         return _csv(self._records)
 
-    def _note(
-        self, number: int, multiplier: float, clip_norm: float, denominator: float, epsilon: Callable[..., float]
-    ) -> None:
-        """Keep the record of a round, with the ε that `epsilon(delta, accountant=…)` states after it."""
-        renyi: float | None
+    def _note(self, number: int, multiplier: float, clip_norm: float, denominator: float) -> None:
+        """Keep the record of a round that was just released."""
         try:
-            choice: AccountantChoice = "rdp"
-            renyi = epsilon(self._delta, accountant=choice)
+            renyi = self.epsilon(self._delta, accountant="rdp")
         except UnsupportedEventError:
             renyi = None
-        self._records.append(
-            RoundRecord(number, multiplier, clip_norm, denominator, epsilon(self._delta), self._delta, renyi)
-        )
+        epsilon, delta = self.epsilon(self._delta), self._delta
+        self._records.append(RoundRecord(number, multiplier, clip_norm, denominator, epsilon, delta, renyi))
 
 
 def _csv(records: Iterable[RoundRecord], *, header: bool = True) -> str:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ferrodp import _validate
 from ferrodp._casting import Casting, casting
 from ferrodp._validate import Real
-from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.events import PrivacyEvent
 from ferrodp.federated.records import Records
 from ferrodp.plan import PlanStep, PrivacyPlan
 from ferrodp.random import NoiseSource
@@ -134,7 +134,7 @@ class FederatedRound:
         divisor = self._step.expected_batch_size if denominator is None else denominator
         clip_norm = self.clip_norm
         released = self._step.release(denominator=divisor)
-        self._run._note(self.number, self._step.noise_multiplier, clip_norm, float(divisor or 1.0), self._run.epsilon)
+        self._run._note(self.number, self._step.noise_multiplier, clip_norm, float(divisor or 1.0))
         return self._casting.restored(released)
 
 
@@ -248,6 +248,11 @@ class FederatedRun(Records):
         return self._run.plan
 
     @property
+    def event(self) -> PrivacyEvent:
+        """What was charged for rounds that were released, or whose release began; `NonPrivateEvent` if seeded."""
+        return self._run.event
+
+    @property
     def round_number(self) -> int:
         """Number of the next round, from 0: how many were released or left out."""
         return self._run.step_number
@@ -268,28 +273,6 @@ class FederatedRun(Records):
             if self._over_target:
                 raise StopIteration
         return FederatedRound(self, next(run), self._casting)
-
-    def epsilon(self, delta: Real, *, accountant: AccountantChoice = "pld") -> float:
-        """Return an upper bound on the ε of the rounds so far.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1). Rounded down if not exactly representable.
-        accountant : str or callable
-            As for `PrivacyPlan.epsilon`.
-
-        Returns
-        -------
-        float
-            Infinite if the source was seeded.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType, UnsupportedEventError
-            As for `PrivacyPlan.epsilon`.
-        """
-        return self._run.epsilon(delta, accountant=accountant)
 
     def close(self) -> None:
         """End the run: a round that is reserved and was not released is given back to the ledger."""

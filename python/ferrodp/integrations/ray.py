@@ -38,20 +38,10 @@ def clipped_sum(
     partitions : iterable
         Each holds updates, and each update is in one partition. A partition is an `ObjectRef` that stands for updates,
         or anything that `ferrodp.distributed.clipped_sum` takes.
-    template : tree of ndarrays, or tree of shapes
-        What one update looks like, as for `ClippedSum`.
-    clip_norm : float
-        The bound on the L2 norm of an update, in its units; finite, > 0. Rounded down if not exactly representable.
-    stability : float, optional
-        Normalize every update, as for `ClippedSum`.
-    dtype : float32 or float64, optional
-        For a template of shapes; float64 if not given.
-    load : callable, optional
-        Called on the worker with a partition; returns its updates. It must depend on the partition alone.
-    stacked : bool
-        Whether a partition is one stack of updates, with one more axis in front of every array, and no iterable.
-    expected_count : int, optional
-        How many updates there are, where that number is public: a sum of any other number is refused.
+    template, clip_norm
+        As for `ferrodp.distributed.clipped_sum`.
+    dtype, stability, load, stacked, expected_count
+        As for `ferrodp.distributed.clipped_sum`; `load` is called on the workers.
     retries : int
         How often a task is run again whose worker died; ≥ 0. A task that raised is not: what it raised is raised here.
 
