@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ DEFECTS = (
     ("half", "half of the noise"),
 )
 _FAR, _DELTA = 4.0, 1e-5
+_DIGITS = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
 
 
 def outputs(defect: str, noise_multiplier: float, is_in: bool, number: int, source: Any) -> np.ndarray:
@@ -69,7 +71,7 @@ def audit(*, defect: str, noise_multiplier: float, draws: int, seed: int) -> dic
         "ε is at least (99.9 % confidence)": lower(report.epsilon_lower_bound_999),
         "The claim is": "contradicted" if report.violation else "not contradicted",
         "Smallest ε that would be seen": upper(report.power),
-        "Event that shows most": report.region,
+        "Event that shows most": _DIGITS.sub(lambda found: shown(float(found[0])), report.region),
         "Hits": f"{report.hits[0]} and {report.hits[1]} of {report.counted}",
     }
 

@@ -1,0 +1,104 @@
+"""The playground in a browser: streamed at once, paused, stepped, reset, and without a process once it is closed."""
+
+import json
+import os
+import time
+
+PLAYGROUND = "section[data-playground]"
+SMALL = "dataset=wine&batch_size=16&epochs=50"
+
+
+def opened(page, address, query=SMALL):
+    page.goto(f"{address}/playground?{query}")
+    page.wait_for_selector(f"{PLAYGROUND}[data-count]")
+
+
+def press(page, name):
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def workers():
+    found = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{number}/cmdline", "rb") as command:
+                if b"ferrodp.explorer.model.worker" in command.read():
+                    found.append(number)
+        except OSError:
+            pass
+    return found
+
+
+def wait_until(holds, seconds=20):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_steps_are_taken_one_by_one_and_the_training_is_reset(page, address):
+    opened(page, address)
+    press(page, "Step")
+    page.wait_for_selector(f'{PLAYGROUND}[data-step="1"]')
+    press(page, "Step")
+    page.wait_for_selector(f'{PLAYGROUND}[data-step="2"]')
+
+    assert page.locator(f"{PLAYGROUND} .numbers dd").first.inner_text() == "2"
+    press(page, "Reset")
+    page.wait_for_selector(f'{PLAYGROUND}[data-state="idle"]')
+    assert page.locator("progress").is_hidden()
+
+
+def test_a_training_runs_is_paused_and_goes_on(page, address):
+    opened(page, address)
+    press(page, "Train")
+    page.wait_for_selector(f'{PLAYGROUND}[data-state="running"]')
+    press(page, "Pause")
+    page.wait_for_selector(f'{PLAYGROUND}[data-state="paused"]')
+    page.wait_for_timeout(500)
+    place = page.locator(PLAYGROUND).get_attribute("data-step")
+    page.wait_for_timeout(500)
+
+    assert page.locator(PLAYGROUND).get_attribute("data-step") == place
+    press(page, "Go on")
+    page.wait_for_selector(f'{PLAYGROUND}[data-state="ended"]', timeout=60_000)
+    assert int(page.locator(PLAYGROUND).get_attribute("data-step")) > int(place)
+
+
+def test_closing_the_page_ends_its_process(context, address):
+    page = context.new_page()
+    opened(page, address)
+    wait_until(lambda: len(workers()) >= 1)
+    resting = len(workers())
+    press(page, "Step")
+    page.wait_for_selector(f'{PLAYGROUND}[data-step="1"]')
+    wait_until(lambda: len(workers()) > resting)
+    page.close()
+
+    wait_until(lambda: len(workers()) <= resting)
+
+
+def test_without_noise_the_page_says_no_guarantee_and_shows_no_epsilon(page, address):
+    opened(page, address, f"{SMALL}&noise_multiplier=0")
+
+    assert "no guarantee" in page.locator(f"{PLAYGROUND} .warning").first.inner_text()
+    numbers = page.locator(f"{PLAYGROUND} .numbers").inner_text()
+    assert numbers.count("no guarantee") == 2
+
+
+def test_what_is_exported_is_what_is_shown(page, address):
+    opened(page, address)
+    shown = page.locator(f"{PLAYGROUND} .numbers dd").all_inner_texts()
+    with page.expect_download() as download:
+        press(page, "JSON")
+
+    with open(download.value.path()) as file:
+        assert list(json.load(file)["numbers"].values()) == shown
+    with page.expect_download() as download:
+        press(page, "CSV")
+    with open(download.value.path()) as file:
+        assert file.readline().startswith("plot,series,")
+    with page.expect_download() as download:
+        press(page, "SVG")
+    with open(download.value.path()) as file:
+        assert "<svg" in file.read(200)
