@@ -10,7 +10,7 @@ SMALL = "dataset=wine&batch_size=16&epochs=50"
 
 def opened(page, address, query=SMALL):
     page.goto(f"{address}/playground?{query}")
-    page.wait_for_selector(f"{PLAYGROUND}[data-count]")
+    page.wait_for_selector(f"{PLAYGROUND}[data-count]", timeout=60_000)
 
 
 def press(page, name):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import secrets
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ferrodp.explorer.app.sections import SECTIONS, figure_named
 from ferrodp.explorer.app.security import LOOPBACK, Guard, Refused, error_body
 from ferrodp.explorer.app.trainings import Stream, Trainings
 from ferrodp.explorer.figures import Answer
+from ferrodp.explorer.model import datasets
 from ferrodp.explorer.model.training import PLAYGROUND
 
 if TYPE_CHECKING:
@@ -31,6 +33,12 @@ REMEDIES = {
     "CalibrationError": "Choose a larger ε or δ, or fewer steps.",
     "MissingPackage": 'Install what is missing with: pip install "ferrodp[explorer]"',
 }
+
+
+def _warm() -> None:
+    """Import what takes seconds, while nobody waits for it."""
+    with contextlib.suppress(FerroError):  # scikit-learn is missing: the figures that need it say so
+        datasets.load("digits")
 
 
 class Work:
@@ -148,6 +156,7 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
+        threading.Thread(target=_warm, daemon=True).start()
         yield
         await trainings.close()
 
