@@ -22,7 +22,7 @@ def test_a_quick_bench_measures_every_case(ferrodp: Callable[..., Any]) -> None:
 
     assert (found["quick"], found["threads"]) == (True, 1)
     assert len(found["cases"]) == bench.NUM_CASES
-    assert {"cpu", "cores", "isa", "system", "versions"} == set(found["machine"])
+    assert {"cpu", "cores", "isa", "system", "versions", "load", "mhz"} == set(found["machine"])
     for case in found["cases"]:
         names = [result["name"] for result in case["results"]]
         assert names[0].startswith("ferrodp")
@@ -31,6 +31,9 @@ def test_a_quick_bench_measures_every_case(ferrodp: Callable[..., Any]) -> None:
             assert result["seconds"] > 0
             assert result["ratio"] == pytest.approx(result["seconds"] / case["results"][0]["seconds"])
             assert result["items_per_second"] == pytest.approx(case["items"] / result["seconds"])
+            low, high = result["quartiles"]
+            assert 0 < low <= high
+            assert case["clock"] == "wall" or low <= result["seconds"] <= high
     extra = found["extra_bytes_while_noising"]
     assert extra is None or extra <= 1 << 20  # what in-place noising promises
 
@@ -51,6 +54,39 @@ def test_the_table_names_the_tools_and_the_machine(
     assert ["ferrodp", "2", "ms", "500", "M", "1"] in [line.split() for line in found.out.splitlines()]
     assert ["numpy", "2.5", "s", "0.4", "M", "1,250"] in [line.split() for line in found.out.splitlines()]
     assert "Extra memory while noising in place: 4 KiB." in found.out
+
+
+def reported(seconds: float) -> dict[str, Any]:
+    """Return a case as the measuring process gives it."""
+    result = {"name": "ferrodp", "seconds": seconds, "quartiles": [0.9 * seconds, 1.2 * seconds]}
+    rates = {"items_per_second": 1e6 / seconds, "ratio": 1.0}
+    return {"title": "noise", "items": 10**6, "clock": "cpu", "results": [result | rates]}
+
+
+def test_an_earlier_report_is_shown_beside(
+    ferrodp: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = tmp_path / "record.json"
+    monkeypatch.setattr(bench, "_measured", lambda *_: iter([{"extra_bytes": None}, reported(0.004)]))
+    record.write_text(ferrodp("bench", "--json").out)
+    monkeypatch.setattr(bench, "_measured", lambda *_: iter([{"extra_bytes": None}, reported(0.002)]))
+
+    found = ferrodp("bench", "--compare", str(record))
+
+    assert (found.code, found.err) == (0, "")
+    assert "ferrodp 2 ms 500 M 1 1.8 ms to 2.4 ms 4 ms" in [" ".join(line.split()) for line in found.out.splitlines()]
+    monkeypatch.setattr(bench, "_measured", lambda *_: iter([{"extra_bytes": None}, reported(0.002)]))
+    assert ferrodp("bench", "--compare", str(record), "--json").json["cases"][0]["results"][0]["then_seconds"] == 0.004
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cases": [1], "machine": {}}'])
+def test_a_record_that_is_none_is_one_line(ferrodp: Callable[..., Any], tmp_path: Path, text: str) -> None:
+    (tmp_path / "record").write_text(text)
+
+    assert (
+        "--compare must be what bench --json printed" in ferrodp("bench", "--compare", str(tmp_path / "record")).error
+    )
+    assert "--compare must be a file that can be read" in ferrodp("bench", "--compare", str(tmp_path / "none")).error
 
 
 def test_a_measuring_process_that_dies_is_one_line(

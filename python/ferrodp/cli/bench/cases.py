@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ferrodp.cli.bench.measure import OURS, Case, Contender, compare, peak_growth
 from ferrodp.cli.bench.peers import mkl_random_state, opendp_release, peer
+from ferrodp.cli.bench.shapes import shapes
 from ferrodp.clipping import ClippedSum, clip_and_sum
 from ferrodp.mechanisms import ExponentialMechanism, GaussianMechanism, RandomizedResponse
 from ferrodp.random import NoiseSource
@@ -53,6 +54,7 @@ class Sizes:
         self.rows, self.columns = (256, 20_000) if quick else (1024, 100_000)
         self.clients, self.parameters = (20, 200_000) if quick else (100, 1_000_000)
         self.cached = 1 << 19
+        self.matrix = 1_600_000 if quick else 16_000_000
         self.candidates = 100_000 if quick else 1_000_000
         self.repetitions = 3 if quick else 5
 
@@ -67,6 +69,7 @@ def cases(sizes: Sizes, threads: int) -> Iterator[Case]:
         yield integer_laplace(sizes, threads, scale)
     for make in (selection, responses, clip_rows, federated_round, small_calls, scalar, no_numbers):
         yield make(sizes, threads)
+    yield from shapes(sizes.matrix, threads)
     yield two_threads(sizes)
 
 

@@ -18,9 +18,9 @@ from ferrodp import _native, _validate
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.printing.shapes import ANYTHING, FLAG, INTEGER, NUMBER, many, maybe
-from ferrodp.errors import FerroError
+from ferrodp.errors import FerroError, InvalidParameter
 
-NUM_CASES = 21
+NUM_CASES = 28
 PEERS = ("numpy", "torch", "mkl_random", "opendp")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -30,19 +30,31 @@ def _show(report: Report, console: Console) -> None:
     machine = report["machine"]
     console.line(f"{machine['cpu']}, {machine['isa']}; {counted(report['threads'], 'thread')}; {machine['system']}")
     console.line(", ".join(f"{name} {version}" for name, version in machine["versions"].items()))
+    if machine.get("load") is not None:
+        before, after = machine["load"]
+        console.line(f"load {before:.1f} before, {after:.1f} after; {machine['mhz'] or 'unknown'} MHz")
+    if report.get("compared_with"):
+        console.line(f"then: {report['compared_with'].get('cpu', 'an unknown machine')}")
     for case in report["cases"]:
         console.line()
-        rows = [_row(result, case["items"]) for result in case["results"]]
-        console.table([f"{case['title']} ({case['clock']} time)", "time", "values/s", "relative"], rows)
+        columns = [name for name in ("quartiles", "then_seconds") if all(name in result for result in case["results"])]
+        titles = [{"quartiles": "quartiles", "then_seconds": "then"}[name] for name in columns]
+        rows = [_row(result, case["items"], columns) for result in case["results"]]
+        console.table([f"{case['title']} ({case['clock']} time)", "time", "values/s", "relative", *titles], rows)
     if report["extra_bytes_while_noising"] is not None:
         console.line()
         console.line(f"Extra memory while noising in place: {report['extra_bytes_while_noising'] / 2**10:.0f} KiB.")
 
 
-def _row(result: dict[str, Any], items: int) -> list[str]:
+def _row(result: dict[str, Any], items: int, columns: list[str]) -> list[str]:
     rate = f"{result['items_per_second'] / 1e6:,.4g} M" if items > 1 else ""
     ratio = result["ratio"]
-    return [result["name"], _time(result["seconds"]), rate, f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"]
+    more = []
+    if "quartiles" in columns:
+        more.append(" to ".join(_time(seconds) for seconds in result["quartiles"]))
+    if "then_seconds" in columns:
+        more.append("" if result["then_seconds"] is None else _time(result["then_seconds"]))
+    return [result["name"], _time(result["seconds"]), rate, f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}", *more]
 
 
 def _time(seconds: float) -> str:
@@ -55,8 +67,10 @@ def _time(seconds: float) -> str:
 @command(
     option("--quick", action="store_true", help="smaller arrays: seconds instead of a minute"),
     option("--threads", type=int, default=1, metavar="N", help="for all tools (default: %(default)s)"),
+    option("--compare", metavar="RECORD", help="an earlier output of bench --json, shown beside"),
     show=_show,
     fields={
+        "compared_with": maybe(ANYTHING),
         "quick": FLAG,
         "threads": INTEGER,
         "machine": ANYTHING,
@@ -79,12 +93,14 @@ def bench(args: Args, console: Console) -> Report:
       ferrodp bench --quick
     """
     threads = _validate.count("--threads", args.threads, maximum=_validate.MAX_THREADS)
+    record = None if args.compare is None else _record(Path(args.compare))
+    load = _load()
     started = time.perf_counter()
     cases, extra = [], None
     with console.progress("measuring", NUM_CASES) as advance:
         for found in _measured(args.quick, threads):
             if "title" in found:
-                cases.append(found)
+                cases.append(_beside(found, record))
                 advance()
             else:
                 extra = found["extra_bytes"]
@@ -92,7 +108,8 @@ def bench(args: Args, console: Console) -> Report:
         "command": "bench",
         "quick": args.quick,
         "threads": threads,
-        "machine": _machine(),
+        "compared_with": None if record is None else record["machine"],
+        "machine": _machine() | {"load": None if load is None else [load, _load()], "mhz": _megahertz()},
         "cases": cases,
         "extra_bytes_while_noising": extra,
         "seconds": round(time.perf_counter() - started, 1),
@@ -131,6 +148,47 @@ def _machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "versions": {"ferrodp": ferrodp.__version__, **_versions(PEERS)},
     }
+
+
+def _load() -> float | None:
+    """Return how many threads ran or waited in the last minute."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
+
+
+def _megahertz() -> int | None:
+    """Return the clock of the fastest core at this moment."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return round(max(float(line.partition(":")[2]) for line in lines if line.startswith("cpu MHz")))
+    except (OSError, ValueError):
+        return None
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """Return the machine of an earlier report, and the times by case and contender."""
+    try:
+        report = json.loads(path.read_text())
+        times = {
+            (case["title"], result["name"]): float(result["seconds"])
+            for case in report["cases"]
+            for result in case["results"]
+        }
+        return {"machine": report["machine"], "times": times}
+    except OSError as error:
+        raise InvalidParameter(f"--compare must be a file that can be read: {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise InvalidParameter(f"--compare must be what bench --json printed, got {path}") from None
+
+
+def _beside(case: dict[str, Any], record: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a case with the times of the record beside its own."""
+    for result in case["results"]:
+        if record is not None:
+            result["then_seconds"] = record["times"].get((case["title"], result["name"]))
+    return case
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:

@@ -65,7 +65,7 @@ def compare(case: Case, repetitions: int) -> dict[str, Any]:
     That is the median of processor times, and the least of elapsed times, to which other programs only ever add.
 
     Every repetition runs all contenders once, in order, so that a slow spell of the machine meets all of them. One
-    round before that is not counted.
+    round before that is not counted. The quartiles of all times are told as well.
     """
     clock = time.perf_counter if case.wall else time.process_time
     repetitions *= case.more
@@ -77,16 +77,28 @@ def compare(case: Case, repetitions: int) -> dict[str, Any]:
             if repetition:
                 seconds[contender.name].append((clock() - start) / contender.times)
     typical = {name: min(times) if case.wall else statistics.median(times) for name, times in seconds.items()}
+    spread = {name: _quartiles(sorted(times)) for name, times in seconds.items()}
     first = typical[case.contenders[0].name]
     return {
         "title": case.title,
         "items": case.items,
         "clock": "wall" if case.wall else "cpu",
         "results": [
-            {"name": name, "seconds": value, "items_per_second": case.items / value, "ratio": value / first}
+            {
+                "name": name,
+                "seconds": value,
+                "quartiles": spread[name],
+                "items_per_second": case.items / value,
+                "ratio": value / first,
+            }
             for name, value in typical.items()
         ],
     }
+
+
+def _quartiles(times: Sequence[float]) -> list[float]:
+    """Return the measured times next to the first and the third quartile, outward."""
+    return [times[(len(times) - 1) // 4], times[-1 - (len(times) - 1) // 4]]
 
 
 def peak_growth(work: Callable[[], object]) -> int | None:
