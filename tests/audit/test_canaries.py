@@ -254,6 +254,13 @@ def test_a_run_without_canaries_has_no_audit():
     )
     with pytest.raises(FerroError, match="audit_canaries"):
         plan.start(np.zeros(3)).audit(DELTA)
+    run = plan.start(np.zeros(3), audit_canaries=100)
+    step = next(run)
+    step._sum.signs = None  # as of a release that knows no canaries
+    step.add(np.ones((4, 3)))
+    step.release()
+    with pytest.raises(FerroError, match="leaves canaries out"):
+        run.audit(DELTA)
 
 
 def test_certified_and_shown_are_of_the_same_steps():

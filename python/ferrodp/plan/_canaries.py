@@ -30,6 +30,7 @@ class Canaries:
         self.included = np.zeros(number, np.bool_)
         self.included[poisson_sample(number, 0.5, source=source)] = True
         self.scores = np.zeros(number)
+        self.missed = False
         self._allocation: list[npt.NDArray[np.int64]] | None = None
 
     def signs(self, step: int, offset: int) -> npt.NDArray[np.int8]:
@@ -40,8 +41,11 @@ class Canaries:
         found: npt.NDArray[np.int8] = np.where(joins, np.where(self.included, 1, others), 0).astype(np.int8)
         return found
 
-    def see(self, step: int, marks: npt.NDArray[np.float64], multiplier: float) -> None:
-        """Add what a step released about each canary to its score; coordinates are in clip norms."""
+    def see(self, step: int, marks: npt.NDArray[np.float64] | None, multiplier: float) -> None:
+        """Add what a step released about each canary to its score; coordinates are in clip norms, None if left out."""
+        if marks is None:
+            self.missed = True
+            return
         chance = self._chances(step)
         weight = 1.0 / (multiplier * multiplier)
 

@@ -247,7 +247,7 @@ class PlanRun(Generic[Tree]):
         Raises
         ------
         FerroError
-            If the run has no canaries, or no step was released.
+            If the run has no canaries, no step was released, or one without its canaries.
         InvalidParameter, InvalidType
             If a parameter is out of its domain.
 
@@ -272,6 +272,8 @@ class PlanRun(Generic[Tree]):
         """
         if self._canaries is None or not self._next:
             raise FerroError("an audit needs canaries, audit_canaries=1000 at the start, and a step that was released")
+        if self._canaries.missed:
+            raise FerroError("an audit needs all steps, and one was released in a way that leaves canaries out")
         counted = accountant_maker("pld", self._plan.neighboring_relation)()
         counted.compose(ComposedEvent(events=self._payments.events))
         return audit_canaries(
@@ -364,7 +366,7 @@ class PlanRun(Generic[Tree]):
     def _done(self, step: PlanStep[Tree], share_within: float | None) -> None:
         """Go on to the next step: called by a step whose noise was drawn, or was about to be."""
         clipping = self._plan.clipping
-        if self._canaries is not None and step.marks is not None:
+        if self._canaries is not None:
             self._canaries.see(step.number, step.marks, step.noise_multiplier)
         if isinstance(clipping, AdaptiveClipping) and share_within is not None:
             self._clip_norm = clipping.next_norm(self._clip_norm, share_within)
