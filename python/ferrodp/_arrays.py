@@ -156,6 +156,8 @@ def writable_target(array: object, name: str, *, dtypes: tuple[np.dtype[Any], ..
     InvalidArray
         If it is read-only, or not C-contiguous and aligned.
     """
+    if type(array) is np.ndarray and array.dtype in dtypes and array.flags.writeable and _is_plain(array):
+        return array
     if isinstance(array, (list, tuple, int, float)):
         raise InvalidArrayType(f"{name} must be a numpy array, got {type(array).__name__}: nothing to write to")
     target = base_array(array, name)

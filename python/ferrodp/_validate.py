@@ -163,11 +163,15 @@ def finite(name: str, value: object) -> float:
 
 
 SMALLEST_DISCRETE_SCALE, LARGEST_DISCRETE_SCALE = Fraction(1, 100), Fraction(2**57)
+_SMALLEST_FLOAT = 0.01
+"""The least float that is no less than 1/100; its denominator is 2^59."""
 _LARGEST_TERM = 2**64 - 1
 
 
 def discrete_scale(name: str, value: object) -> tuple[int, int]:
     """Return the scale of a discrete law as exact numerator and denominator."""
+    if type(value) is float and _SMALLEST_FLOAT <= value <= 2.0**57:
+        return value.as_integer_ratio()
     accepted = "from 0.01 to 2^57"
     ratio = exact(name, value)
     if not SMALLEST_DISCRETE_SCALE <= ratio <= LARGEST_DISCRETE_SCALE:

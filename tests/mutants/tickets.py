@@ -177,6 +177,13 @@ MUTANTS = [
         "ticketed",
     ),
     (
+        "the short way for single integers forgets the ticket",
+        "short-way-for-single-integers-forgets-ticket",
+        "not options",
+        "not options.keys() - {'ticket'}",
+        "ticketed",
+    ),
+    (
         "randomized response forgets the ticket",
         "randomized-response-forgets-ticket",
         "(self, source, ticket)",

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import Any, ClassVar, Literal, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ Law = Literal["gaussian", "laplace"]
 Floating = TypeVar("Floating", np.float32, np.float64)
 Integral = TypeVar("Integral", np.int32, np.int64)
 Draw = Callable[[npt.NDArray[Any]], None]
+Release = TypeVar("Release", bound=Callable[..., Any])
 
 _SENSITIVITIES: dict[str, tuple[Norm, str]] = {
     "gaussian": ("L2", "l2_sensitivity"),
@@ -206,6 +207,24 @@ _release_reals = _public.suggesting(_release_reals, "release")
 RealMechanism.release.__signature__ = inspect.signature(_release_reals)  # type: ignore[attr-defined]
 
 
+def _briefly(release: Release) -> Release:
+    """Give a release of integers a short way for a single one that nothing else is said about."""
+    careful = _arrays.quiet(release)
+
+    @functools.wraps(release)
+    def released(self: IntegerMechanism, value: object, **options: Any) -> Any:
+        # mutant: short-way-for-single-integers-forgets-ticket
+        if not options and type(value) is int and -(2**63) <= value < 2**63 and OBSERVER.get() is None:
+            numerator, denominator, draw = laws.discrete(self._law, self.scale, False)
+            noised = np.array(value, np.int64)
+            if getattr(self, "dimension", 1) == 1:
+                draw(noised, self._law, numerator, denominator, None, None)
+                return noised.item()
+        return careful(self, value, **options)
+
+    return cast(Release, released)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegerMechanism(ABC):
     """A mechanism that adds discrete noise to integers."""
@@ -234,7 +253,7 @@ class IntegerMechanism(ABC):
     def release(
         self, value: npt.ArrayLike, *, out: npt.NDArray[Any] | None = ..., **options: Unpack[IntegerOptions]
     ) -> npt.NDArray[np.signedinteger[Any]]: ...
-    @_arrays.quiet
+    @_briefly
     def release(
         self,
         value: Any,
