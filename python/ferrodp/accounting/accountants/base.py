@@ -353,6 +353,14 @@ class PrivacyAccountant(abc.ABC):
         Notes
         -----
         As for `epsilon_curve`.
+
+        Examples
+        --------
+        >>> from ferrodp.accounting import GaussianEvent, PldAccountant
+        >>> accountant = PldAccountant()
+        >>> accountant.compose(GaussianEvent(noise_multiplier=2.0))
+        >>> accountant.delta_curve([1.0, 0.0]).upper.round(4).tolist()
+        [0.0068, 0.1974]
         """
         return self._bounds_at("delta", "epsilons", epsilons)
 
