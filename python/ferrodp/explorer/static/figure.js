@@ -180,7 +180,7 @@ export class Output {
     this.numbers = element("dl", { className: "numbers" });
     this.plots = element("div", { className: "plots" });
     this.earlier = element("p", { className: "earlier" });
-    this.code = element("pre", { tabIndex: 0, "aria-label": "Python cell" });
+    this.code = element("pre", { tabIndex: 0, role: "region", "aria-label": "Python cell" });
     this.said = element("span", { className: "said", role: "status" });
     const copy = element("button", { type: "button" }, "Copy as Python");
     copy.addEventListener("click", () => this.copy());
