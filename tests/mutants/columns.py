@@ -2,7 +2,7 @@
 
 KILLERS = {
     "statistics": "pytest tests/statistics/test_statistics.py",
-    "tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
+    "variance's tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
     "groups": "pytest tests/statistics/test_groups.py -m 'not slow'",
     "groups' tickets": "pytest tests/tickets/test_ticketed_releases.py -k groups",
     "shares": "pytest tests/statistics/test_groups.py -k budget",
@@ -186,7 +186,7 @@ MUTANTS = [
         "a-part-of-the-variance-is-free",
         "*event.events, null_distance=None)",
         "*event.events[:2], event.events[1], null_distance=None)",
-        "tickets",
+        "variance's tickets",
     ),
     (
         "a threshold for unknown keys supposes one row of a unit",

@@ -8,6 +8,7 @@ KILLERS = {
     "engine calibration": "pytest tests/engine/test_engine_calibration.py",
     "discrete rounds": "pytest tests/engine/test_discrete_rounds.py",
     "gradients": "pytest tests/engine/test_gradients.py",
+    "engine reports": "pytest tests/engine/test_engine_reports.py",
     "model": "pytest tests/engine/test_named_model.py",
 }
 
@@ -255,5 +256,12 @@ MUTANTS = [
         "+= Fraction(delta)",
         "= max(self._delta, Fraction(delta))",
         "model",
+    ),
+    (
+        "after a resume the budget says that nothing was spent",
+        "budget-after-a-resume-says-nothing-was-spent",
+        "return PrivacyBudget(",
+        "report = dataclasses.replace(report, epsilon_charged=0.0, held=0, armed=0, spent=0); return PrivacyBudget(",
+        "engine reports",
     ),
 ]

@@ -4,7 +4,7 @@
     Runs rounds: reserve, clip, sum, add noise. Refuses the round that would exceed the budget.
 `DPConfig`
     Noise, clipping, sampling and accounting, as `NoiseMechanism` and `AccountingMethod` name them.
-`PrivacyBudget`, `PrivacyReport`
+`PrivacyBudget`, `PrivacyReport`, `CertifiedReport`
     What may be spent and what was; what a number of rounds costs.
 `Sampling`, `poisson_sample`, `uniform_sample`
     How the clients of a round are drawn, and functions that draw them.
@@ -19,11 +19,19 @@ Names of this package are those of the specification it implements: `max_grad_no
 from ferrodp.engine.engine import DifferentialPrivacyEngine
 from ferrodp.engine.model import GaussianDifferentialPrivacy
 from ferrodp.engine.protocol import DifferentialPrivacyProtocol, RoundLedger
-from ferrodp.engine.records import AccountingMethod, DPConfig, NoiseMechanism, PrivacyBudget, PrivacyReport
+from ferrodp.engine.records import (
+    AccountingMethod,
+    CertifiedReport,
+    DPConfig,
+    NoiseMechanism,
+    PrivacyBudget,
+    PrivacyReport,
+)
 from ferrodp.engine.sampling import Sampling, poisson_sample, uniform_sample
 
 __all__ = [
     "AccountingMethod",
+    "CertifiedReport",
     "DPConfig",
     "DifferentialPrivacyEngine",
     "DifferentialPrivacyProtocol",

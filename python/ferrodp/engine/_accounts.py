@@ -66,6 +66,14 @@ def check(step: Step) -> None:
     raise UnsupportedEventError(f"accounting={config.accounting.value!r} has no bound for {step}: {reason}; use {use}")
 
 
+def certified(step: Step, count: int) -> tuple[float, int] | None:
+    """Return the ε of `count` rounds and the largest number of rounds by the least bound there is, or None."""
+    other = dataclasses.replace(step, config=dataclasses.replace(step.config, accounting=AccountingMethod.PLD))
+    if _objection(other) is not None:
+        return None
+    return epsilon(other, count), largest_count(other)
+
+
 @functools.lru_cache(maxsize=1024)
 def epsilon(step: Step, count: int) -> float:
     """Return an upper bound on the ε of `count` rounds at the target δ."""

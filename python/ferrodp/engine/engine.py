@@ -22,7 +22,7 @@ from ferrodp.engine._counter import RoundCounter
 from ferrodp.engine._gradients import mapping
 from ferrodp.engine._step import Step, step_of
 from ferrodp.engine.protocol import RoundLedger
-from ferrodp.engine.records import DPConfig, NoiseMechanism, PrivacyBudget, PrivacyReport, config_of, member
+from ferrodp.engine.records import CertifiedReport, DPConfig, NoiseMechanism, PrivacyBudget, config_of, member
 from ferrodp.engine.sampling import Sampling, poisson_sample, uniform_sample
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
@@ -166,10 +166,24 @@ class DifferentialPrivacyEngine:
     def budget(self) -> PrivacyBudget:
         """The targets, and what the rounds run so far consume of them, by the configured accounting.
 
+        With a ledger it is the budget of its scope, and what all charges to that consume, those of earlier processes
+        and of others too; its rounds are the releases that are charged and not cancelled.
+
         A guarantee for a number of rounds fixed in advance. If the results decide when training stops, only the targets
         are guaranteed: they hold whenever it stops. With a ledger, `PrivacyLedger.odometer` bounds the loss at any
         time.
         """
+        read = getattr(self._ledger, "report", None)  # other ledgers need not have one
+        if read is not None and self._scope is not None:
+            report = read(self._scope)
+            # mutant: budget-after-a-resume-says-nothing-was-spent
+            return PrivacyBudget(
+                epsilon=report.epsilon,
+                delta=report.delta,
+                consumed_epsilon=report.epsilon_charged,
+                consumed_delta=report.delta_charged,
+                rounds_consumed=report.held + report.armed + report.spent,
+            )
         rounds = self._counter.spent
         return PrivacyBudget(
             epsilon=self._config.target_epsilon,
@@ -538,7 +552,7 @@ class DifferentialPrivacyEngine:
         )
         return dataclasses.replace(report, claim=f"add_noise with {checked.mechanism.value} noise")
 
-    def compute_privacy_spent(self, config: DPConfig, num_steps: int) -> PrivacyReport:
+    def compute_privacy_spent(self, config: DPConfig, num_steps: int) -> CertifiedReport:
         """Return the cost of a number of rounds of a configuration, under the sampling of this engine.
 
         Parameters
@@ -550,8 +564,9 @@ class DifferentialPrivacyEngine:
 
         Returns
         -------
-        PrivacyReport
-            ε at the target δ as an upper bound, and how many more rounds stay within the target.
+        CertifiedReport
+            A `PrivacyReport` with the certified bound beside the configured one: ε at the target δ as an upper bound,
+            and how many more rounds stay within the target.
 
         Raises
         ------
@@ -578,12 +593,15 @@ class DifferentialPrivacyEngine:
         >>> report = engine.compute_privacy_spent(DPConfig(), 1000)
         >>> round(report.epsilon_spent, 4), report.estimated_rounds_left
         (1.7256, 15895)
+        >>> round(report.certified_epsilon, 4), report.certified_rounds_left
+        (1.5154, 20078)
         """
         checked = config_of(config)
         steps = _validate.count("num_steps", num_steps, minimum=0)
         step = self._step_of(checked)
         spent = _accounts.epsilon(step, steps)
-        return PrivacyReport(
+        certified = _accounts.certified(step, steps)
+        return CertifiedReport(
             epsilon_spent=spent,
             delta_spent=checked.target_delta if steps else 0.0,
             noise_scale=product_up(checked.noise_multiplier, checked.max_grad_norm),
@@ -591,6 +609,8 @@ class DifferentialPrivacyEngine:
             budget_remaining=_left(checked.target_epsilon, spent),
             estimated_rounds_left=max(_accounts.largest_count(step) - steps, 0),
             accounting_method=checked.accounting,
+            certified_epsilon=None if certified is None else certified[0],
+            certified_rounds_left=None if certified is None else max(certified[1] - steps, 0),
         )
 
     def get_noise_multiplier(

@@ -14,7 +14,7 @@ from ferrodp import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events.base import settle
 
-__all__ = ["AccountingMethod", "DPConfig", "NoiseMechanism", "PrivacyBudget", "PrivacyReport"]
+__all__ = ["AccountingMethod", "CertifiedReport", "DPConfig", "NoiseMechanism", "PrivacyBudget", "PrivacyReport"]
 
 _Choice = TypeVar("_Choice", bound=enum.StrEnum)
 
@@ -193,6 +193,24 @@ class PrivacyReport:
     budget_remaining: float
     estimated_rounds_left: int
     accounting_method: AccountingMethod
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedReport(PrivacyReport):
+    """A report that says what the configured method costs: the least bound on the same rounds stands beside it.
+
+    Attributes
+    ----------
+    certified_epsilon : float or None
+        The ε of the same rounds by `AccountingMethod.PLD`, the least bound of this package; None where that method has
+        none.
+    certified_rounds_left : int or None
+        How many more rounds that method allows. What lies between it and `estimated_rounds_left` is the price of the
+        configured method, such as the few orders of ``renyi_orders``.
+    """
+
+    certified_epsilon: float | None = None
+    certified_rounds_left: int | None = None
 
 
 def member(choices: type[_Choice], name: str, value: object) -> _Choice:
