@@ -53,8 +53,8 @@ class Statement:
     Examples
     --------
     >>> import ferrodp as fd
-    >>> found = fd.statement(fd.LaplaceMechanism(noise_multiplier=2.0, l1_sensitivity=1.0), delta=1e-6, unit="patient")
-    >>> found.protected["unit"], found.guarantee["epsilon"]
+    >>> found = fd.statement(fd.LaplaceMechanism(scale=2.0, l1_sensitivity=1.0), delta=1e-6, unit="patient")
+    >>> found.protected["unit"], round(found.guarantee["epsilon"], 3)
     ('patient', 0.5)
     >>> found.to_markdown().splitlines()[0]
     '# Privacy statement: LaplaceMechanism'
