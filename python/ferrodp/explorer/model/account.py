@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ferrodp.accounting import (
@@ -85,6 +84,7 @@ EPSILON = Control(
     high_label="little protection",
 )
 _POINTS = 24
+_SPAN = 300.0
 _CELL = """\
 from ferrodp.accounting import *
 from ferrodp.explorer.figures import lower, shown, upper
@@ -99,9 +99,10 @@ def step_event(noise_multiplier: float, sampling_probability: float) -> PrivacyE
     return PoissonSampledEvent(sampling_probability=sampling_probability, event=noise)
 
 
-def counts_up_to(most: int) -> list[int]:
-    """Return numbers of steps for a curve, from 1, evenly on a log scale."""
-    return sorted({max(1, round(math.exp(i / (_POINTS - 1) * math.log(most)))) for i in range(_POINTS)})
+def counts_up_to(most: int, points: int = _POINTS) -> list[int]:
+    """Return numbers of steps for a curve, evenly on a log scale; few steps of very many say little and cost most."""
+    first = max(1.0, most / _SPAN)
+    return sorted({max(1, round(first * (most / first) ** (i / (points - 1)))) for i in range(points)})
 
 
 def _spent(accountant: PrivacyAccountant, event: PrivacyEvent, count: int) -> PrivacyAccountant:
@@ -117,16 +118,18 @@ def compare(p: Parameters) -> Answer:
     if p["sampling_probability"] == 1.0:
         makers.append(("zCDP", ZcdpAccountant))
     certified = PldAccountant().epsilon_over_counts(event, counts, delta=delta)
-    others = {name: [_spent(make(), event, n).epsilon(delta) for n in counts] for name, make in makers}
+    others = {name: make().epsilon_over_counts(event, counts, delta=delta).upper.tolist() for name, make in makers}
+    states = {name: _spent(make(), event, steps).epsilon(delta) for name, make in makers}
     limit = {
         "noise_multiplier": p["noise_multiplier"],
         "sampling_probability": p["sampling_probability"],
         "delta": delta,
     }
-    estimates = [estimate_central_limit_epsilon(count=count, **limit) for count in counts]
+    few = counts_up_to(steps, 5)  # nearly a line on these scales
+    estimates = [estimate_central_limit_epsilon(count=count, **limit) for count in few]
     last = _spent(PldAccountant(), event, steps).epsilon_bounds(delta)
     numbers: dict[str, Value] = {"ε, certified (PLD)": upper(last.upper), "ε, lower bound": lower(last.lower)}
-    numbers |= {f"ε, {name}": upper(values[-1]) for name, values in others.items()}
+    numbers |= {f"ε, {name}": upper(value) for name, value in states.items()}
     if "zCDP" not in others:
         numbers["ε, zCDP"] = "not for samples"
     numbers |= {"ε, GDP central limit (estimate)": shown(estimates[-1]), "δ": shown(delta)}
@@ -142,12 +145,12 @@ def compare(p: Parameters) -> Answer:
         Series("certified (PLD)", counts, certified.upper.tolist(), "line", "private"),
         Series("RDP", counts, others["RDP"], "line", "a"),
         Series("moments", counts, others["moments"], "line", "b"),
-        Series("GDP central limit, an estimate", counts, estimates, "line", "neutral"),
+        Series("GDP central limit, an estimate", few, estimates, "line", "neutral"),
     ]
     if "zCDP" in others:
         series.append(Series("zCDP", counts, others["zCDP"], "line", "lower"))
     plot = Plot(f"ε at δ = {shown(delta)} over the steps", "steps", "ε", tuple(series), x_scale="log", y_scale="log")
-    gap = others["RDP"][-1] / last.upper - 1.0 if last.upper else 0.0
+    gap = states["RDP"] / last.upper - 1.0 if last.upper else 0.0
     sentence = (
         f"After {steps} steps at δ = {shown(delta)}, the certified ε is {upper(last.upper, 4)}; nothing below "
         f"{lower(last.lower, 4)} can be proven. RDP states {shown(round(100 * gap, 1))} % more."
