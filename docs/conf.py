@@ -16,7 +16,7 @@ author = "The FerroDP developers"
 copyright = author
 version = release = ferrodp.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "pages", "links"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "pages", "links", "gallery"]
 exclude_patterns = ["_ext", "_build"]
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]

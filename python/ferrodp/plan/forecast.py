@@ -138,14 +138,16 @@ class Forecast:
             except ImportError:
                 raise MissingPackage('plots need matplotlib: pip install "ferrodp[plot]"') from None
             axes = pyplot.figure(layout="constrained").add_subplot()
-        axes.plot(self.steps, self.epsilon, color="#1b5e8c", label="ε, upper bound")
-        axes.fill_between(self.steps, self.epsilon_lower, self.epsilon, color="#1b5e8c", alpha=0.2, linewidth=0)
+        axes.plot(self.steps, self.epsilon, color="#0b2545", label="ε, upper bound")
+        axes.fill_between(self.steps, self.epsilon_lower, self.epsilon, color="#0b2545", alpha=0.2, linewidth=0)
         axes.set_xlabel("steps")
         axes.set_ylabel(f"ε at δ = {self.delta:g}")
         axes.set_ylim(bottom=0.0)
         axes.set_xlim(0, self.steps[-1])
         other = axes.twinx()
-        other.plot(self.steps, self.noise_multiplier, color="#b3541e", linestyle="--", label="noise multiplier")
+        other.step(
+            self.steps, self.noise_multiplier, where="pre", color="#c1440e", linestyle="--", label="noise multiplier"
+        )
         other.set_ylabel("noise multiplier")
         other.set_ylim(bottom=0.0)
         lines = [*axes.get_lines(), *other.get_lines()]

@@ -10,8 +10,17 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from ferrodp.accounting import Bounds, GaussianEvent, GdpAccountant, LaplaceEvent, NonPrivateEvent, PureDpAccountant
-from ferrodp.accounting.reports import _curves, plots
+from ferrodp.accounting import (
+    Bounds,
+    GaussianEvent,
+    GdpAccountant,
+    LaplaceEvent,
+    NonPrivateEvent,
+    PldAccountant,
+    PoissonSampledEvent,
+    PureDpAccountant,
+)
+from ferrodp.accounting.reports import _curves, heat_map, plots
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 
 mpl.use("Agg")
@@ -75,7 +84,7 @@ def test_epsilon_over_steps_is_what_the_accountant_says(tmp_path):
     assert line.get_ydata()[0] == accountant.epsilon(1e-5)
     accountant.compose(EVENT, 200)
     assert line.get_ydata()[-1] == accountant.epsilon(1e-5)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("steps", "ε at δ = 1e-05")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("steps", "ε at δ = 10⁻⁵")
     assert labels(axes) == ["upper bound", "between the bounds", "budget ε = 8"]
     assert saved(axes, tmp_path)
 
@@ -257,3 +266,40 @@ def test_accounting_does_not_import_matplotlib():
     code = "import sys, ferrodp.accounting.reports.plots; sys.exit('matplotlib' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_marked_step_is_the_last_within_the_budget() -> None:
+    step = PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.0))
+    axes = plots.plot_epsilon_over_steps(PldAccountant(), step, count=3000, delta=1e-5, budget=3.0)
+    [marked] = [int(text.get_text()) for text in axes.texts]
+    epsilons = []
+    for count in (marked, marked + 1):
+        spent = PldAccountant()
+        spent.compose(step, count)
+        epsilons.append(spent.epsilon(1e-5))
+
+    assert epsilons[0] <= 3.0 < epsilons[1]
+
+
+def test_lines_differ_in_darkness_and_in_style() -> None:
+    from matplotlib.colors import to_rgb
+
+    named = {f"accountant {number}": GdpAccountant() for number in range(4)}
+    for number, accountant in enumerate(named.values()):
+        accountant.compose(GaussianEvent(noise_multiplier=1.0 + number))
+    lines = plots.plot_privacy_profile(named).get_lines()
+    grey = sorted(float(np.dot(to_rgb(line.get_color()), (0.299, 0.587, 0.114))) for line in lines)
+
+    assert len({line.get_linestyle() for line in lines}) == 4
+    assert min(np.diff(grey)) > 0.02
+
+
+def test_a_sweep_shows_the_certified_bounds_rounded_up() -> None:
+    axes = heat_map.plot_sweep(noise_multipliers=[1.0, 2.0], counts=[10, 100], delta=1e-5, sampling_probability=0.01)
+    for text, (sigma, count) in zip(axes.texts, [(1.0, 10), (1.0, 100), (2.0, 10), (2.0, 100)], strict=True):
+        spent = PldAccountant()
+        event = GaussianEvent(noise_multiplier=sigma)
+        spent.compose(PoissonSampledEvent(sampling_probability=0.01, event=event), count)
+        epsilon = spent.epsilon(1e-5)
+        assert epsilon <= float(text.get_text()) <= epsilon * 1.02
+    assert axes.get_title() == "ε at δ = 10⁻⁵, sampling probability q = 0.01"

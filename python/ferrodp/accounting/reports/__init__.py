@@ -8,7 +8,8 @@ question                                                      function
 how well can an attacker tell a member?                       `trade_off_curve`, `true_positive_rate`,
                                                               `membership_advantage`
 a plot                                                        `plot_epsilon_over_steps`, `plot_privacy_profile`,
-                                                              `plot_trade_off`, `plot_rdp_curve` (with matplotlib)
+                                                              `plot_trade_off`, `plot_rdp_curve`,
+                                                              `plot_sweep` (with matplotlib)
 events of dp_accounting, Opacus or jax_privacy                `from_dp_accounting`, `to_dp_accounting`,
                                                               `from_opacus_history`, `from_jax_privacy`
 what does the central limit theorem estimate? (no bound)      `estimate_central_limit_epsilon`,
@@ -28,6 +29,7 @@ from ferrodp.accounting.reports.central_limit import (
 )
 from ferrodp.accounting.reports.comparison import SchemeCost, compare_sampling_schemes
 from ferrodp.accounting.reports.dp_sgd import dp_sgd_epsilon
+from ferrodp.accounting.reports.heat_map import plot_sweep
 from ferrodp.accounting.reports.importers import (
     from_dp_accounting,
     from_jax_privacy,
@@ -67,6 +69,7 @@ __all__ = [
     "plot_epsilon_over_steps",
     "plot_privacy_profile",
     "plot_rdp_curve",
+    "plot_sweep",
     "plot_trade_off",
     "to_dp_accounting",
     "trade_off_curve",

@@ -18,6 +18,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.curve import Curve
 from ferrodp.accounting.reports._curves import Array, epsilon_over_counts, privacy_profile, trade_off
+from ferrodp.accounting.reports._style import line_of, plain_log, power
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import PrivacyEvent
 
@@ -79,7 +80,7 @@ def plot_epsilon_over_steps(
     >>> from ferrodp.accounting.reports import plot_epsilon_over_steps
     >>> axes = plot_epsilon_over_steps(PldAccountant(), GaussianEvent(noise_multiplier=5.0), count=10, delta=1e-5)
     >>> axes.get_xlabel(), axes.get_ylabel()
-    ('steps', 'ε at δ = 1e-05')
+    ('steps', 'ε at δ = 10⁻⁵')
     """
     count = _validate.count("count", count)
     checked = _validate.delta(delta)
@@ -94,7 +95,11 @@ def plot_epsilon_over_steps(
     for name, curve in curves.items():
         _draw(axes, curve, name)
     if limit is not None:
-        axes.axhline(limit, color="black", linestyle="--", linewidth=1.0, label=f"budget ε = {limit:g}")
+        axes.axhline(limit, color="black", linestyle=(0, (6, 3)), linewidth=0.8, label=f"budget ε = {limit:g}")
+        for name, accountant in _named(accountants).items():
+            _mark_last_within(
+                axes, curves[name], lambda at, it=accountant: epsilon_over_counts(it, event, at, checked), limit
+            )
     if log:
         axes.set_xscale("log")
         axes.set_xlim(1, max(count, 2))
@@ -102,7 +107,7 @@ def plot_epsilon_over_steps(
     else:
         axes.set_xlim(0, count)
         axes.set_ylim(bottom=0.0)
-    return _finish(axes, "steps", f"ε at δ = {checked:g}", "Privacy loss over steps")
+    return _finish(axes, "steps", f"ε at δ = {power(checked)}", "Privacy loss over steps")
 
 
 def plot_privacy_profile(
@@ -214,7 +219,7 @@ def plot_trade_off(
         profile = privacy_profile(accountant, grid)
         curve = trade_off(profile, rates)
         guaranteed, other = (1.0 - curve.lower, 1.0 - curve.upper) if log else (curve.lower, curve.upper)
-        [line] = axes.plot(rates, guaranteed, label=name or "guaranteed")
+        [line] = axes.plot(rates, guaranteed, label=name or "guaranteed", **line_of(len(axes.get_lines())))
         if profile.lower.any():
             _shade(axes, line, rates, other, guaranteed, name)
     axes.plot(rates, rates if log else 1.0 - rates, color="gray", linestyle=":", linewidth=1.0, label="guessing")
@@ -273,7 +278,8 @@ def plot_rdp_curve(
     values = {name: _rdp(source, at) for name, source in named.items()}
     axes = _axes(axes)
     for name, divergences in values.items():
-        axes.plot(at, np.where(np.isfinite(divergences), divergences, np.nan), label=name or None)
+        drawn = np.where(np.isfinite(divergences), divergences, np.nan)
+        axes.plot(at, drawn, label=name or None, **line_of(len(axes.get_lines())))
     axes.set_xscale("log")
     axes.set_xlim(at.min() / 1.05, at.max() * 1.05)
     _log_y(axes, *values.values())
@@ -324,9 +330,24 @@ def _draw(axes: Axes, curve: Curve, name: str) -> None:
     """Draw an upper bound, and shade down to the lower one if any is known."""
     lower, upper = (np.where(np.isfinite(each), each, np.nan) for each in (curve.lower, curve.upper))
     what = "upper bound" if np.isfinite(upper).any() else "no finite bound"
-    [line] = axes.plot(curve.x, upper, label=f"{name} ({what})" if name else what)
+    [line] = axes.plot(curve.x, upper, label=f"{name} ({what})" if name else what, **line_of(len(axes.get_lines())))
     if (lower > 0.0).any():
         _shade(axes, line, curve.x, lower, upper, name)
+
+
+def _mark_last_within(axes: Axes, curve: Curve, bounds: Callable[[list[int]], Curve], limit: float) -> None:
+    """Mark the last step whose certified ε is within a budget, if a later one is drawn."""
+    inside = np.flatnonzero(np.asarray(curve.upper) <= limit)
+    if not inside.size or inside[-1] + 1 == len(curve.x):
+        return
+    first, last = int(curve.x[inside[-1]]), int(curve.x[inside[-1] + 1])
+    while last - first > 1:  # ε rises with the steps
+        between = sorted({round(each) for each in np.linspace(first, last, 17).tolist()})
+        allowed = [step for step, epsilon in zip(between, bounds(between).upper, strict=True) if epsilon <= limit]
+        first = max([first, *allowed])
+        last = min([last, *(step for step in between if step > first)])
+    axes.plot([first], [limit], marker="o", color="black", markersize=4, linestyle="none")
+    axes.annotate(f"{first}", (first, limit), textcoords="offset points", xytext=(4, 4), fontsize="small")
 
 
 def _log_y(axes: Axes, *values: Array) -> None:
@@ -346,6 +367,9 @@ def _finish(axes: Axes, x: str, y: str, title: str) -> Axes:
     axes.set_ylabel(y)
     axes.set_title(title)
     axes.grid(visible=True, alpha=0.3)
+    for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
+        if scale == "log":
+            plain_log(axis)
     if axes.get_legend_handles_labels()[1]:
         axes.legend()
     return axes
