@@ -201,6 +201,10 @@ class CertifiedReport(PrivacyReport):
 
     Attributes
     ----------
+    epsilon_spent, delta_spent, noise_scale, num_compositions : float or int
+        As for `PrivacyReport`.
+    budget_remaining, estimated_rounds_left, accounting_method
+        As for `PrivacyReport`.
     certified_epsilon : float or None
         The ε of the same rounds by `AccountingMethod.PLD`, the least bound of this package; None where that method has
         none.
