@@ -83,7 +83,7 @@ def plot_sweep(
     shades = np.log10(np.where(np.isfinite(found) & (found > 0.0), found, np.nan))
     axes.imshow(shades, cmap="Greys", aspect="auto", origin="lower", vmin=-2.0, vmax=2.0)
     for row, column in np.ndindex(found.shape):
-        value = found[row, column]
+        value = float(found[row, column])
         dark = np.isfinite(shades[row, column]) and shades[row, column] > 0.5
         shown = f"{np.ceil(value * 10 ** _places(value)) / 10 ** _places(value):g}" if np.isfinite(value) else "∞"
         axes.text(column, row, shown, ha="center", va="center", color="white" if dark else "black")

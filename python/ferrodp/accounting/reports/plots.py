@@ -97,9 +97,7 @@ def plot_epsilon_over_steps(
     if limit is not None:
         axes.axhline(limit, color="black", linestyle=(0, (6, 3)), linewidth=0.8, label=f"budget ε = {limit:g}")
         for name, accountant in _named(accountants).items():
-            _mark_last_within(
-                axes, curves[name], lambda at, it=accountant: epsilon_over_counts(it, event, at, checked), limit
-            )
+            _mark_last_within(axes, curves[name], (accountant, event, checked), limit)
     if log:
         axes.set_xscale("log")
         axes.set_xlim(1, max(count, 2))
@@ -335,7 +333,9 @@ def _draw(axes: Axes, curve: Curve, name: str) -> None:
         _shade(axes, line, curve.x, lower, upper, name)
 
 
-def _mark_last_within(axes: Axes, curve: Curve, bounds: Callable[[list[int]], Curve], limit: float) -> None:
+def _mark_last_within(
+    axes: Axes, curve: Curve, of: tuple[PrivacyAccountant, PrivacyEvent, float], limit: float
+) -> None:
     """Mark the last step whose certified ε is within a budget, if a later one is drawn."""
     inside = np.flatnonzero(np.asarray(curve.upper) <= limit)
     if not inside.size or inside[-1] + 1 == len(curve.x):
@@ -343,7 +343,8 @@ def _mark_last_within(axes: Axes, curve: Curve, bounds: Callable[[list[int]], Cu
     first, last = int(curve.x[inside[-1]]), int(curve.x[inside[-1] + 1])
     while last - first > 1:  # ε rises with the steps
         between = sorted({round(each) for each in np.linspace(first, last, 17).tolist()})
-        allowed = [step for step, epsilon in zip(between, bounds(between).upper, strict=True) if epsilon <= limit]
+        bounds = epsilon_over_counts(of[0], of[1], between, of[2])
+        allowed = [step for step, epsilon in zip(between, bounds.upper, strict=True) if epsilon <= limit]
         first = max([first, *allowed])
         last = min([last, *(step for step in between if step > first)])
     axes.plot([first], [limit], marker="o", color="black", markersize=4, linestyle="none")
