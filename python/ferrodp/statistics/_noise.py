@@ -32,6 +32,7 @@ from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 Floats = npt.NDArray[np.float64]
 Integers = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
 _LARGE = 512.0
+_SMOOTH_GAUSSIAN = 8.0  # beside a continuous noise of its size; sums over integers are integrals up to exp(-2π²·64)
 _SMOOTH = 64.0  # beside a continuous noise: tails differ by less than 1/(24·64²)
 
 
@@ -116,7 +117,7 @@ def inside(reach: float, terms: list[tuple[Integers, float]]) -> float:
     """
     *smooth, (last, factor) = terms
     shifts, masses = np.zeros(1), np.ones(1)
-    if float(last.scale) <= _SMOOTH:
+    if float(last.scale) <= (_SMOOTH if isinstance(last, DiscreteLaplaceMechanism) else _SMOOTH_GAUSSIAN):
         places, masses = _masses(last)
         shifts = places * factor
     else:
