@@ -104,7 +104,7 @@ def test_a_budget_that_is_used_up_is_one_line_and_nothing_is_drawn(
 
     found = ferrodp("demo", "--ledger", "budget.db", "--scope", "study")
 
-    assert found.code == 1
+    assert found.code == 5
     assert found.error == (
         "ferrodp demo: error: scope 'study' has no room for a round: epsilon 1.679 of 2 at delta 1e-05 is charged, "
         "a round would make it 2.105\n"
