@@ -185,3 +185,16 @@ def test_a_public_server_lets_one_address_train_once_at_a_time():
             assert (one.status, other.status) == (200, 503)
     finally:
         server.end()
+
+
+def test_the_server_ends_while_an_answer_is_computed():
+    """Membership with the most trainings takes long; nobody waits for its thread."""
+    server = Server()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("GET", "/api/figure/membership?trainings=400&steps=40")
+    time.sleep(1.0)
+    began = time.monotonic()
+
+    assert server.end() == 0
+    connection.close()
+    assert time.monotonic() - began < 10  # two seconds of grace, and the interpreter's end

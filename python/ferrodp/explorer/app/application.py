@@ -56,13 +56,39 @@ class Work:
         try:
             async with self._slots:
                 started = time.perf_counter()
-                answer = await asyncio.to_thread(compute)
+                answer = await _in_a_thread(compute)
                 return 200, answer.as_json() | {"seconds": time.perf_counter() - started}
         except FerroError as error:
             kind = type(error).__name__
             return 422, error_body(kind, str(error), REMEDIES.get(kind, ""))
         finally:
             self._waiting -= 1
+
+
+async def _in_a_thread(compute: Callable[[], Answer]) -> Answer:
+    """Return an answer without blocking others; a server that ends does not wait for it, as it would for a pool."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[Answer] = loop.create_future()
+
+    def settle(answer: Answer | None, error: BaseException | None) -> None:
+        if found.done():  # nobody waits any more
+            return
+        if error is not None:
+            found.set_exception(error)
+        elif answer is not None:
+            found.set_result(answer)
+
+    def work() -> None:
+        answer, failure = None, None
+        try:
+            answer = compute()
+        except BaseException as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended
+            loop.call_soon_threadsafe(settle, answer, failure)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await found
 
 
 def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: str | None = None) -> Any:
