@@ -316,7 +316,7 @@ def test_objects_are_judged_by_their_type_not_by_what_they_say_it_is():
         def __class__(self):
             raise KeyError("secret")
 
-    with pytest.raises(InvalidArrayType, match="value must be an array of float32 or float64, got Liar"):
+    with pytest.raises(InvalidArrayType, match="value must be a number or an array of numbers, got Liar"):
         as_float_array(Liar(), "value")
 
 

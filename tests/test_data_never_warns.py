@@ -15,6 +15,7 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.engine import DifferentialPrivacyEngine, DPConfig, GaussianDifferentialPrivacy
+from ferrodp.events import NeighboringRelation
 from ferrodp.plan import AdaptiveClipping, AutomaticClipping, ConstantNoise, FlatClipping, FullBatch
 
 DATA = {
@@ -131,6 +132,19 @@ def shares(data):
     return sums.encode(data)
 
 
+def placed_rounds(data):
+    settings = {"population_size": 10, "neighboring_relation": NeighboringRelation.REPLACE_SPECIAL}
+    template = {"w": np.zeros(np.shape(data), floats(data))}
+    placement = fd.federated.DistributedPlacement(min_clients=2)
+    run = fd.federated.PlacedRun(plan(unit="client", **settings), template, placement, delta=1e-5)
+    next(run).encode({"w": data})
+
+
+def shuffled(data):
+    settings = {"clip_norm": 1.0, "noise_multiplier": 300.0, "num_clients": 5000, "rotation_seed": bytes(32)}
+    return fd.federated.ShuffledReports(np.zeros(np.shape(data)), **settings).encode(data)
+
+
 def outer(data):
     rows = np.ones((len(data), 3), floats(data))
     for left, right in ((data, rows), (rows, data)):
@@ -146,10 +160,12 @@ PUBLIC = {
     "ClippedSum.add_outer": outer,
     "FederatedRound.add": client_rounds,
     "LocalNoise.privatize": fd.federated.LocalNoise(clip_norm=1.0, noise_multiplier=1.0).privatize,
+    "PlacedRound.encode": placed_rounds,
     "PlanStep.add": steps,
     "PlanStep.add_one": one_by_one,
     "PlanStep.release_sum": given_sums,
     "SecureSum.encode": shares,
+    "ShuffledReports.encode": shuffled,
     "oriented_gradients": lambda data: fd.training.oriented_gradients(data, shape=(1, 2)),
     "train": lambda data: fd.training.train(data, [0, 1] * (len(data) // 2), epsilon=1.0, delta=1e-6, classes=[0, 1]),
     "ClippedSum.add_many": lambda data: summed(data, many=True),

@@ -133,4 +133,6 @@ def test_links_to_files_lead_somewhere(page):
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if ":" not in link]
 
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    # the extension `gallery` runs the page's code before the pages are made
+    made = {f"gallery/{name}" for name in re.findall(r'savefig\("([^"]+)"', page.read_text(encoding="utf-8"))}
+    assert [link for link in links if link not in made and not (page.parent / link).exists()] == []

@@ -162,7 +162,7 @@ def rounds(ledger: budget.PrivacyLedger) -> None:
     assert_type(trainer.clip_gradients(model, 1.0), tuple[Model, float])
     assert_type(trainer.per_sample_clip(model, 1.0), tuple[Model, Doubles])
     assert_type(trainer.add_noise(model, engine.DPConfig()), Model)
-    assert_type(trainer.compute_privacy_spent(engine.DPConfig(), 10), engine.PrivacyReport)
+    assert_type(trainer.compute_privacy_spent(engine.DPConfig(), 10), engine.CertifiedReport)
     assert_type(trainer.get_noise_multiplier(8, 1e-5, 0.01, 100), float)
     assert_type(engine.GaussianDifferentialPrivacy().apply_privacy(model, 1.0, 1e-6), Model)
     assert_type(engine.uniform_sample(10, 3), Longs)

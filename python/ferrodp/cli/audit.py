@@ -31,23 +31,50 @@ from ferrodp.training import train
 
 _NAMES = ("gaussian", "laplace")
 _BOUND = {"anyOf": [shapes.NUMBER, shapes.TEXT]}
-_FIELDS = {
-    "what": shapes.TEXT,
-    "version": shapes.TEXT,
-    "event": shapes.EVENT,
-    **dict.fromkeys(("claim", "region", "likelier", "text"), shapes.TEXT),
-    **dict.fromkeys(("violation",), shapes.FLAG),
-    "law_holds": shapes.maybe(shapes.FLAG),
-    "neighbors": shapes.many(shapes.TEXT),
-    **dict.fromkeys(("draws", "counted"), shapes.INTEGER),
-    "hits": shapes.many(shapes.INTEGER),
-    "rates": shapes.many(shapes.many(shapes.NUMBER)),
-    "curve": shapes.many(shapes.many(_BOUND)),
-    "multiplicity": shapes.INTEGER,
-    **dict.fromkeys(("epsilon", "delta"), shapes.NUMBER),
-    **dict.fromkeys(("epsilon_lower_bound", "epsilon_lower_bound_999", "power"), _BOUND),
-    **dict.fromkeys(("e_value", "log_e_value"), _BOUND),
+_EVIDENCE = {
+    "evidence": shapes.maybe(
+        shapes.record({"runs": shapes.INTEGER, "log_e_value": shapes.NUMBER, "violation": shapes.FLAG}),
+        "without --evidence",
+    )
 }
+_ALL = {**dict.fromkeys(("version", "claim", "text"), shapes.TEXT), "violation": shapes.FLAG}
+_TESTED = {
+    **_ALL,
+    **_EVIDENCE,
+    **dict.fromkeys(("epsilon", "delta", "log_e_value"), shapes.NUMBER),
+    **dict.fromkeys(("epsilon_lower_bound", "power", "e_value"), _BOUND),
+    "roc": shapes.many(shapes.many(shapes.NUMBER)),
+}
+_FIELDS = (
+    {
+        "what": shapes.one_of("mechanism"),
+        **_TESTED,
+        "event": shapes.EVENT,
+        **dict.fromkeys(("region", "likelier"), shapes.TEXT),
+        "law_holds": shapes.maybe(shapes.FLAG),
+        "neighbors": shapes.many(shapes.TEXT),
+        **dict.fromkeys(("draws", "counted", "multiplicity"), shapes.INTEGER),
+        "hits": shapes.many(shapes.INTEGER),
+        "rates": shapes.many(shapes.many(shapes.NUMBER)),
+        "curve": shapes.many(shapes.many(_BOUND)),
+        "epsilon_lower_bound_999": _BOUND,
+    },
+    {
+        "what": shapes.one_of("training"),
+        **_TESTED,
+        **dict.fromkeys(("canaries", "included", "guesses", "correct"), shapes.INTEGER),
+        **dict.fromkeys(("method", "assumes"), shapes.TEXT),
+        "confidence": shapes.NUMBER,
+        "bounds": shapes.named(_BOUND),
+    },
+    {
+        "what": shapes.one_of("code"),
+        **_ALL,
+        "neighbors": shapes.INTEGER,
+        "releases": shapes.many(shapes.ANYTHING),
+        "findings": shapes.many(shapes.ANYTHING),
+    },
+)
 """A bound that is infinite is the text "inf"."""
 
 
@@ -83,12 +110,13 @@ def _show(report: Report, console: Console) -> None:
     option("--evidence", metavar="FILE", help="append the e-value, and report that of all runs in there"),
     option("--plot", metavar="FILE", help="write a picture: false and true alarms below what the claim allows"),
     show=_show,
+    fields=_FIELDS,
 )
 def audit(args: Args, console: Console) -> Report:
     r"""Test whether outputs contradict a privacy claim, or code uses private data.
 
     mechanism: it is calibrated to (epsilon, delta) and released on two neighbors.
-    The event that shows most is chosen on a part of the draws and counted on others.
+    The event that shows most is chosen on some draws and counted on the others.
     training: canaries, units of no person that coins put into it, are told from
     its outputs; without --scores, the trainer of this library runs on made-up data.
     code: a run of a function on a dataset is recorded, and replayed without each
@@ -118,6 +146,7 @@ def audit(args: Args, console: Console) -> Report:
         if args.evidence or args.plot:
             raise InvalidParameter("--evidence and --plot are for audits that draw, not for code")
     else:
+        extra["evidence"] = None
         if args.plot:
             figure: Any = plot_roc(found).figure
             figure.savefig(args.plot)
@@ -125,7 +154,7 @@ def audit(args: Args, console: Console) -> Report:
             kept = keep_evidence(args.evidence, found)
             extra["evidence"] = {"runs": kept.runs, "log_e_value": kept.log_e_value, "violation": kept.violation}
     text = str(found)
-    if "evidence" in extra:
+    if extra.get("evidence"):
         text += f"\nall runs         {kept.runs}, logarithm of the e-value {kept.log_e_value:.4g}"
     return {
         "command": "audit",
