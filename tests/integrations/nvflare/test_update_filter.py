@@ -20,9 +20,9 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.fuel.utils.class_utils import instantiate_class
+from sites import difference, result
 
 import ferrodp as fd
-from conftest import difference, result
 from ferrodp.accounting import PldAccountant, RdpAccountant
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation
@@ -311,10 +311,10 @@ KILLED = """
 import sys
 sys.path[:0] = [{tests!r}]
 from pathlib import Path
-import conftest, numpy as np
-site = conftest.Site(Path({root!r}), noise_multiplier=4.0)
+import sites, numpy as np
+site = sites.Site(Path({root!r}), noise_multiplier=4.0)
 model = {{"w": np.zeros((20, 10), np.float32), "b": np.float32(0.5)}}
-site.task(model, conftest.difference(0.1))
+site.task(model, sites.difference(0.1))
 def slow(model):
     print("training", flush=True)
     import time
