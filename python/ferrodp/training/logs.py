@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import csv
 import io
 import json
@@ -66,7 +67,7 @@ class ProgressBar(Callback):
             self._bar = None
 
 
-class _Log(Callback):
+class _Log(Callback, abc.ABC):
     """A line for each step: its number, and what callbacks before this one recorded in `Progress.values`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -91,8 +92,9 @@ class _Log(Callback):
             self._file.close()
             self._file = None
 
+    @abc.abstractmethod
     def _line(self, values: dict[str, float | None]) -> str:
-        raise NotImplementedError
+        """Return the line of a step."""
 
 
 class CsvLog(_Log):
