@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import statistics
 import time
@@ -105,8 +106,9 @@ def peak_growth(work: Callable[[], object]) -> int | None:
     """Return by how many bytes `work` raises the resident memory of the process at its peak; None where unknown.
 
     Linux keeps the peak (VmHWM) and lets a process reset its own (`proc(5)`, clear_refs, 5). Allocations of native code
-    are in it, which Python's own tracing does not see.
+    are in it, which Python's own tracing does not see. Garbage goes first, as its memory would hide the growth.
     """
+    gc.collect()
     try:
         _CLEAR.write_text("5")
         before = _peak()
