@@ -22,6 +22,13 @@ MUTANTS = [
         "plan ledger",
     ),
     (
+        "a step that earlier charges cover is released again",
+        "covered-step-repeated",
+        "self._charges[charge].event or _NOTHING",
+        "self._charges[charge].event or _NOTHING\n        if event is _NOTHING:\n            return True",
+        "plan ledger",
+    ),
+    (
         "a state that is restored twice releases twice",
         "state-restored-twice-releases-twice",
         "> step",

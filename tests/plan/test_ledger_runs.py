@@ -84,7 +84,7 @@ def test_the_ledger_is_charged_what_the_plan_costs(tmp_path, sampling, relation,
             step.release()
             assert ledger.epsilon_charged("a") == reserved  # charged before it began
         paid = [charge for charge in plan.charges() if charge.event is not None]
-        assert states(ledger) == [TicketState.SPENT] * len(paid)
+        assert states(ledger) == [TicketState.SPENT] * len(plan.charges())  # what costs nothing is on record, too
         other = opened(tmp_path / "other.db", neighboring_relation=relation)
         for charge in paid:
             other.spend("a", charge.event)
@@ -187,6 +187,49 @@ def test_a_training_under_its_key_goes_on_after_what_was_charged(tmp_path, sampl
         assert released == ([4, 5, 6, 7] if isinstance(sampling, PoissonSampling) else [6, 7])
         left_out = [TicketState.SPENT, TicketState.ARMED, TicketState.SPENT]  # a round that nobody may go on with
         assert states(ledger) == ([TicketState.SPENT] * 8 if isinstance(sampling, PoissonSampling) else left_out)
+
+
+@pytest.mark.parametrize("measure", ["rdp", "zcdp", "gdp"])
+def test_a_step_that_earlier_charges_cover_is_not_released_again(tmp_path, measure):
+    """Of a unit that is in two batches the first two steps pay for all; each may be released once all the same."""
+    plan = plan_of(GivenOrder(10, 2), relation=RO)
+    with opened(tmp_path / "b.db", epsilon=50.0, measure=measure, neighboring_relation=RO) as ledger:
+        run = plan.start(TEMPLATE, ledger=ledger, scope="a", key="t")
+        before = run.state()
+        for step in run:
+            step.add(ones(step, 10))
+            step.release()
+            if step.number == 4:
+                break
+        charged = ledger.epsilon_charged("a")
+        released = []
+        for again in (
+            PlanRun.from_state(before, ledger=ledger, scope="a"),
+            plan.start(TEMPLATE, ledger=ledger, scope="a", key="t"),
+            PlanRun.from_state(run.state(), ledger=ledger, scope="a"),
+        ):
+            for step in again:
+                step.add(ones(step, 10))
+                step.release()
+                released.append(step.number)
+            assert again.epsilon(DELTA) == plan.epsilon(DELTA)
+        assert released == [5, 6, 7]
+        assert ledger.epsilon_charged("a") == charged
+        assert states(ledger) == [TicketState.SPENT] * 8
+
+
+def test_a_step_that_earlier_charges_cover_stops_at_a_frozen_scope(tmp_path):
+    with opened(tmp_path / "b.db", epsilon=50.0, neighboring_relation=RO) as ledger:
+        run = plan_of(GivenOrder(10, 1), relation=RO).start(TEMPLATE, ledger=ledger, scope="a")
+        step = next(run)
+        step.add(ones(step, 10))
+        step.release()
+        step = next(run)
+        ledger.freeze("a", reason="review")
+        with pytest.raises(BudgetExceeded, match="frozen"):
+            step.release()
+        ledger.thaw("a", reason="done")
+        step.release()
 
 
 def _train(path, diary, delay):

@@ -10,10 +10,12 @@ from typing import Protocol
 
 from ferrodp import _fork, _validate
 from ferrodp.errors import FerroError, InvalidParameter
-from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.plan.sampling import Charge
 from ferrodp.tickets import Ticket, TicketState
 
+_NOTHING = ComposedEvent(events=())
+"""Recorded for a step that earlier charges cover: it costs nothing, and is not to be released twice."""
 _released: dict[str, int] = {}
 """How far each training without a ledger has come in this process, by name: two runs of one state are noticed so."""
 _lock = threading.Lock()
@@ -89,9 +91,10 @@ class Payments:
         BudgetExceeded
             If the ledger does not allow it. Nothing was charged.
         """
-        event = self._charges[charge].event
-        if self._ledger is None or self._scope is None or event is None:
+        if self._ledger is None or self._scope is None:
             return True
+        # mutant: covered-step-repeated
+        event = self._charges[charge].event or _NOTHING
         ticket = self._ledger.reserve(self._scope, event, key=f"{self.name}/{charge}", again_ok=True)
         # mutant: scope-of-another-relation-pays-for-plan
         if ticket.neighboring_relation is not self._relation:
@@ -109,7 +112,8 @@ class Payments:
     def ticket_for(self, step: int) -> Ticket | None:
         """Return the ticket that a release of a step may take with it, or None if `pay` has to be called before it."""
         self.check_process()
-        return self._ticket if self._charges[self.charge_of(step)].num_steps == 1 else None
+        charge = self._charges[self.charge_of(step)]
+        return self._ticket if charge.num_steps == 1 and charge.event is not None else None
 
     def pay(self, step: int) -> None:
         """Spend what pays for a step, right before its first random bit.

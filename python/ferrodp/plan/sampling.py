@@ -31,7 +31,7 @@ class Charge(NamedTuple):
     Attributes
     ----------
     event : PrivacyEvent or None
-        None where earlier charges cover these steps.
+        None where earlier charges cover these steps. A ledger records them all the same, as each is released once.
     num_steps : int
         At least 1.
     """
@@ -391,6 +391,11 @@ class GivenOrder(Sampling):
     -----
     A unit in k of T steps costs no more than the k steps with the least noise together; the k-th of them is charged
     before step k, and nothing after that, so that what was charged covers every unit at any time.
+
+    The promise is about the whole plan, whatever happens to the process. A training that goes on after a kill goes on
+    with the batches that come after those of the steps left out. A loader that starts anew, or shuffles anew in the
+    middle of an epoch, gives some units once more: let it go on with a whole epoch, or promise one participation more
+    for each time that it may start again.
 
     Examples
     --------
