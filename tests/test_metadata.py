@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
-SOURCES = sorted((ROOT / "python").rglob("*.py*"))
+SOURCES = sorted(path for path in (ROOT / "python").rglob("*.py*") if path.suffix in (".py", ".pyi"))
 
 
 def test_the_links_of_a_project_are_there_and_lead_to_one_repository():

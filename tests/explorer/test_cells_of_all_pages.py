@@ -9,8 +9,6 @@ import pytest
 from ferrodp.explorer.app.sections import SECTIONS
 from ferrodp.explorer.figures import shown
 
-pytest.importorskip("sklearn")
-
 ENTRIES = [
     pytest.param(entry, id=f"{section.name}-{entry.name}")
     for section in SECTIONS
@@ -21,6 +19,7 @@ ENTRIES = [
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_cell_of_a_page_prints_the_numbers_on_it(entry):
+    pytest.importorskip("sklearn")
     printed = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
         warnings.simplefilter("ignore")  # of weak privacy, where a page shows some
