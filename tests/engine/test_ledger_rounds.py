@@ -60,6 +60,23 @@ def test_exactly_as_many_rounds_run_as_the_ledger_allows(ledger, mechanism, rate
     assert ledger.verify()
 
 
+class WithoutReports:
+    """What an engine requires of a ledger, and no more."""
+
+    def __init__(self, ledger):
+        self.reserve, self.remaining_count = ledger.reserve, ledger.remaining_count
+
+
+def test_the_engine_counts_the_rounds_of_a_ledger_that_has_no_reports(ledger):
+    ledger.create("a", epsilon=3.0, delta=1e-5)
+    engine = DifferentialPrivacyEngine(CONFIG, ledger=WithoutReports(ledger), scope="a")
+
+    for _ in range(2):
+        engine.round([], template=TEMPLATE)
+
+    assert engine.budget.rounds_consumed == 2
+
+
 def test_another_engine_continues_where_the_first_one_stopped(ledger, tmp_path):
     ledger.create("a", epsilon=3.0, delta=1e-5)
     first = DifferentialPrivacyEngine(CONFIG, ledger=ledger, scope="a")

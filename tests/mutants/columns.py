@@ -3,9 +3,8 @@
 KILLERS = {
     "statistics": "pytest tests/statistics/test_statistics.py",
     "variance's tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
-    "groups": "pytest tests/statistics/test_groups.py -m 'not slow'",
-    "groups' tickets": "pytest tests/tickets/test_ticketed_releases.py -k groups",
-    "shares": "pytest tests/statistics/test_groups.py -k budget",
+    "groups": "pytest tests/statistics/test_groups_of_rows.py -m 'not slow'",
+    "shares": "pytest tests/statistics/test_groups_of_rows.py -k budget",
     "columns": "pytest tests/statistics/test_statistics_columns.py",
 }
 
@@ -200,7 +199,7 @@ MUTANTS = [
         "parts-of-a-mean-by-group-get-the-whole-budget",
         "spent.share(1, 2)",
         "spent",
-        "groups' tickets",
+        "shares",
     ),
     (
         "groups of units with several rows are taken for parallel",

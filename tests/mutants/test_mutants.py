@@ -1,5 +1,6 @@
 """The mutants are run by hand (`run.py`), but that they still apply is checked every time."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,9 @@ def test_each_marker_is_in_one_place_and_has_a_mutant():
 def test_names_of_mutants_and_killers_are_distinct():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert len(KILLERS) == sum(len(room.KILLERS) for room in ROOMS)
+
+
+def test_each_killer_names_tests_that_are_there():
+    words = [word for command in KILLERS.values() for word in shlex.split(command) if word.startswith("tests/")]
+
+    assert [word for word in words if not (ROOT / word.split("::")[0]).exists()] == []
