@@ -37,7 +37,9 @@ CELLS: dict[str, dict[str, str]] = {
     "discrete_gaussian":     {"pld": ALL, "rdp": ALL, "zcdp": ALL},
     "discrete_gaussian[2]":  {"rdp": ALL, "zcdp": ALL},
     "distributed_discrete_gaussian":     {"pld": ALL, "rdp": ALL, "zcdp": ALL},
+    "skellam":     {"pld": ALL, "rdp": ALL, "zcdp": ALL},
     "distributed_discrete_gaussian[2]":  {"pld": ALL, "rdp": ALL, "zcdp": ALL},
+    "skellam[2]":  {"pld": ALL, "rdp": ALL, "zcdp": ALL},
     "discrete_laplace":      {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
     "randomized_response":   {"pld": "RO RS", "pure": "RO RS", "rdp": "RO RS", "zcdp": "RO RS"},
     "epsilon_delta":         {"pld": ALL, "pure": ALL, "rdp": ALL, "zcdp": ALL},
@@ -52,7 +54,9 @@ CELLS: dict[str, dict[str, str]] = {
     "poisson_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": ALL},
     "poisson_sampled(discrete_gaussian[2])":  {"rdp": ALL},
     "poisson_sampled(distributed_discrete_gaussian)":     {"rdp": ALL},
+    "poisson_sampled(skellam)":     {"rdp": ALL},
     "poisson_sampled(distributed_discrete_gaussian[2])":  {"rdp": ALL},
+    "poisson_sampled(skellam[2])":  {"rdp": ALL},
     "poisson_sampled(discrete_laplace)":      {"pld": ALL, "pure": ALL, "rdp": ALL},
     "poisson_sampled(randomized_response)":   {"pld": "RO RS", "pure": "RO RS", "rdp": "RO RS"},
     "poisson_sampled(epsilon_delta)":         {"pld": ALL, "pure": ALL, "rdp": ALL},
@@ -65,7 +69,9 @@ CELLS: dict[str, dict[str, str]] = {
     "fixed_size_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": ALL},
     "fixed_size_sampled(discrete_gaussian[2])":  {"rdp": ALL},
     "fixed_size_sampled(distributed_discrete_gaussian)":     {"rdp": ALL},
+    "fixed_size_sampled(skellam)":     {"rdp": ALL},
     "fixed_size_sampled(distributed_discrete_gaussian[2])":  {"rdp": ALL},
+    "fixed_size_sampled(skellam[2])":  {"rdp": ALL},
     "fixed_size_sampled(zcdp)":                  {"rdp": ALL},
     "fixed_size_sampled(discrete_laplace)":      {"pld": ALL, "pure": "RO", "rdp": ALL},
     "fixed_size_sampled(randomized_response)":   {"pld": "RO", "pure": "RO", "rdp": "RO"},
@@ -77,7 +83,9 @@ CELLS: dict[str, dict[str, str]] = {
     "truncated_poisson_sampled(discrete_gaussian)":     {"pld": ALL, "rdp": "RO"},
     "truncated_poisson_sampled(discrete_gaussian[2])":  {"rdp": "RO"},
     "truncated_poisson_sampled(distributed_discrete_gaussian)":     {"pld": "RO", "rdp": "RO"},
+    "truncated_poisson_sampled(skellam)":     {"pld": "RO", "rdp": "RO"},
     "truncated_poisson_sampled(distributed_discrete_gaussian[2])":  {"rdp": "RO"},
+    "truncated_poisson_sampled(skellam[2])":  {"rdp": "RO"},
     "truncated_poisson_sampled(discrete_laplace)":      {"pld": ALL, "rdp": "RO"},
     "truncated_poisson_sampled(randomized_response)":   {"pld": "RO", "rdp": "RO"},
     "truncated_poisson_sampled(epsilon_delta)":         {"pld": "RO", "rdp": "RO"},
@@ -171,6 +179,10 @@ def _discrete_plane(relation, most, make_event=None, distribution=None):
 
 def _shares(moved, dimension):
     return ac.DistributedDiscreteGaussianEvent(share_scale=0.5, num_shares=3, l2_sensitivity=moved, dimension=dimension)
+
+
+def _skellam(moved, dimension):
+    return ac.SkellamEvent(variance=1.0, l2_sensitivity=moved, dimension=dimension)
 
 
 def _sum_of_shares(scale):
@@ -302,6 +314,10 @@ MECHANISMS: dict[str, Callable] = {
     "distributed_discrete_gaussian[2]": lambda relation, most: _discrete_plane(
         relation, most, lambda moved: _shares(moved, None), _sum_of_shares
     ),
+    "skellam": _discrete(lambda scale, moved: _skellam(moved, 1), enum.skellam),
+    "skellam[2]": lambda relation, most: _discrete_plane(
+        relation, most, lambda moved: _skellam(moved, None), enum.skellam
+    ),
     "discrete_laplace": _discrete(
         lambda scale, moved: ac.DiscreteLaplaceEvent(scale=scale, l1_sensitivity=moved), enum.discrete_laplace
     ),
@@ -397,7 +413,11 @@ def shape_of(event):
         case ac.PoissonSampledEvent(null_distance=distance):
             tag = "" if distance == math.inf else "[0.5]" if distance == 0.5 else "[1]"
             return f"{event.kind}{tag}({_of_one_sample(event.event)})"
-        case ac.DiscreteGaussianEvent(dimension=dimension) | ac.DistributedDiscreteGaussianEvent(dimension=dimension):
+        case (
+            ac.DiscreteGaussianEvent(dimension=dimension)
+            | ac.DistributedDiscreteGaussianEvent(dimension=dimension)
+            | ac.SkellamEvent(dimension=dimension)
+        ):
             return event.kind + ("" if dimension == 1 else "[2]")
         case ac.ComposedEvent(events=parts):
             return " + ".join(sorted({shape_of(part) for part in parts}))

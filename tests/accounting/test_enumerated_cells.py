@@ -115,6 +115,8 @@ def examples():
         ac.DiscreteGaussianEvent(scale=1.0, dimension=2),
         ac.DistributedDiscreteGaussianEvent(share_scale=0.5, num_shares=3, l2_sensitivity=1.0, dimension=1),
         ac.DistributedDiscreteGaussianEvent(share_scale=0.5, num_shares=3, l2_sensitivity=1.0),
+        ac.SkellamEvent(variance=1.0, l2_sensitivity=1.0, dimension=1),
+        ac.SkellamEvent(variance=1.0, l2_sensitivity=1.0),
         ac.ParallelEvent(events=(ac.DiscreteLaplaceEvent(scale=1.0), ac.DiscreteLaplaceEvent(scale=2.0))),
         ac.ShuffledEvent(randomizer=ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3), population_size=4),
         ac.DiscreteLaplaceEvent(scale=1.0),

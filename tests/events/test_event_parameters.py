@@ -26,6 +26,7 @@ GOOD = {
         "granularity": 0.0625,
         "dimension": 2,
     },
+    ac.SkellamEvent: {"variance": 1.0, "l2_sensitivity": 3.0, "granularity": 0.0625, "dimension": 2},
     ac.DiscreteLaplaceEvent: {"scale": 1.0, "l1_sensitivity": 1},
     ac.RandomizedResponseEvent: {"noise_parameter": 0.5, "num_buckets": 2},
     ac.ExponentialMechanismEvent: {"epsilon": 1.0},
@@ -62,6 +63,7 @@ ROUNDED = {
     "delta": ABOVE,
     "rho": ABOVE,
     "share_scale": None,
+    "variance": BELOW,
     "granularity": None,
     "sampling_probability": ABOVE,
 }

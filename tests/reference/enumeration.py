@@ -10,7 +10,7 @@ import itertools
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 NULL = None
 UNIVERSES = [(-1, 0, 1), (0, 1), (99, 100)]
@@ -293,6 +293,11 @@ def sum_of_discrete_gaussians(scale, shares):
         return np.where(inside, law[np.where(inside, n + middle, 0).astype(int)], 0.0)
 
     return DiscreteNoise(weight, min(math.ceil(7 * scale * math.sqrt(shares)), middle))
+
+
+def skellam(scale):
+    """The difference of two Poisson numbers, of variance scale² together."""
+    return DiscreteNoise(lambda n: special.ive(np.abs(n), scale * scale), math.ceil(10 * scale) + 4)
 
 
 def discrete_laplace(scale):

@@ -10,6 +10,7 @@ ALONE = {
     "sum of discrete Gaussians": ac.DistributedDiscreteGaussianEvent(
         share_scale=0.5, num_shares=100, l2_sensitivity=5.0
     ),
+    "Skellam": ac.SkellamEvent(variance=25.0, l2_sensitivity=5.0),
     "discrete Laplace": ac.DiscreteLaplaceEvent(scale=2.0, l1_sensitivity=2),
     "randomized response": ac.RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3),
     "exponential mechanism": ac.ExponentialMechanismEvent(epsilon=0.5),

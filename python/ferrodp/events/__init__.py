@@ -8,7 +8,7 @@ what was released                                             event
 ============================================================  ====================================================
 a value with noise                                            `GaussianEvent`, `LaplaceEvent`,
                                                               `DiscreteGaussianEvent`, `DiscreteLaplaceEvent`
-a sum with noise that many parties share                      `DistributedDiscreteGaussianEvent`
+a sum with noise that many parties share                      `DistributedDiscreteGaussianEvent`, `SkellamEvent`
 a sum and the count that adapts its clip norm                 `AdaptiveClipEvent`
 a choice                                                      `ExponentialMechanismEvent`, `RandomizedResponseEvent`
 something with a stated guarantee, or none                    `EpsilonDeltaEvent`, `ZcdpEvent`, `NonPrivateEvent`
@@ -30,7 +30,7 @@ from ferrodp.events.base import MAX_DEPTH, NeighboringRelation, PrivacyEvent
 from ferrodp.events.composition import ComposedEvent, ParallelEvent, RepeatAndSelectEvent, SelfComposedEvent
 from ferrodp.events.correlated import MatrixMechanismEvent, TreeAggregationEvent
 from ferrodp.events.decomposition import decompose
-from ferrodp.events.distributed import DistributedDiscreteGaussianEvent, ShuffledEvent
+from ferrodp.events.distributed import DistributedDiscreteGaussianEvent, ShuffledEvent, SkellamEvent
 from ferrodp.events.noise import (
     AdaptiveClipEvent,
     DiscreteGaussianEvent,
@@ -78,6 +78,7 @@ __all__ = [
     "RepeatAndSelectEvent",
     "SelfComposedEvent",
     "ShuffledEvent",
+    "SkellamEvent",
     "TreeAggregationEvent",
     "TruncatedPoissonSampledEvent",
     "ZcdpEvent",

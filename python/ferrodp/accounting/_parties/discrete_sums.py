@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -343,20 +344,33 @@ class SumCurve:
 
     def _exact(self, orders: Array) -> Array:
         assert self.law is not None
-        longest = math.isqrt(self.squared)
-        if self.dimension == 1:  # ρₖ rises with k, as f is log-concave
-            return self.law.divergences(longest, orders)
-        shifts = range(1, min(longest, MAX_STEPS) + 1)
-        rates = np.array([self.law.divergences(k, orders) for k in shifts])
-        squares = [float(k * k) for k in shifts]
-        if longest > MAX_STEPS:
-            far = 0.5 * orders * self.ratio / self.variance_proxy * (1.0 + 1e-12)
-            slope = np.maximum((rates / np.array(squares)[:, None]).max(axis=0), far)
-            worst: Array = slope * self.squared * (1.0 + 1e-12)
-            return worst
-        share = self.squared / self.dimension
-        total: Array = self.dimension * _hull(squares, rates, share) * (1.0 + 1e-12)
-        return total
+        law, far = self.law, 0.5 * orders * self.ratio / self.variance_proxy * (1.0 + 1e-12)
+        return of_vectors(lambda shift: law.divergences(shift, orders), far, self.squared, self.dimension)
+
+
+def of_vectors(divergences: Callable[[int], Array], rates: Array, squared: int, dimension: int) -> Array:
+    """Return bounds on Σρ(kᵢ) over integer vectors with Σkᵢ² ≤ S in d coordinates, for some orders.
+
+    Parameters
+    ----------
+    divergences : callable
+        Takes k > 0 and returns ρₖ at the orders, which rises with k.
+    rates : array
+        Bounds on ρₖ/k² for all k, at the orders.
+    squared, dimension : int
+        S and d; both at least 1.
+    """
+    longest = math.isqrt(squared)
+    if dimension == 1:  # ρₖ rises with k, as f is log-concave
+        return divergences(longest)
+    known = np.array([divergences(k) for k in range(1, min(longest, MAX_STEPS) + 1)])
+    squares = [float(k * k) for k in range(1, known.shape[0] + 1)]
+    if longest > MAX_STEPS:
+        slope = np.maximum((known / np.array(squares)[:, None]).max(axis=0), rates)
+        worst: Array = slope * squared * (1.0 + 1e-12)
+        return worst
+    total: Array = dimension * _hull(squares, known, squared / dimension) * (1.0 + 1e-12)
+    return total
 
 
 def _hull(squares: list[float], rates: Array, share: float) -> Array:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from ferrodp import _validate, events
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp._numerics.rounding import fraction_up
-from ferrodp.accounting._parties import discrete_sums
+from ferrodp.accounting._parties import discrete_sums, skellam
 from ferrodp.accounting._solve.amplification import amplified
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
@@ -181,6 +181,9 @@ def zcdp(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupporte
         variance = event.num_shares * Fraction(event.integer_scale) ** 2
         # mutant: ratio-of-sums-of-discrete-noise-left-out
         return Cost(Fraction(found) * event.squared_steps / (2 * variance))
+    if isinstance(event, events.SkellamEvent):
+        rate = skellam.rate(event.integer_variance)
+        return rate if isinstance(rate, Unsupported) else Cost(Fraction(rate) * event.squared_steps)
     if isinstance(event, events.ZcdpEvent):
         return Cost(Fraction(event.rho))
     if isinstance(event, events.ExponentialMechanismEvent):

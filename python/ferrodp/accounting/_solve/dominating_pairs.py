@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ferrodp import _validate
-from ferrodp.accounting._parties import discrete_sums, shuffled
+from ferrodp.accounting._parties import discrete_sums, shuffled, skellam
 from ferrodp.accounting._solve.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
 from ferrodp.accounting._solve.truncated_poisson import TruncatedSample, truncated_sample
 from ferrodp.accounting._types import Unsupported
@@ -37,6 +37,7 @@ from ferrodp.events import (
     PrivacyEvent,
     RandomizedResponseEvent,
     ShuffledEvent,
+    SkellamEvent,
     TruncatedPoissonSampledEvent,
     decompose,
 )
@@ -147,6 +148,18 @@ def _distributed(event: DistributedDiscreteGaussianEvent, relation: NeighboringR
     found = discrete_sums.masses_of(n, scale, shift)
     if found is None:
         return Unsupported("the law of a sum of so much discrete Gaussian noise is not computed")
+    return _symmetric(("masses", *found), is_exact=False)
+
+
+def _skellam(event: SkellamEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
+    """Return the law and its shift in one coordinate: it is log-concave, so that larger shifts cost more."""
+    if event.dimension != 1:
+        return Unsupported("Skellam noise in several dimensions has no known worst case")
+    if event.integer_variance < skellam.LEAST_VARIANCE:
+        return skellam.SMALL_VARIANCE
+    found = skellam.masses_of(event.integer_variance, math.isqrt(event.squared_steps))
+    if found is None:
+        return Unsupported("the law of so much Skellam noise, or of so little for its shift, is not computed")
     return _symmetric(("masses", *found), is_exact=False)
 
 
@@ -370,6 +383,7 @@ _RULES: dict[type[PrivacyEvent], Callable[[Any, NeighboringRelation], EventPairs
     RandomizedResponseEvent: _randomized_response,
     ParallelEvent: _parallel,
     ShuffledEvent: _shuffled,
+    SkellamEvent: _skellam,
     EpsilonDeltaEvent: _epsilon_delta,
     ExponentialMechanismEvent: _exponential,
     MixtureOfGaussiansEvent: _mixture,

@@ -73,7 +73,7 @@ def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
         return dataclasses.replace(inner, noise_multiplier=max(inner.noise_multiplier / 2, math.ulp(0.0)))
     if isinstance(inner, events.DiscreteLaplaceEvent):
         return dataclasses.replace(inner, l1_sensitivity=2 * inner.l1_sensitivity)
-    if isinstance(inner, (events.DiscreteGaussianEvent, events.DistributedDiscreteGaussianEvent)):
+    if isinstance(inner, (events.DiscreteGaussianEvent, events.DistributedDiscreteGaussianEvent, events.SkellamEvent)):
         return dataclasses.replace(inner, l2_sensitivity=2.0 * inner.l2_sensitivity)
     if isinstance(inner, events.ZcdpEvent):  # groups of two: [BS16] Proposition 1.9
         return dataclasses.replace(inner, rho=4.0 * inner.rho)

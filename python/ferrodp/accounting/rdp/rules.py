@@ -17,7 +17,7 @@ import numpy as np
 from ferrodp import _validate, events
 from ferrodp._native import RdpCurve, rdp_public_coin, rdp_total
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._parties import discrete_sums, shuffled
+from ferrodp.accounting._parties import discrete_sums, shuffled, skellam
 from ferrodp.accounting._solve.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
@@ -37,6 +37,7 @@ _NOISE_ON_SUMS = (
     events.DiscreteGaussianEvent,
     events.DiscreteLaplaceEvent,
     events.DistributedDiscreteGaussianEvent,
+    events.SkellamEvent,
     events.MixtureOfGaussiansEvent,
 )
 
@@ -205,6 +206,14 @@ def _distributed(event: events.DistributedDiscreteGaussianEvent, _: NeighboringR
     if isinstance(found, Unsupported):
         raise UnsupportedEventError(found.reason)
     return discrete_sums.SumCurve(n, scale, steps, event.dimension)
+
+
+@register(events.SkellamEvent)
+def _skellam(event: events.SkellamEvent, _: NeighboringRelation) -> Curve:
+    found = skellam.rate(event.integer_variance)
+    if isinstance(found, Unsupported):
+        raise UnsupportedEventError(found.reason)
+    return skellam.SkellamCurve(event.integer_variance, event.squared_steps, event.dimension)
 
 
 @register(events.ParallelEvent)
