@@ -32,7 +32,7 @@ from decimal import (
 from fractions import Fraction
 from typing import NamedTuple
 
-from ferrodp import _validate
+from ferrodp import _html, _validate
 
 ZERO = Decimal(0)
 ONE = Decimal(1)
@@ -62,6 +62,10 @@ class Bounds(NamedTuple):
 
     lower: float
     upper: float
+
+    def _repr_html_(self) -> str:
+        ends = ("at least", _html.at_least(self.lower)), ("at most", _html.at_most(self.upper))
+        return _html.pairs("Certified bounds, rounded outward", ends)
 
 
 def bounds_around(value: Fraction) -> Bounds:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from ferrodp import _html
 from ferrodp.errors import InvalidParameter, InvalidType
 
 _SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "order": "order α", "log_delta": "ln δ"}
@@ -105,6 +106,9 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
+
+    def _repr_html_(self) -> str:
+        return _html.text(str(self))
 
 
 def _plain(value: object) -> object:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NoReturn, Self
 
-from ferrodp import _validate
+from ferrodp import _html, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.filters.additive import Measure
 from ferrodp.budget import _freezes, _measures, _names, _points, _readings, _rules, report
@@ -21,7 +21,7 @@ from ferrodp.budget.log.records import Head
 from ferrodp.budget.report import Reading, ScopeReport, TicketReport
 from ferrodp.budget.stores.places import opened_store
 from ferrodp.budget.stores.rows import ScopeRow, slot
-from ferrodp.errors import InvalidType, LedgerDamaged
+from ferrodp.errors import InvalidType, LedgerDamaged, LedgerError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.events.base import check_relation
 from ferrodp.random.noise import refuse_copy
@@ -224,6 +224,15 @@ class PrivacyLedger:
 
     def __repr__(self) -> str:
         return f"<PrivacyLedger {self._access.store.name}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            names = self.scopes
+            shown = [self.report(name) for name in names[: _html.MOST_ROWS]]
+        except LedgerError as error:  # it is closed, or out of reach: a notebook still shows what it is
+            return _html.text(f"{self!r}: {error}")
+        rows = report.rows_of(shown) + [(name,) for name in names[_html.MOST_ROWS :]]
+        return _html.table(repr(self), report.COLUMNS, rows or [("no scope yet",)], more="ledger.scopes")
 
     def __reduce__(self) -> NoReturn:
         refuse_copy("an open ledger")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp import _html, _validate
 from ferrodp.budget.log import records
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.budget.stores.rows import FIELDS, ScopeRow, TicketRow, ticket_row
@@ -80,10 +80,35 @@ class ScopeReport:
     cancelled: int
     frozen: bool
 
+    def _repr_html_(self) -> str:
+        caption = f"{self.measure}, {self.neighboring_relation.value}"
+        return _html.table(caption, COLUMNS, rows_of([self]))
+
     @property
     def epsilon_remaining(self) -> float:
         """ε minus what was charged: a rough figure, because ε does not add up; see `PrivacyLedger.remaining_count`."""
         return max(0.0, float(self.epsilon) - self.epsilon_charged)
+
+
+COLUMNS = ("scope", "ε charged", "of ε", "δ", "held", "armed", "spent", "")
+"""Of a table of scopes in a notebook."""
+
+
+def rows_of(reports: Iterable[ScopeReport]) -> list[tuple[Any, ...]]:
+    """Return a row of a table for each scope."""
+    return [
+        (
+            each.scope,
+            _html.at_most(each.epsilon_charged),
+            float(each.epsilon),
+            float(each.delta),
+            each.held,
+            each.armed,
+            each.spent,
+            "frozen" if each.frozen else "",
+        )
+        for each in reports
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

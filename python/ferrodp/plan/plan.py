@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp import _html, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._trees import Shape
 from ferrodp._validate import Real
@@ -531,6 +531,18 @@ class PrivacyPlan:
             neighboring_relation=relations[relation],
             records_per_group=plain["records_per_group"],
         )
+
+    def _repr_html_(self) -> str:
+        known = [
+            ("protected", f"one {self.unit}, {self.neighboring_relation.value}"),
+            ("units", "not said" if self.population_size is None else self.population_size),
+            ("sampling", str(self.sampling)),
+            ("steps", self.num_steps),
+            ("clipping", str(self.clipping)),
+            ("noise", str(self.noise)),
+            *([("records in a group", self.records_per_group)] if self.records_per_group > 1 else []),
+        ]
+        return _html.pairs("PrivacyPlan: epsilon(delta) says what it costs", known)
 
     @property
     def fingerprint(self) -> str:

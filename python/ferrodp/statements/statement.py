@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ferrodp import _html
+
 __all__ = ["Statement"]
 
 _SECTIONS = {
@@ -114,13 +116,15 @@ class Statement:
             if isinstance(content, str):
                 parts.append(f"<p>{html.escape(content)}</p>")
             elif isinstance(content, Mapping):
-                parts.append(_html_table((), [(_title(name), _shown(value)) for name, value in content.items()]))
+                parts.append(
+                    _html.table("", (), [(_title(name), _shown(value)) for name, value in content.items()], whole=True)
+                )
             elif isinstance(content[0], str):
                 parts.append("<ul>" + "".join(f"<li>{html.escape(each)}</li>" for each in content) + "</ul>")
             else:
                 names = list(dict.fromkeys(name for each in content for name in each))
                 rows = [[_shown(each.get(name, "")) for name in names] for each in content]
-                parts.append(_html_table(list(map(_title, names)), rows))
+                parts.append(_html.table("", list(map(_title, names)), rows, whole=True))
         return "\n".join([*parts, "</article>"]) + "\n"
 
     def _repr_html_(self) -> str:
@@ -162,11 +166,3 @@ def _escaped(text: str) -> str:
 def _markdown_table(header: Any, rows: Any) -> list[str]:
     lines = [header, ["---"] * len(header), *rows]
     return ["| " + " | ".join(_escaped(cell) if cell != "---" else cell for cell in line) + " |" for line in lines]
-
-
-def _html_table(header: Any, rows: Any) -> str:
-    head = (
-        "<thead><tr>" + "".join(f"<th>{html.escape(each)}</th>" for each in header) + "</tr></thead>" if header else ""
-    )
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>{head}<tbody>{body}</tbody></table>"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp import _html, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
@@ -583,6 +583,11 @@ class PrivacyAccountant(abc.ABC):
         settings = {**self._settings(), "neighboring_relation": self._neighboring_relation.name}
         shown = ", ".join(f"{name}={_validate.shown(value)}" for name, value in settings.items())
         return f"<{type(self).__name__} of {len(self.events)} different events, {shown}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(str(event), count) for event, count in self.events]
+        caption = f"{type(self).__name__}, {self._neighboring_relation.value}"
+        return _html.table(caption, ("event", "times"), rows or [("nothing was released", "")], more="events")
 
     def _state_header(self) -> dict[str, Any]:
         relation = self._neighboring_relation.value
