@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ferrodp._pictures import axes_of, finish, line_of, power
 from ferrodp.accounting.reports import trade_off_curve
 from ferrodp.audit.canaries import CanaryReport
 from ferrodp.audit.report import AuditReport
-from ferrodp.errors import MissingPackage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,23 +50,18 @@ def plot_roc(report: AuditReport | CanaryReport, *, curve: Any = None, axes: Axe
     >>> plot_roc(report).get_ylabel()
     'true alarms'
     """
-    if axes is None:
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingPackage('plots need matplotlib: pip install "ferrodp[plot]"') from None
-        axes = Figure().add_subplot()
+    axes = axes_of(axes)
     rates = np.linspace(0.0, 1.0, 201)
     factor = np.exp(min(report.epsilon, 700.0))
     most = np.minimum(np.minimum(report.delta + factor * rates, 1.0), 1.0 - (1.0 - report.delta - rates) / factor)
-    axes.plot(rates, np.clip(most, 0.0, 1.0), label=f"({report.epsilon:.4g}, {report.delta:g}) allows")
+    allowed = f"({report.epsilon:.4g}, {power(report.delta)}) allows"
+    axes.plot(rates, np.clip(most, 0.0, 1.0), label=allowed, **line_of(0))
     if curve is not None:
         some = np.linspace(0.0, 1.0, 41)
-        axes.plot(some, 1.0 - trade_off_curve(curve, some), label="claimed trade-off curve allows")
-    axes.plot(*np.array(sorted(report.roc)).T, drawstyle="steps-post", label="seen")
+        axes.plot(some, 1.0 - trade_off_curve(curve, some), label="claimed trade-off curve allows", **line_of(2))
+    axes.plot(*np.array(sorted(report.roc)).T, drawstyle="steps-post", label="seen", **line_of(1))
     axes.plot([0.0, 1.0], [0.0, 1.0], linestyle=":", color="gray", label="guessing")
-    axes.set_xlabel("false alarms")
-    axes.set_ylabel("true alarms")
-    axes.set_title(report.claim if len(report.claim) <= 60 else report.claim[:57] + "...")
-    axes.legend(loc="lower right")
-    return axes
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(0.0, 1.02)
+    title = report.claim if len(report.claim) <= 60 else report.claim[:57] + "..."
+    return finish(axes, "false alarms", "true alarms", title)

@@ -5,12 +5,13 @@ charges its cost and returns a *ticket*; the release is made with the ticket. An
 
 `PrivacyLedger` is the ledger; `ScopeReport`, `TicketReport` and `Reading` are what it tells, `Head` identifies a state
 of it, and `Lease` hands out the tickets of a long training. `import_ledger` and `migrate_ledger` restore and move
-ledgers, and `grant` sets the rights of a server's roles.
+ledgers, and `grant` sets the rights of a server's roles. `plot_ledger` draws what was charged over time.
 """
 
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.ledger import PrivacyLedger
 from ferrodp.budget.log.records import Head
+from ferrodp.budget.log.timeline import plot_ledger
 from ferrodp.budget.report import Reading, ScopeReport, TicketReport
 from ferrodp.budget.stores.postgres.roles import grant
 from ferrodp.budget.transfer import import_ledger, migrate_ledger
@@ -28,4 +29,5 @@ __all__ = [
     "grant",
     "import_ledger",
     "migrate_ledger",
+    "plot_ledger",
 ]

@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ferrodp.errors import MissingPackage
+from ferrodp import _html
+from ferrodp._pictures import axes_of, finish, line_of, power
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,6 +115,13 @@ class Forecast:
         batch = f"; expected batch {size:g}" if size else ""
         return "\n".join([*lines, about + batch, *self.notes])
 
+    def _repr_html_(self) -> str:
+        header = ["step", "epsilon, at most", "noise multiplier", "noise in sum"]
+        columns = [self.steps, map(_html.at_most, self.epsilon), self.noise_multiplier, self.standard_deviation]
+        caption = f"epsilon at delta = {self.delta:g}, for one {self.unit} ({self.neighboring_relation})"
+        notes = "".join(map(_html.text, self.notes))
+        return _html.table(caption, header, zip(*columns, strict=True), more="to_dict()") + notes
+
     def plot(self, *, axes: Axes | None = None) -> Axes:
         """Draw ε over the steps, and the noise beside it. Needs matplotlib: ``pip install "ferrodp[plot]"``.
 
@@ -132,25 +140,18 @@ class Forecast:
         MissingPackage
             If matplotlib is not installed.
         """
-        if axes is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError:
-                raise MissingPackage('plots need matplotlib: pip install "ferrodp[plot]"') from None
-            axes = pyplot.figure(layout="constrained").add_subplot()
-        axes.plot(self.steps, self.epsilon, color="#0b2545", label="ε, upper bound")
-        axes.fill_between(self.steps, self.epsilon_lower, self.epsilon, color="#0b2545", alpha=0.2, linewidth=0)
-        axes.set_xlabel("steps")
-        axes.set_ylabel(f"ε at δ = {self.delta:g}")
+        axes = axes_of(axes)
+        [line] = axes.plot(self.steps, self.epsilon, label="ε, upper bound", **line_of(0))
+        axes.fill_between(self.steps, self.epsilon_lower, self.epsilon, color=line.get_color(), alpha=0.2, linewidth=0)
         axes.set_ylim(bottom=0.0)
         axes.set_xlim(0, self.steps[-1])
         other = axes.twinx()
-        other.step(
-            self.steps, self.noise_multiplier, where="pre", color="#c1440e", linestyle="--", label="noise multiplier"
-        )
-        other.set_ylabel("noise multiplier")
+        points = {"marker": "o", "markersize": 2.5, **line_of(1)}  # between these steps the schedule is not known here
+        other.plot(self.steps, self.noise_multiplier, label="noise multiplier σ, right axis", **points)
+        other.set_ylabel("noise multiplier σ")
         other.set_ylim(bottom=0.0)
-        lines = [*axes.get_lines(), *other.get_lines()]
-        axes.legend(lines, [str(line.get_label()) for line in lines], frameon=False, loc="lower right")
-        axes.set_title(f"Privacy loss of one {self.unit}")
-        return axes
+        least, most = (f"{end(self.noise_multiplier):.4g}" for end in (min, max))
+        noise = least if least == most else f"{least} to {most}"
+        batch = f", batches of {self.expected_batch_size:g}" if self.expected_batch_size else ""
+        title = f"Privacy loss of one {self.unit}\nσ = {noise}, T = {self.steps[-1]}{batch}"
+        return finish(axes, "steps", f"ε at δ = {power(self.delta)}", title, others=other)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
@@ -11,13 +10,16 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp import _html, _validate
+from ferrodp._pictures import power
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.statistics._noise import Law, Transformed
+from ferrodp.statistics._pictures import Rows, draw
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped,unused-ignore]
+    from matplotlib.axes import Axes
 
 __all__ = ["Estimate", "Interval"]
 
@@ -223,6 +225,46 @@ class Estimate(Generic[Value]):
             {name: np.atleast_1d(values) for name, values in self._columns(level).items()}, index=self._index()
         )
 
+    def plot(self, *, level: float = 0.95, axes: Axes | None = None) -> Axes:
+        """Draw each released number with its interval. Needs matplotlib: ``pip install "ferrodp[plot]"``.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals: each of them holds what it is about with this probability, not all at once.
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            With the label or bin of each number, and the number as precisely as its noise allows.
+
+        Raises
+        ------
+        MissingPackage
+            If matplotlib is not installed.
+        InvalidParameter
+            If `level` is outside its domain.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> estimate = fd.private_histogram(["a", "b", "b"], categories=["a", "b"], epsilon=1.0)
+        >>> [label.get_text() for label in estimate.plot().get_yticklabels()]
+        ['a', 'b']
+        """
+        columns = {name: np.atleast_1d(np.asarray(each)) for name, each in self._columns(level).items()}
+        rows = Rows(
+            labels=[str(each) for each in self._index()] if isinstance(self.value, np.ndarray) else [""],
+            values=columns["value"].astype(np.float64),
+            errors=columns["standard_error"].astype(np.float64),
+            lower=columns["lower"].astype(np.float64) if "lower" in columns else None,
+            upper=columns["upper"].astype(np.float64) if "upper" in columns else None,
+        )
+        cost = f"ε = {self.epsilon:g}" + (f", δ = {power(self.delta)}" if self.delta else "")
+        return draw(rows, level=level, title=f"{self.statistic}\n{cost}, for {self.unit}", axes=axes)
+
     def _columns(self, level: float) -> dict[str, Any]:
         """Return the columns of a table."""
         value: Any = self.value
@@ -403,25 +445,11 @@ class Estimate(Generic[Value]):
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
-        caption = html.escape(f"{self.statistic}: {self._guarantee()}, for {self.unit}")
-        columns = {name: np.atleast_1d(np.asarray(values)) for name, values in self._columns(0.95).items()}
-        rows = list(zip(self._index(), *(column.tolist() for column in columns.values()), strict=True))
+        caption = f"{self.statistic}: {self._guarantee()}, for {self.unit}"
+        columns = {name: np.atleast_1d(np.asarray(values)).tolist() for name, values in self._columns(0.95).items()}
         titles = {"standard_error": "standard error", "lower": "95 % from", "upper": "to"}
-        head = "".join(f"<th>{titles.get(name, name)}</th>" for name in columns)
-        shown = rows if len(rows) <= 60 else rows[:60]
-        body = "".join(
-            f"<tr><th>{html.escape(str(row[0]))}</th>" + "".join(f"<td>{_cell(x)}</td>" for x in row[1:]) + "</tr>"
-            for row in shown
-        )
-        more = "" if len(rows) <= 60 else f"<p>{len(rows) - 60} more rows: to_frame()</p>"
-        return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{body}</table>{more}"
-
-
-def _cell(value: Any) -> str:
-    """Return a number as a cell of a table."""
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.6g}"
-    return html.escape(str(value))
+        header = ["", *(titles.get(name, name) for name in columns)]
+        return _html.table(caption, header, zip(self._index(), *columns.values(), strict=True), more="to_frame()")
 
 
 def _public_number(other: object) -> Any:

@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ferrodp import _arrays, _validate
+from ferrodp._pictures import power
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
+from ferrodp.statistics._pictures import panels
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.groups import PrivateGroups, column_of
 from ferrodp.tickets import Ticket
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped,unused-ignore]
+    from matplotlib.figure import Figure
 
 __all__ = ["ReleasedTable", "release"]
 
@@ -88,6 +91,40 @@ class ReleasedTable(Mapping[str, Estimate[Any]]):
             raise MissingPackage("to_frame needs pandas: pip install pandas") from None
         index = next(iter(self._columns.values())).labels
         return pd.DataFrame({name: each.value for name, each in self._columns.items()}, index=list(index or ()))
+
+    def plot(self, *, level: float = 0.95) -> Figure:
+        """Draw all statistics side by side, each number with its interval. Needs ``pip install "ferrodp[plot]"``.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals, as for `Estimate.plot`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            With axes for each statistic.
+
+        Raises
+        ------
+        MissingPackage
+            If matplotlib is not installed.
+        InvalidParameter
+            If `level` is outside its domain.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> table = fd.release({"age": [30.0, 40.0]}, sums={"age": (0, 100)}, epsilon=1.0)
+        >>> len(table.plot().axes)
+        2
+        """
+        figure, beside = panels(len(self._columns), max(len(each._index()) for each in self._columns.values()))
+        for each, axes in zip(self._columns.values(), beside, strict=True):
+            each.plot(level=level, axes=axes).set_title(each.statistic)
+        cost = f"ε = {self.epsilon:g}" + (f", δ = {power(self.delta)}" if self.delta else "")
+        figure.suptitle(f"Released together at {cost}")
+        return figure
 
     def _repr_html_(self) -> str:
         """Return the tables of all statistics for notebooks."""

@@ -303,3 +303,71 @@ def test_a_sweep_shows_the_certified_bounds_rounded_up() -> None:
         epsilon = spent.epsilon(1e-5)
         assert epsilon <= float(text.get_text()) <= epsilon * 1.02
     assert axes.get_title() == "ε at δ = 10⁻⁵, sampling probability q = 0.01"
+
+
+def test_curves_have_more_points_where_they_bend() -> None:
+    accountant = PldAccountant()
+    accountant.compose(PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.0)), 10)
+    x, y = plots.plot_privacy_profile(accountant).get_lines()[0].get_data()
+    exact = np.log([accountant.delta(float(each)) for each in (x[:-1] + x[1:]) / 2.0])
+    height = math.log(y[0] / 1e-12)
+    off = np.abs((np.log(y[:-1]) + np.log(y[1:])) / 2.0 - exact) / height
+
+    assert off.max() < 0.002  # of the height of the picture: the tolerance of the refinement
+    assert np.diff(x).min() < 0.6 * np.diff(x).max()
+
+
+def test_curves_are_computed_near_where_they_cross() -> None:
+    from ferrodp.accounting.curve import Curve
+    from ferrodp.accounting.reports._refinement import refined
+
+    def line(slope, start):
+        return lambda at: Curve(at, at * 0.0, start + slope * at)
+
+    curves = refined({"a": line(1.0, 1.0), "b": line(-1.0, 1.61)}, np.linspace(0.0, 1.0, 5), most=300)
+
+    assert np.abs(curves["a"].x - 0.305).min() < 1 / 256
+    assert curves["a"].x.size <= 5 + 7  # seven halvings of a quarter are 1/512
+
+
+def test_whole_points_stay_whole_and_different() -> None:
+    axes = plots.plot_epsilon_over_steps(PldAccountant(), GaussianEvent(noise_multiplier=2.0), count=7, delta=1e-5)
+    x = axes.get_lines()[0].get_xdata()
+
+    assert set(x) <= set(range(8))
+    assert len(set(x)) == len(x)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (EVENT, "σ = 10, T = 90"),
+        (LaplaceEvent(noise_multiplier=2.0), "b = 2, T = 90"),
+        (PoissonSampledEvent(sampling_probability=1e-4, event=EVENT), "σ = 10, q = 10⁻⁴, T = 90"),
+    ],
+)
+def test_titles_say_noise_sampling_and_steps(event, expected) -> None:
+    axes = plots.plot_epsilon_over_steps(PldAccountant(), event, count=90, delta=1e-5)
+    spent = PldAccountant()
+    spent.compose(event, 90)
+
+    assert axes.get_title().splitlines() == ["Privacy loss over steps", expected]
+    assert plots.plot_privacy_profile(spent).get_title().splitlines() == ["Privacy profile", expected]
+    assert plots.plot_trade_off({"a": spent, "b": PldAccountant()}).get_title() == "Trade-off function"
+
+
+def test_a_legend_of_a_new_figure_covers_no_axes() -> None:
+    axes = plots.plot_epsilon_over_steps({"a": gaussian(), "b": gaussian(2.0)}, EVENT, count=9, delta=1e-5, budget=3)
+    axes.figure.draw_without_rendering()
+    [legend] = axes.figure.legends
+
+    assert legend.get_window_extent().y1 <= axes.get_tightbbox().y0
+    assert axes.get_legend() is None
+
+
+def test_given_axes_in_a_figure_of_others_get_a_legend_of_their_own() -> None:
+    figure, (left, _) = pyplot.subplots(1, 2)
+    plots.plot_trade_off(gaussian(), axes=left)
+
+    assert left.get_legend() is not None
+    assert figure.legends == []

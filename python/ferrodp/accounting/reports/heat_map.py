@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ferrodp import _validate
+from ferrodp._pictures import axes_of, power
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.pld import PldAccountant
-from ferrodp.accounting.reports._style import power
-from ferrodp.errors import InvalidParameter, MissingPackage
+from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, PoissonSampledEvent, PrivacyEvent
 
 if TYPE_CHECKING:
@@ -74,12 +74,7 @@ def plot_sweep(
     if not levels or not steps:
         raise InvalidParameter("noise_multipliers and counts must have at least one value each, got none")
     found = np.array([[_epsilon(accountant, _step(z, chance), count, checked) for count in steps] for z in levels])
-    if axes is None:
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise MissingPackage('plots need matplotlib: pip install "ferrodp[plot]"') from error
-        axes = pyplot.subplots(layout="constrained")[1]
+    axes = axes_of(axes)
     shades = np.log10(np.where(np.isfinite(found) & (found > 0.0), found, np.nan))
     axes.imshow(shades, cmap="Greys", aspect="auto", origin="lower", vmin=-2.0, vmax=2.0)
     for row, column in np.ndindex(found.shape):

@@ -2,7 +2,8 @@
 
 Lines are upper bounds, which is what is guaranteed; where an accountant knows a lower bound, the space between is
 shaded, and the exact value lies in it. Every function takes one accountant, or several in a mapping by the names that
-the legend is to show, draws into `axes` or a new figure, and returns the axes.
+the legend is to show, draws into `axes` or a new figure, and returns the axes. Where curves bend or cross they are
+computed at more points. Titles name noise σ, sampling q and steps T where they are known.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ferrodp import _validate
+from ferrodp._pictures import LIMIT, axes_of, finish, line_of, power
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.curve import Curve
 from ferrodp.accounting.reports._curves import Array, epsilon_over_counts, privacy_profile, trade_off
-from ferrodp.accounting.reports._style import line_of, plain_log, power
-from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
+from ferrodp.accounting.reports._refinement import refined
+from ferrodp.accounting.reports._titles import of_accountants, of_steps
+from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
 
 if TYPE_CHECKING:
@@ -29,8 +32,12 @@ else:
 
 _SMALLEST_DELTA = 1e-12  # down to which a privacy profile is drawn unless told otherwise
 _BELOW_THE_PLOT = 1e-307  # drawn for a δ of 0, which a logarithmic axis cannot show
-_NUM_POINTS = 129
-_ORDERS = (1.0 + np.geomspace(0.01, 1000.0, _NUM_POINTS)).tolist()
+_NUM_FIRST_POINTS = 49
+_MOST_POINTS = 300
+_NUM_PROFILE_POINTS = 401
+"""Of the profile that a trade-off curve is put together from: its bounds are then closer than a line is wide."""
+_MOST_COUNTS = 65  # each costs an answer
+_ORDERS = (1.0 + np.geomspace(0.01, 1000.0, 129)).tolist()
 
 
 def plot_epsilon_over_steps(
@@ -85,18 +92,27 @@ def plot_epsilon_over_steps(
     count = _validate.count("count", count)
     checked = _validate.delta(delta)
     limit = None if budget is None else _validate.positive("budget", budget, toward="down")
-    spaced = np.geomspace(1, count, 65) if log else count * np.linspace(0, 1, 65) ** 2  # ε grows like a root at first
+    spaced = np.geomspace(1, count, 17) if log else count * np.linspace(0, 1, 17) ** 2  # ε grows like a root at first
     counts = sorted({min(round(each), count) for each in spaced.tolist()})
-    curves = {
-        name: epsilon_over_counts(accountant, event, counts, checked)
-        for name, accountant in _named(accountants).items()
-    }
-    axes = _axes(axes)
+
+    def over(accountant: PrivacyAccountant) -> Callable[[Array], Curve]:
+        return lambda at: epsilon_over_counts(accountant, event, [min(int(each), count) for each in at], checked)
+
+    named = _named(accountants)
+    curves = refined(
+        {name: over(each) for name, each in named.items()},
+        np.array(counts, dtype=np.float64),
+        most=_MOST_COUNTS,
+        log_x=log,
+        log_y=log,
+        whole=True,
+    )
+    axes = axes_of(axes)
     for name, curve in curves.items():
         _draw(axes, curve, name)
     if limit is not None:
-        axes.axhline(limit, color="black", linestyle=(0, (6, 3)), linewidth=0.8, label=f"budget ε = {limit:g}")
-        for name, accountant in _named(accountants).items():
+        axes.axhline(limit, label=f"budget ε = {limit:g}", **LIMIT)
+        for name, accountant in named.items():
             _mark_last_within(axes, curves[name], (accountant, event, checked), limit)
     if log:
         axes.set_xscale("log")
@@ -105,7 +121,7 @@ def plot_epsilon_over_steps(
     else:
         axes.set_xlim(0, count)
         axes.set_ylim(bottom=0.0)
-    return _finish(axes, "steps", f"ε at δ = {power(checked)}", "Privacy loss over steps")
+    return finish(axes, "steps", f"ε at δ = {power(checked)}", f"Privacy loss over steps{of_steps(event, count)}")
 
 
 def plot_privacy_profile(
@@ -148,15 +164,20 @@ def plot_privacy_profile(
     """
     named = _named(accountants)
     grid = _grid(named, epsilons, _SMALLEST_DELTA)
-    curves = {name: privacy_profile(accountant, grid) for name, accountant in named.items()}
-    axes = _axes(axes)
+
+    def profile(accountant: PrivacyAccountant) -> Callable[[Array], Curve]:
+        return lambda at: privacy_profile(accountant, at)
+
+    sources = {name: profile(accountant) for name, accountant in named.items()}
+    curves = refined(sources, grid, most=_MOST_POINTS if epsilons is None else 0, log_y=True, floor=_SMALLEST_DELTA)
+    axes = axes_of(axes)
     for name, curve in curves.items():
         _draw(axes, curve._replace(upper=np.maximum(curve.upper, _BELOW_THE_PLOT)), name)
     axes.set_yscale("log")
     axes.set_xlim(grid[0], grid[-1])
     smallest = min((float(each.upper[each.upper > 0.0].min(initial=1.0)) for each in curves.values()), default=1.0)
     axes.set_ylim(min(max(smallest, _SMALLEST_DELTA) if epsilons is None else smallest, 0.1), 1.5)
-    return _finish(axes, "ε", "δ", "Privacy profile")
+    return finish(axes, "ε", "δ", f"Privacy profile{of_accountants(named)}")
 
 
 def plot_trade_off(
@@ -208,11 +229,12 @@ def plot_trade_off(
     'false positive rate'
     """
     named = _named(accountants)
-    grid = _grid(named, epsilons, 1e-10)
+    grid = _grid(named, epsilons, 1e-10, _NUM_PROFILE_POINTS)
     if grid[0] != 0.0:
         raise _validate.out_of_domain("epsilons", "rising from 0", float(grid[0]))
     rates = np.geomspace(1e-6, 1.0, 400) if log else np.linspace(0.0, 1.0, 501)
-    axes = _axes(axes)
+    axes = axes_of(axes)
+    about = of_accountants(named)
     for name, accountant in named.items():
         profile = privacy_profile(accountant, grid)
         curve = trade_off(profile, rates)
@@ -226,10 +248,10 @@ def plot_trade_off(
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_ylim(rates[0], 1.5)
-        return _finish(axes, "false positive rate", "largest true positive rate", "What an attacker can reach")
+        return finish(axes, "false positive rate", "largest true positive rate", f"What an attacker can reach{about}")
     axes.set_ylim(0.0, 1.0)
     axes.set_aspect("equal")
-    return _finish(axes, "false positive rate", "least false negative rate", "Trade-off function")
+    return finish(axes, "false positive rate", "least false negative rate", f"Trade-off function{about}")
 
 
 def plot_rdp_curve(
@@ -274,14 +296,14 @@ def plot_rdp_curve(
     if at.ndim != 1 or not at.size or not np.isfinite(at).all() or not (at > 1.0).all():
         raise InvalidParameter("orders must be a sequence of finite numbers > 1, at least one")
     values = {name: _rdp(source, at) for name, source in named.items()}
-    axes = _axes(axes)
+    axes = axes_of(axes)
     for name, divergences in values.items():
         drawn = np.where(np.isfinite(divergences), divergences, np.nan)
         axes.plot(at, drawn, label=name or None, **line_of(len(axes.get_lines())))
     axes.set_xscale("log")
     axes.set_xlim(at.min() / 1.05, at.max() * 1.05)
     _log_y(axes, *values.values())
-    return _finish(axes, "order α", "Rényi divergence", "Rényi differential privacy")
+    return finish(axes, "order α", "Rényi divergence", "Rényi differential privacy")
 
 
 def _rdp(source: Any, orders: Array) -> Array:
@@ -302,7 +324,12 @@ def _named(accountants: PrivacyAccountant | Mapping[str, PrivacyAccountant]) -> 
     return named
 
 
-def _grid(named: Mapping[str, PrivacyAccountant], epsilons: Sequence[float] | None, delta: float) -> Array:
+def _grid(
+    named: Mapping[str, PrivacyAccountant],
+    epsilons: Sequence[float] | None,
+    delta: float,
+    size: int = _NUM_FIRST_POINTS,
+) -> Array:
     """Return the given ε, or evenly spaced ones up to where every δ has fallen to `delta`."""
     if epsilons is not None:
         grid = np.array([_validate.non_negative("epsilons", each) for each in epsilons])
@@ -311,17 +338,7 @@ def _grid(named: Mapping[str, PrivacyAccountant], epsilons: Sequence[float] | No
         return grid
     ends = [accountant.epsilon_bounds(delta).upper for accountant in named.values()]
     end = max((each for each in ends if math.isfinite(each)), default=0.0)
-    return np.linspace(0.0, end or 1.0, _NUM_POINTS)
-
-
-def _axes(axes: Axes | None) -> Axes:
-    if axes is not None:
-        return axes
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingPackage('plots need matplotlib, which is not installed: pip install "ferrodp[plot]"') from error
-    return pyplot.subplots(layout="constrained")[1]
+    return np.linspace(0.0, end or 1.0, size)
 
 
 def _draw(axes: Axes, curve: Curve, name: str) -> None:
@@ -348,7 +365,7 @@ def _mark_last_within(
         first = max([first, *allowed])
         last = min([last, *(step for step in between if step > first)])
     axes.plot([first], [limit], marker="o", color="black", markersize=4, linestyle="none")
-    axes.annotate(f"{first}", (first, limit), textcoords="offset points", xytext=(4, 4), fontsize="small")
+    axes.annotate(f"{first}", (first, limit), textcoords="offset points", xytext=(4, -11), fontsize="small")
 
 
 def _log_y(axes: Axes, *values: Array) -> None:
@@ -361,16 +378,3 @@ def _shade(axes: Axes, line: Any, x: Array, one: Array, other: Array, name: str)
     """Shade between two bounds, in the color of a line."""
     label = None if name else "between the bounds"
     axes.fill_between(x, one, other, color=line.get_color(), alpha=0.25, linewidth=0.0, label=label)
-
-
-def _finish(axes: Axes, x: str, y: str, title: str) -> Axes:
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.set_title(title)
-    axes.grid(visible=True, alpha=0.3)
-    for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
-        if scale == "log":
-            plain_log(axis)
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend()
-    return axes

@@ -405,6 +405,11 @@ class Replay:
     def _refuse(self, what: str) -> NoReturn:
         raise LedgerDamaged(f"record {self._sequence} of the log {what}")
 
+    def scope(self, name: str) -> ScopeRow | None:
+        """Return a scope as the records so far make it, or None if none has created it."""
+        found = self._find(name)
+        return None if found is None else found.row(name)
+
     # tables
 
     def scope_rows(self) -> dict[str, tuple[Any, ...]]:
