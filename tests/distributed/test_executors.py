@@ -157,6 +157,97 @@ def test_a_leaf_is_pure_and_can_be_pickled():
     assert leaf(range(5)) == leaf(range(5)) == again(range(5))
 
 
+def test_a_leaf_sums_several_partitions():
+    _, leaf = tree.start(TEMPLATE, clip_norm=0.7, stability=None, dtype=np.float32, load=updates, stacked=False)
+
+    assert fd.ClippedSum.from_state(leaf(*PARTITIONS)).state() == one_process(SEEDS)
+
+
+class Flaky:
+    """A loader that raises once for each partition, after it has given an update."""
+
+    def __init__(self, most=1, error=OSError):
+        self.attempts, self.most, self.error = {}, most, error
+
+    def __call__(self, seeds):
+        attempt = self.attempts[seeds] = self.attempts.get(seeds, 0) + 1
+        for seed in seeds:
+            yield update(seed)
+            if attempt <= self.most:
+                raise self.error("the shard broke off")
+
+
+def retrying(load, retries):
+    return tree.start(
+        TEMPLATE, clip_norm=0.7, stability=None, dtype=np.float32, load=load, stacked=False, retries=retries
+    )[1]
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_partitions_whose_loaders_raise_are_loaded_again_and_count_once(most):
+    load = Flaky(most)
+    parts = [range(5), range(5, 6), range(6, 23)]
+    state = retrying(load, most)(*parts)
+
+    assert fd.ClippedSum.from_state(state).state() == one_process(SEEDS)
+    assert set(load.attempts.values()) == {most + 1}
+
+
+def test_a_loader_that_raises_each_time_is_given_up():
+    load = Flaky(99)
+    with pytest.raises(OSError, match="broke off"):
+        retrying(load, 3)(range(5), range(5, 23))
+    assert load.attempts == {range(5): 5}
+
+    with pytest.raises(OSError, match="broke off"):
+        retrying(Flaky(1), 0)(range(5))
+
+
+def test_what_no_attempt_changes_is_not_tried_again():
+    load = Flaky(99, fd.errors.InvalidParameter)
+    with pytest.raises(fd.errors.InvalidParameter):
+        retrying(load, 3)(range(5))
+    assert load.attempts == {range(5): 1}
+
+
+def test_iterators_are_not_read_again():
+    """What an iterator has given is gone: the rest of it must not pass for all of it."""
+    load = Flaky(1)
+    with pytest.raises(OSError, match="broke off"):
+        retrying(None, 3)(iter(load(range(5))))
+    with pytest.raises(OSError, match="broke off"):
+        retrying(lambda part: load(part) if isinstance(part, range) else part, 3)(iter(updates([1])), range(6))
+
+
+@pytest.mark.parametrize(
+    ("count", "workers", "sizes"),
+    [
+        (0, 2, []),
+        (5, 2, [1] * 5),
+        (8, 2, [1] * 8),
+        (9, 2, [2, 2, 2, 2, 1]),
+        (200, 2, [25] * 8),
+        (3, 0, [1] * 3),
+        (10, 0, [3, 3, 3, 1]),
+    ],
+)
+def test_partitions_are_divided_into_four_leaves_for_each_worker(count, workers, sizes):
+    groups = list(tree.grouped(range(count), count, workers, lambda part: False))
+
+    assert [part for group in groups for part in group] == list(range(count))
+    assert [len(group) for group in groups] == sizes
+
+
+def test_partitions_that_lie_on_a_worker_and_iterators_are_leaves_of_their_own():
+    reader = iter([])
+    parts = [1, 2, 3, reader, 4, 5, 6, 7]
+
+    groups = list(tree.grouped(parts, 80, 5, lambda part: part in (2, 5)))
+
+    assert groups == [[2], [reader], [5], [1, 3, 4, 6], [7]]
+    assert list(tree.grouped(iter([1, 2]), None, 1, lambda part: False)) == [[1], [2]]
+
+
 def test_callables_iterables_and_files_are_partitions(tmp_path):
     np.savez(tmp_path / "update.npz", **update(0))
     parts = [tmp_path / "update.npz", partial(updates, [1, 2]), updates([3]), iter(updates([4]))]

@@ -12,6 +12,27 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "the last partitions are in no task",
+        "last-partitions-left-out",
+        "if group:",
+        "if len(group) == size:",
+        "partitions",
+    ),
+    (
+        "a partition that is loaded again counts twice",
+        "partition-counts-with-each-attempt",
+        "total.merge(part)",
+        "total.merge(part), total.merge(part)",
+        "partitions",
+    ),
+    (
+        "the rest of an iterator passes for all of it",
+        "rest-of-an-iterator-taken-for-all",
+        "return not any(isinstance(partition, Iterator) for partition in group)",
+        "return True",
+        "partitions",
+    ),
+    (
         "messages of clients are free",
         "messages-of-clients-are-free",
         "self._run._payments.pay(self.number)",

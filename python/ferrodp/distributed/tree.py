@@ -8,7 +8,7 @@ return, each result once.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,15 @@ from ferrodp.sums.layout import from_template
 FAN_IN = 4
 """How many sums become one in a node of the tree; a worker holds two sums more than that."""
 
+LEAVES_PER_WORKER = 4
+"""Into how many tasks the partitions are divided for each thread of a cluster. Each task costs a state, which is
+written, moved and added: about 16 bytes of new memory a coordinate. More of them lose less work with a worker that
+dies, and leave less of it to the last one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Return the sum of a partition as a state: a pure function, to be sent to workers.
+    """Return the sum of some partitions as a state: a pure function, to be sent to workers.
 
     Attributes
     ----------
@@ -43,6 +48,8 @@ class Leaf:
         Whether a partition is one stack of updates, and no iterable of them.
     stability : float or None
         Of the sum.
+    retries : int
+        If a loader raises, all partitions are loaded once more, and each that raises then this often again.
     """
 
     shapes: Any
@@ -51,19 +58,52 @@ class Leaf:
     load: Callable[[Any], Any] | None = None
     stacked: bool = False
     stability: float | None = None
+    retries: int = 0
 
-    def __call__(self, partition: Any) -> bytes:
-        """Return the state of the partition's sum."""
+    def __call__(self, *partitions: Any) -> bytes:
+        """Return the state of the sum of the partitions."""
+        try:
+            total = self._sum(partitions)
+        except FerroError:  # what no other attempt changes
+            raise
+        except Exception:
+            if not self.retries or not repeatable(partitions):
+                raise
+            total = self._careful_sum(partitions)
+        return total.state(checksum="fast")
+
+    def _sum(self, partitions: Iterable[Any]) -> ClippedSum[Any]:
+        """Return the sum of partitions, in one accumulator: if a loader raises, all of it is lost."""
         total: ClippedSum[Any] = ClippedSum(
             self.shapes, clip_norm=self.clip_norm, stability=self.stability, dtype=self.dtype
         )
-        updates = self._updates(partition)
-        if self.stacked:
-            total.add_many(updates, threads=1)
-        else:
-            for update in updates:
-                total.add(update, threads=1)
-        return total.state(checksum="fast")
+        for partition in partitions:
+            updates = self._updates(partition)
+            if self.stacked:
+                total.add_many(updates, threads=1)
+            else:
+                for update in updates:
+                    total.add(update, threads=1)
+            del updates  # before the next ones are loaded
+        return total
+
+    def _careful_sum(self, partitions: Iterable[Any]) -> ClippedSum[Any]:
+        """Return the sum of partitions, each in an accumulator of its own, which another attempt begins anew."""
+        total = self._sum(())
+        for partition in partitions:
+            for left in reversed(range(self.retries + 1)):
+                try:
+                    part = self._sum([partition])
+                except FerroError:
+                    raise
+                except Exception:
+                    if not left:
+                        raise
+                else:
+                    # mutant: partition-counts-with-each-attempt
+                    total.merge(part)
+                    break
+        return total
 
     def _updates(self, partition: Any) -> Any:
         if self.load is not None:
@@ -91,6 +131,7 @@ def start(
     dtype: npt.DTypeLike | None,
     load: Callable[[Any], Any] | None,
     stacked: bool,
+    retries: int = 0,
 ) -> tuple[ClippedSum[Any], Leaf]:
     """Return the sum of no updates, and what sums partitions for it; refuse what either does not accept."""
     layout = from_template(template, dtype)
@@ -109,6 +150,7 @@ def start(
         _validate.truth("stacked", stacked),
         # mutant: stability-kept-from-workers
         total.stability,
+        attempts(retries),
     )
 
 
@@ -140,8 +182,45 @@ def distinct(partitions: Iterable[Any], identity: Callable[[Any], Any] = lambda 
         yield partition
 
 
-def reduced(
+def grouped(
     partitions: Iterable[Any],
+    num_partitions: int | None,
+    num_workers: int,
+    is_placed: Callable[[Any], bool],
+) -> Iterator[list[Any]]:
+    """Yield the partitions of each leaf: some `LEAVES_PER_WORKER` leaves for each worker, of about as many partitions.
+
+    Partitions that lie on a worker already are leaves of their own, so that none has to move; so are iterators, which
+    cannot be read again, and partitions whose number is not known.
+    """
+    size = -(-(num_partitions or 1) // (LEAVES_PER_WORKER * max(num_workers, 1)))
+    group: list[Any] = []
+    for partition in partitions:
+        if is_placed(partition) or isinstance(partition, Iterator):
+            yield [partition]
+            continue
+        group.append(partition)
+        if len(group) == size:
+            yield group
+            group = []
+    # mutant: last-partitions-left-out
+    if group:
+        yield group
+
+
+def repeatable(group: Sequence[Any]) -> bool:
+    """Whether partitions can be read again: not iterators, since what they have given is gone."""
+    # mutant: rest-of-an-iterator-taken-for-all
+    return not any(isinstance(partition, Iterator) for partition in group)
+
+
+def size_of(partitions: Iterable[Any]) -> int | None:
+    """Return the number of partitions, or None where they have to be read to know it."""
+    return len(partitions) if isinstance(partitions, Sized) else None
+
+
+def reduced(
+    groups: Iterable[Any],
     submit_leaf: Callable[[int, Any], Any],
     submit_join: Callable[[int, int, list[Any]], Any],
 ) -> Any:
@@ -152,10 +231,10 @@ def reduced(
 
     Parameters
     ----------
-    partitions : iterable
-        What the leaves sum.
+    groups : iterable
+        What each leaf sums.
     submit_leaf : callable
-        Takes the number of a leaf and its partition; returns a reference to its state.
+        Takes the number of a leaf and what it sums; returns a reference to its state.
     submit_join : callable
         Takes the height of a node, its number and references to states; returns a reference to their sum's state.
     """
@@ -174,8 +253,8 @@ def reduced(
         numbers[height + 1] += 1
         carry(height + 1)
 
-    for number, partition in enumerate(partitions):
-        levels[0].append(submit_leaf(number, partition))
+    for number, group in enumerate(groups):
+        levels[0].append(submit_leaf(number, group))
         carry(0)
     left: list[Any] = []
     for height, nodes in enumerate(levels):

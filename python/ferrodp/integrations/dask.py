@@ -47,7 +47,10 @@ def clipped_sum(
     dtype, stability, load, stacked, expected_count
         As for `ferrodp.distributed.clipped_sum`; `load` is called on the workers.
     retries : int
-        How often a task that raised is run again; ≥ 0. A worker that dies does not count: the scheduler decides.
+        How often a partition is loaded again that raises repeatedly; ≥ 0. If a loader raises, the worker loads all
+        partitions of the task once more, and each that raises then this often again; if one still raises, the task is
+        run once more, perhaps by another worker. Iterators are not read again. A worker that dies does not count: the
+        scheduler decides.
 
     Returns
     -------
@@ -65,6 +68,9 @@ def clipped_sum(
 
     Notes
     -----
+    Partitions that lie on no worker are summed several to a task, in one accumulator: about four tasks for each thread
+    of the cluster, where `partitions` has a length. Each `dask.delayed` object or future is a task of its own.
+
     States are joined four at a time on the workers, along a tree, and freed when they are joined. The driver receives
     one of them, 8 bytes a coordinate, and holds its accumulator besides.
 
@@ -86,10 +92,15 @@ def clipped_sum(
     (4,)
     """
     total, leaf = tree.start(
-        template, clip_norm=clip_norm, stability=stability, dtype=dtype, load=load, stacked=stacked
+        template,
+        clip_norm=clip_norm,
+        stability=stability,
+        dtype=dtype,
+        load=load,
+        stacked=stacked,
+        retries=retries,
     )
     expected = tree.expectation(expected_count)
-    attempts = tree.attempts(retries)
     distributed = _distributed()
     if client is None:
         client = distributed.get_client()
@@ -97,18 +108,26 @@ def clipped_sum(
         raise InvalidType(f"client must be a distributed.Client, got {type(client).__name__}")
     call = uuid.uuid4().hex  # keys of this call's own: the scheduler must not take another call's result for one of it
 
-    def submit(height: int, number: int, function: Any, arguments: list[Any]) -> Any:
+    def submit(height: int, number: int, function: Any, arguments: list[Any], again: int = 0) -> Any:
         key = f"ferrodp-sum-{height}-{number}-{call}"
         # Whatever frees memory goes first: higher nodes of the tree.
-        return client.submit(function, *arguments, key=key, pure=False, retries=attempts, priority=height)
+        return client.submit(function, *arguments, key=key, pure=False, retries=again, priority=height)
 
-    def submit_leaf(number: int, partition: Any) -> Any:
-        if hasattr(partition, "__dask_graph__"):
-            partition = client.compute(partition)
-        return submit(0, number, leaf, [partition])
+    def is_placed(partition: Any) -> bool:
+        return isinstance(partition, distributed.Future) or hasattr(partition, "__dask_graph__")
+
+    def submit_leaf(number: int, group: list[Any]) -> Any:
+        parts = [client.compute(each) if hasattr(each, "__dask_graph__") else each for each in group]
+        elsewhere = tree.repeatable(group) and not is_placed(group[0])
+        return submit(0, number, leaf, parts, min(leaf.retries, 1) if elsewhere else 0)
 
     root = tree.reduced(
-        tree.distinct(partitions, lambda partition: getattr(partition, "key", None)),
+        tree.grouped(
+            tree.distinct(partitions, lambda partition: getattr(partition, "key", None)),
+            tree.size_of(partitions),
+            sum(client.nthreads().values()),
+            is_placed,
+        ),
         submit_leaf,
         lambda height, number, nodes: submit(height, number, tree.join, nodes),
     )

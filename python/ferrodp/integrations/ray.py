@@ -61,6 +61,9 @@ def clipped_sum(
 
     Notes
     -----
+    Partitions that are no `ObjectRef` are summed several to a task, in one accumulator: about four tasks for each CPU
+    of the cluster, where `partitions` has a length. Each `ObjectRef` is a task of its own.
+
     States are joined four at a time on the workers, along a tree, and freed when they are joined. The driver receives
     one of them, 8 bytes a coordinate, and holds its accumulator besides.
 
@@ -87,11 +90,20 @@ def clipped_sum(
     attempts = tree.attempts(retries)
     ray = _ray()
     shared = ray.put(leaf)
-    sum_partition = ray.remote(max_retries=attempts)(_summed)
+
+    def is_placed(partition: Any) -> bool:
+        return isinstance(partition, ray.ObjectRef)
+
+    sum_partitions = ray.remote(max_retries=attempts)(_summed)
     join = ray.remote(max_retries=attempts)(tree.join)
     root = tree.reduced(
-        tree.distinct(partitions, lambda partition: partition if isinstance(partition, ray.ObjectRef) else None),
-        lambda number, partition: sum_partition.remote(shared, partition),
+        tree.grouped(
+            tree.distinct(partitions, lambda partition: partition if is_placed(partition) else None),
+            tree.size_of(partitions),
+            int(ray.cluster_resources().get("CPU", 1)),
+            is_placed,
+        ),
+        lambda number, group: sum_partitions.remote(shared, *group),
         lambda height, number, nodes: join.remote(*nodes),
     )
     if root is not None:
@@ -105,9 +117,9 @@ def clipped_sum(
     return total
 
 
-def _summed(leaf: tree.Leaf, partition: Any) -> bytes:
-    """Return the sum of a partition; Ray puts values in place of references."""
-    return leaf(partition)
+def _summed(leaf: tree.Leaf, *partitions: Any) -> bytes:
+    """Return the sum of partitions; Ray puts values in place of references."""
+    return leaf(*partitions)
 
 
 def _ray() -> Any:

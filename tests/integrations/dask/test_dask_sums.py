@@ -64,6 +64,14 @@ def test_the_integers_are_those_of_one_process(client, whole):
     assert summed(client).state() == whole
 
 
+def test_partitions_are_summed_several_to_a_task(cluster, client, whole):
+    total = summed(client, range(UPDATES), load=lambda number: [update(number)])
+    keys = {str(transition.key) for transition in cluster.scheduler.transition_log}
+
+    assert total.state() == whole
+    assert sum(key.startswith("ferrodp-sum-0-") for key in keys) == 2 * tree.LEAVES_PER_WORKER
+
+
 def test_two_calls_do_not_share_results(client, whole):
     assert summed(client).state() == summed(client).state() == whole
 
