@@ -22,7 +22,8 @@ Train a model, or run federated rounds
 Compute what releases cost
     Package `accounting`, in terms of the `events` that every mechanism states.
 Limit what may be spent
-    `PrivacyLedger` (package `budget`), which issues `tickets` that pay for releases.
+    ``with budget(epsilon=…):`` charges all releases of a block of code; `PrivacyLedger` (package `budget`) outlives the
+    process, and issues `tickets` that pay for releases.
 Say what is promised, for a review board
     `statement` (package `statements`): Markdown, HTML or JSON about a plan, a scope, a mechanism.
 Draw noise alone
@@ -34,11 +35,12 @@ Test
 Exceptions are in the module `errors`; the version is `__version__`.
 """
 
+from typing import TYPE_CHECKING
+
 from ferrodp import (
     _public,
     accounting,
     audit,
-    budget,
     clipping,
     distributed,
     engine,
@@ -87,6 +89,11 @@ from ferrodp.statistics import (
     release,
 )
 from ferrodp.sums import ClippedSum, GridSum
+
+if TYPE_CHECKING:  # the package can be called, which no type checker knows of packages
+    from ferrodp.budget.blocks.called import budget
+else:
+    from ferrodp import budget
 
 __all__ = [
     "ClippedSum",

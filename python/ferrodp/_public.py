@@ -91,7 +91,7 @@ def install() -> None:
         if names is None:
             continue
         module.__dict__.update(__dir__=functools.partial(sorted, names), __getattr__=functools.partial(_refuse, module))
-        if hasattr(module, "__path__"):
+        if hasattr(module, "__path__") and not isinstance(module, PublicPackage):
             module.__class__ = PublicPackage
         for name in names:
             value = vars(module)[name]

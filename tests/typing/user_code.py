@@ -47,6 +47,14 @@ def plans(ledger: budget.PrivacyLedger) -> None:
     assert_type(run.state(), bytes)
 
 
+def blocks(ledger: fd.budget.PrivacyLedger) -> None:
+    with fd.budget(epsilon=1, delta=1e-6, ledger=ledger, scope="a", parts=2) as spending:
+        assert_type(fd.private_count(doubles[0]), statistics.Estimate[int])
+        assert_type(spending.next_share.epsilon, float)
+    assert_type(spending.report(), budget.SpendingReport)
+    assert_type(spending.report().epsilon_spent, float)
+
+
 def mechanisms(ticket: tickets.Ticket) -> None:
     gaussian = fd.GaussianMechanism.calibrated(epsilon=1, delta=1e-6, l2_sensitivity=Fraction(1, 2))
     assert_type(gaussian, fd.GaussianMechanism)

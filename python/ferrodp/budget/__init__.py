@@ -6,8 +6,15 @@ charges its cost and returns a *ticket*; the release is made with the ticket. An
 `PrivacyLedger` is the ledger; `ScopeReport`, `TicketReport` and `Reading` are what it tells, `Head` identifies a state
 of it, and `Lease` hands out the tickets of a long training. `import_ledger` and `migrate_ledger` restore and move
 ledgers, and `grant` sets the rights of a server's roles. `plot_ledger` draws what was charged over time.
+
+The package is also a function: ``with ferrodp.budget(epsilon=1.0):`` opens a budget for a block of code, a `Spending`,
+which says in a `SpendingReport` what its releases cost.
 """
 
+import sys
+
+from ferrodp import _public
+from ferrodp.budget.blocks import Spending, SpendingReport
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.ledger import PrivacyLedger
 from ferrodp.budget.log.records import Head
@@ -23,6 +30,8 @@ __all__ = [
     "PrivacyLedger",
     "Reading",
     "ScopeReport",
+    "Spending",
+    "SpendingReport",
     "Ticket",
     "TicketReport",
     "TicketState",
@@ -31,3 +40,12 @@ __all__ = [
     "migrate_ledger",
     "plot_ledger",
 ]
+
+
+class BudgetPackage(_public.PublicPackage):
+    """The package, called like `Spending`."""
+
+    __call__ = staticmethod(Spending)
+
+
+sys.modules[__name__].__class__ = BudgetPackage

@@ -17,6 +17,7 @@ from ferrodp.events import GaussianEvent, NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
 from ferrodp.tickets import Ticket
+from ferrodp.tickets.payer import PAYER
 
 __all__ = ["LocalNoise"]
 
@@ -132,8 +133,11 @@ class LocalNoise:
                 f"ticket must be a Ticket or None, got {type(ticket).__name__}; "
                 "ledger.reserve(scope, event) returns one"
             )
-        if ticket is not None and ticket.neighboring_relation is not NeighboringRelation.REPLACE_ONE:
-            raise InvalidParameter("ticket must be of a scope with REPLACE_ONE: a client's data are replaced by others")
+        pays = PAYER.get() if ticket is None else ticket
+        # mutant: message-charged-as-if-an-update-could-be-left-out
+        if pays is not None and pays.neighboring_relation is not NeighboringRelation.REPLACE_ONE:
+            what = "ticket must be of a scope" if ticket is not None else "the open budget must be one"
+            raise InvalidParameter(f"{what} with REPLACE_ONE: a client's data are replaced by others")
         cast_as = casting(update, cast, skip)
         total: ClippedSum[Any] = ClippedSum(cast_as.template, clip_norm=self.clip_norm)
         total.add(cast_as.vector(update))

@@ -28,6 +28,7 @@ from ferrodp.random import NoiseSource, laws
 from ferrodp.random.laws import DEFAULT_BITS, Scale, default_granularity
 from ferrodp.random.noise import source_or_default
 from ferrodp.tickets import Ticket
+from ferrodp.tickets.payer import PAYER, payer_of
 from ferrodp.tickets.source import source_for
 
 Law = Literal["gaussian", "laplace"]
@@ -159,8 +160,9 @@ class RealMechanism(ABC):
         array of size 0                    an array of size 0; the release counts all the same
         =================================  =============================================================
         """
+        # mutant: short-way-for-single-numbers-forgets-open-budget
         # mutant: short-way-for-single-numbers-forgets-ticket
-        if not options and type(value) is float and OBSERVER.get() is None:
+        if not options and type(value) is float and OBSERVER.get() is None and PAYER.get() is None:
             return _native.release_scalar(value, self._law, self._noise_scale, None, None)
         return _release_reals(self, value, **options)
 
@@ -214,7 +216,9 @@ def _briefly(release: Release) -> Release:
     @functools.wraps(release)
     def released(self: IntegerMechanism, value: object, **options: Any) -> Any:
         # mutant: short-way-for-single-integers-forgets-ticket
-        if not options and type(value) is int and -(2**63) <= value < 2**63 and OBSERVER.get() is None:
+        is_plain = not options and type(value) is int and -(2**63) <= value < 2**63
+        # mutant: short-way-for-single-integers-forgets-open-budget
+        if is_plain and OBSERVER.get() is None and PAYER.get() is None:
             numerator, denominator, draw = laws.discrete(self._law, self.scale, False)
             noised = np.array(value, np.int64)
             if getattr(self, "dimension", 1) == 1:
@@ -396,8 +400,14 @@ def _times_power_of_two(number: int, exponent: int) -> float:
 
 
 def source_of(mechanism: Mechanism, source: object, ticket: object) -> NoiseSource:
-    """Return what one release draws from. The event is computed only where a ticket has to pay for it."""
-    return source_or_default(source) if ticket is None else source_for(source, ticket, mechanism.event)
+    """Return what one release draws from. The event is computed only where somebody has to pay for it."""
+    drawn_from = source_or_default(source)
+    if ticket is None:
+        payer = payer_of(drawn_from)
+        if payer is None:
+            return drawn_from
+        ticket = payer.ticket(mechanism.event)
+    return source_for(drawn_from, ticket, mechanism.event)
 
 
 def check_grid(name: str, scale: float) -> None:

@@ -22,6 +22,7 @@ from ferrodp.mechanisms._additive import source_of, warn_if_weak
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import refuse_copy, source_or_default
 from ferrodp.tickets import Ticket
+from ferrodp.tickets.payer import payer_of
 
 __all__ = ["SparseVector"]
 
@@ -161,6 +162,10 @@ class SparseVector:
         warn_if_weak(epsilon)
         settle(self, threshold=level, sensitivity=bound, epsilon=_validate.rounded(budget, "up"), _budget=budget)
         settle(self, max_answers=answers, monotonic=monotonic, threshold_scale=scales[0], query_scale=scales[1])
+        payer = payer_of(drawn_from) if ticket is None else None
+        if payer is not None:
+            # mutant: run-in-a-block-asks-nobody-whether-it-is-frozen
+            ticket = payer.ticket(self.event)
         # mutant: sparse-vector-run-forgets-ticket
         key = source_of(self, drawn_from, ticket)._key()
         settle(self, _run=_Run(_native.NoisyThreshold(level, *scales, key), answers, drawn_from, ticket))

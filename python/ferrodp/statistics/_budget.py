@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.errors import InvalidParameter
-from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.events.base import check_relation
 from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
@@ -19,6 +19,7 @@ from ferrodp.random.noise import source_or_default
 from ferrodp.statistics._noise import Law
 from ferrodp.statistics.estimate import Estimate, Value
 from ferrodp.tickets import Ticket
+from ferrodp.tickets.payer import PAYER, payer_of
 from ferrodp.tickets.payment import poisson_samples
 from ferrodp.tickets.source import checked, source_for, sources_for
 
@@ -53,25 +54,36 @@ class Budget(NamedTuple):
         epsilon, delta = shares
         return self._replace(epsilon=epsilon, delta=delta)
 
-    def sources(self, *events: PrivacyEvent, null_distance: Fraction | None) -> list[NoiseSource]:
+    def sources(
+        self, *events: PrivacyEvent, null_distance: Fraction | None, event: PrivacyEvent | None = None
+    ) -> list[NoiseSource]:
         """Return a source for each of the releases that together are the statistic and have the requested (ε, δ).
 
-        A ticket pays for their events, or for that (ε, δ): then it is one payment for all of them. `null_distance` is
+        A ticket, or else the open budget, pays for their events, or for that (ε, δ): then it is one payment for all of
+        them. `event` is what they cost together, unless that is their composition. `null_distance` is
         how far the statistic moves if a unit is added or removed, divided by how far it moves if one is replaced; None
         if a missing unit shows in other ways too, such as in the number of rows.
         """
-        if self.ticket is None:
+        payer = payer_of(self.source) if self.ticket is None else None
+        if self.ticket is None and payer is None:
             return [self.source] * len(events)
-        relation = checked(self.source, self.ticket).neighboring_relation
+        pays = checked(self.source, self.ticket) if payer is None else payer
+        relation = pays.neighboring_relation
         # mutant: statistic-does-not-ask-which-neighbors
         if relation is not self.relation:
-            rule = f"neighboring_relation must be that of the ticket, {relation.name}, got {self.relation.name}"
+            whose = "the ticket" if payer is None else "the open budget"
+            rule = f"neighboring_relation must be that of {whose}, {relation.name}, got {self.relation.name}"
             raise InvalidParameter(rule)
-        self._check_samples(self.ticket, math.inf if null_distance is None else null_distance)
         asked = EpsilonDeltaEvent(epsilon=self.epsilon, delta=self.delta)
-        if self.ticket.pays_for(asked):
-            return [source_for(self.source, self.ticket, asked)] * len(events)
-        return sources_for(self.source, self.ticket, events)
+        ticket = self.ticket
+        if payer is not None:
+            whole = events[0] if len(events) == 1 else ComposedEvent(events=events)
+            ticket = payer.ticket(whole if event is None else event, asked)
+        held = checked(self.source, ticket)
+        self._check_samples(held, math.inf if null_distance is None else null_distance)
+        if held.pays_for(asked):
+            return [source_for(self.source, held, asked)] * len(events)
+        return sources_for(self.source, held, events)
 
     def _check_samples(self, ticket: Ticket, null_distance: Fraction | float) -> None:
         """Refuse a ticket for a Poisson sample whose cost supposes what the statistic does not keep.
@@ -144,15 +156,23 @@ def _calibrated(epsilon: float, delta: float, l1: int, squared_l2: int, dimensio
 
 
 def budget(
-    epsilon: Real,
+    epsilon: Real | None,
     delta: Real,
     max_contributions: int,
     neighboring_relation: NeighboringRelation,
     source: NoiseSource | None,
     ticket: Ticket | None,
 ) -> Budget:
-    """Check the parameters."""
+    """Check the parameters; an ε that is not given is the share of this release in the open budget."""
     neighboring_relation = check_relation(neighboring_relation)
+    payer = PAYER.get() if ticket is None else None
+    if payer is None and epsilon is None:
+        raise InvalidType("epsilon must be given: only the parts of an open fd.budget(...) have one of their own")
+    if payer is not None and epsilon is None:
+        epsilon = payer.next_share.epsilon
+    elif payer is not None:
+        # ten times 0.1 fits into 1: a float is taken as no more than the decimal that it is written as
+        epsilon, delta = _as_written("epsilon", epsilon), _as_written("delta", delta)
     return Budget(
         _validate.positive("epsilon", epsilon, toward="down"),
         _validate.delta(delta, zero=True),
@@ -161,6 +181,12 @@ def budget(
         source_or_default(source),
         ticket,
     )
+
+
+def _as_written(name: str, value: Any) -> Any:
+    """Return a float as the largest one that is at most its shortest decimal; whatever else it is, as it is."""
+    number = _validate.exact(name, value)
+    return _validate.rounded(Fraction(repr(value)), "down") if type(value) is float and number else value
 
 
 def bounds(value: object) -> tuple[float, float]:

@@ -41,7 +41,7 @@ MAX_BINS = 10**7
 def private_count(
     values: Any,
     *,
-    epsilon: Real,
+    epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
     missing: Missing = "drop",
@@ -58,8 +58,9 @@ def private_count(
     values : array, Series or list, one-dimensional
         Truth values, integers, floats, strings or categories; of numpy, pandas, polars or Arrow. Of truth values those
         that are true are counted, of others the rows.
-    epsilon : float
-        Finite, > 0. Rounded down if not exactly representable.
+    epsilon : float, optional
+        Finite, > 0. Rounded down if not exactly representable. To be given, except within a ``ferrodp.budget(…)`` that
+        is split into parts, of which the release takes the next.
     delta : float
         In [0, 1). 0 for discrete Laplace noise, otherwise discrete Gaussian.
     max_contributions : int
@@ -137,7 +138,7 @@ def _counter(found: Numbers | Labels, drops: bool) -> tuple[Callable[[], int], b
 def private_histogram(
     values: Any,
     *,
-    epsilon: Real,
+    epsilon: Real | None = None,
     bins: Sequence[float] | npt.NDArray[Any] | None = None,
     categories: Sequence[Any] | npt.NDArray[Any] | None = None,
     delta: Real = 0.0,

@@ -166,7 +166,7 @@ class PrivateGroups:
         self,
         name: str | None = None,
         *,
-        epsilon: Real,
+        epsilon: Real | None = None,
         delta: Real = 0.0,
         neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
         source: NoiseSource | None = None,
@@ -202,7 +202,7 @@ class PrivateGroups:
         name: str,
         *,
         bounds: tuple[Real, Real],
-        epsilon: Real,
+        epsilon: Real | None = None,
         delta: Real = 0.0,
         neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
         source: NoiseSource | None = None,
@@ -240,7 +240,7 @@ class PrivateGroups:
         name: str,
         *,
         bounds: tuple[Real, Real],
-        epsilon: Real,
+        epsilon: Real | None = None,
         delta: Real = 0.0,
         neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
         source: NoiseSource | None = None,
@@ -296,7 +296,7 @@ class PrivateGroups:
         *,
         bounds: tuple[Real, Real],
         num_candidates: int = 1025,
-        epsilon: Real,
+        epsilon: Real | None = None,
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
     ) -> Estimate[npt.NDArray[np.float64]]:
@@ -340,7 +340,9 @@ class PrivateGroups:
         # mutant: groups-of-several-rows-taken-for-parallel
         parallel = self._rows == 1
         event: PrivacyEvent = ParallelEvent(events=events) if parallel else EpsilonDeltaEvent(epsilon=spent.epsilon)
-        sources = spent.sources(*(events if parallel else (event,) * len(events)), null_distance=None)
+        drawn_by = events if parallel else (event,) * len(events)
+        # mutant: parallel-groups-charged-as-a-sequence
+        sources = spent.sources(*drawn_by, null_distance=None, event=event)
         chosen = [mechanism.release(each, source=drawn) for each, drawn in zip(utilities, sources, strict=True)]
         what = f"quantiles {float(ratio):g} of {name} by group"
         return spent.estimate(points[chosen], None, event, what, labels=self.keys)

@@ -138,7 +138,7 @@ def release(
     groups: PrivateGroups | None = None,
     count: bool = True,
     sums: Mapping[str, tuple[Real, Real]] | None = None,
-    epsilon: Real,
+    epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,

@@ -22,6 +22,7 @@ from ferrodp.sums._state import SumState
 from ferrodp.sums.layout import Layout, from_template
 from ferrodp.sums.outer import UnitRows, clipped_outer_sum, matrix
 from ferrodp.tickets import Ticket
+from ferrodp.tickets.payer import payer_of
 from ferrodp.tickets.source import checked, source_for
 
 __all__ = ["ClippedSum", "GridSum"]
@@ -235,11 +236,14 @@ class GridSum(Generic[Tree]):
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
         threads = _validate.threads(threads)
         drawn_from = source_or_default(source)
-        if ticket is not None:
-            replaced = checked(drawn_from, ticket).neighboring_relation is NeighboringRelation.REPLACE_ONE
+        payer = payer_of(drawn_from) if ticket is None else None
+        if ticket is not None or payer is not None:
+            relation = checked(drawn_from, ticket).neighboring_relation if payer is None else payer.neighboring_relation
+            replaced = relation is NeighboringRelation.REPLACE_ONE
             # mutant: sum-of-replaced-rows-costs-what-one
             paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
-            drawn_from = source_for(drawn_from, ticket, GaussianEvent(noise_multiplier=paid))
+            cost = GaussianEvent(noise_multiplier=paid)
+            drawn_from = source_for(drawn_from, ticket if payer is None else payer.ticket(cost), cost)
         out = np.empty(self._layout.size, self._layout.dtype)
         observer = OBSERVER.get()
         integers = None if observer is None else self._native.snapshot()[1]
