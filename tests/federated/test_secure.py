@@ -273,6 +273,15 @@ def test_elements_are_encoded_as_prio3_does(modulus, value, encoded):
 
 
 @pytest.mark.parametrize("modulus", MODULI)
+@pytest.mark.parametrize("size", [0, 1, 1 << 14, (1 << 14) + 1, 50_000])
+def test_residues_in_the_memory_of_integers_are_the_same(modulus, size):
+    integers = np.random.default_rng(size).integers(-(2**30), 2**30, size)
+    expected = MODULI[modulus].reduced(integers)
+
+    assert np.array_equal(MODULI[modulus].reduced(integers, reuse=True), expected)
+
+
+@pytest.mark.parametrize("modulus", MODULI)
 def test_messages_survive_the_wire_byte_by_byte(modulus):
     config = secure(modulus=modulus, rotation_seed=SEED)
     message = config.encode(update(1.0))

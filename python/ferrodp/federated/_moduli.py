@@ -13,6 +13,9 @@ from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 
 Residues = npt.NDArray[Any]
 
+_CHUNK = 1 << 14
+"""Integers that are copied at a time where residues take their place."""
+
 
 @dataclass(frozen=True, slots=True)
 class Modulus:
@@ -23,10 +26,16 @@ class Modulus:
     dtype: np.dtype[Any]
     words: int = 1
 
-    def reduced(self, integers: npt.NDArray[np.int64]) -> Residues:
-        """Return the residues of integers."""
+    def reduced(self, integers: npt.NDArray[np.int64], *, reuse: bool = False) -> Residues:
+        """Return the residues of integers; with `reuse` in the memory of these, where both have one word."""
         if self.name == "uint32":
             return integers.astype(np.uint32)  # modulo 2³²
+        if reuse and self.words == 1:
+            residues = integers.view(np.uint64)
+            for start in range(0, integers.size, _CHUNK):
+                part = slice(start, start + _CHUNK)
+                _native.residues_of(self.name, integers[part].copy(), residues[part])
+            return residues
         out = np.empty(integers.size * self.words, np.uint64)
         _native.residues_of(self.name, integers, out)
         return out

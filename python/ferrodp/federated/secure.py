@@ -313,10 +313,12 @@ class SecureSum:
             np.concatenate([leaf.ravel() for leaf in leaves], out=flat[: self._layout.size])
             _native.rotate_vector(flat, self._seed, False)
             leaves = [flat]
+            del flat
         integers = _native.quantized_vector(leaves, self.clip_norm, self._shift, 1)
+        del leaves  # a rotated copy is freed before residues take its place: the allocator returns large rests at once
         # mutant: a-client-adds-no-noise
         source_or_default(source).add_discrete_gaussian_(integers, scale=self.share_scale, threads=1)
-        return self._modulus.reduced(integers)
+        return self._modulus.reduced(integers, reuse=True)
 
     # the server
 
