@@ -6,18 +6,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate, plan
-from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 
 __all__ = ["batch_rows", "pad_rows"]
 
 
-def pad_rows(indices: npt.ArrayLike, num_rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+def pad_rows(indices: npt.ArrayLike | None, num_rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
     """Return the rows of a batch, filled up to a fixed number, and which of them are real.
 
     Parameters
     ----------
     indices : (n,) int array
-        Rows of the dataset, such as those of a step.
+        Rows of the dataset, such as those of a step. None, as of a step whose plan draws no rows, is refused.
     num_rows : int
         n or more.
 
@@ -43,6 +43,8 @@ def pad_rows(indices: npt.ArrayLike, num_rows: int) -> tuple[npt.NDArray[np.int3
     (array([ 3, 17,  0,  0], dtype=int32), array([ True,  True, False, False]))
     """
     size = _validate.count("num_rows", num_rows, minimum=0)
+    if indices is None:
+        raise InvalidType("indices must be rows, got None: a plan without population_size draws none")
     found = np.asarray(indices)
     if found.ndim != 1 or (found.size and (found.dtype.kind not in "iu" or int(found.max()) >= 2**31)):
         raise InvalidArray("indices must be one-dimensional, of integers below 2^31")
