@@ -97,6 +97,24 @@ def test_one_of_two_holders_of_a_key_arms_it(ledger, path):
         assert ledger.reserve("hospital", TENTH, key="round-7", again_ok=True).state is TicketState.ARMED
 
 
+def test_a_key_is_used_once_its_release_has_begun(ledger, path):
+    assert not ledger.key_used("hospital", TENTH, key="round-7")
+    ticket = ledger.reserve("hospital", TENTH, key="round-7")
+    assert not ledger.key_used("hospital", TENTH, key="round-7")
+    ticket.cancel()
+    assert not ledger.key_used("hospital", TENTH, key="round-7")
+    ticket = ledger.reserve("hospital", TENTH, key="round-7")
+    ticket.arm()
+    with PrivacyLedger.open(path) as other:
+        assert other.key_used("hospital", TENTH, key="round-7")
+        ticket.close()
+        assert other.key_used("hospital", TENTH, key="round-7")
+        with pytest.raises(TicketError, match="used for another reservation"):
+            other.key_used("hospital", LaplaceEvent(noise_multiplier=2.0), key="round-7")
+    with pytest.raises(InvalidType, match="key must be a str"):
+        ledger.key_used("hospital", TENTH, key=None)
+
+
 def test_only_held_tickets_are_given_back(ledger):
     ticket = ledger.reserve("hospital", TENTH, key="round-7")
     ticket.cancel()

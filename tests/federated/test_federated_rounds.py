@@ -274,6 +274,32 @@ def test_rounds_end_before_the_one_that_would_exceed_the_target():
         assert next(run, None) is None
 
 
+def test_rounds_end_at_the_target_however_often_the_server_starts_again(tmp_path):
+    whole = plan(num_steps=10)
+    target = whole.epsilon_after(6, 1e-5)
+    released = []
+
+    def rounds(run, most=10):
+        for _, round_ in zip(range(most), run, strict=False):
+            round_.add_missing(3)
+            round_.release()
+            released.append(round_.number)
+
+    with fd.PrivacyLedger.open(tmp_path / "b.db") as ledger:
+        ledger.create("a", epsilon=100.0, delta=1e-5)
+        options = {"delta": 1e-5, "max_epsilon": target, "ledger": ledger, "scope": "a", "key": "t"}
+        rounds(FederatedRun(whole, MODEL, **options), 2)
+        beside = FederatedRun(whole, MODEL, **options)  # knows of two rounds, and not of those that follow
+        for _ in range(3):
+            with FederatedRun(whole, MODEL, **options) as run:
+                rounds(run)
+                assert (run.stopped, run.round_number, run.epsilon(1e-5)) == ("target", 6, target)
+        rounds(beside)
+        assert beside.stopped == "target"
+        assert len(ledger.tickets("a", states=["spent"])) == 6
+    assert released == [0, 1, 2, 3, 4, 5]
+
+
 def test_records_state_a_renyi_epsilon_where_there_is_one():
     with FederatedRun(plan(num_steps=2), MODEL, delta=1e-5) as run:
         for round_ in run:

@@ -77,8 +77,8 @@ MUTANTS = [
     (
         "a round of clients beyond the target begins",
         "federated-round-beyond-the-target",
-        "self._delta) > target",
-        "self._delta) > 2 * target",
+        "self._delta) > self._max_epsilon",
+        "self._delta) > 2 * self._max_epsilon",
         "rounds of clients",
     ),
     (

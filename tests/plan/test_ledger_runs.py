@@ -26,6 +26,7 @@ from ferrodp.plan import (
 )
 from ferrodp.testing import SeededNoiseSource
 from ferrodp.tickets import TicketState
+from ferrodp.training import SGD, BudgetStop, fit
 from support import children
 
 AO, RO, RS = NeighboringRelation
@@ -158,9 +159,8 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_charged(tmp_pa
         step = next(plan.start(TEMPLATE, ledger=ledger, scope="a", key="training"))
         step.add(ones(step))
         step.release()
-        other = plan_of(PoissonSampling(0.25)).start(TEMPLATE, ledger=ledger, scope="a", key="training")
-        with pytest.raises((TicketError, InvalidParameter)):
-            next(other)
+        with pytest.raises(TicketError, match="used for another reservation"):
+            plan_of(PoissonSampling(0.25)).start(TEMPLATE, ledger=ledger, scope="a", key="training")
 
 
 @pytest.mark.parametrize("sampling", [PoissonSampling(0.5), RandomAllocation(3)])
@@ -216,6 +216,48 @@ def test_a_step_that_earlier_charges_cover_is_not_released_again(tmp_path, measu
         assert released == [5, 6, 7]
         assert ledger.epsilon_charged("a") == charged
         assert states(ledger) == [TicketState.SPENT] * 8
+
+
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.5), RandomAllocation(3)], ids=str)
+@pytest.mark.parametrize("done", [0, 1, 2, 5, 8])
+def test_a_run_that_goes_on_knows_from_its_start_how_far_the_training_came(tmp_path, sampling, done):
+    plan = plan_of(sampling)
+    with opened(tmp_path / "b.db", epsilon=50.0) as ledger:
+        run = plan.start(TEMPLATE, ledger=ledger, scope="a", key="t")
+        before = run.state()
+        for _, step in zip(range(done), run, strict=False):
+            step.add(ones(step))
+            step.release()
+        if done < 8:
+            next(run)  # reserved and not released: it begins anew
+        length = 1 if isinstance(sampling, PoissonSampling) else 3
+        expected = min(-(-done // length) * length, 8)
+        for again in (
+            plan.start(TEMPLATE, ledger=ledger, scope="a", key="t"),
+            PlanRun.from_state(before, ledger=ledger, scope="a"),
+        ):
+            assert again.step_number == expected
+            assert again.epsilon(DELTA) == (plan.epsilon_after(expected, DELTA) if expected else 0.0)
+
+
+def test_what_stops_at_an_epsilon_stops_there_after_a_restart_too(tmp_path):
+    plan = plan_of(steps=20)
+    target = plan.epsilon_after(7, DELTA)
+    with opened(tmp_path / "b.db", epsilon=50.0) as ledger:
+        for expected in (7, 0, 0):
+            stop = BudgetStop(epsilon=target, delta=DELTA)
+            run = plan.start({"a": (2,), "b": (3,)}, ledger=ledger, scope="a", key="t")
+            first = run.step_number
+            done = fit(
+                run,
+                {"a": np.zeros(2), "b": np.zeros(3)},
+                lambda parameters, step: ones(step),
+                optimizer=SGD(0.1),
+                callbacks=[stop],
+            )
+            assert run.step_number - first == expected
+            assert done.epsilon(DELTA) == target
+        assert len(states(ledger)) == 7
 
 
 def test_a_step_that_earlier_charges_cover_stops_at_a_frozen_scope(tmp_path):

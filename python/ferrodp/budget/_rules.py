@@ -132,6 +132,19 @@ def priced(scopes: list[ScopeRow], event: PrivacyEvent, plan_delta: float | None
     return {row.name: row.terms.costs(stated[row.name]) for row in scopes}
 
 
+def key_used(transaction: Transaction, names: tuple[str, ...], event: PrivacyEvent, key: str) -> bool:
+    """Return whether the release of a key has begun; refuse a key of something else."""
+    place = rows.slot(names, key)
+    known = None if place is None else transaction.ticket_of(place)
+    if known is not None and known.fingerprint != _fingerprint(names, event, 1, None):
+        raise _used_otherwise(key)
+    return known is not None and known.state is not TicketState.HELD
+
+
+def _used_otherwise(key: str | None) -> TicketError:
+    return TicketError(f"key {key!r} was used for another reservation; give this one a key of its own")
+
+
 def reserve(
     transaction: Transaction,
     names: tuple[str, ...],
@@ -152,7 +165,7 @@ def reserve(
         if known is not None:
             # mutant: what-key-used-for-not-compared
             if known.fingerprint != fingerprint or (lease and known.state is TicketState.HELD):
-                raise TicketError(f"key {key!r} was used for another reservation; give this one a key of its own")
+                raise _used_otherwise(key)
             # mutant: used-key-given-again-unasked
             if known.state is not TicketState.HELD and not again_ok:
                 raise KeyUsed(

@@ -616,6 +616,33 @@ class PrivacyLedger:
             left = [0 if row.frozen else row.terms.remaining(row.spent, row.caps, charges[row.name]) for row in rows]
         return min(left)
 
+    def key_used(self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str) -> bool:
+        """Return whether the release of a key has begun: `reserve` would not let it begin again.
+
+        Parameters
+        ----------
+        scopes, event, key
+            As for `reserve`.
+
+        Returns
+        -------
+        bool
+            False for a key that was never used, whose ticket is held, or was cancelled.
+
+        Raises
+        ------
+        TicketError
+            If the key was used for something else.
+        InvalidParameter, InvalidType, UnsupportedEventError
+            As for `reserve`.
+        """
+        names, _ = self._prices.checked(scopes, event)
+        name = _names.key(key)
+        if name is None:
+            raise InvalidType("key must be a str, got None")
+        with self._access.reading() as transaction:
+            return _rules.key_used(transaction, names, event, name)
+
     def odometer(self, scope: str, *, after: PrivacyEvent | None = None) -> Reading:
         """Return a bound on the privacy loss of everything charged to a scope so far, or after one more event.
 

@@ -266,13 +266,23 @@ class FederatedRun(Records):
         return self
 
     def __next__(self) -> FederatedRound:
-        run, target = self._run, self._max_epsilon
-        if target is not None and run.current is None and run.step_number < run.plan.num_steps:
+        run = self._run
+        expected = run.step_number
+        if run.current is None and self._beyond(expected):
+            raise StopIteration
+        step = next(run)
+        # Another process with this key may have gone on meanwhile: its rounds are paid for, and left out.
+        if step.number != expected and self._beyond(step.number):
+            run.close()
+            raise StopIteration
+        return FederatedRound(self, step, self._casting)
+
+    def _beyond(self, number: int) -> bool:
+        """Return whether a round would bring ε above the target."""
+        if self._max_epsilon is not None and number < self._run.plan.num_steps:
             # mutant: federated-round-beyond-the-target
-            self._over_target = run.plan.epsilon_after(run.step_number + 1, self._delta) > target
-            if self._over_target:
-                raise StopIteration
-        return FederatedRound(self, next(run), self._casting)
+            self._over_target = self._run.plan.epsilon_after(number + 1, self._delta) > self._max_epsilon
+        return self._over_target
 
     def close(self) -> None:
         """End the run: a round that is reserved and was not released is given back to the ledger."""

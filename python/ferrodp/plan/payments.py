@@ -32,6 +32,9 @@ class StepLedger(Protocol):
     def remaining_count(self, scopes: str | Sequence[str], event: PrivacyEvent) -> int:
         """Return how often an event still fits."""
 
+    def key_used(self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str) -> bool:
+        """Return whether the release of a key has begun."""
+
 
 class Payments:
     """The charges of a plan, and those of them that one run has paid.
@@ -93,9 +96,7 @@ class Payments:
         """
         if self._ledger is None or self._scope is None:
             return True
-        # mutant: covered-step-repeated
-        event = self._charges[charge].event or _NOTHING
-        ticket = self._ledger.reserve(self._scope, event, key=f"{self.name}/{charge}", again_ok=True)
+        ticket = self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
         # mutant: scope-of-another-relation-pays-for-plan
         if ticket.neighboring_relation is not self._relation:
             if ticket.is_new:
@@ -108,6 +109,31 @@ class Payments:
             return False
         self._ticket = ticket
         return True
+
+    def _recorded(self, charge: int) -> PrivacyEvent:
+        # mutant: covered-step-repeated
+        return self._charges[charge].event or _NOTHING
+
+    def _key(self, charge: int) -> str:
+        return f"{self.name}/{charge}"
+
+    def go_on(self, step: int) -> int:
+        """Return the first step, from this one on, of which the ledger does not know that it was charged and begun.
+
+        Charges are used in their order, whoever runs them: the first that is not is found by halving.
+        """
+        if self._ledger is None or self._scope is None or step >= self._starts[-1]:
+            return step
+        low, high = self.charge_of(step), len(self._charges)
+        reach = 1
+        while low < high:
+            middle = min(low + reach, high) - 1
+            if self._ledger.key_used(self._scope, self._recorded(middle), key=self._key(middle)):
+                self.begun = max(self.begun, middle + 1)
+                low, reach = middle + 1, 2 * reach
+            else:
+                high, reach = middle, max((middle - low + 1) // 2, 1)
+        return max(step, self._starts[low])
 
     def ticket_for(self, step: int) -> Ticket | None:
         """Return the ticket that a release of a step may take with it, or None if `pay` has to be called before it."""

@@ -132,6 +132,8 @@ class PlanRun(Generic[Tree]):
         if key is not None and ledger is None:
             raise InvalidParameter("key must be None without a ledger: go on from a saved state instead")
         self._begin(plan, _layout(template), ledger, scope, source, name=key or secrets.token_hex(16))
+        if key is not None:
+            self._next = self._payments.go_on(0)
         if canaries:
             self._canaries = Canaries(plan, plan.distance, canaries, self._seeded)
 
@@ -465,6 +467,7 @@ class PlanRun(Generic[Tree]):
             # mutant: round-under-way-goes-on-with-another-allocation
             if run._next > covered.start and (ledger is not None or isinstance(plan.sampling, RandomAllocation)):
                 run._next = covered.stop
+        run._next = run._payments.go_on(run._next)
         return run
 
     def __repr__(self) -> str:
