@@ -83,6 +83,8 @@ class PrivacyLedger:
     ...     ticket.arm()  # a release(ticket=ticket) does this itself
     >>> ledger.spend("hospital/images", event, key="survey-3")
     True
+    >>> [ledger.key_used("hospital/images", event, key=f"round-{n}") for n in (7, 8)]
+    [True, False]
     >>> with ledger.lease("hospital/images", event, count=10) as lease:
     ...     lease.draw().arm()
     >>> ledger.report("hospital/images").spent

@@ -133,7 +133,7 @@ class PlanRun(Generic[Tree]):
             raise InvalidParameter("key must be None without a ledger: go on from a saved state instead")
         self._begin(plan, _layout(template), ledger, scope, source, name=key or secrets.token_hex(16))
         if key is not None:
-            self._next = self._payments.go_on(0)
+            self._next = min(self._payments.go_on(0), plan.num_steps)
         if canaries:
             self._canaries = Canaries(plan, plan.distance, canaries, self._seeded)
 
@@ -310,7 +310,7 @@ class PlanRun(Generic[Tree]):
             except BudgetExceeded as error:
                 self._stopped, self._stop_reason = "budget", str(error)
             else:
-                self._next = covered.stop  # charged before, and perhaps released: left out
+                self._next = min(covered.stop, self._plan.num_steps)  # charged before, and perhaps released: left out
         self._stopped = self._stopped or "finished"
         raise StopIteration
 
@@ -466,8 +466,8 @@ class PlanRun(Generic[Tree]):
             covered = run._payments.steps_of(run._payments.charge_of(run._next))
             # mutant: round-under-way-goes-on-with-another-allocation
             if run._next > covered.start and (ledger is not None or isinstance(plan.sampling, RandomAllocation)):
-                run._next = covered.stop
-        run._next = run._payments.go_on(run._next)
+                run._next = min(covered.stop, plan.num_steps)
+        run._next = min(run._payments.go_on(run._next), plan.num_steps)
         return run
 
     def __repr__(self) -> str:
