@@ -1,5 +1,6 @@
 """Statistical tests of privacy claims: what they find, how often they are wrong, and what they say of themselves."""
 
+import dataclasses
 import json
 import math
 import time
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp.audit import _binomial, audit_callable, audit_mechanism, smallest_violation
+from ferrodp.audit import _binomial, _law, audit_callable, audit_mechanism, mechanisms, smallest_violation
 from ferrodp.audit._regions import last_bits, outputs_of
 from ferrodp.audit.power import favorable
 from ferrodp.errors import InvalidParameter, InvalidType
@@ -119,14 +120,14 @@ def test_less_noise_than_stated_is_found_by_the_law_and_by_the_claim():
     class Weak(fd.GaussianMechanism):
         """Draws with a standard deviation that is smaller than the stated one."""
 
-        def release(self, value, share=0.99):
-            return fd.GaussianMechanism(noise_multiplier=share * self.noise_multiplier, l2_sensitivity=1.0).release(
-                value
-            )
+        share = 0.99
+
+        def release(self, value, **options):
+            weak = fd.GaussianMechanism(noise_multiplier=self.share * self.noise_multiplier, l2_sensitivity=1.0)
+            return weak.release(value, **options)
 
     class Half(Weak):
-        def release(self, value):
-            return super().release(value, 0.5)
+        share = 0.5
 
     stated = {"noise_multiplier": 3.7306317, "l2_sensitivity": 1.0}
     assert not audit_mechanism(Weak(**stated), epsilon=1.0, delta=1e-5, draws=1_000_000).law_holds
@@ -134,6 +135,101 @@ def test_less_noise_than_stated_is_found_by_the_law_and_by_the_claim():
     assert half.violation
     assert half.epsilon_lower_bound > 1.2
     assert not half.law_holds
+
+
+class WeakDiscreteGaussian(fd.DiscreteGaussianMechanism):
+    """Draws with a scale that is 1 % smaller than the stated one."""
+
+    def release(self, value, **options):
+        weak = fd.DiscreteGaussianMechanism(scale=0.99 * self.scale, l2_sensitivity=1.0, dimension=self.dimension)
+        return weak.release(value, **options)
+
+
+class ZeroTwice(fd.DiscreteLaplaceMechanism):
+    """Draws 0 too often: −1 becomes 0 once in thirty times."""
+
+    def release(self, value, **options):
+        noised = super().release(value, **options)
+        noised[(noised - value == -1) & (np.arange(noised.size) % 30 == 0)] += 1
+        return noised
+
+
+class HardlyOdd(fd.DiscreteGaussianMechanism):
+    """Prefers even numbers by 2 %."""
+
+    def release(self, value, **options):
+        noised = super().release(value, **options)
+        noised[(np.arange(noised.size) % 50 == 0) & ((noised - value) % 2 == 1)] += 1
+        return noised
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        WeakDiscreteGaussian(scale=4.0, l2_sensitivity=1.0),
+        ZeroTwice(scale=2.0, l1_sensitivity=1),
+        HardlyOdd(scale=30.0, l2_sensitivity=1.0),
+    ],
+)
+def test_the_law_of_whole_numbers_is_tested_too(mechanism):
+    """Missed with probability below 1e-6: the effects are nine standard deviations and more at so many draws."""
+    assert not audit_mechanism(mechanism, delta=1e-3, draws=2_000_000).law_holds
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        fd.GaussianMechanism(noise_multiplier=2.0, l2_sensitivity=3.0),
+        fd.LaplaceMechanism(scale=2.0, l1_sensitivity=1.0),
+        fd.DiscreteGaussianMechanism(scale=0.7, l2_sensitivity=1),
+        fd.DiscreteGaussianMechanism(scale=2.5, l2_sensitivity=1),
+        fd.DiscreteLaplaceMechanism(scale=3.0, l1_sensitivity=2),
+    ],
+)
+def test_the_law_is_wrongly_doubted_once_in_a_thousand_runs_at_most(mechanism):
+    """Six of 200 runs or more happen with probability below 1e-7 if each does with 1e-3."""
+    wrong, is_whole = 0, isinstance(mechanism, (fd.DiscreteGaussianMechanism, fd.DiscreteLaplaceMechanism))
+    if isinstance(mechanism, fd.DiscreteGaussianMechanism):
+        mechanism = dataclasses.replace(mechanism, dimension=2000)
+    for _ in range(200):
+        tails = _law.Tails(mechanisms._law_of(mechanism), mechanisms._described(mechanism)[0], is_whole)
+        tails.count(mechanism.release(np.zeros(2000, dtype=np.int64 if is_whole else np.float32)))
+        wrong += not tails.hold()
+
+    assert wrong <= 5
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 7.5, 11_000.0])
+def test_stated_rates_of_whole_numbers_are_those_of_the_laws(scale):
+    reach = math.ceil(40 * scale)
+    x = np.arange(-reach, reach + 1)
+    for law, weights in (
+        (_law.discrete_gaussian, np.exp(-0.5 * (x / scale) ** 2)),
+        (_law.discrete_laplace, np.exp(-np.abs(x) / scale)),
+    ):
+        masses = weights / weights.sum()
+        for at in (-2, 0, 1, math.ceil(scale), math.ceil(3 * scale)):
+            low, high = law(at, scale)
+            exact = math.fsum(masses[x >= at])
+            assert low <= exact * (1 + 1e-12)
+            assert exact <= high * (1 + 1e-12)
+            assert high - low <= (1e-8 if scale < 1e4 else 1e-4)
+    assert _law._even(_law.discrete_laplace, scale) == pytest.approx(math.fsum(masses[x % 2 == 0]), abs=1e-7)
+
+
+def test_threads_count_all_draws_and_report_the_same_event(monkeypatch):
+    mechanism = fd.LaplaceMechanism(scale=1.0, l1_sensitivity=1.0)
+    seen = []
+    counted = _law.Tails.count
+    monkeypatch.setattr(_law.Tails, "count", lambda self, noise: (seen.append(noise.size), counted(self, noise)))
+    for cores in (1, 3):
+        seen.clear()
+        monkeypatch.setattr(mechanisms, "_cores", lambda cores=cores: cores)
+        report = audit_mechanism(mechanism, delta=0.0, draws=4_000_001)
+        assert sum(seen) == report.counted == 3_800_001
+        assert report.law_holds
+        assert 0.97 < report.epsilon_lower_bound <= 1.0
+        assert abs(report.hits[0] / report.counted - math.exp(1.0) * report.hits[1] / report.counted) < 0.003
 
 
 @pytest.mark.parametrize(

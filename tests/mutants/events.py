@@ -373,17 +373,17 @@ MUTANTS = [
         "Skellam noise",
     ),
     (
-        "Rényi orders of Skellam noise are bounded at the nodes only",
-        "orders-between-the-nodes-left-out",
-        "max(best, _worst_on_chord(one, bounds[i] * (one - 1.0), two, bounds[i + 1] * (two - 1.0)))",
-        "max(best, 0.5)",
-        "Skellam noise",
-    ),
-    (
         "the variance of Skellam noise is not counted in squared steps",
         "variance-in-other-units",
         "Fraction(self.granularity) ** 2",
         "Fraction(self.granularity)",
         "Skellam noise",
+    ),
+    (
+        "what one thread drew is not counted",
+        "draws-of-one-worker-counted",
+        "for i in range(workers)])",
+        "for i in range(1)])",
+        "audits",
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +26,13 @@ class Outputs:
     columns: npt.NDArray[Any]
     kinds: list[str] | str
     """One for all, if they are alike."""
+    _bits: dict[int, Array] = field(default_factory=dict, compare=False, repr=False)
+
+    def bits(self, column: int) -> Array:
+        """Return the last bits of a column; see `last_bits`."""
+        if column not in self._bits:
+            self._bits[column] = last_bits(self.columns[column])
+        return self._bits[column]
 
     @property
     def size(self) -> int:
@@ -95,7 +102,7 @@ class Region:
             return np.asarray(x <= self.at)
         if self.what == "equal":
             return np.asarray(x == self.at)
-        bits = last_bits(x)
+        bits = outputs.bits(self.column)
         return np.asarray(bits < self.at) if self.what == "finer" else np.asarray((bits >= self.at) & (x == x))
 
 
@@ -119,10 +126,11 @@ def candidates(one: Outputs, other: Outputs) -> list[Region]:
         tail = np.geomspace(20.0 / x.size, 0.5, 40) if x.size > 40 else np.array([0.5])
         for place in np.unique(np.quantile(x, np.concatenate([tail, 1.0 - tail]))):
             found += [Region("above", column, float(place)), Region("below", column, float(place))]
-        for value, times in Counter(x.tolist()).most_common(_MAX_ATOMS):
-            if times >= 10:
-                found.append(Region("equal", column, value))
-        for place in np.unique(last_bits(x)):
+        values, times = np.unique(x, return_counts=True)
+        for i in np.argsort(-times, kind="stable")[:_MAX_ATOMS].tolist():
+            if times[i] >= 10:
+                found.append(Region("equal", column, float(values[i])))
+        for place in np.unique(np.concatenate([one.bits(column), other.bits(column)])):
             if place < _NO_BITS:
                 found += [Region("finer", column, float(place)), Region("coarser", column, float(place))]
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -55,8 +56,12 @@ def run(
     delta: float,
     draws: int,
     stated: tuple[Stated, Stated] | None = None,
+    workers: int = 1,
 ) -> AuditReport:
-    """Choose an event for each of the two directions, count both, and report the one that shows more."""
+    """Choose an event for each of the two directions, count both, and report the one that shows more.
+
+    With several workers `draw` is called from as many threads at once.
+    """
     chosen, counted = split(draws)
     first, second = (list(draw(side, chosen)) for side in (0, 1))
     regions = list(dict.fromkeys(region for a, b in zip(first, second, strict=True) for region in candidates(a, b)))
@@ -64,12 +69,8 @@ def run(
         _chosen(side, regions, (first, second), chosen, counted, epsilon, delta, stated and stated[side])
         for side in (0, 1)
     ]
-    for a, b in zip(draw(0, counted), draw(1, counted), strict=True):
-        for count in counts:
-            one, other = (count.region.hits(each) for each in ((a, b) if count.likelier == 0 else (b, a)))
-            count.hits += int(one.sum())
-            count.other_hits += int(other.sum())
-            count.both += int((one & other).sum())
+    # mutant: draws-of-one-worker-counted
+    _count(draw, counts, [counted * (i + 1) // workers - counted * i // workers for i in range(workers)])
     usual = [_rates(count, counted, 0.05) for count in counts]
     strict = [_rates(count, counted, SIGNIFICANCE) for count in counts]
     shown = max((0, 1), key=lambda i: _epsilon(usual[i], delta))
@@ -101,6 +102,31 @@ def run(
         multiplicity=len(counts),
         roc=_roc(best, (first, second)),
     )
+
+
+def _count(draw: Draw, counts: list[_Count], shares: list[int]) -> None:
+    """Draw pairs, a share in each thread, and add how often the events happened to the counts."""
+
+    def counted(share: int) -> list[_Count]:
+        own = [replace(count) for count in counts]
+        for a, b in zip(draw(0, share), draw(1, share), strict=True):
+            for count in own:
+                one, other = (count.region.hits(each) for each in ((a, b) if count.likelier == 0 else (b, a)))
+                count.hits += int(np.count_nonzero(one))
+                count.other_hits += int(np.count_nonzero(other))
+                count.both += int(np.count_nonzero(one & other))
+        return own
+
+    if len(shares) == 1:
+        found = [counted(shares[0])]
+    else:
+        with ThreadPoolExecutor(len(shares)) as pool:
+            found = list(pool.map(counted, shares))
+    for own in found:
+        for count, part in zip(counts, own, strict=True):
+            count.hits += part.hits
+            count.other_hits += part.other_hits
+            count.both += part.both
 
 
 def _chosen(

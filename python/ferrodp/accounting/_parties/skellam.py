@@ -186,7 +186,6 @@ def _ratio_by_orders(law: SkellamLaw) -> float:
         if not math.isfinite(bounds[i] + bounds[i + 1]):
             floor = math.floor(one)
             return max(best, 1.0 + 0.25 / (floor * (floor - 1.0)) if floor > 1 else 2.0)
-        # mutant: orders-between-the-nodes-left-out
         best = max(best, _worst_on_chord(one, bounds[i] * (one - 1.0), two, bounds[i + 1] * (two - 1.0)))
     return max(best, 1.0 + 0.25 / (_LAST_ORDER * (_LAST_ORDER - 1.0)))
 
