@@ -4,8 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
@@ -48,17 +46,28 @@ def test_versions_and_licenses_are_the_same_everywhere():
     assert PROJECT["license"] == CARGO["license"]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "python")))
-def test_texts_in_a_wheel_name_no_file_that_is_not_in_it(path):
+def test_texts_in_a_wheel_name_no_file_that_is_not_in_it():
     """Docstrings and messages may lead to the repository by its address, where a wheel's reader can follow."""
-    text = re.sub(r"https://\S+", "", path.read_text())
+    named = {
+        str(path): re.findall(r"\b[\w/.-]+\.md\b|\b(?:docs|rust|tests|benches)/[\w/.-]+", text)
+        for path in SOURCES
+        for text in [re.sub(r"https://\S+", "", path.read_text())]
+    }
 
-    assert re.findall(r"\b[\w/.-]+\.md\b|\b(?:docs|rust|tests|benches)/[\w/.-]+", text) == []
+    assert {path: names for path, names in named.items() if names} == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "python")))
-def test_addresses_in_a_wheel_lead_to_files_of_the_repository(path):
-    for name in re.findall(r"https://github\.com/ferrodp/ferrodp/blob/main/([\w./-]*\w)", path.read_text()):
-        assert (ROOT / name).exists()
-    for name in re.findall(r"https://ferrodp\.github\.io/ferrodp/([\w/-]+)\.html", path.read_text()):
-        assert (ROOT / "docs" / f"{name}.md").exists()
+def test_addresses_in_a_wheel_lead_to_files_of_the_repository():
+    texts = {path: path.read_text() for path in SOURCES}
+    found = [
+        (path, name.format(place))
+        for path, text in texts.items()
+        for pattern, name in [
+            (r"https://github\.com/ferrodp/ferrodp/blob/main/([\w./-]*\w)", "{}"),
+            (r"https://ferrodp\.github\.io/ferrodp/([\w/-]+)\.html", "docs/{}.md"),
+        ]
+        for place in re.findall(pattern, text)
+    ]
+
+    assert found
+    assert [(str(path), place) for path, place in found if not (ROOT / place).exists()] == []
