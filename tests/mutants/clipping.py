@@ -5,7 +5,6 @@ KILLERS = {
     "clip units": "cargo test -p ferrodp-core --lib clip",
     "rows near the bound": "cargo test -p ferrodp-core --lib clip::close",
     "released sums": "cargo test -p ferrodp-core --lib sample::sums",
-    "clipped rows": "pytest tests/test_clipping_rows.py",
     "clipped sums": "pytest tests/sums/test_clipping_sums.py",
     "states": "pytest tests/sums/test_clipping_state.py",
     "normalized sums": "pytest tests/sums/test_normalized_sums.py",

@@ -1,6 +1,7 @@
 """Defects of the engine that must not pass, as fields of `mutants.Mutant`, and the commands that notice them."""
 
 KILLERS = {
+    "engine samples": "pytest tests/engine/test_sampling.py",
     "rounds": "pytest tests/engine/test_rounds.py",
     "round sums": "pytest tests/engine/test_round_sums.py",
     "ledger rounds": "pytest tests/engine/test_ledger_rounds.py",
@@ -115,7 +116,7 @@ MUTANTS = [
         "sample-larger-than-what-accounted",
         "(sample_size, population_size)",
         "(sample_size + 1, population_size)",
-        "samples",
+        "engine samples",
     ),
     (
         "all of δ is given to every round",
