@@ -10,15 +10,15 @@
     How the clients of a round are drawn, and functions that draw them.
 `GaussianDifferentialPrivacy`
     Clips and noises one named model as a whole.
-`DifferentialPrivacyProtocol`, `RoundLedger`
-    The interfaces of an engine, and of the ledger that it reserves rounds in.
+`DifferentialPrivacyProtocol`
+    The interface of an engine. That of its ledger is `ferrodp.tickets.TicketLedger`.
 
 Names of this package are those of the specification it implements: `max_grad_norm`, `sampling_rate`, `num_steps`.
 """
 
 from ferrodp.engine.engine import DifferentialPrivacyEngine
 from ferrodp.engine.model import GaussianDifferentialPrivacy
-from ferrodp.engine.protocol import DifferentialPrivacyProtocol, RoundLedger
+from ferrodp.engine.protocol import DifferentialPrivacyProtocol
 from ferrodp.engine.records import (
     AccountingMethod,
     CertifiedReport,
@@ -39,7 +39,6 @@ __all__ = [
     "NoiseMechanism",
     "PrivacyBudget",
     "PrivacyReport",
-    "RoundLedger",
     "Sampling",
     "poisson_sample",
     "uniform_sample",

@@ -21,14 +21,13 @@ from ferrodp.engine import _accounts, _gradients, _sums
 from ferrodp.engine._counter import RoundCounter
 from ferrodp.engine._gradients import mapping
 from ferrodp.engine._step import Step, step_of
-from ferrodp.engine.protocol import RoundLedger
 from ferrodp.engine.records import CertifiedReport, DPConfig, NoiseMechanism, PrivacyBudget, config_of, member
 from ferrodp.engine.sampling import Sampling, poisson_sample, uniform_sample
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.plan import ConstantNoise, FlatClipping, PrivacyPlan
 from ferrodp.random.samples import Indices
-from ferrodp.tickets import Ticket, TicketState
+from ferrodp.tickets import Ticket, TicketLedger, TicketState
 
 __all__ = ["DifferentialPrivacyEngine"]
 
@@ -124,7 +123,7 @@ class DifferentialPrivacyEngine:
         *,
         sampling: Sampling = Sampling.POISSON,
         population_size: int | None = None,
-        ledger: RoundLedger | None = None,
+        ledger: TicketLedger | None = None,
         scope: str | None = None,
     ) -> None:
         self._config = config_of(DPConfig() if config is None else config)

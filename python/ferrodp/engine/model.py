@@ -13,11 +13,11 @@ from ferrodp import _trees, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import GdpAccountant, Guarantee
 from ferrodp.clipping import clip_by_global_norm
-from ferrodp.engine.protocol import RoundLedger
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 from ferrodp.events.base import check_relation
 from ferrodp.mechanisms import GaussianMechanism
+from ferrodp.tickets import TicketLedger
 
 __all__ = ["GaussianDifferentialPrivacy"]
 
@@ -79,7 +79,7 @@ class GaussianDifferentialPrivacy:
         clip_norm: Real = 1.0,
         *,
         neighboring_relation: NeighboringRelation = NeighboringRelation.REPLACE_SPECIAL,
-        ledger: RoundLedger | None = None,
+        ledger: TicketLedger | None = None,
         scope: str | None = None,
     ) -> None:
         self._clip_norm = _validate.positive("clip_norm", clip_norm, toward="down")
@@ -151,7 +151,7 @@ class GaussianDifferentialPrivacy:
         clipped, _ = clip_by_global_norm(model, clip_norm=self._clip_norm)
         leaves, structure = _trees.float_leaves(clipped, "model")
         values = np.concatenate([leaf.reshape(-1) for leaf in leaves])
-        if self._ledger is None:
+        if self._ledger is None or self._scope is None:
             # mutant: cost-of-model-charged-after-noise
             self._charge(mechanism, allowed)
             mechanism.release(values, out=values)

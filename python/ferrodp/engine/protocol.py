@@ -1,14 +1,12 @@
-"""The interfaces of an engine, and of the ledger it reserves rounds in."""
+"""The interface of an engine."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
 from ferrodp.engine.records import DPConfig, PrivacyBudget, PrivacyReport
-from ferrodp.events import PrivacyEvent
-from ferrodp.tickets import Ticket
 
-__all__ = ["DifferentialPrivacyProtocol", "RoundLedger"]
+__all__ = ["DifferentialPrivacyProtocol"]
 
 
 @runtime_checkable
@@ -34,13 +32,3 @@ class DifferentialPrivacyProtocol(Protocol):
 
     def renyi_divergence(self, alpha: float, sigma: float) -> float:
         """Return the Rényi divergence of order α of Gaussian noise of σ sensitivities."""
-
-
-class RoundLedger(Protocol):
-    """What an engine requires of a ledger; implemented by `ferrodp.budget.PrivacyLedger`."""
-
-    def reserve(self, scopes: Any, event: PrivacyEvent, *, key: str | None = None) -> Ticket:
-        """Record the cost of an event, durably, and return the right to it; `BudgetExceeded` if it is too much."""
-
-    def remaining_count(self, scope: str, event: PrivacyEvent) -> int:
-        """Return how often an event still fits."""

@@ -6,34 +6,18 @@ import bisect
 import itertools
 import threading
 from collections.abc import Sequence
-from typing import Protocol
 
 from ferrodp import _fork, _validate
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.plan.sampling import Charge
-from ferrodp.tickets import Ticket, TicketState
+from ferrodp.tickets import Ticket, TicketLedger, TicketState
 
 _NOTHING = ComposedEvent(events=())
 """Recorded for a step that earlier charges cover: it costs nothing, and is not to be released twice."""
 _released: dict[str, int] = {}
 """How far each training without a ledger has come in this process, by name: two runs of one state are noticed so."""
 _lock = threading.Lock()
-
-
-class StepLedger(Protocol):
-    """What a run requires of a ledger; implemented by `ferrodp.budget.PrivacyLedger`."""
-
-    def reserve(
-        self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None, again_ok: bool = False
-    ) -> Ticket:
-        """Record the cost of an event, durably, and return the right to it; `BudgetExceeded` if it is too much."""
-
-    def remaining_count(self, scopes: str | Sequence[str], event: PrivacyEvent) -> int:
-        """Return how often an event still fits."""
-
-    def key_used(self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str) -> bool:
-        """Return whether the release of a key has begun."""
 
 
 class Payments:
@@ -51,7 +35,7 @@ class Payments:
         self,
         charges: Sequence[Charge],
         relation: NeighboringRelation,
-        ledger: StepLedger | None,
+        ledger: TicketLedger | None,
         scope: str | Sequence[str] | None,
         name: str,
     ) -> None:

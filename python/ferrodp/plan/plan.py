@@ -29,10 +29,10 @@ from ferrodp.plan._sums import check_multipliers
 from ferrodp.plan.clipping import AdaptiveClipping, Clipping
 from ferrodp.plan.forecast import Forecast
 from ferrodp.plan.noise import NoiseSchedule
-from ferrodp.plan.payments import StepLedger
 from ferrodp.plan.run import PLAN_READERS, PlanRun
 from ferrodp.plan.sampling import Charge, FullBatch, GivenOrder, PoissonSampling, Sampling, Terms
 from ferrodp.random import NoiseSource
+from ferrodp.tickets import TicketLedger
 
 __all__ = ["PrivacyPlan"]
 
@@ -44,7 +44,7 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 class StartOptions(TypedDict, total=False):
     """Keywords of `PrivacyPlan.start`, besides the template."""
 
-    ledger: StepLedger | None
+    ledger: TicketLedger | None
     scope: str | Sequence[str] | None
     key: str | None
     source: NoiseSource | None
@@ -421,7 +421,7 @@ class PrivacyPlan:
         self,
         template: Any,
         *,
-        ledger: StepLedger | None = None,
+        ledger: TicketLedger | None = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
         source: NoiseSource | None = None,

@@ -20,13 +20,14 @@ from ferrodp.plan._canaries import Canaries
 from ferrodp.plan._interface import Plan
 from ferrodp.plan._sums import StepSum, sum_for
 from ferrodp.plan.clipping import AdaptiveClipping
-from ferrodp.plan.payments import Payments, StepLedger
+from ferrodp.plan.payments import Payments
 from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, FullBatch, PoissonSampling, RandomAllocation
 from ferrodp.plan.step import PlanStep, Tree
 from ferrodp.random import NoiseSource, fixed_size_sample, poisson_sample, random_allocation
 from ferrodp.random.noise import source_or_default
 from ferrodp.random.samples import Indices
 from ferrodp.sums.layout import Layout, from_template
+from ferrodp.tickets import TicketLedger
 
 __all__ = ["PlanRun"]
 
@@ -118,7 +119,7 @@ class PlanRun(Generic[Tree]):
         plan: Plan,
         template: Any,
         *,
-        ledger: StepLedger | None = None,
+        ledger: TicketLedger | None = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
         source: NoiseSource | None = None,
@@ -141,7 +142,7 @@ class PlanRun(Generic[Tree]):
         self,
         plan: Plan,
         layout: Layout,
-        ledger: StepLedger | None,
+        ledger: TicketLedger | None,
         scope: str | Sequence[str] | None,
         source: NoiseSource | None,
         *,
@@ -427,7 +428,7 @@ class PlanRun(Generic[Tree]):
         state: bytes,
         template: Any = None,
         *,
-        ledger: StepLedger | None = None,
+        ledger: TicketLedger | None = None,
         scope: str | Sequence[str] | None = None,
         source: NoiseSource | None = None,
     ) -> PlanRun[Any]:
