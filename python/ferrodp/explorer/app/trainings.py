@@ -25,7 +25,7 @@ _BUSY = Refused(503, "too many trainings are running", "Close another page that 
 class Trainings:
     """The processes that train, at most `most` at a time, and one more that waits to be used.
 
-    A process that waits has imported what takes seconds; it is started when somebody opens the playground.
+    A process that waits has imported what takes long; it is started with the server and after each that was used.
     """
 
     def __init__(self, *, most: int, most_per_client: int, repeats: int) -> None:
@@ -83,6 +83,8 @@ class Trainings:
             try:
                 await asyncio.wait((pumped, left), timeout=MAX_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                # Its output ends first: before Python 3.12, wait_for may lose a cancellation, and reading would go on.
+                await asyncio.shield(_ended(process))
                 for task in (pumped, left):
                     task.cancel()
                 await asyncio.gather(pumped, left, return_exceptions=True)

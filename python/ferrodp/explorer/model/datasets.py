@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +18,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 HIDDEN = 32
 DATASETS = (("digits", "Digits, 1797 images"), ("cancer", "Breast cancer, 569 records"), ("wine", "Wine, 178 records"))
+_FILES = {"digits": ("digits.csv.gz", 0), "cancer": ("breast_cancer.csv", 1), "wine": ("wine_data.csv", 1)}
+"""Of each dataset, the file in scikit-learn and how many lines of it are no data."""
 MODELS = (("linear", "Linear (softmax regression)"), ("mlp", f"Network with {HIDDEN} hidden units"))
 
 
@@ -31,24 +35,33 @@ class Dataset:
 
 
 @functools.cache
+def raw(name: str) -> tuple[Floats, Ints]:
+    """Return features and labels as scikit-learn ships them, without importing it, which takes a second.
+
+    Its files are tables of numbers whose last column is the label; two of them begin with a line of names.
+    """
+    if name not in _FILES:
+        raise InvalidParameter(f"dataset must be one of {', '.join(_FILES)}")
+    found = importlib.util.find_spec("sklearn")
+    if found is None or found.origin is None:
+        raise MissingPackage('the datasets come with scikit-learn: pip install "ferrodp[explorer]"')
+    file, skipped = _FILES[name]
+    path = Path(found.origin).parent / "datasets" / "data" / file
+    table = np.loadtxt(path, delimiter=",", skiprows=skipped)
+    return table[:, :-1], table[:, -1].astype(np.int64)
+
+
+@functools.cache
 def load(name: str) -> Dataset:
     """Return a dataset. Columns are scaled by the ranges that are published with it, not by what is private in it."""
-    try:
-        from sklearn import datasets
-    except ImportError:
-        raise MissingPackage('the datasets come with scikit-learn: pip install "ferrodp[explorer]"') from None
-    loaders = {"digits": datasets.load_digits, "cancer": datasets.load_breast_cancer, "wine": datasets.load_wine}
-    if name not in loaders:
-        raise InvalidParameter(f"dataset must be one of {', '.join(loaders)}")
-    x, y = loaders[name](return_X_y=True)
+    x, y = raw(name)
     low, high = x.min(axis=0), x.max(axis=0)
     scaled = 2.0 * (x - low) / np.where(high > low, high - low, 1.0) - 1.0
     scaled[:, high == low] = 0.0
     features = np.hstack([scaled / np.sqrt(x.shape[1]), np.full((len(x), 1), 0.5)])
     order = np.random.default_rng(0).permutation(len(x))
     test, training = order[: len(x) // 5], order[len(x) // 5 :]
-    labels = y.astype(np.int64)
-    return Dataset(features[training], labels[training], features[test], labels[test], int(y.max()) + 1)
+    return Dataset(features[training], y[training], features[test], y[test], int(y.max()) + 1)
 
 
 @functools.cache
@@ -70,20 +83,20 @@ def initial(model: str, data: Dataset, seed: int) -> Floats:
 
 def probabilities(model: str, parameters: Floats, features: Floats, num_classes: int) -> Floats:
     """Return the probability of each class for each row."""
-    return _softmax(_forward(model, parameters, features, num_classes)[1])
+    return softmax(_forward(model, parameters, features, num_classes)[1])
 
 
 def gradients(model: str, parameters: Floats, features: Floats, labels: Ints, num_classes: int) -> Floats:
     """Return the gradient of each record's cross-entropy, one row a record."""
     hidden, scores = _forward(model, parameters, features, num_classes)
-    errors = _softmax(scores)
+    errors = softmax(scores)
     errors[np.arange(len(labels)), labels] -= 1.0
-    last = np.einsum("ni,nk->nik", hidden, errors).reshape(len(labels), -1)
+    last = np.einsum("ni,nk->nik", hidden, errors).reshape(len(labels), hidden.shape[1] * num_classes)
     if model == "linear":
         return np.asarray(last)
     weights = parameters[features.shape[1] * HIDDEN :].reshape(HIDDEN + 1, num_classes)
     back = (errors @ weights[:-1].T) * (1.0 - hidden[:, :-1] ** 2)
-    first = np.einsum("ni,nj->nij", features, back).reshape(len(labels), -1)
+    first = np.einsum("ni,nj->nij", features, back).reshape(len(labels), features.shape[1] * HIDDEN)
     return np.asarray(np.hstack([first, last]))
 
 
@@ -97,6 +110,7 @@ def _forward(model: str, parameters: Floats, features: Floats, num_classes: int)
     return hidden, hidden @ parameters[cut:].reshape(-1, num_classes)
 
 
-def _softmax(scores: Floats) -> Floats:
-    grown = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(grown / grown.sum(axis=1, keepdims=True))
+def softmax(scores: Floats) -> Floats:
+    """Return the probabilities of the classes, which are the last axis."""
+    grown = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(grown / grown.sum(axis=-1, keepdims=True))

@@ -48,7 +48,7 @@ def main() -> None:
     """Run one training; its settings are the first line."""
     _limit()
     for name, _ in datasets.DATASETS:
-        datasets.load(name)  # imports what takes long before anybody waits for it
+        datasets.load(name)  # before anybody waits for it
     say({"type": "ready"})
     first = sys.stdin.readline()
     if not first:
