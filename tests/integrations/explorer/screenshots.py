@@ -46,9 +46,12 @@ def pictures(page: Page, address: str, folder: Path, paths: list[str]) -> None:
                 page.set_viewport_size({"width": width, "height": 900})
                 page.goto(address + path)
                 settled(page)
-                page.screenshot(
-                    path=folder / f"{path.strip('/').replace('/', '-')}-{width}-{theme}.png", full_page=True
-                )
+                name = path.strip("/").replace("/", "-")
+                page.screenshot(path=folder / f"{name}-{width}-{theme}.png", full_page=True)
+                if path == "/playground":
+                    page.get_by_role("button", name="Train", exact=True).click()
+                    page.wait_for_selector('section.figure[data-state="ended"]', timeout=120_000)
+                    page.screenshot(path=folder / f"{name}-trained-{width}-{theme}.png", full_page=True)
 
 
 def main(arguments: list[str]) -> None:

@@ -102,7 +102,13 @@ def _side(section: Section, current: Lesson) -> str:
         f"{html.escape(each.title)}</a></li>"
         for each in section.entries
     )
-    return f"<ol>{''.join(items)}</ol>"
+    place = section.entries.index(current) + 1
+    here = f"{place} of {len(section.entries)}"
+    return (
+        '<button type="button" class="menu" aria-expanded="false" aria-controls="entries">'
+        f'<span class="place">{here}</span> {html.escape(current.title)}</button>'
+        f'<ol id="entries">{"".join(items)}</ol>'
+    )
 
 
 def _steps(section: Section, place: int) -> str:
@@ -112,7 +118,7 @@ def _steps(section: Section, place: int) -> str:
         if 0 <= there < len(section.entries):
             entry = section.entries[there]
             address = f"/{section.name}/{entry.name}"
-            link = f'<a rel="{relation}" href="{address}"><span>{word}</span> {html.escape(entry.title)}</a>'
+            link = f'<a rel="{relation}" href="{address}"><span>{word}:</span> {html.escape(entry.title)}</a>'
             found.append(link)
     return "".join(found)
 

@@ -1,9 +1,10 @@
 // Mounts a figure on <section data-figure=NAME>: inputs, answer, exports. State is in the query of the address.
 
-import { draw, csv, standalone } from "./plot.js";
+import { draw, csv, format, standalone } from "./plot.js";
 
 const token = () => document.querySelector("meta[name=token]").content;
 let serial = 0;
+const PENDING = "…";  // a number that is still being computed
 
 export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
@@ -80,7 +81,7 @@ export class Input {
     if (c.exact) this.range.hidden = true;
     const unit = c.unit ? [element("span", { className: "unit" }, c.unit)] : [];
     const ends = element("div", { className: "ends" },
-      element("span", {}, `${plain(c.low)}${c.low_label ? ": " + c.low_label : ""}`), element("span", {}, `${plain(c.high)}${c.high_label ? ": " + c.high_label : ""}`));
+      element("span", {}, `${format(c.low)}${c.low_label ? ": " + c.low_label : ""}`), element("span", {}, `${format(c.high)}${c.high_label ? ": " + c.high_label : ""}`));
     ends.hidden = Boolean(c.exact);
     this.field.value = plain(c.default);
     const root = element("div", { className: "control" }, element("label", { htmlFor: this.id }, c.label),
@@ -195,16 +196,18 @@ export class Output {
     new ResizeObserver(() => { if (this.answer && Math.abs(this.plots.clientWidth - wide) > 8) { wide = this.plots.clientWidth; this.drawPlots(); } }).observe(this.plots);
   }
 
-  show(answer) {
-    const before = this.answer && !this.failed ? this.line() : "";
-    this.answer = answer;
+  // `isFirst`: what is known at once. The plots stay as they are until the whole answer is there.
+  show(answer, isFirst = false) {
+    const before = this.whole && !this.failed ? this.line() : "";
+    if (isFirst) this.answer = { ...answer, plots: this.whole?.plots ?? [] };
+    else this.answer = this.whole = answer;
     this.failed = false;
     this.sentence.textContent = powers(answer.sentence);
     this.warnings.replaceChildren(...answer.warnings.map((text) => element("p", { className: "warning" }, text)));
-    this.numbers.replaceChildren(...Object.entries(answer.numbers).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", {}, value))));
+    this.numbers.replaceChildren(...Object.entries(answer.numbers).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", value === PENDING ? { className: "pending" } : {}, value))));
     this.code.textContent = answer.cell;
     this.exports.hidden = this.code.parentElement.hidden = !answer.cell;
-    this.drawPlots();
+    if (!isFirst) this.drawPlots();
     return before;
   }
 
@@ -214,7 +217,7 @@ export class Output {
   }
 
   line() {
-    const [label, value] = Object.entries(this.answer.numbers)[0] || ["", ""];
+    const [label, value] = Object.entries(this.whole.numbers)[0] || ["", ""];
     return `${label} ${value}`;
   }
 
@@ -241,6 +244,7 @@ export class Output {
 }
 
 const MOST_EARLIER = 3;
+const LONGEST_PAUSE = 250;  // milliseconds: what takes long is asked for once a slider rests
 
 function mount(root) {
   const described = JSON.parse(root.querySelector("script").textContent);
@@ -250,7 +254,7 @@ function mount(root) {
   const buttons = element("div", { className: "buttons" });
   const output = new Output(root, described.name, buttons.children ? [buttons] : []);
   const earlier = [];
-  let busy = false, again = false, settled = null, asked = null;
+  let busy = false, again = false, settled = null, asked = null, abort = null, slowness = 0;
 
   const inputs = new Inputs(controls, (isFinal) => ask(isFinal));
   form.append(...inputs.all.filter((input) => !input.control.plain).map((input) => input.root));
@@ -259,29 +263,56 @@ function mount(root) {
   async function ask(isFinal) {
     // A field reports its last input once more when it is left: that is no new question.
     if (!inputs.valid || new URLSearchParams(inputs.values).toString() === asked) return;
-    if (busy) { again = true; return; }
+    if (busy) { again = true; abort?.abort(); return; }
     busy = true;
     do {
       again = false;
-      const started = performance.now();
       const query = new URLSearchParams(inputs.values);
       asked = query.toString();
       root.setAttribute("aria-busy", "true");
       try {
-        const response = await fetch(`/api/figure/${described.name}?${query}`);
-        receive(await response.json(), response.ok, query);
-      } catch { asked = null; output.fail("The server does not answer.", "Start it again with: ferrodp explore"); }
-      root.dataset.milliseconds = (performance.now() - started).toFixed(1);
+        if (!described.first || await known(query)) await whole(query);
+      } catch (error) {
+        if (error.name !== "AbortError") { asked = null; output.fail("The server does not answer.", "Start it again with: ferrodp explore"); }
+      }
       root.dataset.count = Number(root.dataset.count || 0) + 1;
     } while (again);
     root.removeAttribute("aria-busy");
     busy = false;
   }
 
+  // Shows what is known at once; returns whether the rest is still wanted.
+  async function known(query) {
+    const started = performance.now();
+    const response = await fetch(`/api/first/${described.name}?${query}`);
+    const body = await response.json();
+    if (!response.ok) { output.fail(body.error.message, body.error.remedy); return false; }
+    output.show(body, true);
+    measured(body, started);
+    if (!again && slowness > 40) await new Promise((resolve) => setTimeout(resolve, Math.min(slowness, LONGEST_PAUSE)));
+    return !again;
+  }
+
+  async function whole(query) {
+    const started = performance.now();
+    abort = new AbortController();
+    try {
+      const response = await fetch(`/api/figure/${described.name}?${query}`, { signal: abort.signal });
+      const body = await response.json();
+      if (response.ok && !described.first) measured(body, started);
+      receive(body, response.ok, query);
+      slowness = performance.now() - started;
+    } finally { abort = null; }
+  }
+
+  function measured(body, started) {
+    root.dataset.milliseconds = (performance.now() - started).toFixed(1);
+    root.dataset.seconds = body.seconds;
+  }
+
   function receive(body, ok, query) {
     if (!ok) { output.fail(body.error.message, body.error.remedy); return; }
     const before = output.show(body);
-    root.dataset.seconds = body.seconds;
     const changed = settled && [...query].filter(([name, value]) => settled.get(name) !== value).map(([name]) => `${controls.find((c) => c.name === name).label} ${settled.get(name)}`);
     if (before && changed && changed.length) {
       earlier.unshift(`${changed.join(", ")} → ${before}`);

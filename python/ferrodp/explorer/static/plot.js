@@ -28,7 +28,7 @@ function superscript(number) {
 }
 
 // One axis: from a value to a place, its ticks, and whether a value can be shown.
-function axis(values, scale, start, end, zero) {
+function axis(values, scale, start, end, zero, apart = 70) {
   const log = scale === "log";
   let found = values.filter((v) => v !== null && Number.isFinite(v) && (!log || v > 0));
   if (!found.length) found = log ? [1, 10] : [0, 1];
@@ -41,7 +41,7 @@ function axis(values, scale, start, end, zero) {
   }
   if (zero && low > 0 && low < 0.6 * high) low = 0;
   if (low === high) { if (low === 0) high = 1; else { low -= 0.5; high += 0.5; } }
-  const step = niceStep((high - low) / Math.max(2, Math.abs(end - start) / 70));
+  const step = niceStep((high - low) / Math.max(2, Math.abs(end - start) / apart));
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) ticks.push(Number((i * step).toPrecision(12)));
   return { place: (v) => start + ((v - low) / (high - low)) * (end - start), ticks, shows: (v) => v !== null, low, high };
@@ -120,7 +120,7 @@ function graph(plot, graphs, width) {
   if (graphs.some((s) => s.kind === "bars") && plot.x_scale !== "log") pad(xs, graphs);
   if (barred && plot.y_scale === "log") ys.push(0.6 * Math.min(...ys.filter((v) => v > 0)));
   const across = axis(xs, plot.x_scale, MARGIN.left, width - MARGIN.right, false);
-  const up = axis(barred && plot.y_scale !== "log" ? [...ys, 0] : ys, plot.y_scale, height - MARGIN.bottom, MARGIN.top, !plot.equal);
+  const up = axis(barred && plot.y_scale !== "log" ? [...ys, 0] : ys, plot.y_scale, height - MARGIN.bottom, MARGIN.top, !plot.equal, 42);
   frame(svg, plot, across, up, width, height);
   const bars = graphs.filter((s) => s.kind === "bars").length;
   let bar = 0;

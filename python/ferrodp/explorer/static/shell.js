@@ -39,6 +39,17 @@ addEventListener("keydown", (event) => {
   if (link) { event.preventDefault(); link.click(); }
 });
 
+// Where there is no room beside a page, the list of its section is behind a button.
+const menu = document.querySelector("nav.side .menu");
+if (menu) {
+  const open = (yes) => menu.setAttribute("aria-expanded", String(yes));
+  menu.addEventListener("click", () => open(menu.getAttribute("aria-expanded") !== "true"));
+  menu.parentElement.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && menu.getAttribute("aria-expanded") === "true") { open(false); menu.focus(); }
+  });
+  menu.parentElement.addEventListener("focusout", (event) => { if (!menu.parentElement.contains(event.relatedTarget)) open(false); });
+}
+
 // Links to other figures of the same section keep the inputs that they share.
 function keepState() {
   for (const link of document.querySelectorAll("nav.side a, nav.steps a, a[data-keep]")) {
