@@ -20,6 +20,8 @@ from ferrodp.errors import InvalidParameter
 SCHEMA = 1
 """Version of the JSON that figures are sent as."""
 MAX_SEED = 2**31 - 1
+PENDING = "…"
+"""Stands for a number that is still being computed."""
 _MAX_TEXT = 64
 _DIGITS = 6
 
@@ -210,6 +212,9 @@ class Figure:
 
     A `seeded` figure draws noise: the page offers to draw again and says that the seed makes it repeatable, and
     `compute` gets the integer ``seed`` besides its controls.
+
+    Where `compute` takes long, `first` returns what is known at once: the same labels, `PENDING` for what is not known
+    yet, and no plots that would have to wait. The page shows it while the rest is computed.
     """
 
     name: str
@@ -217,6 +222,7 @@ class Figure:
     compute: Callable[[Parameters], Answer]
     seeded: bool = False
     action: Action | None = None
+    first: Callable[[Parameters], Answer] | None = None
 
     @property
     def inputs(self) -> tuple[Control, ...]:
@@ -245,7 +251,8 @@ class Figure:
             {key: value for key, value in vars(each).items() if value not in ("", None, ())} for each in self.controls
         ]
         action = {"action": {"name": self.action.name, "label": self.action.label}} if self.action else {}
-        return {"schema": SCHEMA, "name": self.name, "controls": controls, "seeded": self.seeded} | action
+        first = {"first": True} if self.first else {}
+        return {"schema": SCHEMA, "name": self.name, "controls": controls, "seeded": self.seeded} | action | first
 
 
 @dataclass(frozen=True)

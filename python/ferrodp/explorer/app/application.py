@@ -8,7 +8,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ferrodp.errors import FerroError, InvalidParameter, MissingPackage
@@ -16,9 +16,10 @@ from ferrodp.explorer.app import templates
 from ferrodp.explorer.app.sections import SECTIONS, figure_named
 from ferrodp.explorer.app.security import LOOPBACK, Guard, Refused, error_body
 from ferrodp.explorer.app.trainings import Stream, Trainings
-from ferrodp.explorer.figures import Answer
+from ferrodp.explorer.figures import Answer, Figure
 from ferrodp.explorer.model import datasets
 from ferrodp.explorer.model.training import PLAYGROUND
+from ferrodp.explorer.rates import interval
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MAX_RUNNING = 2
 """Answers that are computed at the same time."""
 MAX_WAITING = 64
+WARM_AFTER = 1.0
+"""Seconds from the start until what is needed later is prepared: the first page comes first."""
 REMEDIES = {
     "InvalidParameter": "Choose a value in the range of the control.",
     "UnsupportedEventError": "Choose another accountant or another kind of sampling.",
@@ -36,9 +39,10 @@ REMEDIES = {
 
 
 def _warm() -> None:
-    """Import what takes seconds, while nobody waits for it."""
+    """Import and load what takes long, while nobody waits for it."""
     with contextlib.suppress(FerroError):  # scikit-learn is missing: the figures that need it say so
         datasets.load("digits")
+    interval(1, 2)
 
 
 class Work:
@@ -48,13 +52,20 @@ class Work:
         self._slots = asyncio.Semaphore(running)
         self._waiting, self._most = 0, waiting
 
-    async def run(self, compute: Callable[[], Answer]) -> tuple[int, dict[str, Any]]:
-        """Return status and JSON of an answer, or of the error that the library raised."""
+    async def run(
+        self, compute: Callable[[], Answer], is_gone: Callable[[], Awaitable[bool]] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Return status and JSON of an answer, or of the error that the library raised.
+
+        What waited and is wanted by nobody any more, as `is_gone` tells, is not computed.
+        """
         if self._waiting >= self._most:
             return 503, error_body("busy", "too many answers are being computed", "Try again in a moment.")
         self._waiting += 1
         try:
             async with self._slots:
+                if is_gone is not None and await is_gone():
+                    return 503, error_body("gone", "the page asks for something else by now")
                 started = time.perf_counter()
                 answer = await _in_a_thread(compute)
                 return 200, answer.as_json() | {"seconds": time.perf_counter() - started}
@@ -101,9 +112,10 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
     except ImportError:
         raise MissingPackage('the explorer needs starlette: pip install "ferrodp[explorer]"') from None
 
+    warm = threading.Thread(target=_warm, daemon=True)
     token = token or secrets.token_urlsafe(32)
     files, pages = templates.static_files(), templates.Pages(token)
-    work = Work()
+    work, quick = Work(), Work()
     # mutant: trainings-without-limit
     trainings = Trainings(most=4, most_per_client=1 if public else 4, repeats=2 if public else 4)
 
@@ -136,11 +148,20 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
         found = figure_named(request.path_params["name"])
         if found is None:
             return not_found()
+        return await answered(request, found, found.compute, work)
+
+    async def first(request: Request) -> Response:
+        found = figure_named(request.path_params["name"])
+        if found is None or found.first is None:
+            return not_found()
+        return await answered(request, found, found.first, quick)  # does not wait for what takes long
+
+    async def answered(request: Request, found: Figure, compute: Callable[..., Answer], by: Work) -> Response:
         pairs = request.query_params.multi_items()
         query = dict(pairs)
         if len(query) != len(pairs):
             return JSONResponse(error_body("InvalidParameter", "a parameter is given twice"), 422)
-        status, body = await work.run(lambda: found.answer(query))
+        status, body = await by.run(lambda: compute(found.read(query)), request.is_disconnected)
         return JSONResponse(body, status, headers={"cache-control": "no-store"})
 
     async def action(request: Request) -> Response:
@@ -182,8 +203,11 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
-        threading.Thread(target=_warm, daemon=True).start()
+        loop = asyncio.get_running_loop()
+        later = [loop.call_later(WARM_AFTER, act) for act in (warm.start, trainings.prepare)]
         yield
+        for each in later:
+            each.cancel()
         await trainings.close()
 
     async def body_of(request: Request) -> dict[str, str] | None:
@@ -213,6 +237,7 @@ def build(*, public: bool = False, hosts: frozenset[str] | None = None, token: s
         Route("/", home),
         Route("/static/{name}", static),
         Route("/api/figure/{name}", figure),
+        Route("/api/first/{name}", first),
         Route("/api/action/{name}", action, methods=["POST"]),
         Route("/api/train", train, methods=["POST"]),
         Route("/api/train/{name}/{command}", command, methods=["POST"]),

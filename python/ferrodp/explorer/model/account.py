@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import Any
 
 from ferrodp.accounting import (
@@ -18,6 +20,7 @@ from ferrodp.accounting import (
 from ferrodp.accounting.reports import estimate_central_limit_epsilon
 from ferrodp.events import GaussianEvent, PrivacyEvent
 from ferrodp.explorer.figures import (
+    PENDING,
     Answer,
     Control,
     Figure,
@@ -30,7 +33,6 @@ from ferrodp.explorer.figures import (
     shown,
     upper,
 )
-from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PoissonSampling, PrivacyPlan
 
 NOISE = Control(
     "noise_multiplier",
@@ -84,6 +86,10 @@ EPSILON = Control(
     high_label="little protection",
 )
 _POINTS = 24
+_MANY_SAMPLES = 8.0
+"""If a record is expected in fewer samples, single points of a privacy loss distribution may take 100 ms."""
+_LEAST_DELTA = 1e-13
+"""Where a privacy curve ends: smaller values take long and are below all that is asked for."""
 _SPAN = 300.0
 _CELL = """\
 from ferrodp.accounting import *
@@ -110,13 +116,29 @@ def _spent(accountant: PrivacyAccountant, event: PrivacyEvent, count: int) -> Pr
     return accountant
 
 
+def compare_first(p: Parameters) -> Answer:
+    """Compute the bounds that are fast whatever the training: all but those of privacy loss distributions."""
+    event, delta, steps = step_event(p["noise_multiplier"], p["sampling_probability"]), p["delta"], p["num_steps"]
+    found = {name: upper(_spent(make(), event, steps).epsilon(delta)) for name, make in _makers(p)}
+    numbers: dict[str, Value] = {"ε, certified (PLD)": PENDING, "ε, lower bound": PENDING}
+    numbers |= {f"ε, {name}": value for name, value in found.items()}
+    if "zCDP" not in found:
+        numbers["ε, zCDP"] = "not for samples"
+    numbers |= {"ε, GDP central limit (estimate)": PENDING, "δ": shown(delta)}
+    sentence = f"After {steps} steps at δ = {shown(delta)}, ε is at most {found['RDP']}, by RDP."
+    return Answer(sentence, numbers, (), _compare_cell(p, found))
+
+
+def _makers(p: Parameters) -> list[tuple[str, type[PrivacyAccountant]]]:
+    makers: list[tuple[str, type[PrivacyAccountant]]] = [("RDP", RdpAccountant), ("moments", MomentsAccountant)]
+    return [*makers, ("zCDP", ZcdpAccountant)] if p["sampling_probability"] == 1.0 else makers
+
+
 def compare(p: Parameters) -> Answer:
     """Compute ε over the steps by all accountants."""
     event, delta, steps = step_event(p["noise_multiplier"], p["sampling_probability"]), p["delta"], p["num_steps"]
     counts = counts_up_to(steps)
-    makers: list[tuple[str, type[PrivacyAccountant]]] = [("RDP", RdpAccountant), ("moments", MomentsAccountant)]
-    if p["sampling_probability"] == 1.0:
-        makers.append(("zCDP", ZcdpAccountant))
+    makers = _makers(p)
     certified = PldAccountant().epsilon_over_counts(event, counts, delta=delta)
     others = {name: make().epsilon_over_counts(event, counts, delta=delta).upper.tolist() for name, make in makers}
     states = {name: _spent(make(), event, steps).epsilon(delta) for name, make in makers}
@@ -200,6 +222,40 @@ UNKNOWN = Control(
 )
 
 
+def _solve_cell(p: Parameters) -> str:
+    """Return a cell that prints what is unknown."""
+    noise, rate, steps, epsilon, delta = (
+        p[k] for k in ("noise_multiplier", "sampling_probability", "num_steps", "epsilon", "delta")
+    )
+    target = f"target_epsilon={epsilon!r}, target_delta={delta!r}"
+    call, write = {
+        "noise_multiplier": (
+            f"calibrate_noise_multiplier(sampling_probability={rate!r}, count={steps!r}, {target})",
+            "upper",
+        ),
+        "sampling_probability": (
+            f"calibrate_sampling_probability(noise_multiplier={noise!r}, count={steps!r}, {target})",
+            "lower",
+        ),
+        "num_steps": (f"calibrate_count(step({noise!r}, {rate!r}), {target})", "shown"),
+        "epsilon": (f"spent({noise!r}, {rate!r}, {steps!r}).epsilon({delta!r})", "upper"),
+        "delta": (f"spent({noise!r}, {rate!r}, {steps!r}).delta({epsilon!r})", "upper"),
+    }[p["unknown"]]
+    return (
+        f"{_CELL}\n\ndef step(noise_multiplier, q):\n    event = GaussianEvent(noise_multiplier=noise_multiplier)\n"
+        "    return event if q == 1 else PoissonSampledEvent(sampling_probability=q, event=event)\n\n\n"
+        "def spent(noise_multiplier, q, steps):\n    accountant = PldAccountant()\n"
+        f"    accountant.compose(step(noise_multiplier, q), count=steps)\n    return accountant\n\n\nfound = {call}\n"
+        f'print("{dict(UNKNOWN.choices)[p["unknown"]]}:", {write}(found))\n'
+    )
+
+
+def solve_first(p: Parameters) -> Answer:
+    """Say what is being solved for."""
+    label = dict(UNKNOWN.choices)[p["unknown"]]
+    return Answer(f"Solving for {label}.", {label: PENDING}, (), _solve_cell(p))
+
+
 def solve(p: Parameters) -> Answer:
     """Compute the one of σ, q, T, ε and δ that the other four leave."""
     noise, rate, steps, epsilon, delta = (
@@ -209,47 +265,31 @@ def solve(p: Parameters) -> Answer:
     unknown = p["unknown"]
     if unknown == "noise_multiplier":
         noise = float(calibrate_noise_multiplier(sampling_probability=rate, count=steps, **target))
-        found, call = (
-            upper(noise),
-            f"calibrate_noise_multiplier(sampling_probability={rate!r}, count={steps!r}, {_target(p)})",
-        )
+        found = upper(noise)
     elif unknown == "sampling_probability":
         rate = float(calibrate_sampling_probability(noise_multiplier=noise, count=steps, **target))
-        found, call = (
-            lower(rate),
-            f"calibrate_sampling_probability(noise_multiplier={noise!r}, count={steps!r}, {_target(p)})",
-        )
+        found = lower(rate)
     elif unknown == "num_steps":
         steps = int(calibrate_count(step_event(noise, rate), **target))
-        found, call = shown(steps), f"calibrate_count(step({noise!r}, {rate!r}), {_target(p)})"
+        found = shown(steps)
     elif unknown == "epsilon":
         epsilon = _spent(PldAccountant(), step_event(noise, rate), steps).epsilon(delta)
-        found, call = upper(epsilon), f"spent({noise!r}, {rate!r}, {steps!r}).epsilon({delta!r})"
+        found = upper(epsilon)
     else:
         delta = _spent(PldAccountant(), step_event(noise, rate), steps).delta(epsilon)
-        found, call = upper(delta), f"spent({noise!r}, {rate!r}, {steps!r}).delta({epsilon!r})"
+        found = upper(delta)
     label = dict(UNKNOWN.choices)[unknown]
-    write = {"sampling_probability": "lower", "num_steps": "shown"}.get(unknown, "upper")
-    cell = (
-        f"{_CELL}\n\ndef step(noise_multiplier, q):\n    event = GaussianEvent(noise_multiplier=noise_multiplier)\n"
-        "    return event if q == 1 else PoissonSampledEvent(sampling_probability=q, event=event)\n\n\n"
-        "def spent(noise_multiplier, q, steps):\n    accountant = PldAccountant()\n"
-        f"    accountant.compose(step(noise_multiplier, q), count=steps)\n    return accountant\n\n\nfound = {call}\n"
-        f'print("{label}:", {write}(found))\n'
-    )
     known = f"σ = {shown(noise)}, q = {shown(rate)}, T = {steps}, ε = {shown(epsilon)}, δ = {shown(delta)}"
-    places = [epsilon * 10 ** (i / 12 - 1) for i in range(25)]
-    curve = _spent(PldAccountant(), step_event(noise, rate), steps).delta_curve(places)
+    spent = _spent(PldAccountant(), step_event(noise, rate), steps)
+    most = min(10.0 * epsilon, max(epsilon, spent.epsilon(min(_LEAST_DELTA, delta))))
+    places = [0.1 * epsilon * (10.0 * most / epsilon) ** (i / 24) for i in range(25)] if epsilon else [0.0]
+    curve = spent.delta_curve(places)
     line = Series("δ(ε), certified", places, [max(float(each), 1e-16) for each in curve.upper], "line", "private")
     mark = ((epsilon, f"ε = {shown(epsilon)}"),) if epsilon > 0 else ()
     plot = Plot("The privacy curve of this training", "ε", "δ", (line,), x_scale="log", y_scale="log", marks=mark)
     sentence = f"{label} is {found}: {known} hold together, proven with the PLD accountant."
     warnings = ("Not even one step keeps this target.",) if unknown == "num_steps" and not steps else ()
-    return Answer(sentence, {label: found}, (plot,), cell, warnings)
-
-
-def _target(p: Parameters) -> str:
-    return f"target_epsilon={p['epsilon']!r}, target_delta={p['delta']!r}"
+    return Answer(sentence, {label: found}, (plot,), _solve_cell(p), warnings)
 
 
 POPULATION = Control(
@@ -287,64 +327,83 @@ EPOCHS = Control(
 )
 
 
-def plan_of(p: Parameters) -> PrivacyPlan:
-    """Return the plan of the forecast, whose noise is the least that keeps the target."""
+def steps_of(p: Parameters) -> tuple[float, int]:
+    """Return the sampling rate and the number of steps; a batch as large as the data is a full batch."""
     size, batch = p["population_size"], p["batch_size"]
-    is_full = batch >= size
-    return PrivacyPlan(
-        population_size=size,
-        sampling=FullBatch() if is_full else PoissonSampling(batch / size),
-        num_steps=p["epochs"] if is_full else max(1, round(p["epochs"] * size / batch)),
-        clipping=FlatClipping(1.0),
-        noise=ConstantNoise(1.0),
-    ).calibrated(epsilon=p["epsilon"], delta=p["delta"])
+    return (1.0, p["epochs"]) if batch >= size else (batch / size, max(1, round(p["epochs"] * size / batch)))
 
 
 def forecast(p: Parameters) -> Answer:
     """Compute what a plan will cost, before it runs."""
-    plan, delta = plan_of(p), p["delta"]
-    found = plan.forecast(delta, num_points=24)
-    noise = plan.noise_multipliers[0]
+    known = _plan_answer(p)
+    rate, steps = steps_of(p)
+    event, counts = step_event(_least_noise(p), rate), sorted({max(1, round(steps * i / 23)) for i in range(24)})
+    found = PldAccountant().epsilon_over_counts(event, counts, delta=p["delta"])
+    band = Series("between the bounds", counts, found.lower.tolist(), "band", "private", y2=found.upper.tolist())
+    line = Series("certified ε", counts, found.upper.tolist(), "line", "private")
+    plot = Plot(f"ε at δ = {shown(p['delta'])} as the plan runs", "steps", "ε", (band, line))
+    return dataclasses.replace(known, plots=(plot,))
+
+
+@functools.lru_cache(256)
+def _calibrated(rate: float, steps: int, epsilon: float, delta: float) -> float:
+    return float(
+        calibrate_noise_multiplier(sampling_probability=rate, count=steps, target_epsilon=epsilon, target_delta=delta)
+    )
+
+
+def _least_noise(p: Parameters) -> float:
+    return _calibrated(*steps_of(p), p["epsilon"], p["delta"])
+
+
+def forecast_first(p: Parameters) -> Answer:
+    """Compute the numbers of a plan, without the curve; not even these where the search for the noise takes long."""
+    rate, steps = steps_of(p)
+    if rate < 1.0 and rate * steps < _MANY_SAMPLES:
+        labels = ("Noise multiplier σ", "Steps", "ε of all steps", "Noise in the mean gradient, in clip norms", "δ · N")
+        known: dict[str, Value] = {"Steps": steps, "δ · N": upper(p["delta"] * p["population_size"])}
+        sentence = f"The least noise for {steps} steps is being computed."
+        return Answer(sentence, {label: known.get(label, PENDING) for label in labels}, (), "")
+    return _plan_answer(p)
+
+
+def _plan_answer(p: Parameters) -> Answer:
+    """Return everything but the curve."""
+    delta, noise, (rate, steps) = p["delta"], _least_noise(p), steps_of(p)
+    is_full, size = rate == 1.0, p["population_size"]
+    mean = size if is_full else p["batch_size"]
     numbers: dict[str, Value] = {
         "Noise multiplier σ": upper(noise),
-        "Steps": plan.num_steps,
-        "ε of all steps": upper(found.epsilon[-1]),
-        "Noise in the mean gradient, in clip norms": upper(noise / (plan.expected_batch_size or 1.0)),
-        "δ · N": upper(delta * p["population_size"]),
+        "Steps": steps,
+        "ε of all steps": upper(_spent(PldAccountant(), step_event(noise, rate), steps).epsilon(delta)),
+        "Noise in the mean gradient, in clip norms": upper(noise / mean),
+        "δ · N": upper(delta * size),
     }
-    band = Series("between the bounds", found.steps, found.epsilon_lower, "band", "private", y2=found.epsilon)
-    plot = Plot(
-        f"ε at δ = {shown(delta)} as the plan runs",
-        "steps",
-        "ε",
-        (band, Series("certified ε", found.steps, found.epsilon, "line", "private")),
-    )
-    full = plan.sampling == FullBatch()
     batch = (
         "every record in every step (a full batch, without amplification)"
-        if full
-        else f"about {p['batch_size']} of {p['population_size']} records a step"
+        if is_full
+        else f"about {p['batch_size']} of {size} records a step"
     )
     target = f"(ε, δ) = ({shown(p['epsilon'])}, {shown(delta)})"
-    sentence = f"{plan.num_steps} steps with {batch} keep {target} with σ = {upper(noise, 4)}."
+    sentence = f"{steps} steps with {batch} keep {target} with σ = {upper(noise, 4)}."
     warnings = (
-        ("δ is above 1/N: a mechanism that publishes one random record would meet it.",)
-        if delta * p["population_size"] > 1
-        else ()
+        ("δ is above 1/N: a mechanism that publishes one random record would meet it.",) if delta * size > 1 else ()
     )
+    sampling = "FullBatch()" if is_full else f"PoissonSampling({rate!r})"
+    target = f"target_epsilon={p['epsilon']!r}, target_delta={delta!r}"
     cell = (
-        "import ferrodp as fd\nfrom ferrodp.explorer.figures import upper\n"
+        "import ferrodp as fd\nfrom ferrodp.accounting import calibrate_noise_multiplier\n"
+        "from ferrodp.explorer.figures import upper\n"
         "from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PoissonSampling\n\n"
-        f"plan = fd.PrivacyPlan(\n    population_size={p['population_size']!r},\n"
-        f"    sampling={plan.sampling!r},\n    num_steps={plan.num_steps!r},\n    clipping=FlatClipping(1.0),\n"
-        f"    noise=ConstantNoise(1.0),\n).calibrated(epsilon={p['epsilon']!r}, delta={delta!r})\n"
-        "noise = plan.noise_multipliers[0]\n"
+        f"noise = float(calibrate_noise_multiplier(\n    sampling_probability={rate!r}, count={steps!r}, {target}\n))\n"
+        f"plan = fd.PrivacyPlan(\n    population_size={size!r},\n    sampling={sampling},\n    num_steps={steps!r},\n"
+        "    clipping=FlatClipping(1.0),\n    noise=ConstantNoise(noise),\n)\n"
         'print("Noise multiplier σ:", upper(noise))\nprint("Steps:", plan.num_steps)\n'
         f'print("ε of all steps:", upper(plan.epsilon({delta!r})))\n'
-        'print("Noise in the mean gradient, in clip norms:", upper(noise / plan.expected_batch_size))\n'
+        f'print("Noise in the mean gradient, in clip norms:", upper(noise / {mean!r}))\n'
         f'print("δ · N:", upper({delta!r} * plan.population_size))\n'
     )
-    return Answer(sentence, numbers, (plot,), cell, warnings)
+    return Answer(sentence, numbers, (), cell, warnings)
 
 
 ACCOUNT = (
@@ -356,7 +415,7 @@ ACCOUNT = (
 bound from privacy loss distributions (PLD) has a proven lower bound beside it, so the gap that is left
 is visible. The central limit is an estimate that can lie on either side, and is shown to be compared
 with papers that used it.</p>""",
-        figure=Figure("account", (NOISE, RATE, STEPS, DELTA), compare),
+        figure=Figure("account", (NOISE, RATE, STEPS, DELTA), compare, first=compare_first),
         why="""<p>Rényi and moments accounting bound one moment of the privacy loss at a time and convert; privacy loss
 distributions compose the whole law, up to a discretization whose error is part of the bound (Koskela,
 Jälkö, Honkela, AISTATS 2020; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, PETS 2022).</p>""",
@@ -368,7 +427,7 @@ Jälkö, Honkela, AISTATS 2020; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, PE
         idea="Of σ, q, T, ε and δ, any four fix the fifth.",
         text="""<p>Choose what is unknown and set the other four. The answer is on the safe side: its own certified
 bound was checked against the target.</p>""",
-        figure=Figure("solve", (UNKNOWN, NOISE, RATE, STEPS, EPSILON, DELTA), solve),
+        figure=Figure("solve", (UNKNOWN, NOISE, RATE, STEPS, EPSILON, DELTA), solve, first=solve_first),
         why="""<p>δ(ε) of a sampled Gaussian falls with the noise and grows with q and T, because more noise and fewer
 releases are post-processing; so the edge of the target is a single root, and bisection with certified
 bounds finds the side that is proven.</p>""",
@@ -381,7 +440,7 @@ bounds finds the side that is proven.</p>""",
         text="""<p>A plan fixes sampling, clipping and noise together, and what is accounted is what will be drawn. A
 batch as large as the data is accounted as a full batch: nothing is sampled, so nothing is
 amplified.</p>""",
-        figure=Figure("plan", (POPULATION, BATCH, EPOCHS, EPSILON, DELTA), forecast),
+        figure=Figure("plan", (POPULATION, BATCH, EPOCHS, EPSILON, DELTA), forecast, first=forecast_first),
         why="""<p>Poisson sampling with rate q = batch/N makes each step about q times as costly for small ε (Balle,
 Barthe, Gaboardi, NeurIPS 2018); the noise in the mean gradient is σ·C/batch, so larger batches need
 more σ but leave less noise in each step.</p>""",

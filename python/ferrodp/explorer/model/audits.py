@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import re
@@ -14,6 +15,7 @@ from ferrodp.accounting import gaussian_epsilon
 from ferrodp.audit import AuditReport, audit_callable, smallest_violation
 from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import (
+    PENDING,
     Answer,
     Control,
     Figure,
@@ -34,6 +36,14 @@ DEFECTS = (
     ("half", "half of the noise"),
 )
 _FAR, _DELTA = 4.0, 1e-5
+_FOUND = (
+    "ε is at least (95 % confidence)",
+    "ε is at least (99.9 % confidence)",
+    "The claim is",
+    "Smallest ε that would be seen",
+    "Event that shows most",
+    "Hits",
+)
 _DIGITS = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
 
 
@@ -76,6 +86,15 @@ def audit(*, defect: str, noise_multiplier: float, draws: int, seed: int) -> dic
     }
 
 
+def first_audit(parameters: Parameters) -> Answer:
+    """Return the claim, before it is tested."""
+    claimed = upper(gaussian_epsilon(noise_multiplier=parameters["noise_multiplier"], delta=_DELTA))
+    numbers: dict[str, Value] = {f"ε that is claimed, at δ = {_DELTA:g}": claimed}
+    numbers |= dict.fromkeys(_FOUND, PENDING)
+    sentence = f"ε = {claimed} is claimed: {parameters['draws']} releases in each world are being tested."
+    return Answer(sentence, numbers, (), cell_of(audit, parameters))
+
+
 def compute_audit(parameters: Parameters) -> Answer:
     """Audit, and draw the outputs of both worlds."""
     numbers = audit(**parameters)
@@ -111,20 +130,25 @@ def power(*, epsilon: float, delta: float, draws: int) -> dict[str, Value]:
     }
 
 
-@functools.lru_cache(256)
+def first_power(parameters: Parameters) -> Answer:
+    """Return the answer for these draws, without the curve."""
+    return dataclasses.replace(compute_power(parameters, points=0), plots=())
+
+
+@functools.lru_cache(1024)
 def _seen(draws: int, epsilon: float, delta: float) -> float:
     return smallest_violation(draws=draws, epsilon=epsilon, delta=delta)
 
 
-def compute_power(parameters: Parameters) -> Answer:
-    """Draw what tests of all sizes can see."""
+def compute_power(parameters: Parameters, points: int = 25) -> Answer:
+    """Draw what tests of so many sizes can see."""
     numbers = power(**parameters)
     epsilon, delta = parameters["epsilon"], parameters["delta"]
-    places = [round(10 ** (2 + i / 4)) for i in range(25)]
+    places = [round(10 ** (2 + i / 4)) for i in range(points)]
     seen = [_seen(each, epsilon, delta) for each in places]
     series = (
         Series("smallest ε that is seen", places, seen, "line", "a"),
-        Series("ε that is claimed", [places[0], places[-1]], [epsilon] * 2, "line", "private"),
+        Series("ε that is claimed", [100, 10**8], [epsilon] * 2, "line", "private"),
     )
     mark = ((float(parameters["draws"]), f"{parameters['draws']} draws"),)
     plot = Plot("What a test of so many draws can see", "draws in each world", "ε", series, x_scale="log", marks=mark)
@@ -176,6 +200,7 @@ many draws can show.</p>""",
             ),
             compute_audit,
             seeded=True,
+            first=first_audit,
         ),
         why="""<p>If a step is (ε, δ)-differentially private, every event has P ≤ e<sup>ε</sup>P′ + δ. An event is
 chosen on a part of the draws and counted on the others; with the bounds p and p′ of Clopper and Pearson
@@ -207,10 +232,11 @@ most favorable defect; for a given one it takes more draws.</p>""",
                 ),
             ),
             compute_power,
+            first=first_power,
         ),
         why="""<p>A violation is seen where the lower bound of one rate exceeds e<sup>ε</sup> times the upper bound of
 the other, plus δ. With n draws an event that never happened has a rate of at most ln(1/α)/n, so no test
-of n draws excludes ε above about ln(n/ln(1/α)).</p>""",
+of n draws can show an ε above about ln(n/ln(1/α)).</p>""",
         terms=(),
     ),
 )

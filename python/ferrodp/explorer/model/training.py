@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import ferrodp as fd
-from ferrodp.accounting import PldAccountant
+from ferrodp.accounting import PldAccountant, calibrate_noise_multiplier
 from ferrodp.explorer.figures import Answer, Control, Figure, Plot, Series, Value, lower, shown, upper
 from ferrodp.explorer.model.datasets import DATASETS, MODELS, Floats, gradients, initial, load, outlier, probabilities
 from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PlanRun, PoissonSampling, PrivacyPlan
@@ -97,14 +97,19 @@ class Training:
         by_epsilon = settings["noise_by"] == "epsilon"
         if not by_epsilon and settings["noise_multiplier"] == 0.0:
             return None
-        plan = PrivacyPlan(
+        noise = settings["noise_multiplier"]
+        if by_epsilon:
+            target = {"target_epsilon": settings["epsilon"], "target_delta": self.delta}
+            noise = float(
+                calibrate_noise_multiplier(sampling_probability=self.probability, count=self.num_steps, **target)
+            )
+        return PrivacyPlan(
             population_size=len(self.data.features),
             sampling=FullBatch() if self.is_full else PoissonSampling(self.probability),
             num_steps=self.num_steps,
             clipping=FlatClipping(self.clip_norm),
-            noise=ConstantNoise(1.0 if by_epsilon else settings["noise_multiplier"]),
+            noise=ConstantNoise(noise),
         )
-        return plan.calibrated(epsilon=settings["epsilon"], delta=self.delta) if by_epsilon else plan
 
     @property
     def noise_multiplier(self) -> float:
@@ -237,6 +242,8 @@ class Training:
         return tuple(found)
 
     def _plots(self) -> tuple[Plot, ...]:
+        if not self.step:
+            return (self._forecast(),) if self.plan is not None else ()
         steps = [each["step"] for each in self.history]
         plots = [self._pair("Accuracy on the test records", "accuracy", steps), self._pair("Loss", "loss", steps)]
         if self.norms.size:
@@ -257,6 +264,18 @@ class Training:
         title = "Two neighboring worlds: what the model says of the most unusual record"
         plots.append(Plot(title, "steps", "probability of its label", tuple(worlds)))
         return tuple(plots)
+
+    def _forecast(self) -> Plot:
+        """Return what the training will cost, which is known before it runs."""
+        assert self.plan is not None
+        counts = sorted({max(1, round(self.num_steps * i / 15)) for i in range(16)})
+        accountant = PldAccountant(neighboring_relation=self.plan.neighboring_relation)
+        found = accountant.epsilon_over_counts(self.plan.event_after(1), counts, delta=self.delta)
+        series = (
+            Series("between the bounds", counts, found.lower.tolist(), "band", "private", y2=found.upper.tolist()),
+            Series("certified ε", counts, found.upper.tolist(), "line", "private"),
+        )
+        return Plot(f"What one training will cost: ε at δ = {shown(self.delta)}", "steps", "ε", series)
 
     def _pair(self, title: str, what: str, steps: list[int]) -> Plot:
         series: list[Series] = []

@@ -128,7 +128,8 @@ LESSON = Lesson(
 <p>Privacy loss adds up over queries. A <em>privacy filter</em> holds a budget (ε, δ), fixed in advance, and refuses
 the first query that would exceed it. Queries and their noise may be chosen after seeing earlier answers: the
 guarantee holds all the same. A refusal is not an answer: it depends on costs alone.</p>
-<p>Without a budget there is the <em>odometer</em>: a reading of the loss so far that is true at all moments at once.
+<p>Without a budget there is the <em>odometer</em>: a reading of the loss so far that holds at all moments at once,
+except with probability δ.
 It is larger, as it must also hold for somebody who stops at the moment that looks best. To look at a meter, and then
 to claim the number that it would have been for a plan, is a mistake: compare the two curves.</p>
 <h3>And if the machine fails?</h3>

@@ -88,8 +88,8 @@ are numbers such as 0.4817….</p>
 <p>Look at the <em>low bits</em>. A double has 53 significant bits, so a small number has very fine ones. A release of
 0 is the noise itself, with all its low bits. A release of 1 is 1 plus the noise: the addition rounds, and all bits
 below 2<sup>−53</sup> are lost for ever, even where the sum is near 0. A single output with a lower bit proves that
-the value was 0. Draw again: it is more than one in four at scale 1. The claimed ε does not matter; the true δ is the
-chance of such an output.</p>
+the value was 0. Draw again: it is more than one in four at scale 1. Whatever ε is claimed, the true δ is
+at least the chance of such an output.</p>
 <p>FerroDP does not add noise to a double. It fixes a power of two g before any data is seen, and releases <em>k ·
 g</em>, where the integer k is drawn exactly from the law of the real mechanism rounded to the grid. Both worlds reach
 the same numbers, with the probabilities of the theorem. Rounding to a grid that does not depend on data is

@@ -116,14 +116,16 @@ LESSON = Lesson(
 outputs in each. Switch the record on and off: one law is moved a little, and nothing else happens.</p>
 <p>A mechanism is <em>(ε, δ)-differentially private</em> if for all such pairs of worlds, in both directions, and for
 every set of outputs the probability in one world is at most e<sup>ε</sup> times that in the other, plus δ. ε bounds
-how far odds can move; δ bounds the chance of outputs for which they move further. In the picture δ is the shaded
-area: what sticks out of the raised curve. There are many true pairs (ε, δ) for one mechanism: a guarantee is a curve,
-and a point of it has two numbers.</p>
+how far odds can move, and δ is what is left over: in the picture the shaded area, which sticks out of the raised
+curve. The chance of an output that moves the odds further is larger than δ, as its whole probability counts and not
+only what sticks out. There are many true pairs (ε, δ) for one mechanism: a guarantee is a curve, and a point of it has
+two numbers.</p>
 <ul>
 <li><em>Laplace mechanism</em>: noise with density exp(−|x|/b)/2b. The ratio of the two laws never exceeds
 e<sup>1/b</sup> for a count, so δ = 0 for ε ≥ 1/b.</li>
-<li><em>Gaussian mechanism</em>: the ratio grows without bound in the tails, so δ is never 0. Many releases together
-cost much less than with Laplace noise.</li>
+<li><em>Gaussian mechanism</em>: the ratio grows without bound in the tails, so δ is never 0. For many answers at once
+it needs less noise: a record that changes d counts by one each moves them by d in the L1 norm, to which Laplace noise
+is scaled, and by √d in the L2 norm.</li>
 <li><em>Exponential mechanism</em>: chooses one of several options, with probability proportional to
 e<sup>utility/scale</sup>. Here the utility is the number of votes, and the record is a vote for option 3.</li>
 </ul>
@@ -163,7 +165,9 @@ Naor 2006). M is (ε, δ)-differentially private if P(M(D) ∈ S) ≤ e<sup>ε</
 and all sets S.</p>
 <p><strong>The area.</strong> For laws with densities p and q, the smallest δ for an ε is the <em>hockey-stick
 divergence</em>, the integral of max(0, p(x) − e<sup>ε</sup> q(x)): the best set S is where p exceeds e<sup>ε</sup> q.
-Take the larger of both directions.</p>
+Take the larger of both directions. It is the mean of max(0, 1 −
+e<sup>ε − L</sup>) under p for the loss L = ln(p/q), which is smaller than the chance that L exceeds ε (Canonne, Kamath,
+Steinke 2020, section 2).</p>
 <p><strong>Theorem</strong> (Balle and Wang 2018, Theorem 8). Gaussian noise with standard deviation σ times the
 sensitivity has δ(ε) = Φ(1/(2σ) − εσ) − e<sup>ε</sup> Φ(−1/(2σ) − εσ), exactly. The formula √(2 ln(1.25/δ))/ε for σ
 that textbooks give holds for ε &lt; 1 only, and is larger than needed (Dwork and Roth 2014, Theorem A.1).</p>

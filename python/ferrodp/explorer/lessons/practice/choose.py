@@ -93,9 +93,9 @@ could gain, and what your query loses. Enter your own query: how many rows there
 <li><em>Unit.</em> Whom does the guarantee protect? If a person has many rows, a guarantee for a row is k times weaker
 for the person. Bound the rows per person and protect the person; the noise grows with the bound.</li>
 <li><em>Relation.</em> Added or removed here: the number of rows is secret.</li>
-<li><em>δ.</em> The chance that the ε does not hold. It should be far below one over the number of records: to publish
-one of n records at random has δ = 1/n and protects nobody who is hit. 10<sup>−6</sup> or less is usual; Laplace noise
-has δ = 0.</li>
+<li><em>δ.</em> What may exceed the bound of ε (lesson 2). A mechanism that with probability δ publishes everything has
+this δ, so it should be far below one over the number of records: to publish one of n records at random has δ = 1/n and
+protects nobody who is hit. 10<sup>−6</sup> or less is usual; Laplace noise has δ = 0.</li>
 <li><em>ε.</em> Move it, and look at the error bars and at the bet. Count the releases to come: they share the budget
 (lesson 5).</li>
 </ol>

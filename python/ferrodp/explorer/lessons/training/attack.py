@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
+from statistics import NormalDist
 
 import numpy as np
 
 import ferrodp as fd
 from ferrodp.accounting import GaussianEvent, GdpAccountant
-from ferrodp.accounting.reports import binomial_upper_bound, membership_advantage, true_positive_rate
+from ferrodp.accounting.reports import membership_advantage
 from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value, upper
 from ferrodp.explorer.lessons.training.data import digits
-from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+from ferrodp.explorer.rates import band, hits, most_found, told
 
 _DELTA = 1e-5
 _RECORDS = 40
@@ -24,51 +25,29 @@ _RATES = (0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4, 0.55, 0.75, 1.0)
 
 @functools.lru_cache(64)
 def _scores(noise_multiplier: float, steps: int, trainings: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Train with and without one record; return each attacker's score for every training: all steps, and the model."""
+    """Train with and without one record, all trainings of a world side by side, one row of weights each.
+
+    Return each attacker's score for every training, in both worlds: one sees all steps, the other the model.
+    """
     images, digit = digits()
     chosen = np.flatnonzero(digit < 2)[: _RECORDS + 1]
-    features = images[chosen] - 0.3
-    labels = digit[chosen] == 1
-    plan = PrivacyPlan(
-        population_size=None,
-        sampling=FullBatch(),
-        num_steps=steps,
-        clipping=FlatClipping(1.0),
-        noise=ConstantNoise(noise_multiplier),
-    )
+    features, labels = images[chosen] - 0.3, digit[chosen] == 1
+    target = features[_RECORDS]
+    noise = fd.GaussianMechanism(noise_multiplier=noise_multiplier, l2_sensitivity=1.0)
+    source = fd.testing.seeded(seed.to_bytes(32, "big"))
     found = np.zeros((2, 2, trainings))
-    for world in (0, 1):  # 1: the last record takes part
-        x, y = features[: _RECORDS + world], labels[: _RECORDS + world]
-        for number in range(trainings):
-            weights = np.zeros(features.shape[1])
-            key = (seed * 2 + world) * 10_000 + number
-            for step in plan.start(weights, source=fd.testing.seeded(key.to_bytes(32, "big"))):
-                others, _ = fd.clip_rows(_gradients(weights, features[:_RECORDS], labels[:_RECORDS]), clip_norm=1.0)
-                target, _ = fd.clip_rows(_gradients(weights, features[_RECORDS:], labels[_RECORDS:]), clip_norm=1.0)
-                step.add(_gradients(weights, x, y))
-                released = step.release(denominator=1.0)
-                found[0, world, number] += (released - others.sum(axis=0)) @ target[0] - 0.5 * target[0] @ target[0]
-                weights = weights - _RATE * released / _RECORDS
-            margin = features[_RECORDS] @ weights * (1 if labels[_RECORDS] else -1)
-            found[1, world, number] = -math.log1p(math.exp(-margin))
+    for world in (0, 1):  # 1: the target takes part
+        weights = np.zeros((trainings, features.shape[1]))
+        for _ in range(steps):
+            errors = 1 / (1 + np.exp(-weights @ features.T)) - labels  # a gradient is an error times the features
+            norms = np.abs(errors) * np.linalg.norm(features, axis=1)
+            errors /= np.maximum(norms, 1.0)  # clipped to norm 1
+            others, of_target = errors[:, :_RECORDS] @ features[:_RECORDS], errors[:, _RECORDS:] * target
+            released = noise.release(others + world * of_target, source=source)
+            found[0, world] += ((released - others) * of_target - 0.5 * of_target**2).sum(axis=1)
+            weights -= _RATE * released / _RECORDS
+        found[1, world] = -np.log1p(np.exp(-(weights @ target) * (1 if labels[_RECORDS] else -1)))
     return found[:, 0], found[:, 1]
-
-
-def _gradients(weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return np.asarray((1 / (1 + np.exp(-features @ weights)) - labels)[:, None] * features)
-
-
-def _hits(without: np.ndarray, with_it: np.ndarray, alarms: int) -> int:
-    """Return how many trainings with the record score above the threshold that so many without it exceed."""
-    threshold = np.sort(without)[::-1][min(alarms, len(without) - 1)]
-    return int((with_it > threshold).sum())
-
-
-@functools.lru_cache(4096)
-def _interval(hits: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of Clopper and Pearson."""
-    low = 1 - binomial_upper_bound(hits=trials - hits, num_samples=trials, confidence=0.975)
-    return low, binomial_upper_bound(hits=hits, num_samples=trials, confidence=0.975)
 
 
 def membership(noise_multiplier: float, steps: int, trainings: int, seed: int) -> dict[str, Value]:
@@ -79,61 +58,49 @@ def membership(noise_multiplier: float, steps: int, trainings: int, seed: int) -
     without, with_it = _scores(noise_multiplier, steps, trainings, seed)
     found: dict[str, Value] = {f"ε at δ = {_DELTA:g}": upper(epsilon)}
     for at, name in enumerate(("sees every step", "sees the model")):
-        hits = _hits(without[at], with_it[at], int(_AT * trainings))
-        low, high = _interval(hits, trainings)
-        found[f"Found at {_AT:.0%} false alarms, attacker {name}"] = f"{hits / trainings:.3f} ({low:.3f} to {high:.3f})"
-    found[f"Most that any attack finds at {_AT:.0%}"] = upper(true_positive_rate(accountant, false_positive_rate=_AT))
+        count = int(hits(without[at], with_it[at], int(_AT * trainings)))
+        found[f"Found at {_AT:.0%} false alarms, attacker {name}"] = told(count, trainings)
+    found[f"Most that any attack finds at {_AT:.0%}"] = upper(_most_found(noise_multiplier, steps, (_AT,))[0])
     found["Most that a bet at even odds wins, by the curve"] = upper(0.5 + membership_advantage(accountant) / 2)
     found["The same, for pure ε: e^ε / (1 + e^ε)"] = upper(1 / (1 + math.exp(-epsilon)))
     return found
 
 
 @functools.lru_cache(256)
-def _proven(noise_multiplier: float, steps: int) -> list[float]:
-    """Return the most that any attack finds, at each rate of false alarms of the plot."""
+def _most_found(noise_multiplier: float, steps: int, rates: tuple[float, ...]) -> list[float]:
+    """Return an upper bound on what any attack finds, at each rate of false alarms.
+
+    Of the points of the privacy curve, those are taken where the most powerful test for a rate has its threshold.
+    """
     accountant = GdpAccountant()
     accountant.compose(GaussianEvent(noise_multiplier=noise_multiplier), steps)
-    return [true_positive_rate(accountant, false_positive_rate=rate) for rate in _RATES]
-
-
-def _band(alarms: list[tuple[float, float]], found: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Return what the intervals of both rates at each threshold leave open, at the rates of the plot.
-
-    A threshold whose false alarms are at most x shows what is found at x at least, and one with at least x shows what
-    is found at most.
-    """
-    both = list(zip(alarms, found, strict=True))
-    low = [max((hits[0] for rate, hits in both if rate[1] <= x), default=0.0) for x in _RATES]
-    high = [min((hits[1] for rate, hits in both if rate[0] >= x), default=1.0) for x in _RATES]
-    return low, high
+    mu, quantile = math.sqrt(steps) / noise_multiplier, NormalDist().inv_cdf
+    for_rates = [1e-9, 1e-6, 1e-3, *(rate for rate in rates if 0 < rate < 1)]
+    places = np.array([0.0, *(abs(mu * quantile(1 - rate) - mu**2 / 2) for rate in for_rates)])
+    return most_found(places, np.asarray(accountant.delta_curve(places).upper), rates)
 
 
 def _compute(parameters: Parameters) -> Answer:
     numbers = membership(**parameters)
     without, with_it = _scores(**parameters)
     trainings = parameters["trainings"]
-    bound = _proven(parameters["noise_multiplier"], parameters["steps"])
+    bound = _most_found(parameters["noise_multiplier"], parameters["steps"], _RATES)
     series = [Series("no attack can exceed", x=_RATES, y=bound, role="bound")]
     roles: tuple[tuple[str, Role], ...] = (("sees every step", "a"), ("sees the model alone", "b"))
     for at, (name, role) in enumerate(roles):
-        alarms = sorted({round(rate * (trainings - 1)) for rate in _RATES})
-        hits = [_hits(without[at], with_it[at], each) for each in alarms]
-        low, high = _band(
-            [_interval(each, trainings) for each in alarms], [_interval(each, trainings) for each in hits]
-        )
+        alarms = np.arange(trainings)
+        found = hits(without[at], with_it[at], alarms)
+        low, high = band(alarms, found, trainings, _RATES)
         series.append(Series(f"{name}: 95 % band", x=_RATES, y=low, y2=high, kind="band", role=role))
-        x = [each / trainings for each in range(trainings)]
-        y = [_hits(without[at], with_it[at], each) / trainings for each in range(trainings)]
-        series.append(Series(f"attacker {name}", x=[*x, 1.0], y=[*y, 1.0], kind="steps", role=role))
+        x, y = np.append(alarms / trainings, 1.0), np.append(found / trainings, 1.0)
+        series.append(Series(f"attacker {name}", x=x, y=y, kind="steps", role=role))
     series.append(Series("guessing", x=[0, 1], y=[0, 1], role="neutral"))
     plot = Plot("Was the record in the training?", "False alarms", "Found", tuple(series))
     measured = str(numbers[f"Found at {_AT:.0%} false alarms, attacker sees every step"])
     sentence = (
         f"At ε = {numbers[f'ε at δ = {_DELTA:g}']}, of 100 trainings with the record an attacker with 10 false alarms "
-        f"in 100 finds at most "
-        f"{100 * float(numbers[f'Most that any attack finds at {_AT:.0%}']):.0f}. Measured on {trainings} trainings "
-        f"with it and as many without: "
-        f"{measured} as a share, with its 95 % interval."
+        f"in 100 finds at most {100 * float(numbers[f'Most that any attack finds at {_AT:.0%}']):.1f}. Measured on "
+        f"{trainings} trainings with it and as many without: {measured} as a share, with its 95 % interval."
     )
     return Answer(sentence, numbers, (plot,), cell_of(membership, parameters))
 
@@ -148,15 +115,16 @@ promise of lesson 2: tell the two worlds apart. Here a model is trained many tim
 without it, and two attackers guess.</p>
 <ul>
 <li>One sees <em>every step</em>, and knows all other records. In each step it subtracts what they contribute, and
-looks whether the rest points to the target's gradient. This is what the guarantee is about, and no better test
-exists: the measured curve lies near the bound.</li>
-<li>One sees <em>the final model</em> alone, and uses the loss on the target: a low loss speaks for membership. It
-does much worse. That is no reason to claim a smaller ε: the next attack may be better, and nobody has to publish
+looks whether the rest points to the target's gradient. This is what the guarantee is about, and no
+better test of these two worlds exists: the measured curve lies near the bound, the nearer the more steps clip the
+target's gradient.</li>
+<li>One sees <em>the final model</em> alone, and uses the loss on the target: a low loss speaks for membership. It does
+much worse here. That is no reason to claim a smaller ε: the next attack may be better, and nobody has to publish
 it.</li>
 </ul>
-<p>The curve above both holds for <em>all</em> attacks, also those that know everything but one record. As a number:
-under pure ε, who bets on membership at even odds wins with chance at most e<sup>ε</sup>/(1 + e<sup>ε</sup>): 0.731 at
-ε = 1, 0.881 at ε = 2.</p>
+<p>The bound above both curves holds for <em>all</em> attacks, also those that know everything but one record. As a
+number: under pure ε, who bets on membership at even odds wins with chance at most e<sup>ε</sup>/(1 + e<sup>ε</sup>):
+0.731 at ε = 1, 0.881 at ε = 2.</p>
 <p>Turned around, this is <em>auditing</em>: if an attack finds more than the curve allows, beyond the statistical
 error shown as a band, the claimed ε is false, and the program has a defect. An audit that finds nothing proves
 nothing, but it has found many defects. Other attacks (<em>reconstruction</em> of a record, <em>model inversion</em>,
@@ -201,7 +169,8 @@ curve (Dong, Roth, Su 2022, Proposition 2.12). For T steps with noise multiplier
 Pearson no test is better. It meets the bound where the target's clipped gradient has norm C in every step, and stays
 below otherwise. White-box worst cases: Nasr, Song, Thakurta, Papernot, Carlini, S&amp;P 2021.</p>
 <p><strong>From even odds</strong> a bet wins with chance (1 + δ(0))/2 at most, δ(0) being the total variation
-distance (Yeom, Giacomelli, Fredrikson, Jha 2018). Intervals are those of Clopper and Pearson (1934).</p>
+distance (Yeom, Giacomelli, Fredrikson, Jha 2018). Intervals are those of Clopper and Pearson (1934). All
+trainings of a world run side by side, each with noise of its own.</p>
 """,
     terms=("membership inference", "auditing", "hypothesis testing"),
 )

@@ -9,7 +9,19 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, shown, upper
+from ferrodp.explorer.figures import (
+    PENDING,
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Series,
+    Value,
+    shown,
+    upper,
+)
 from ferrodp.explorer.lessons.training.data import digits
 from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PoissonSampling, PrivacyPlan
 
@@ -51,20 +63,25 @@ def _values(knob: str) -> list[float]:
     ]
 
 
-@functools.lru_cache(256)
-def _trained(clip_norm: float, noise_multiplier: float, batch: float, rate: float, epochs: float, seed: int) -> Outcome:
-    """Train a linear model to tell even digits from odd ones, several times."""
-    images, digit = digits()
-    features = np.hstack([images - 0.3, np.ones((len(images), 1))])
-    odd = digit % 2
+def _plan(clip_norm: float, noise_multiplier: float, batch: float, epochs: float, rate: float = 0.0) -> PrivacyPlan:
+    """Return the plan of a training, which knows its ε before it runs; the learning rate is no part of it."""
     batch = min(batch, _TRAIN)
-    plan = PrivacyPlan(
+    return PrivacyPlan(
         population_size=_TRAIN,
         sampling=FullBatch() if batch == _TRAIN else PoissonSampling(batch / _TRAIN),
         num_steps=max(round(epochs * _TRAIN / batch), 1),
         clipping=FlatClipping(clip_norm),
         noise=ConstantNoise(noise_multiplier),
     )
+
+
+@functools.lru_cache(256)
+def _trained(clip_norm: float, noise_multiplier: float, batch: float, rate: float, epochs: float, seed: int) -> Outcome:
+    """Train a linear model to tell even digits from odd ones, several times."""
+    images, digit = digits()
+    features = np.hstack([images - 0.3, np.ones((len(images), 1))])
+    odd = digit % 2
+    plan = _plan(clip_norm, noise_multiplier, batch, epochs)
     accuracies, clipped, seen = [], 0, 0
     for repeat in range(_REPEATS):
         weights = np.zeros(features.shape[1])
@@ -91,6 +108,25 @@ def knobs(knob: str, position: int, seed: int) -> dict[str, Value]:
         "Clipped, of 100 gradients": 100 * outcome.clipped,
         f"ε at δ = {_DELTA:g}": upper(outcome.epsilon),
     }
+
+
+def _first(parameters: Parameters) -> Answer:
+    """Return what the training costs, which is known before it runs."""
+    knob, value = parameters["knob"], _values(parameters["knob"])[parameters["position"] - 1]
+    epsilon = upper(_plan(**(_DEFAULTS | {knob: value})).epsilon(_DELTA))
+    numbers: dict[str, Value] = {
+        _NAMES[knob]: value,
+        "Right answers on held-out digits, of 100": PENDING,
+        f"Lowest of {_REPEATS} trainings": PENDING,
+        f"Highest of {_REPEATS} trainings": PENDING,
+        "Clipped, of 100 gradients": PENDING,
+        f"ε at δ = {_DELTA:g}": epsilon,
+    }
+    sentence = (
+        f"{_NAMES[knob]} {shown(value)}: ε = {epsilon} at δ = {_DELTA:g}. {_POSITIONS * _REPEATS} trainings, "
+        f"{_REPEATS} with each value, are running."
+    )
+    return Answer(sentence, numbers, (), cell_of(knobs, parameters))
 
 
 def _compute(parameters: Parameters) -> Answer:
@@ -151,7 +187,8 @@ measured on 360 others. Choose a parameter and go through its range; the others 
 <ul>
 <li><em>Clip norm C</em>. Too small: all gradients count alike, and steps are tiny unless the learning rate makes up
 for it. Too large: nothing is clipped, and the noise σC drowns the gradients. ε does not depend on it. Often from 0.01
-to 10; a usual start is the median of the norms, which is itself private.</li>
+to 10; a usual start is the median of the norms, which tells of the data and has to be
+released privately itself.</li>
 <li><em>Noise multiplier σ</em>. Decides ε together with the next two. Below about 0.5 the accounted ε grows very
 fast; usual values are 0.5 to 20.</li>
 <li><em>Batch size</em>. A larger batch averages the noise over more records and costs more per step. With the noise
@@ -181,6 +218,7 @@ something each time: it must be accounted (lesson 6), or done on public data.</p
         ),
         _compute,
         seeded=True,
+        first=_first,
     ),
     why="""
 <p><strong>What ε depends on.</strong> The noise multiplier, the sampling probability (batch size over number of

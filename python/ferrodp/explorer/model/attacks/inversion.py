@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, shown, upper
+from ferrodp.explorer.figures import (
+    PENDING,
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Series,
+    Value,
+    shown,
+    upper,
+)
 from ferrodp.explorer.model.attacks.controls import BATCH, CLIP, EPOCHS, NOISE, RATE
 from ferrodp.explorer.model.datasets import load
 from ferrodp.explorer.model.training import Training
@@ -16,14 +28,20 @@ from ferrodp.explorer.model.training import Training
 _PIXELS = 64
 
 
+def _training(
+    clip_norm: float, noise_multiplier: float, batch_size: int, learning_rate: float, epochs: int, seed: int
+) -> Training:
+    settings: dict[str, Any] = {"clip_norm": clip_norm, "noise_multiplier": noise_multiplier, "batch_size": batch_size}
+    settings |= {"learning_rate": learning_rate, "epochs": epochs, "delta": 1e-5, "epsilon": 1.0}
+    return Training(seed=seed, repeats=1, dataset="digits", model="linear", noise_by="noise", **settings)
+
+
 @functools.lru_cache(16)
 def pictures(
     digit: int, clip_norm: float, noise_multiplier: float, batch_size: int, learning_rate: float, epochs: int, seed: int
 ) -> tuple[dict[str, np.ndarray], float]:
     """Return the mean image of a class and what two models think of it, and the ε of the private one."""
-    settings: dict[str, Any] = {"clip_norm": clip_norm, "noise_multiplier": noise_multiplier, "batch_size": batch_size}
-    settings |= {"learning_rate": learning_rate, "epochs": epochs, "delta": 1e-5, "epsilon": 1.0}
-    training = Training(seed=seed, repeats=1, dataset="digits", model="linear", noise_by="noise", **settings)
+    training = _training(clip_norm, noise_multiplier, batch_size, learning_rate, epochs, seed)
     for _ in range(training.num_steps):
         training.advance()
     data = load("digits")
@@ -52,6 +70,17 @@ def inversion(
     for name in ("from the model without privacy", "from the private model"):
         numbers[f"Likeness to the class, {name}"] = shown(round(float(np.corrcoef(truth, found[name])[0, 1]), 6))
     return numbers
+
+
+def first(parameters: Parameters) -> Answer:
+    """Return ε, before the models are trained."""
+    training = _training(**{name: value for name, value in parameters.items() if name != "digit"})
+    assert training.plan is not None  # the noise multiplier is positive
+    numbers: dict[str, Value] = {"ε at δ = 1e-05": upper(training.plan.epsilon(1e-5))}
+    for name in ("from the model without privacy", "from the private model"):
+        numbers[f"Likeness to the class, {name}"] = PENDING
+    sentence = f"At ε = {numbers['ε at δ = 1e-05']}: {training.num_steps} steps are running, with privacy and without."
+    return Answer(sentence, numbers, (), cell_of(inversion, parameters))
 
 
 def compute(parameters: Parameters) -> Answer:
@@ -90,6 +119,7 @@ has to be the person.</p>""",
         ),
         compute,
         seeded=True,
+        first=first,
     ),
     why="""<p>Fredrikson, Jha, Ristenpart, CCS 2015, invert models of faces in which each class is one person.
 Differential privacy for a record bounds what changes when one record is taken out; the mean of a class

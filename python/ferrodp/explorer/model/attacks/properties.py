@@ -7,13 +7,24 @@ import functools
 import numpy as np
 
 import ferrodp as fd
-from ferrodp.accounting import PldAccountant
-from ferrodp.accounting.reports import binomial_upper_bound
+from ferrodp.accounting import GaussianEvent, PldAccountant
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, shown, upper
+from ferrodp.explorer.figures import (
+    PENDING,
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Series,
+    Value,
+    shown,
+    upper,
+)
 from ferrodp.explorer.model.attacks.controls import CLIP, NOISE, RATE
-from ferrodp.explorer.model.datasets import gradients, initial, load, probabilities
-from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+from ferrodp.explorer.model.datasets import load, softmax
+from ferrodp.explorer.rates import told
 
 _RECORDS, _STEPS = 100, 10
 
@@ -26,28 +37,27 @@ def beliefs(
     data, rng = load("digits"), np.random.default_rng(seed)
     members = [np.flatnonzero(data.labels == label) for label in (0, 1)]
     test = data.test_features[data.test_labels < 2]
-    plan = PrivacyPlan(
-        population_size=_RECORDS,
-        sampling=FullBatch(),
-        num_steps=_STEPS,
-        clipping=FlatClipping(clip_norm),
-        noise=ConstantNoise(noise_multiplier),
-    )
+    noise = fd.GaussianMechanism(noise_multiplier=noise_multiplier, l2_sensitivity=clip_norm)
+    source = fd.testing.seeded(f"{seed}".encode().ljust(32))
     found = np.zeros((2, 2, trainings))
     for side, part in enumerate((0.5 - share / 2, 0.5 + share / 2)):
         ones = round(_RECORDS * part)
-        for number in range(trainings):
-            chosen = np.concatenate([rng.choice(members[1], ones), rng.choice(members[0], _RECORDS - ones)])
-            x, y = data.features[chosen], data.labels[chosen]
-            for private in (0, 1):
-                model = initial("linear", data, 0)[: x.shape[1] * 2]
-                source = fd.testing.seeded(f"{seed} {side} {number}".encode().ljust(32))
-                for step in plan.start(model, source=source):
-                    rows = gradients("linear", model, x, y, 2)
-                    step.add(rows)
-                    mean = step.release()
-                    model = model - learning_rate * (mean if private else rows.mean(axis=0))
-                found[private, side, number] = probabilities("linear", model, test, 2)[:, 1].mean()
+        chosen = np.concatenate(
+            [rng.choice(members[1], (trainings, ones)), rng.choice(members[0], (trainings, _RECORDS - ones))], axis=1
+        )
+        x, right = data.features[chosen], np.eye(2)[data.labels[chosen]]
+        lengths = np.linalg.norm(x, axis=2, keepdims=True)
+        for private in (0, 1):
+            models = np.zeros((trainings, x.shape[2], 2))  # all trainings side by side
+            for _ in range(_STEPS):
+                errors = softmax(x @ models) - right
+                if private:
+                    norms = np.linalg.norm(errors, axis=2, keepdims=True) * lengths
+                    errors *= np.minimum(1.0, clip_norm / np.maximum(norms, 1e-300))
+                total = x.transpose(0, 2, 1) @ errors
+                total = noise.release(total, source=source) if private else total
+                models -= learning_rate / _RECORDS * total
+            found[private, side] = softmax(test @ models)[..., 1].mean(axis=1)
     return found
 
 
@@ -57,29 +67,32 @@ def won(seen: np.ndarray) -> int:
     return int((seen[0] <= threshold).sum() + (seen[1] > threshold).sum())
 
 
+def _epsilon(noise_multiplier: float) -> str:
+    """Return the ε of all steps; each adds noise to a sum over all records."""
+    accountant = PldAccountant()
+    accountant.compose(GaussianEvent(noise_multiplier=noise_multiplier), count=_STEPS)
+    return upper(accountant.epsilon(1e-5))
+
+
 def properties(
     *, share: float, clip_norm: float, noise_multiplier: float, learning_rate: float, trainings: int, seed: int
 ) -> dict[str, Value]:
     """Tell from a model whether the digit 1 was rare or frequent in its training."""
     seen = beliefs(share, clip_norm, noise_multiplier, learning_rate, trainings, seed)
-    accountant = PldAccountant()
-    accountant.compose(
-        PrivacyPlan(
-            population_size=_RECORDS,
-            sampling=FullBatch(),
-            num_steps=_STEPS,
-            clipping=FlatClipping(clip_norm),
-            noise=ConstantNoise(noise_multiplier),
-        ).event
-    )
-    numbers: dict[str, Value] = {"ε of one record at δ = 1e-05": upper(accountant.epsilon(1e-5))}
+    numbers: dict[str, Value] = {"ε of one record at δ = 1e-05": _epsilon(noise_multiplier)}
     for private, name in enumerate(("without privacy", "with privacy")):
-        hits, total = won(seen[private]), 2 * trainings
-        low = 1.0 - binomial_upper_bound(hits=total - hits, num_samples=total, confidence=0.975)
-        high = binomial_upper_bound(hits=hits, num_samples=total, confidence=0.975)
-        numbers[f"Told right, {name}"] = f"{hits / total:.3f} ({low:.3f} to {high:.3f})"
+        numbers[f"Told right, {name}"] = told(won(seen[private]), 2 * trainings)
     numbers["Records in which the two kinds differ"] = round(_RECORDS * share)
     return numbers
+
+
+def first(parameters: Parameters) -> Answer:
+    """Return ε, before a model is trained."""
+    numbers: dict[str, Value] = {"ε of one record at δ = 1e-05": _epsilon(parameters["noise_multiplier"])}
+    numbers |= {f"Told right, {name}": PENDING for name in ("without privacy", "with privacy")}
+    numbers["Records in which the two kinds differ"] = round(_RECORDS * parameters["share"])
+    sentence = f"{4 * parameters['trainings']} trainings are running, {parameters['trainings']} of each kind."
+    return Answer(sentence, numbers, (), cell_of(properties, parameters))
 
 
 def compute(parameters: Parameters) -> Answer:
@@ -134,6 +147,7 @@ learning about many is what training is for.</p>""",
         ),
         compute,
         seeded=True,
+        first=first,
     ),
     why="""<p>Ateniese, Mancini, Spognardi, Villani, Vitali, Felici, IJSN 2015; Ganju, Wang, Yang, Gunter, Borisov,
 CCS 2018. Datasets that differ in m records are told apart with odds up to e<sup>mε</sup> (group
