@@ -168,7 +168,7 @@ def test_the_gaussian_accountant_explains_itself():
     assert (explanation.value, explanation.lower) == (accountant.epsilon(1e-5), accountant.epsilon_bounds(1e-5).lower)
     assert explanation.parameters == {"delta": 1e-5, "mu": 1.0}
     text = str(explanation)
-    for fact in ("ε is at most 4.377178095681225 at δ = 1e-05", "Dong, Roth, Su", "REPLACE_ONE", "symmetry", "μ = 1.0"):
+    for fact in ("ε is at most 4.377178095681225 at δ = 1e-05", "Dong, Roth, Su", "replace_one", "symmetry", "μ = 1.0"):
         assert fact in text
     accountant.compose(NonPrivateEvent())
     assert "ε is infinite" in str(accountant.explain(1e-5))

@@ -614,6 +614,29 @@ class PrivacyAccountant(abc.ABC):
         lower[order], upper[order] = self._curve(quantity, np.ascontiguousarray(at[order]))
         return Curve(at, lower, upper)
 
+    def _explained(
+        self,
+        delta: float,
+        bounds: Bounds,
+        method: str,
+        direction: str,
+        *assumptions: str,
+        slack: float = math.inf,
+        **parameters: Any,
+    ) -> Explanation:
+        """Return an explanation of bounds on ε; whatever the accountant, it assumes the relation of sensitivities."""
+        relation = f"Sensitivities were stated for the relation {self._neighboring_relation.value}."
+        return Explanation(
+            quantity="epsilon",
+            value=bounds.upper,
+            lower=bounds.lower,
+            method=method,
+            direction=direction,
+            parameters={"delta": delta, **parameters},
+            slack=slack,
+            assumptions=(relation, *assumptions),
+        )
+
     def _parts(self, event: PrivacyEvent) -> Parts:
         """Return the simple parts of an event, each of which is supported."""
         return self._decomposed.parts(event, self._check_supported)

@@ -130,21 +130,13 @@ class GdpAccountant(PrivacyAccountant):
 
     def _explanation(self, delta: float) -> Explanation:
         bounds = self._epsilon_bounds(delta)
-        return Explanation(
-            quantity="epsilon",
-            value=bounds.upper,
-            lower=bounds.lower,
-            method=(
-                "the exact privacy curve of a composition of Gaussian releases (Dong, Roth, Su 2022, Corollary 3.3; "
-                "Balle, Wang 2018, Theorem 8), in interval arithmetic"
-            ),
-            direction="symmetric",
-            parameters={"delta": delta, "mu": self.mu},
-            slack=bounds.upper - bounds.lower,
-            assumptions=(
-                f"the sensitivities were stated for the relation {self._neighboring_relation.name}",
-                "all releases are about the same dataset, and all of them were added",
-            ),
+        method = (
+            "the exact privacy curve of a composition of Gaussian releases (Dong, Roth, Su 2022, Corollary 3.3; "
+            "Balle, Wang 2018, Theorem 8), in interval arithmetic"
+        )
+        complete = "All releases are about the same dataset, and all of them were added."
+        return self._explained(
+            delta, bounds, method, "symmetric", complete, slack=bounds.upper - bounds.lower, mu=self.mu
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -179,17 +179,13 @@ class PldAccountant(PrivacyAccountant):
     def _explanation(self, delta: float) -> Explanation:
         found = self._solve("epsilon", delta)
         lower, upper = found.bounds
-        return Explanation(
-            quantity="epsilon",
-            value=upper,
-            lower=lower,
-            method=found.method,
-            direction=found.direction,
-            parameters={"delta": delta, **found.parameters},
+        return self._explained(
+            delta,
+            found.bounds,
+            found.method,
+            found.direction,
+            "Samples are drawn as the events say, and stay secret.",
+            "No event's parameters were chosen in view of earlier results.",
             slack=upper - lower if lower < upper else 0.0,
-            assumptions=(
-                f"All sensitivities are stated for {self.neighboring_relation.name}",
-                "Samples are drawn as the events say, and stay secret",
-                "No event's parameters were chosen in view of earlier results",
-            ),
+            **found.parameters,
         )

@@ -79,15 +79,8 @@ class PureDpAccountant(PrivacyAccountant):
         return Bounds(0.0, compose_optimal_delta([(whole, self.total_delta)], epsilon=epsilon))
 
     def _explanation(self, delta: float) -> Explanation:
-        value = self._epsilon_bounds(delta).upper
+        bounds = self._epsilon_bounds(delta)
         method = "the sum of all ε (basic composition, Dwork et al. 2006, Theorem 1)"
-        if value == math.inf:
+        if bounds.upper == math.inf:
             method = f"basic composition, whose δ alone come to {self.total_delta!r}, more than was asked for"
-        return Explanation(
-            quantity="epsilon",
-            value=value,
-            method=method,
-            direction="symmetric",
-            parameters={"delta": delta, "sum of all δ": self.total_delta},
-            assumptions=(f"Sensitivities were stated for the relation {self._neighboring_relation.value}.",),
-        )
+        return self._explained(delta, bounds, method, "symmetric", **{"sum of all δ": self.total_delta})

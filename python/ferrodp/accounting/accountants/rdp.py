@@ -193,18 +193,12 @@ class RdpAccountant(PrivacyAccountant):
             method = (
                 "the sum of all Kullback–Leibler divergences, which bounds the total variation (Pinsker's inequality)"
             )
-        given: dict[str, Any] = {"delta": delta, "order": found.order, "Rényi divergence": found.rho}
+        given: dict[str, Any] = {"order": found.order, "Rényi divergence": found.rho}
         if total.failure:
             given["probability that a stated δ fails"] = float(total.failure)
         where = "among all orders" if self._orders is None else f"among the {self._orders.size} orders that were given"
-        return Explanation(
-            quantity="epsilon",
-            value=found.value,
-            method=f"{method}; the order is the best one found {where}",
-            direction="both",
-            parameters=given,
-            assumptions=(f"Sensitivities were stated for the relation {self._neighboring_relation.value}.",),
-        )
+        method += f"; the order is the best one found {where}"
+        return self._explained(delta, Bounds(0.0, found.value), method, "both", **given)
 
 
 def _checked_orders(orders: Reals) -> Array:

@@ -115,13 +115,7 @@ class ZcdpAccountant(PrivacyAccountant):
 
     def _explanation(self, delta: float) -> Explanation:
         bounds, total = self._epsilon_bounds(delta), self._total()
-        return Explanation(
-            quantity="epsilon",
-            value=bounds.upper,
-            lower=bounds.lower,
-            method="the sum of all ρ of zCDP, converted at the best order (Canonne, Kamath, Steinke 2020, Cor. 13)",
-            direction="symmetric",
-            parameters={"delta": delta, "rho": self.rho, "sum of all δ": float(total.delta)},
-            slack=bounds.upper - bounds.lower if bounds.lower else math.inf,
-            assumptions=(f"Sensitivities were stated for the relation {self._neighboring_relation.value}.",),
-        )
+        method = "the sum of all ρ of zCDP, converted at the best order (Canonne, Kamath, Steinke 2020, Cor. 13)"
+        given = {"rho": self.rho, "sum of all δ": float(total.delta)}
+        slack = bounds.upper - bounds.lower if bounds.lower else math.inf
+        return self._explained(delta, bounds, method, "symmetric", slack=slack, **given)
