@@ -205,6 +205,9 @@ PUBLIC = {
     ).interval(),
     "private_variance": lambda data: fd.private_variance(data, bounds=(0.0, 1e-90), epsilon=1.0, delta=1e-6).interval(),
     "private_quantile": lambda data: fd.private_quantile(data, 0.5, bounds=(-1e300, 1e300), epsilon=1.0),
+    "private_bounds": lambda data: fd.private_bounds(data, epsilon=1.0),
+    "private_max": lambda data: fd.private_max(data, bounds=(-1e300, 1e300), epsilon=1.0),
+    "private_min": lambda data: fd.private_min(data, bounds=(-1e300, 1e300), epsilon=1.0),
     "private_median": lambda data: fd.private_median(data, bounds=(-1e300, 1e300), epsilon=1.0),
     "private_quantiles": lambda data: fd.private_quantiles(data, [0.0, 0.5], bounds=(-1e300, 1e300), epsilon=1.0),
     "private_sum": lambda data: (

@@ -5,7 +5,8 @@ every reported ε or δ is an upper bound. Which name to use:
 
 Release a column
     `private_count`, `private_sum`, `private_mean`, `private_variance`, `private_standard_deviation`,
-    `private_histogram`, `private_quantile`, `private_quantiles`, `private_median` (package `statistics`); counts and
+    `private_histogram`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
+    `private_max`, `private_bounds` (package `statistics`); counts and
     sums of a table at once: `release`; of groups of rows `private_group_by`, whose keys may
     be found by a `KeyThreshold`.
 Release a value whose sensitivity you know
@@ -76,11 +77,14 @@ from ferrodp.random import NoiseSource
 from ferrodp.statements import statement
 from ferrodp.statistics import (
     KeyThreshold,
+    private_bounds,
     private_count,
     private_group_by,
     private_histogram,
+    private_max,
     private_mean,
     private_median,
+    private_min,
     private_quantile,
     private_quantiles,
     private_standard_deviation,
@@ -126,11 +130,14 @@ __all__ = [
     "federated",
     "mechanisms",
     "plan",
+    "private_bounds",
     "private_count",
     "private_group_by",
     "private_histogram",
+    "private_max",
     "private_mean",
     "private_median",
+    "private_min",
     "private_quantile",
     "private_quantiles",
     "private_standard_deviation",

@@ -164,6 +164,9 @@ def statistic_cases():
         fd.private_quantile: [{"quantile": 0.5, "bounds": (0.0, 4.0)}],
         fd.private_quantiles: [{"quantiles": [0.25, 0.5], "bounds": (0.0, 4.0)}],
         fd.private_median: [{"bounds": (0.0, 4.0)}],
+        fd.private_min: [{"bounds": (0.0, 4.0)}],
+        fd.private_max: [{"bounds": (0.0, 4.0)}],
+        fd.private_bounds: [{}, {"delta": 1e-6}],
     }
     for function, variants in arguments.items():
         extra = [] if function is fd.private_count else [{"bounds": (1.0, 0.0)}, {"bins": [1.0]}, {"categories": []}]

@@ -5,7 +5,8 @@ released number, its standard error, its `Interval`, and the event that an accou
 unit of privacy that contributes at most `max_contributions` rows, under a stated neighboring relation.
 `private_variance` and `private_standard_deviation` spend thirds of their budget. `private_group_by` returns
 `PrivateGroups`, of which statistics are released together; a `KeyThreshold` finds their keys. `private_median` and
-`private_quantiles` are choices like `private_quantile`; `release` returns a `ReleasedTable` of counts and sums that are
+`private_quantiles` are choices like `private_quantile`, and so are `private_min` and `private_max`; `private_bounds`
+finds bounds for the others. `release` returns a `ReleasedTable` of counts and sums that are
 paid for at once.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists. Missing values are left out. Values are clamped to
@@ -15,6 +16,7 @@ sensitivity holds in machine arithmetic.
 
 from ferrodp.statistics.counts import private_count, private_histogram
 from ferrodp.statistics.estimate import Estimate, Interval
+from ferrodp.statistics.extremes import private_bounds, private_max, private_min
 from ferrodp.statistics.groups import KeyThreshold, PrivateGroups, private_group_by
 from ferrodp.statistics.moments import private_standard_deviation, private_variance
 from ferrodp.statistics.quantiles import private_median, private_quantile, private_quantiles
@@ -27,11 +29,14 @@ __all__ = [
     "KeyThreshold",
     "PrivateGroups",
     "ReleasedTable",
+    "private_bounds",
     "private_count",
     "private_group_by",
     "private_histogram",
+    "private_max",
     "private_mean",
     "private_median",
+    "private_min",
     "private_quantile",
     "private_quantiles",
     "private_standard_deviation",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from ferrodp import _validate
 from ferrodp._validate import Real
@@ -24,6 +26,8 @@ from ferrodp.tickets.payment import poisson_samples
 from ferrodp.tickets.source import checked, source_for, sources_for
 
 Mechanism = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
+Bounds: TypeAlias = tuple[Real, Real] | Estimate[Any]
+"""Two numbers, or what `private_bounds` found."""
 
 
 class Budget(NamedTuple):
@@ -190,7 +194,11 @@ def _as_written(name: str, value: Any) -> Any:
 
 
 def bounds(value: object) -> tuple[float, float]:
-    """Return two floats in ascending order."""
+    """Return two floats in ascending order, such as those that `private_bounds` found."""
+    if isinstance(value, Estimate):
+        value = value.value
+    if isinstance(value, np.ndarray) and value.shape == (2,):
+        value = value.tolist()
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise _validate.out_of_domain("bounds", "a pair (lower, upper)", value)
     lower, upper = (_as_float("bounds", end) for end in value)

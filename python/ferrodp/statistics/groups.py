@@ -37,7 +37,7 @@ from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import quantiles, sums
-from ferrodp.statistics._budget import Budget, Mechanism, budget
+from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
 from ferrodp.statistics._column import Column, column, read
 from ferrodp.statistics._foreign import Labels, Numbers, is_missing, plain_label
@@ -201,7 +201,7 @@ class PrivateGroups:
         self,
         name: str,
         *,
-        bounds: tuple[Real, Real],
+        bounds: Bounds,
         epsilon: Real | None = None,
         delta: Real = 0.0,
         neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
@@ -239,7 +239,7 @@ class PrivateGroups:
         self,
         name: str,
         *,
-        bounds: tuple[Real, Real],
+        bounds: Bounds,
         epsilon: Real | None = None,
         delta: Real = 0.0,
         neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
@@ -294,7 +294,7 @@ class PrivateGroups:
         name: str,
         quantile: Real,
         *,
-        bounds: tuple[Real, Real],
+        bounds: Bounds,
         num_candidates: int = 1025,
         epsilon: Real | None = None,
         source: NoiseSource | None = None,

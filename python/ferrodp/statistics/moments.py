@@ -21,8 +21,8 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import sums
+from ferrodp.statistics._budget import Bounds, budget
 from ferrodp.statistics._budget import bounds as _bounds
-from ferrodp.statistics._budget import budget
 from ferrodp.statistics._column import Column, Missing
 from ferrodp.statistics._noise import Transformed, variance_interval
 from ferrodp.statistics.estimate import Estimate
@@ -37,7 +37,7 @@ _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 def private_variance(
     values: Any,
     *,
-    bounds: tuple[Real, Real],
+    bounds: Bounds,
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
@@ -133,7 +133,7 @@ def _totals(
 def private_standard_deviation(
     values: Any,
     *,
-    bounds: tuple[Real, Real],
+    bounds: Bounds,
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,

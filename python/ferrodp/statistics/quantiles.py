@@ -15,7 +15,7 @@ from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._budget import Budget, bounds, budget
+from ferrodp.statistics._budget import Bounds, Budget, bounds, budget
 from ferrodp.statistics._column import Column, Missing, column, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
@@ -32,7 +32,7 @@ def private_quantile(
     values: Any,
     quantile: Real,
     *,
-    bounds: tuple[Real, Real] | None = None,
+    bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
     num_candidates: int = 1025,
     epsilon: Real | None = None,
@@ -108,7 +108,7 @@ def private_quantiles(
     values: Any,
     quantiles: Sequence[Real],
     *,
-    bounds: tuple[Real, Real] | None = None,
+    bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
     num_candidates: int = 1025,
     epsilon: Real | None = None,
@@ -172,7 +172,7 @@ def private_quantiles(
 def private_median(
     values: Any,
     *,
-    bounds: tuple[Real, Real] | None = None,
+    bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
     num_candidates: int = 1025,
     epsilon: Real | None = None,

@@ -14,7 +14,7 @@ from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._budget import Budget, Mechanism, bounds, budget
+from ferrodp.statistics._budget import Bounds, Budget, Mechanism, bounds, budget
 from ferrodp.statistics._column import Column, Missing, column
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
 from ferrodp.statistics.estimate import Estimate
@@ -84,7 +84,7 @@ def _grid(lower: float, upper: float) -> _Grid:
 def private_sum(
     values: Any,
     *,
-    bounds: tuple[Real, Real],
+    bounds: Bounds,
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
@@ -101,7 +101,7 @@ def private_sum(
     ----------
     values : array, Series or list, one-dimensional
         Truth values, integers or floats; of numpy, pandas, polars or Arrow.
-    bounds : (float, float)
+    bounds : (float, float) or Estimate
         Smallest and largest value a row may add: public, not taken from the data; 0 or from 1e-250 to 1e300 in size.
     missing : {"drop", "zero"}
         By default a missing row (null or NaN) contributes to nothing; with "zero" it, and an infinite one, counts as 0,
@@ -161,7 +161,7 @@ def private_sum(
 def private_mean(
     values: Any,
     *,
-    bounds: tuple[Real, Real],
+    bounds: Bounds,
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
