@@ -53,8 +53,12 @@ PUBLIC = [
 
 def imports(name):
     """Return what a module imports of this package, as (module, name in it or None), at any depth of its code."""
+    return imports_in(ast.parse(MODULES[name].read_text(encoding="utf-8")))
+
+
+def imports_in(tree):
     found = []
-    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ferrodp":
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
@@ -64,10 +68,17 @@ def imports(name):
     return found
 
 
+def only_for_types(name):
+    """Return what a module imports where only checkers of types look: it does not need it."""
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return [each for block in blocks for part in block.body for each in imports_in(part)]
+
+
 def needed(name):
     """Return the modules that have to be imported before a module: those it names, and the packages these lie in."""
     found = set()
-    for target, _ in imports(name):
+    for target, _ in set(imports(name)) - set(only_for_types(name)):
         parts = target.split(".")
         chain = {".".join(parts[: i + 1]) for i in range(len(parts))} & MODULES.keys()
         found |= {each for each in chain if not f"{name}.".startswith(f"{each}.")}

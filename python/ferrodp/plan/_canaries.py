@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp.plan._interface import Plan
 from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, GivenOrder, PoissonSampling, RandomAllocation
 from ferrodp.random import poisson_sample, random_allocation
 
 if TYPE_CHECKING:
+    from ferrodp.plan.plan import PrivacyPlan
     from ferrodp.random import NoiseSource
 
 _LARGEST = 700.0
@@ -25,7 +25,7 @@ class Canaries:
     score is the logarithm of the likelihood ratio of its coordinates, for one who does not know when it took part.
     """
 
-    def __init__(self, plan: Plan, distance: int, number: int, source: NoiseSource | None) -> None:
+    def __init__(self, plan: PrivacyPlan, distance: int, number: int, source: NoiseSource | None) -> None:
         self._plan, self._distance, self._source = plan, distance, source
         self.included = np.zeros(number, np.bool_)
         self.included[poisson_sample(number, 0.5, source=source)] = True

@@ -29,7 +29,7 @@ from ferrodp.plan._sums import check_multipliers
 from ferrodp.plan.clipping import AdaptiveClipping, Clipping
 from ferrodp.plan.forecast import Forecast
 from ferrodp.plan.noise import NoiseSchedule
-from ferrodp.plan.run import PLAN_READERS, PlanRun
+from ferrodp.plan.run import PlanRun
 from ferrodp.plan.sampling import Charge, FullBatch, GivenOrder, PoissonSampling, Sampling, Terms
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import TicketLedger
@@ -676,4 +676,4 @@ def _charges(plan: PrivacyPlan, num_steps: int) -> Sequence[Charge]:
     return plan.sampling._charges(terms, num_steps)
 
 
-PLAN_READERS.append(PrivacyPlan.from_json)
+PlanRun._plan_type = PrivacyPlan

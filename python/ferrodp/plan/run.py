@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, Literal, NoReturn, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, Self
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ferrodp.audit.canaries import LEAST_CANARIES, CanaryMethod
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.plan._canaries import Canaries
-from ferrodp.plan._interface import Plan
 from ferrodp.plan._sums import StepSum, sum_for
 from ferrodp.plan.clipping import AdaptiveClipping
 from ferrodp.plan.payments import Payments
@@ -29,15 +28,14 @@ from ferrodp.random.samples import Indices
 from ferrodp.sums.layout import Layout, from_template
 from ferrodp.tickets import TicketLedger
 
+if TYPE_CHECKING:
+    from ferrodp.plan.plan import PrivacyPlan
+
 __all__ = ["PlanRun"]
 
 _FORMAT = "ferrodp.plan_run"
 _VERSION = 1
 _FIELDS = {"format", "version", "plan", "run", "next_step", "charged", "clip_norm", "dtype", "template"}
-
-
-PLAN_READERS: list[Callable[[str], Plan]] = []
-"""What reads the plan of a saved state: `PrivacyPlan.from_json`, put here by its module, which needs this one."""
 
 
 class PlanRun(Generic[Tree]):
@@ -113,10 +111,12 @@ class PlanRun(Generic[Tree]):
     )  # fmt: skip
 
     _canaries: Canaries | None
+    _plan_type: ClassVar[type[PrivacyPlan]]
+    """Reads the plan of a saved state. Set by the module of plans, which makes runs and therefore needs this one."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: PrivacyPlan,
         template: Any,
         *,
         ledger: TicketLedger | None = None,
@@ -140,7 +140,7 @@ class PlanRun(Generic[Tree]):
 
     def _begin(
         self,
-        plan: Plan,
+        plan: PrivacyPlan,
         layout: Layout,
         ledger: TicketLedger | None,
         scope: str | Sequence[str] | None,
@@ -163,7 +163,7 @@ class PlanRun(Generic[Tree]):
         self._stop_reason: str | None = None
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> PrivacyPlan:
         """What is run."""
         return self._plan
 
@@ -455,7 +455,7 @@ class PlanRun(Generic[Tree]):
         FerroError
             Without a ledger: if this process released steps beyond the state.
         """
-        plan, plain, layout = _parsed(state)
+        plan, plain, layout = _parsed(state, cls._plan_type)
         if template is not None and _layout(template) != layout:
             raise InvalidParameter("template must look like the one that the run was started with")
         run: PlanRun[Any] = cls.__new__(cls)
@@ -484,7 +484,7 @@ def _layout(template: Any) -> Layout:
     return layout
 
 
-def _parsed(state: object) -> tuple[Plan, dict[str, Any], Layout]:
+def _parsed(state: object, plan_type: type[PrivacyPlan]) -> tuple[PrivacyPlan, dict[str, Any], Layout]:
     if not isinstance(state, (bytes, bytearray, memoryview)):
         raise InvalidType(f"state must be bytes, got {type(state).__name__}")
     try:
@@ -495,7 +495,7 @@ def _parsed(state: object) -> tuple[Plan, dict[str, Any], Layout]:
         raise _malformed(f"it is not of format {_FORMAT} version {_VERSION}")
     if plain.keys() != _FIELDS:
         raise _malformed("its fields are others")
-    plan = PLAN_READERS[0](json.dumps(plain["plan"]))
+    plan = plan_type.from_json(json.dumps(plain["plan"]))
     charges = len(plan.charges())
     for name, most in (("next_step", plan.num_steps), ("charged", charges)):
         if type(plain[name]) is not int or not 0 <= plain[name] <= most:

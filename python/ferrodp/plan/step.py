@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
-from ferrodp.plan._interface import Plan
 from ferrodp.plan._sums import StepSum
 from ferrodp.plan.clipping import AdaptiveClipping
 from ferrodp.plan.payments import Payments
@@ -23,6 +22,9 @@ from ferrodp.random import NoiseSource
 from ferrodp.random.samples import Indices
 from ferrodp.sums.layout import Layout
 from ferrodp.tickets import Ticket, TicketState
+
+if TYPE_CHECKING:
+    from ferrodp.plan.plan import PrivacyPlan
 
 __all__ = ["PlanStep"]
 
@@ -103,7 +105,7 @@ class PlanStep(Generic[Tree]):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: PrivacyPlan,
         number: int,
         indices: Indices | None,
         groups: list[Indices] | None,
