@@ -20,6 +20,7 @@ from ferrodp.plan import (
     FullBatch,
     GivenOrder,
     PerGroupClipping,
+    PlanRun,
     PoissonSampling,
     PrivacyPlan,
     RandomAllocation,
@@ -261,6 +262,91 @@ def test_a_run_without_canaries_has_no_audit():
     step.release()
     with pytest.raises(FerroError, match="leaves canaries out"):
         run.audit(DELTA)
+
+
+@pytest.mark.parametrize("sampling", [FullBatch(), PoissonSampling(0.5)])
+def test_a_run_that_goes_on_from_a_state_has_its_canaries(sampling):
+    plan = PrivacyPlan(
+        population_size=8, sampling=sampling, num_steps=6, clipping=FlatClipping(0.5), noise=ConstantNoise(2.0)
+    )
+    run = plan.start(np.zeros(3), audit_canaries=2000)
+    for _ in range(3):
+        step = next(run)
+        step.add(np.ones((len(step.indices), 3)))
+        step.release()
+    before, state = run.audit(DELTA), run.state()
+    run.close()
+    again = PlanRun.from_state(state)
+
+    assert again.audit(DELTA).to_dict() == before.to_dict()
+    for step in again:
+        step.add(np.ones((len(step.indices), 3)))
+        step.release()
+    after = again.audit(DELTA, confidence=1 - 1e-9)
+    assert after.epsilon == plan.epsilon(DELTA)
+    assert 0.2 * after.epsilon < after.epsilon_lower_bound <= after.epsilon
+    assert "canaries" not in json.loads(plan.start(np.zeros(3)).state())
+
+
+def test_a_state_with_other_canaries_is_refused():
+    plan = PrivacyPlan(
+        population_size=8, sampling=FullBatch(), num_steps=6, clipping=FlatClipping(0.5), noise=ConstantNoise(2.0)
+    )
+    state = json.loads(plan.start(np.zeros(3), audit_canaries=20).state())
+    good = state["canaries"]
+    for bad in (
+        None,
+        [],
+        {**good, "more": 1},
+        {**good, "included": good["included"][:-1]},
+        {**good, "included": [2] * 20},
+        {**good, "included": [True] * 20},
+        {**good, "scores": ["nan"] * 20},
+        {**good, "scores": [0.0] * 20},
+        {**good, "missed": 0},
+        {"included": [1], "scores": ["0x0p+0"], "missed": False},
+    ):
+        with pytest.raises(InvalidParameter, match="canaries are none"):
+            PlanRun.from_state(json.dumps({**state, "canaries": bad}).encode())
+
+
+def trained_by_hand(rows, labels, rng, *, clip=1.0, noise=8.0, clip_after=False, steps=16):
+    """Return the weights of a logistic regression that somebody wrote in numpy: full batches, float noise."""
+    weights = np.zeros(rows.shape[1])
+    for _ in range(steps):
+        gradients = (1.0 / (1.0 + np.exp(-rows @ weights)) - labels)[:, None] * rows
+        if clip_after:
+            total = gradients.sum(axis=0)
+            total *= min(1.0, 200.0 * clip / np.linalg.norm(total))
+        else:
+            total = (gradients * np.minimum(1.0, clip / np.linalg.norm(gradients, axis=1))[:, None]).sum(axis=0)
+        weights -= 1e-5 * (total + noise * rng.normal(size=weights.size))
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("defect", "is_sound"),
+    [
+        ({}, True),
+        ({"clip": 1e6}, False),
+        ({"noise": 0.0}, False),
+        ({"noise": 0.8}, False),
+        ({"clip_after": True}, False),
+    ],
+)
+def test_a_trainer_of_somebody_else_without_its_clip_or_noise_is_caught_in_every_run(defect, is_sound):
+    """It claims 16 steps of noise 8: μ = 0.5. Canaries are long rows in directions of their own."""
+    rng = np.random.default_rng(21)
+    claimed = gaussian_epsilon(delta=DELTA, noise_multiplier=2.0)
+    for _ in range(10):
+        included = rng.random(300) < 0.5
+        canaries = 200.0 * np.eye(300, 310)[included]
+        people = np.hstack([np.zeros((100, 300)), rng.normal(size=(100, 10))])
+        labels = np.concatenate([np.ones(len(canaries)), people[:, -1] > 0])
+        weights = trained_by_hand(np.vstack([canaries, people]), labels, rng, **defect)
+        report = audit_canaries(weights[:300], included, epsilon=claimed, delta=DELTA, guesses=200)
+        assert report.violation != is_sound, str(report)
+        assert is_sound or report.epsilon_lower_bound > 1.1 * claimed
 
 
 def test_certified_and_shown_are_of_the_same_steps():

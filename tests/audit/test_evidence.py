@@ -31,7 +31,21 @@ def test_e_values_of_runs_of_one_claim_multiply(tmp_path):
     assert kept[-1].log_e_value == math.fsum(report.log_e_value for report in reports)
     assert other.runs == 1
     assert len(path.read_text().splitlines()) == 4
-    assert kept[-1].violation == (kept[-1].log_e_value > math.log(1000.0))
+    assert kept[-1].violation == (kept[-1].log_e_value > math.log(2000.0))
+
+
+def test_claims_of_one_file_share_the_rate_of_false_alarms(tmp_path):
+    """The claim in place i needs 1000·i·(i + 1), whose inverses add up to 1/1000 for any number of claims."""
+    path, report = tmp_path / "e", report_of(np.random.default_rng(1))
+    kept = [
+        keep_evidence(path, dataclasses.replace(report, claim=name, log_e_value=math.log(7000.0)))
+        for name in ("one", "two", "three")
+    ]
+
+    assert [each.place for each in kept] == [1, 2, 3]
+    assert [each.violation for each in kept] == [True, True, False]
+    assert keep_evidence(path, dataclasses.replace(report, claim="two", log_e_value=-1.0)).place == 2
+    assert math.fsum(1 / (1000.0 * i * (i + 1)) for i in range(1, 10_000)) < 1e-3
 
 
 def test_many_weak_runs_are_strong_together(tmp_path):

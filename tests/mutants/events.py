@@ -11,6 +11,8 @@ KILLERS = {
     "groups and shuffles": "pytest tests/accounting/parties/test_shuffled.py tests/accounting/parties/test_parallel.py",
     "audits": "pytest tests/audit/test_audit.py tests/audit/test_binomial.py",
     "code audits": "pytest tests/audit/test_code_audit.py",
+    "evidence": "pytest tests/audit/test_evidence.py",
+    "saved canaries": "pytest tests/audit/test_canaries.py -k state",
     "canaries": "pytest tests/audit/test_canaries.py -k 'binomial_law or nothing_shown'",
     "importers": "pytest tests/accounting/reports/test_importers.py",
     "pictures": "pytest tests/accounting/reports/test_plots.py",
@@ -385,5 +387,19 @@ MUTANTS = [
         "for i in range(workers)])",
         "for i in range(1)])",
         "audits",
+    ),
+    (
+        "each claim of a file of evidence has the whole rate of false alarms",
+        "claims-of-a-file-alone",
+        "_ALARM * self.place * (self.place + 1)",
+        "_ALARM",
+        "evidence",
+    ),
+    (
+        "coins of canaries are tossed again where a run goes on",
+        "canaries-of-a-saved-run-tossed-again",
+        'Canaries.from_plain(plan, plan.distance, plain["canaries"], run._seeded)',
+        "Canaries(plan, plan.distance, 2000, run._seeded)",
+        "saved canaries",
     ),
 ]

@@ -33,9 +33,11 @@ class Evidence:
         How many runs the file holds.
     log_e_value : float
         Natural logarithm of the product of their e-values.
+    place : int
+        Which claim of the file it is, from 1, in the order of their first runs.
     violation : bool
-        Whether the product exceeds 1000: if the claim is true, that ever happens with probability 0.1 % at most,
-        however long runs go on.
+        Whether the product exceeds 1000·i·(i + 1) for the claim in place i: if all claims of the file are true, that
+        ever happens to any of them with probability 0.1 % at most, however many there are and however long runs go on.
 
     Examples
     --------
@@ -48,11 +50,14 @@ class Evidence:
     delta: float
     runs: int
     log_e_value: float
+    place: int = 1
 
     @property
     def violation(self) -> bool:
         """Whether the claim is contradicted."""
-        return self.log_e_value > math.log(_ALARM)
+        # the sum of 1/i(i + 1) over all places is 1
+        # mutant: claims-of-a-file-alone
+        return self.log_e_value > math.log(_ALARM * self.place * (self.place + 1))
 
 
 def keep_evidence(path: str | os.PathLike[str], report: AuditReport | CanaryReport) -> Evidence:
@@ -115,9 +120,10 @@ def keep_evidence(path: str | os.PathLike[str], report: AuditReport | CanaryRepo
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
         file.flush()
         os.fsync(file.fileno())
-    same = [each for each in [*before, line] if all(each[key] == line[key] for key in ("claim", "epsilon", "delta"))]
-    total = math.fsum(each["log_e_value"] for each in same)
-    return Evidence(report.claim, report.epsilon, report.delta, len(same), total)
+    claims = [(each["claim"], each["epsilon"], each["delta"]) for each in [*before, line]]
+    same = [each["log_e_value"] for each, claim in zip([*before, line], claims, strict=True) if claim == claims[-1]]
+    place = list(dict.fromkeys(claims)).index(claims[-1]) + 1
+    return Evidence(report.claim, report.epsilon, report.delta, len(same), math.fsum(same), place)
 
 
 def _line(text: str) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ferrodp.audit.canaries import LEAST_CANARIES
 from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, GivenOrder, PoissonSampling, RandomAllocation
 from ferrodp.random import poisson_sample, random_allocation
 
@@ -32,6 +33,36 @@ class Canaries:
         self.scores = np.zeros(number)
         self.missed = False
         self._allocation: list[npt.NDArray[np.int64]] | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return which canaries are included and their scores, as JSON data."""
+        scores = [score.hex() for score in self.scores.tolist()]
+        return {"included": self.included.astype(int).tolist(), "scores": scores, "missed": self.missed}
+
+    @classmethod
+    def from_plain(cls, plan: Any, distance: int, plain: Any, source: NoiseSource | None) -> Canaries | None:
+        """Return the canaries of `to_plain`, or None if these are no such data.
+
+        An allocation of theirs is not saved, just as that of units is not: its round is left out.
+        """
+        if not isinstance(plain, dict) or plain.keys() != {"included", "scores", "missed"}:
+            return None
+        coins, scores = plain["included"], plain["scores"]
+        if not isinstance(coins, list) or not isinstance(scores, list) or len(coins) != len(scores):
+            return None
+        if len(coins) < LEAST_CANARIES or any(type(coin) is not int or coin not in (0, 1) for coin in coins):
+            return None
+        try:
+            numbers = np.array([float.fromhex(score) for score in scores])
+        except (TypeError, ValueError, OverflowError):
+            return None
+        if not np.isfinite(numbers).all() or type(plain["missed"]) is not bool:
+            return None
+        found = cls.__new__(cls)
+        found._plan, found._distance, found._source = plan, distance, source
+        found.included, found.scores = np.array(coins, dtype=np.bool_), numbers
+        found.missed, found._allocation = plain["missed"], None
+        return found
 
     def signs(self, step: int, offset: int) -> npt.NDArray[np.int8]:
         """Return for each canary whether it takes part in a step, the `offset`-th of its round: ±1 or 0."""

@@ -276,7 +276,10 @@ class PlanRun(Generic[Tree]):
         if self._canaries is None or not self._next:
             raise FerroError("an audit needs canaries, audit_canaries=1000 at the start, and a step that was released")
         if self._canaries.missed:
-            raise FerroError("an audit needs all steps, and one was released in a way that leaves canaries out")
+            raise FerroError(
+                "an audit needs all steps, and one was released in a way that leaves canaries out, such as noise that "
+                "clients draw: audit the same plan with audit_canaries=1000 where the trainer draws the noise"
+            )
         counted = accountant_maker("pld", self._plan.neighboring_relation)()
         counted.compose(ComposedEvent(events=self._payments.events))
         return audit_canaries(
@@ -400,9 +403,8 @@ class PlanRun(Generic[Tree]):
     def state(self) -> bytes:
         """Return where the run stands, for `from_state`: save it with each checkpoint of the model.
 
-        Holds the plan, the number of the next step, the name of the training and the clip norm; nothing private. A
-        step that was handed out and not released begins anew. Canaries of an audit are not in it: a run that goes on
-        has none.
+        Holds the plan, the number of the next step, the name of the training and the clip norm, and the canaries of an
+        audit with their scores; nothing private. A step that was handed out and not released begins anew.
 
         Returns
         -------
@@ -420,6 +422,8 @@ class PlanRun(Generic[Tree]):
             "dtype": self._layout.dtype.name,
             "template": _trees.to_plain(self._layout.structure),
         }
+        if self._canaries is not None:
+            plain["canaries"] = self._canaries.to_plain()
         return json.dumps(plain).encode()
 
     @classmethod
@@ -463,6 +467,11 @@ class PlanRun(Generic[Tree]):
         run._payments.resume(plain["next_step"], plain["charged"])
         run._next = plain["next_step"]
         run._clip_norm = float.fromhex(plain["clip_norm"])
+        if "canaries" in plain:
+            # mutant: canaries-of-a-saved-run-tossed-again
+            run._canaries = Canaries.from_plain(plan, plan.distance, plain["canaries"], run._seeded)
+            if run._canaries is None:
+                raise _malformed("its canaries are none")
         if run._next < plan.num_steps:
             covered = run._payments.steps_of(run._payments.charge_of(run._next))
             # mutant: round-under-way-goes-on-with-another-allocation
@@ -493,7 +502,7 @@ def _parsed(state: object, plan_type: type[PrivacyPlan]) -> tuple[PrivacyPlan, d
         raise _malformed("it is not JSON") from None
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
         raise _malformed(f"it is not of format {_FORMAT} version {_VERSION}")
-    if plain.keys() != _FIELDS:
+    if plain.keys() - {"canaries"} != _FIELDS:
         raise _malformed("its fields are others")
     plan = plan_type.from_json(json.dumps(plain["plan"]))
     charges = len(plan.charges())
