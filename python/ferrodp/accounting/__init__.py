@@ -39,9 +39,9 @@ events from or for other libraries                            `from_dp_accountin
 the distribution of the privacy loss itself                   `PrivacyLossDistribution`
 ============================================================  ====================================================
 
-`Bounds`, `Guarantee` and `Explanation` are what these return; `PrivacyAccountant` and `PrivacyFilter` are the types of
-all accountants and filters. The rooms `calibration`, `composition`, `curves`, `filters`, `rdp`, `reports` and
-`sampling` have the rest; the docstring of each says which function is for what.
+`Bounds`, `Guarantee` and `Explanation` are what these return; `PrivacyAccountant` is the type of all accountants,
+`filters.PrivacyFilter` that of all filters. The rooms `calibration`, `composition`, `curves`, `filters`, `rdp`,
+`reports` and `sampling` have the rest; the docstring of each says which function is for what.
 """
 
 from ferrodp._numerics.intervals import Bounds
@@ -70,7 +70,7 @@ from ferrodp.accounting.curves import (
     zcdp_rho,
 )
 from ferrodp.accounting.explanation import Explanation
-from ferrodp.accounting.filters import Odometer, PrivacyFilter, privacy_filter
+from ferrodp.accounting.filters import Odometer, privacy_filter
 from ferrodp.accounting.loss_distribution import PrivacyLossDistribution
 from ferrodp.accounting.rdp import rdp_to_delta, rdp_to_epsilon
 from ferrodp.accounting.reports import (
@@ -136,7 +136,6 @@ __all__ = [
     "PoissonSampledEvent",
     "PrivacyAccountant",
     "PrivacyEvent",
-    "PrivacyFilter",
     "PrivacyLossDistribution",
     "PureDpAccountant",
     "RandomAllocationEvent",
