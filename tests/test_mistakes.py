@@ -1,9 +1,10 @@
-"""Eighty mistakes that people make, and what they are told: the parameter, the value, what is allowed, the way out.
+"""Mistakes that people make, and what they are told: the parameter, the value, what is allowed, the way out.
 
 Each entry is a name, the call, and words that its message must have. The first half is what newcomers ran into;
-the second are others of the same kinds, in all rooms.
+the second are others of the same kinds, in all rooms; the last are those of each kind of user.
 """
 
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,12 @@ import pytest
 
 import ferrodp as fd
 from ferrodp import accounting, audit, distributed, engine, plan, statistics, training
+from ferrodp.accounting import reports
 from ferrodp.events import GaussianEvent, LaplaceEvent, PoissonSampledEvent
 
 EVENT = GaussianEvent(noise_multiplier=10.0)
 COLUMN = np.arange(10.0)
+FRAME = {"region": ["n", "s"], "age": [1.0, 2.0]}
 GAUSSIAN = fd.GaussianMechanism(noise_multiplier=2.0, l2_sensitivity=1.0)
 DISCRETE = fd.DiscreteGaussianMechanism(scale=2.0, l2_sensitivity=1.0)
 
@@ -286,6 +289,226 @@ OTHERS: list[Mistake] = [
     ("Laplace by position", lambda c: LaplaceEvent(1.0), ("LaplaceEvent() takes noise_multiplier by keyword",)),
 ]
 
+MORE: list[Mistake] = [
+    # those of statisticians
+    ("no bounds", lambda c: fd.private_mean(COLUMN, epsilon=1), ("private_mean() is missing 'bounds'", "bounds is ")),
+    (
+        "bounds left to the library",
+        lambda c: fd.private_mean(COLUMN, bounds=None, epsilon=1),
+        ("bounds must be a pair (lower, upper)", "got None"),
+    ),
+    (
+        "a quantile in percent",
+        lambda c: fd.private_quantile(COLUMN, quantile=95, bounds=(0, 9), epsilon=1),
+        ("quantile must be", "[0, 1]", "got 95", "for 95 % write 0.95"),
+    ),
+    (
+        "a level in percent",
+        lambda c: fd.private_count(COLUMN > 1, epsilon=1).interval(95),
+        ("level must be", "[0, 1]", "got 95", "write 0.95"),
+    ),
+    (
+        "q for a quantile",
+        lambda c: fd.private_quantile(COLUMN, q=0.5, bounds=(0, 9), epsilon=1),
+        ("'q'", "did you mean 'quantile'"),
+    ),
+    (
+        "one quantile for several",
+        lambda c: fd.private_quantiles(COLUMN, quantiles=0.5, bounds=(0, 9), epsilon=1),
+        ("quantiles must be a sequence", "between 0 and 1", "got float", "[0.25, 0.5, 0.75]"),
+    ),
+    (
+        "a misspelt column",
+        lambda c: fd.private_group_by(FRAME, "regoin", keys=["n"]),
+        ("frame must have a column 'regoin'", "it has region, age", "did you mean 'region'"),
+    ),
+    (
+        "a misspelt column of sums",
+        lambda c: fd.release(FRAME, sums={"agee": (0, 1)}, epsilon=1),
+        ("column 'agee'", "it has region, age", "did you mean 'age'"),
+    ),
+    (
+        "keys left to the library",
+        lambda c: fd.private_group_by(FRAME, "region", keys="auto"),
+        ("keys must be a list of public keys", "got str 'auto'", "KeyThreshold(epsilon=..., delta=...)"),
+    ),
+    ("no keys", lambda c: fd.private_group_by(FRAME, "region"), ("is missing 'keys'", "KeyThreshold")),
+    (
+        "a list for sums",
+        lambda c: fd.release(FRAME, sums=["age"], epsilon=1),
+        ("sums must be a dict", "got list", '{"age": (0, 120)}'),
+    ),
+    (
+        "neither bins nor categories",
+        lambda c: fd.private_histogram(COLUMN, epsilon=1),
+        ("exactly one of bins and categories", "numpy.linspace", "categories=[...]"),
+    ),
+    (
+        "a set for a column",
+        lambda c: fd.private_sum({1, 2}, bounds=(0, 1), epsilon=1),
+        ("values must be", "got set", "sorted(...)"),
+    ),
+    (
+        "text for numbers",
+        lambda c: fd.private_mean(["n", "s"], bounds=(0, 1), epsilon=1),
+        ("values must be numbers", "got strings"),
+    ),
+    (
+        "an estimate and an estimate",
+        lambda c: fd.private_count([True], epsilon=1) + fd.private_count([True], epsilon=1),
+        ("two estimates are combined by their values", "a.value + b.value"),
+    ),
+    (
+        "an estimate as a condition",
+        lambda c: bool(fd.private_count([True], epsilon=1)),
+        ("neither true nor false", "estimate.value > 0"),
+    ),
+    ("no epsilon", lambda c: fd.private_count(COLUMN), ("epsilon must be given",)),
+    ("epsilon as text", lambda c: fd.private_count(COLUMN, epsilon="1"), ("epsilon must be a real number", "got str")),
+    # those of learners
+    (
+        "delta for Laplace noise",
+        lambda c: fd.LaplaceMechanism.calibrated(epsilon=1, delta=1e-5, l1_sensitivity=1),
+        ("LaplaceMechanism.calibrated()", "'delta'", "it takes epsilon, l1_sensitivity"),
+    ),
+    (
+        "no delta for Gaussian noise",
+        lambda c: fd.GaussianMechanism.calibrated(epsilon=1, l2_sensitivity=1),
+        ("is missing 'delta'", "In (0, 1)"),
+    ),
+    ("epsilon of a mechanism alone", lambda c: GAUSSIAN.epsilon(), ("is missing 'delta'", "In (0, 1)")),
+    (
+        "a name of another room",
+        lambda c: accounting.plot_privacy_profile,
+        ("'plot_privacy_profile'", "it is ferrodp.accounting.reports.plot_privacy_profile"),
+    ),
+    ("a name of a room", lambda c: fd.PldAccountant, ("'PldAccountant'", "it is ferrodp.accounting.PldAccountant")),
+    ("a short name", lambda c: fd.Laplace, ("'Laplace'", "did you mean 'LaplaceMechanism'")),
+    (
+        "a dict of utilities",
+        lambda c: fd.ExponentialMechanism(scale=1, sensitivity=1).release({"a": 1}),
+        ("utilities must be", "got dict", "list(....values())"),
+    ),
+    ("a complex number", lambda c: GAUSSIAN.release(1j), ("value must be", "got complex", "real and imaginary")),
+    (
+        "a list of accountants",
+        lambda c: reports.plot_privacy_profile([accounting.PldAccountant()]),
+        ("accountants must be accountants", "got list", "{name: accountant}"),
+    ),
+    # those of engineers of federated learning
+    (
+        "too few clients at most",
+        lambda c: secure(min_clients=10, max_clients=5),
+        ("max_clients must be at least min_clients + num_dishonest = 10", "got 5"),
+    ),
+    (
+        "no number of clients",
+        lambda c: fd.federated.SecureSum((3,), clip_norm=1, noise_multiplier=1, min_clients=2),
+        ("SecureSum() is missing 'max_clients'", "Messages in a sum, at most"),
+    ),
+    ("a length for a shape", lambda c: fd.ClippedSum(3, clip_norm=1), ("template must be", "got int", "(length,)")),
+    (
+        "nothing for a shape",
+        lambda c: fd.ClippedSum(None, clip_norm=1),
+        ("template must be", "got NoneType", "(length,)"),
+    ),
+    (
+        "a weight for an update",
+        lambda c: fd.ClippedSum((3,), clip_norm=1).add(np.zeros(3), weight=2),
+        ("'weight'", "it takes update, threads"),
+    ),
+    (
+        "a list for a model",
+        lambda c: fd.ClippedSum({"a": (3,)}, clip_norm=1).add([1, 2, 3]),
+        ("update must be a dict as in the template", "got list"),
+    ),
+    (
+        "a rate above 1",
+        lambda c: engine.DPConfig(sampling_rate=10),
+        ("sampling_rate must be", "[0, 1]", "got 10", "for 10 % write 0.1"),
+    ),
+    # those of users of DP-SGD
+    (
+        "a batch size",
+        lambda c: reports.dp_sgd_epsilon(noise_multiplier=1, batch_size=256, count=9, delta=1e-5),
+        ("'batch_size'", "did you mean 'sampling_probability'"),
+    ),
+    (
+        "a target without its name",
+        lambda c: accounting.calibrate_noise_multiplier(epsilon=1, delta=1e-5),
+        ("'epsilon'", "did you mean 'target_epsilon'"),
+    ),
+    (
+        "a target out of reach",
+        lambda c: accounting.calibrate_noise_multiplier(target_epsilon=1e-9, target_delta=1e-12, count=10**9),
+        ("no noise_multiplier from", "allow more epsilon or delta, or fewer releases"),
+    ),
+    (
+        "an optimizer by name",
+        lambda c: training.fit(planned(population_size=9).start((3,)), np.zeros(3), lambda w, s: w, optimizer="sgd"),
+        ("optimizer must be an Optimizer", "SGD(0.1)", "got str"),
+    ),
+    ("a unit of another name", lambda c: planned(unit="user"), ("unit must be", '"client"', "got 'user'")),
+    (
+        "two kinds of accountants",
+        lambda c: accounting.PldAccountant().merge(accounting.RdpAccountant()),
+        ("other must be a PldAccountant", "got RdpAccountant"),
+    ),
+    (
+        "an accountant that cannot",
+        lambda c: accounting.GdpAccountant().compose(PoissonSampledEvent(sampling_probability=0.1, event=EVENT)),
+        ("GdpAccountant cannot bound PoissonSampledEvent", "use PldAccountant"),
+    ),
+    # those of operators
+    ("a charge without a scope", lambda c: c.ledger.spend(event=EVENT), ("is missing 'scopes'",)),
+    (
+        "a larger budget that is smaller",
+        lambda c: c.ledger.raise_cap("hospital/images", epsilon=1, reason="x"),
+        ("epsilon and delta must be at least what they are, 4.0", "got 1.0", "lower_cap"),
+    ),
+    (
+        "a smaller budget that is larger",
+        lambda c: c.ledger.lower_cap("hospital/images", epsilon=9, reason="x"),
+        ("must be at most what they are, 4.0", "got 9.0", "raise_cap"),
+    ),
+    (
+        "a change without a reason",
+        lambda c: c.ledger.raise_cap("hospital/images", epsilon=9),
+        ("is missing 'reason'", "Goes into the log"),
+    ),
+    (
+        "an unknown ticket",
+        lambda c: c.ledger.cancel_ticket("abc", reason="x"),
+        ("ticket abc is not in this ledger", "tickets() lists"),
+    ),
+    (
+        "a state that is none",
+        lambda c: c.ledger.tickets(states=["open"]),
+        ("states must be one of 'held'", "got 'open'"),
+    ),
+    (
+        "a folder that is not there",
+        lambda c: fd.PrivacyLedger.open(c.path + "/../none/b.db"),
+        ("there is no directory", "make it first"),
+    ),
+    ("a pickled ledger", lambda c: pickle.dumps(c.ledger), ("cannot be copied or pickled", "open it again")),
+    ("a statement without delta", lambda c: fd.statement(GAUSSIAN), ("delta must be given", "such as 1e-6")),
+    ("a statement of a ledger", lambda c: fd.statement(c.ledger), ("scope must be given", "'hospital/images'")),
+    (
+        "a scope that exists",
+        lambda c: c.ledger.create("p", epsilon=1, delta=1e-6),
+        ("scope 'p' exists already", "a new scope under another name"),
+    ),
+]
+
+
+ALL = (*FOUND, *OTHERS, *MORE)
+
+
+def secure(**changes: int) -> object:
+    """Return a secure sum, with numbers of clients."""
+    return fd.federated.SecureSum((3,), clip_norm=1.0, noise_multiplier=1.0, **changes)
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Any:
@@ -297,14 +520,13 @@ def context(tmp_path: Path) -> Any:
         yield SimpleNamespace(ledger=ledger, empty=empty, path=path)
 
 
-def test_there_are_eighty_mistakes() -> None:
+def test_there_are_a_hundred_and_thirty_mistakes() -> None:
     assert (len(FOUND), len(OTHERS)) == (40, 40)
-    assert len({name for name, _, _ in (*FOUND, *OTHERS)}) == 80
+    assert len(MORE) >= 50
+    assert len({name for name, _, _ in ALL}) == len(ALL)
 
 
-@pytest.mark.parametrize(
-    ("mistake", "words"), [each[1:] for each in (*FOUND, *OTHERS)], ids=[m[0] for m in (*FOUND, *OTHERS)]
-)
+@pytest.mark.parametrize(("mistake", "words"), [each[1:] for each in ALL], ids=[each[0] for each in ALL])
 def test_a_mistake_is_told_with_what_is_allowed_and_the_way_out(
     context: Any, mistake: Callable[[Any], object], words: tuple[str, ...]
 ) -> None:

@@ -79,8 +79,24 @@ def test_every_public_callable_names_the_keywords_that_it_takes(name):
 
 
 def test_a_type_error_that_is_not_about_keywords_is_left_as_it_is():
-    with pytest.raises(TypeError, match=r"missing 1 required keyword-only argument: 'l2_sensitivity'$"):
+    with pytest.raises(TypeError, match=r"^l2_sensitivity must be a real number .*, got str$"):
+        fd.GaussianMechanism(noise_multiplier=1.0, l2_sensitivity="1")
+
+
+def test_a_missing_argument_is_told_with_what_the_documentation_says_of_it():
+    with pytest.raises(
+        TypeError, match=r"^GaussianMechanism\(\) is missing 'l2_sensitivity'; l2_sensitivity is float: "
+    ):
         fd.GaussianMechanism(noise_multiplier=1.0)
+    with pytest.raises(TypeError, match=r"is missing 'epsilon' and 'delta'; epsilon is .*; delta is "):
+        fd.PrivacyLedger.create(None, "a")
+
+
+def test_a_name_of_another_module_is_answered_with_its_place():
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'PldAccountant'; it is ferrodp\.accounting\.PldAccountant$"
+    ):
+        _ = fd.PldAccountant
 
 
 def test_a_misspelt_name_of_a_module_is_answered_with_the_one_that_was_meant():

@@ -222,11 +222,13 @@ def _same_memory(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> bool:
 
 
 def _not_an_array(name: str, value: object) -> InvalidArrayType:
-    return _refused(
-        name,
-        "be a number or an array of numbers",
-        f"got {type(value).__name__}; convert it with numpy.asarray(..., float)",
-    )
+    way_out = {
+        set: "list its elements in an order: sorted(...)",
+        frozenset: "list its elements in an order: sorted(...)",
+        dict: "pass one of its values, or a list of them: list(....values())",
+        complex: "pass its real and imaginary part as two numbers",
+    }.get(type(value), "convert it with numpy.asarray(..., float)")
+    return _refused(name, "be a number or an array of numbers", f"got {type(value).__name__}; {way_out}")
 
 
 def _refused(name: str, rule: str, reason: str) -> InvalidArrayType:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
@@ -33,12 +35,16 @@ _OTHER_NAMES = {
     "sensitivity": ("l2_sensitivity", "l1_sensitivity"),
     "adjacency": ("neighboring_relation",),
     "alphas": ("orders",),
-    "batch_size": ("sample_size",),
+    "batch_size": ("sample_size", "sampling_probability"),
     "max_grad_norm": ("clip_norm",),
-    "q": ("sampling_probability",),
+    "q": ("sampling_probability", "quantile", "quantiles"),
     "sample_rate": ("sampling_probability",),
     "sampling_rate": ("sampling_probability",),
     "seed": ("source",),
+    "columns": ("sums",),
+    "epochs": ("count", "num_steps"),
+    "num_examples": ("population_size", "sampling_probability"),
+    "z": ("noise_multiplier",),
     "steps": ("count", "num_steps", "num_rounds"),
 }
 """Names that other libraries use, and what they may be called here."""
@@ -77,6 +83,7 @@ def suggesting(function: Callable[P, R], name: str | None = None) -> Callable[P,
             told = type(args[0]).__name__ if name and args else name or function.__qualname__
             _refuse_unknown(told, function, kwargs)
             _refuse_positional(told, function, len(args))
+            _refuse_missing(told, function, args, kwargs)
             raise
 
     called.__suggests__ = True  # type: ignore[attr-defined]
@@ -134,8 +141,21 @@ def _is_ours(cls: type) -> bool:
 
 def _refuse(module: ModuleType, name: str) -> NoReturn:
     """Raise for an attribute that a module does not have."""
-    hint = "" if name.startswith("__") else _suggestion(name, dir(module)) or f"; see dir({module.__name__})"
+    hint = "" if name.startswith("__") else _elsewhere(module, name) or _suggestion(name, dir(module))
+    if not hint and not name.startswith("__"):
+        hint = f"; see dir({module.__name__})"
     raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}")
+
+
+def _elsewhere(module: ModuleType, name: str) -> str:
+    """Return where a name is that another public module has: those in this one first, then the shortest."""
+    found = [
+        other
+        for other, known in list(sys.modules.items())
+        if _is_public(other) and known is not module and name in vars(known).get("__all__", ())
+    ]
+    found.sort(key=lambda other: (not other.startswith(f"{module.__name__}."), other.count("."), other))
+    return f"; it is {found[0]}.{name}" if found else ""
 
 
 def _refuse_unknown(name: str, function: Callable[..., Any], given: Iterable[str]) -> None:
@@ -162,6 +182,38 @@ def _refuse_positional(name: str, function: Callable[..., Any], given: int) -> N
         ) from None
 
 
+def _refuse_missing(name: str, function: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any]) -> None:
+    """Raise if an argument is missing that has no default, with what the documentation says of it."""
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind_partial(*args, **given).arguments
+    except TypeError:
+        return
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    needed = [
+        key
+        for key, each in signature.parameters.items()
+        if each.default is each.empty and each.kind not in several and key not in bound
+    ]
+    if needed:
+        told = "; ".join(f"{key} is {_told_of(name, function, key)}" for key in needed if _told_of(name, function, key))
+        missing = " and ".join(f"{key!r}" for key in needed)
+        raise TypeError(f"{name}() is missing {missing}{f'; {told}' if told else ''}") from None
+
+
+def _told_of(name: str, function: Callable[..., Any], parameter: str) -> str:
+    """Return what the documentation says of a parameter: its type, and the first sentence about it."""
+    owner = getattr(sys.modules.get(function.__module__), name, None) if function.__name__ == "__init__" else function
+    lines = (inspect.getdoc(owner) or "").splitlines()
+    for place, line in enumerate(lines):
+        names, _, kind = line.partition(" : ")
+        if line and not line.startswith(" ") and parameter in names.split(", "):
+            text = " ".join(itertools.takewhile(lambda each: each.startswith("    "), lines[place + 1 :])).split()
+            first = re.split(r"(?<=[.;])\s", " ".join(text), maxsplit=1)[0].rstrip(".;")
+            return ": ".join(each for each in (kind, first) if each)
+    return ""
+
+
 def _accepted(function: Callable[..., Any]) -> list[str]:
     """Return the names that a call can give as keywords."""
     parameters = inspect.signature(function).parameters.values()
@@ -173,7 +225,7 @@ def _calibrated(function: Callable[..., Any], keyword: str) -> str:
     """Return which classmethod takes a privacy target, where a constructor takes noise."""
     owner = function.__qualname__.rpartition(".")[0]
     module = sys.modules.get(function.__module__)
-    known = hasattr(getattr(module, owner, None), "calibrated")
+    known = function.__name__ == "__init__" and hasattr(getattr(module, owner, None), "calibrated")
     return f"; .calibrated({keyword}=...) finds the noise" if known and keyword in ("epsilon", "delta") else ""
 
 

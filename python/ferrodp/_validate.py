@@ -183,7 +183,10 @@ def discrete_scale(name: str, value: object) -> tuple[int, int]:
 
 def probability(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a float in [0, 1]."""
-    return min(_real(name, value, "finite and in [0, 1]", lambda number: 0 <= number <= 1, toward), 1.0)
+    accepted = "finite and in [0, 1]"
+    if isinstance(value, (int, float)) and 1 < value <= 100:
+        raise InvalidParameter(f"{name} must be {accepted}, got {shown(value)}; for {value:g} % write {value / 100:g}")
+    return min(_real(name, value, accepted, lambda number: 0 <= number <= 1, toward), 1.0)
 
 
 def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Rounding = "down") -> float:

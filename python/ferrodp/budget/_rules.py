@@ -302,7 +302,8 @@ def set_budget(
     steps = [(terms.epsilon, old.epsilon), (terms.delta, old.delta)]
     if any(new < now if more else new > now for new, now in steps):
         accepted = f"{'at least' if more else 'at most'} what they are, {float(old.epsilon)!r} and {float(old.delta)!r}"
-        raise InvalidParameter(f"epsilon and delta must be {accepted}, {got}")
+        other = "lower_cap lowers them" if more else "raise_cap raises them"
+        raise InvalidParameter(f"epsilon and delta must be {accepted}, {got}; {other}")
     caps = terms.caps()
     transaction.record("cap", scope=name, terms=terms.text, caps=rows.amounts_text(caps), reason=reason)
     transaction.put_scope(row._replace(terms=terms, caps=caps))
@@ -321,7 +322,8 @@ def _ticket(transaction: Transaction, identity: str) -> TicketRow:
     row = transaction.ticket(identity)
     if row is None:
         raise LedgerDamaged(
-            f"ticket {identity} is not in this ledger: it is another one, or an earlier state was put back"
+            f"ticket {identity} is not in this ledger: it is another one, or an earlier state was put back; "
+            "tickets() lists those that there are"
         )
     return row
 

@@ -175,4 +175,4 @@ class Lease:
         return f"<Lease {self.id}: {self._left} left, for {', '.join(self.scopes)}>"
 
     def __reduce__(self) -> NoReturn:
-        refuse_copy("a lease")
+        refuse_copy("a lease", "two copies would draw the same tickets; take a lease in each process")

@@ -237,7 +237,7 @@ class PrivacyLedger:
         return _html.table(repr(self), report.COLUMNS, rows or [("no scope yet",)], more="ledger.scopes")
 
     def __reduce__(self) -> NoReturn:
-        refuse_copy("an open ledger")
+        refuse_copy("an open ledger", "open it again where it is needed, by its path or address")
 
     # scopes
 

@@ -176,7 +176,10 @@ class SecureSum:
         self.num_dishonest = _validate.count("num_dishonest", num_dishonest, minimum=0, maximum=2**31)
         self.max_clients = _validate.count("max_clients", max_clients, maximum=2**31)
         if self.min_clients + self.num_dishonest > self.max_clients:
-            raise InvalidParameter("max_clients must be at least min_clients + num_dishonest")
+            least = self.min_clients + self.num_dishonest
+            raise InvalidParameter(
+                f"max_clients must be at least min_clients + num_dishonest = {least}, got {self.max_clients}"
+            )
         if not isinstance(modulus, str) or modulus not in MODULI:
             raise _validate.out_of_domain("modulus", f"one of {', '.join(MODULI)}", modulus)
         self._modulus = MODULI[modulus]

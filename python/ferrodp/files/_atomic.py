@@ -145,7 +145,7 @@ class Destination:
         try:
             yield
         except FileExistsError:
-            raise FileRefused(self._path, "exists already; --force replaces it") from None
+            raise FileRefused(self._path, "exists already; --force replaces it, or force=True in a program") from None
         except OSError as error:
             reason = error.strerror or "the disk does not say why"
             raise FileRefused(self._path, f"cannot be written: {reason}") from None

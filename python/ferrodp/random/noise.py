@@ -510,6 +510,6 @@ def source_or_default(source: object) -> NoiseSource:
     return source
 
 
-def refuse_copy(what: str) -> NoReturn:
-    """Raise, for an object whose copy would repeat its stream."""
-    raise TypeError(f"{what} cannot be copied or pickled: the copy would repeat its stream")
+def refuse_copy(what: str, why: str = "the copy would repeat its stream") -> NoReturn:
+    """Raise, for an object whose copy would repeat its stream, or share what only one may hold."""
+    raise TypeError(f"{what} cannot be copied or pickled: {why}")

@@ -192,7 +192,10 @@ def private_histogram(
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     found = read(values)
     if (bins is None) == (categories is None):
-        raise InvalidParameter("exactly one of bins and categories must be given")
+        raise InvalidParameter(
+            "exactly one of bins and categories must be given, public both: bins=numpy.linspace(low, high, 11) or "
+            "categories=[...]"
+        )
     edges, labels = None, None
     count: Callable[[], npt.NDArray[np.int64]]
     if bins is not None:

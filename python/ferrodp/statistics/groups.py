@@ -501,6 +501,11 @@ def private_group_by(
     if not isinstance(keys, KeyThreshold):
         if ticket is not None:
             raise InvalidParameter("ticket must be None where keys are given: they cost nothing")
+        if isinstance(keys, str):
+            raise InvalidType(
+                f"keys must be a list of public keys, got str {keys!r}; to find them in the data, at a price: "
+                "KeyThreshold(epsilon=..., delta=...)"
+            )
         known = public_labels(keys, "keys")
         codes = np.concatenate([np.zeros(0, np.intp), *places(found, known)])
         labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
@@ -538,7 +543,8 @@ def column_of(frame: Any, name: object) -> Any:
             raise InvalidType(f"frame must be a table of pandas, polars or Arrow, or a dict of columns, got {kind}")
     if name not in names:
         shown = ", ".join(map(str, names[:20]))
-        raise InvalidParameter(f"frame must have a column {_validate.shown(name)}; it has {shown}")
+        meant = _validate.nearest(str(name), map(str, names))
+        raise InvalidParameter(f"frame must have a column {_validate.shown(name)}; it has {shown}{meant}")
     return frame[name]
 
 

@@ -150,7 +150,14 @@ def private_quantiles(
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
     if not isinstance(quantiles, (list, tuple, np.ndarray)) or not 1 <= len(quantiles) <= 1000:
-        raise InvalidParameter("quantiles must be a sequence of 1 to 1000 numbers between 0 and 1")
+        got = (
+            f"{len(quantiles)} of them"
+            if isinstance(quantiles, (list, tuple, np.ndarray))
+            else type(quantiles).__name__
+        )
+        raise InvalidParameter(
+            f"quantiles must be a sequence of 1 to 1000 numbers between 0 and 1, got {got}; write [0.25, 0.5, 0.75]"
+        )
     ratios = [_ratio(each) for each in quantiles]
     if sorted(ratios) != ratios:
         raise InvalidParameter("quantiles must be in ascending order")

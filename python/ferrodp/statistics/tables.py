@@ -180,6 +180,11 @@ def release(
     >>> table, round(table["stay"].standard_error)
     (<ReleasedTable count, age, stay; ε=1.5>, 85)
     """
+    if sums is not None and not isinstance(sums, Mapping):
+        kind = type(sums).__name__
+        raise InvalidType(
+            f'sums must be a dict from column names to public bounds, got {kind}; as in {{"age": (0, 120)}}'
+        )
     chosen = dict(sums or {})
     if not isinstance(count, bool) or not (count or chosen):
         raise InvalidParameter("count must be True or False, and sums name a column where nothing is counted")

@@ -73,9 +73,10 @@ def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:
     if dtype is not None:
         raise InvalidType("dtype must be left out where template holds arrays: it is theirs")
     for path, value in leaves:
-        if isinstance(value, (int, float, np.number)):
-            rule = "must be an array or a shape, a tuple of ints; for a vector write (length,)"
-            raise InvalidArrayType(f"{_trees.where(path)} {rule}")
+        if value is None or isinstance(value, (int, float, str, bytes, np.number)):
+            rule = "must be an array or a shape, a tuple of ints"
+            way_out = "for a vector write (length,)"
+            raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {type(value).__name__}; {way_out}")
     arrays, shaped = _trees.float_leaves(template, "template")
     return Layout(shaped, arrays[0].dtype)
 

@@ -182,7 +182,7 @@ def calibrated(
         epsilon = target.spent(event_of(best), count).epsilon_bounds(target.delta).upper
         raise CalibrationError(
             f"no {name} from {ends[0]!r} to {ends[1]!r} is proven to keep {target}: "
-            f"the best, {best!r}, has epsilon {epsilon!r}"
+            f"the best, {best!r}, has epsilon {epsilon!r}; allow more epsilon or delta, or fewer releases"
         )
     point, cost = _kept_twice(lambda t: target.cost(event_of(value_at(t)), count), edge.enough, high, target)
     value = value_at(point)

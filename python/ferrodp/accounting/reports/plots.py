@@ -320,7 +320,8 @@ def _named(accountants: PrivacyAccountant | Mapping[str, PrivacyAccountant]) -> 
     named = accountants if isinstance(accountants, Mapping) else {"": accountants}
     for accountant in named.values():
         if not hasattr(accountant, "epsilon_bounds") or not hasattr(accountant, "delta_bounds"):
-            raise InvalidType(f"accountants must be accountants, got {type(accountant).__name__}")
+            kind = type(accountant).__name__
+            raise InvalidType(f"accountants must be accountants, got {kind}; for several of them: {{name: accountant}}")
     return named
 
 

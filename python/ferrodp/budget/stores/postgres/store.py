@@ -157,7 +157,7 @@ class PostgresStore(Store):
 
     def close(self, *, trusted: bool = True) -> None:
         """Give the connection back."""
-        self._dead = self._dead or f"{self.name} is closed"
+        self._dead = self._dead or f"{self.name} is closed; open it again"
         if self._process == _fork.generation():
             self._session.close()
 

@@ -50,7 +50,7 @@ def checked_path(path: object) -> tuple[Path, Path]:
         if found.exists() and not found.stat().st_size:
             raise LedgerError(f"ledger {str(path)!r} is an empty file; remove it to begin a new ledger")
         if not found.parent.is_dir():
-            raise LedgerError(f"ledger {str(path)!r}: there is no directory {str(found.parent)!r}")
+            raise LedgerError(f"ledger {str(path)!r}: there is no directory {str(found.parent)!r}; make it first")
         there = (given, found) if given.exists() or found.exists() else (given.parent, found.parent)
         if not given.is_symlink() and identity(there[0]) != identity(there[1]):
             raise LedgerError(

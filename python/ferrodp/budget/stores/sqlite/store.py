@@ -310,7 +310,7 @@ class SqliteStore(Store):
         """Close the file."""
         with self._lock:
             trusted = trusted and self._dead is None
-            self._dead = self._dead or f"{self.name} is closed"
+            self._dead = self._dead or f"{self.name} is closed; open it again"
             self._disconnect(fold=trusted)
 
     def _disconnect(self, *, fold: bool) -> None:
