@@ -6,6 +6,7 @@ KILLERS = {
     "groups": "pytest tests/statistics/test_groups_of_rows.py -m 'not slow'",
     "shares": "pytest tests/statistics/test_groups_of_rows.py -k budget",
     "extremes": "pytest tests/statistics/test_extremes.py",
+    "stats": "pytest tests/cli/test_cli_stats.py",
     "blocks": "pytest tests/budget/test_budget_blocks.py",
     "columns": "pytest tests/statistics/test_statistics_columns.py",
 }
@@ -419,5 +420,12 @@ MUTANTS = [
         '"right"',
         '"left"',
         "extremes",
+    ),
+    (
+        "each statistic of a command gets the whole budget",
+        "statistics-of-a-command-with-the-whole-budget-each",
+        "Fraction(total) / number",
+        "Fraction(total)",
+        "stats",
     ),
 ]

@@ -10,6 +10,7 @@ import pytest
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation
 from ferrodp.errors import InvalidParameter
+from ferrodp.statistics import extremes
 from ferrodp.testing import record
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -108,6 +109,20 @@ def test_extremes_of_half_missing_columns_are_near_those_of_the_present_values()
         assert max(above, below) <= 20 + 51 + 60
         beyond += (above == 0) + (below == 0)
     assert beyond <= 30  # 5 % of 200 are 10: more than 30 with probability below 1e-6
+
+
+def test_bounds_follow_from_noised_counts():
+    """As many values as the threshold: the noise decides; all or none of 200 seeds with probability below 1e-40."""
+    mechanism = fd.DiscreteLaplaceMechanism.calibrated(epsilon=1.0, l1_sensitivity=1)
+    least = extremes._threshold(mechanism, 2 * 51, 1e-3)
+    values = np.concatenate([np.full(1000, 1.5), np.full(least, 100.0)])
+    upper = [fd.private_bounds(values, epsilon=1.0, source=seeded(seed)).value[1] for seed in range(200)]
+    assert set(upper) == {2.0, 128.0}
+
+
+def test_values_beyond_all_edges_count_in_the_last_bin():
+    for values, due in [([1e15, math.inf] * 100, [512.0, 1024.0]), ([-1e15, -math.inf] * 100, [-1024.0, -512.0])]:
+        assert fd.private_bounds(values, magnitudes=(1, 1024), epsilon=10.0).value.tolist() == due
 
 
 def test_an_empty_column_has_bounds_and_extremes_too():

@@ -25,6 +25,7 @@ from ferrodp.cli.releasing.command import release
 from ferrodp.cli.shell.completion import completion
 from ferrodp.cli.shell.schema import schema
 from ferrodp.cli.statement import statement_
+from ferrodp.cli.stats.command import stats
 from ferrodp.errors import FerroError
 from ferrodp.files import FileRefused
 
@@ -32,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 COMMANDS = {
     "release": release,
+    "stats": stats,
     "epsilon": epsilon,
     "calibrate": calibrate,
     "plan": plan,
@@ -57,6 +59,7 @@ environment:
 
 examples:
   ferrodp release u*.npz --clip-norm 1.0 --noise-multiplier 1.1 -o sum.npz
+  ferrodp stats visits.csv --count --mean age:0,120 --epsilon 1
   ferrodp epsilon --noise-multiplier 1.1 --sampling-probability 0.01 \\
       --count 10000
   ferrodp calibrate noise-multiplier --epsilon 3 --sampling-probability 0.01 \\

@@ -1,0 +1,1 @@
+"""`ferrodp stats`: what is asked of a table, the table in its file, the command."""

@@ -1,0 +1,77 @@
+"""What is asked of a table, in words of the command line: ``age:0,120``, ``region=north,south``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Asked(NamedTuple):
+    """One statistic of a column, or of the rows where there is none."""
+
+    kind: str
+    column: str | None = None
+    numbers: tuple[float, ...] = ()
+    """Bounds, or edges of bins."""
+    quantiles: tuple[float, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
+class Keys(NamedTuple):
+    """A column of groups, and their public keys."""
+
+    column: str
+    keys: tuple[str, ...]
+
+
+def bounded(kind: str) -> Callable[[str], Asked]:
+    """Return a parser of ``COLUMN:LOWER,UPPER``."""
+
+    def parse(text: str) -> Asked:
+        column, numbers = _after_colon(text)
+        if len(numbers) != 2:
+            raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER")
+        return Asked(kind, column, numbers)
+
+    return parse
+
+
+def quantiles(text: str) -> Asked:
+    """Parse ``COLUMN:LOWER,UPPER:Q,Q,...``."""
+    rest, _, last = text.rpartition(":")
+    column, numbers = _after_colon(rest) if ":" in rest else (rest, ())
+    if len(numbers) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,...")
+    return Asked("quantiles", column, numbers, _numbers(text, last))
+
+
+def histogram(text: str) -> Asked:
+    """Parse ``COLUMN:EDGE,EDGE,...`` or ``COLUMN=NAME,NAME,...``."""
+    if "=" in text:
+        found = keys(text)
+        return Asked("histogram", found.column, categories=found.keys)
+    column, numbers = _after_colon(text)
+    return Asked("histogram", column, numbers)
+
+
+def keys(text: str) -> Keys:
+    """Parse ``COLUMN=NAME,NAME,...``."""
+    column, equals, names = text.partition("=")
+    if not (column and equals and names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=NAME,NAME,...")
+    return Keys(column, tuple(names.split(",")))
+
+
+def _after_colon(text: str) -> tuple[str, tuple[float, ...]]:
+    column, colon, numbers = text.rpartition(":")
+    if not (column and colon):
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER")
+    return column, _numbers(text, numbers)
+
+
+def _numbers(text: str, part: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(each) for each in part.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in numbers with commas between them") from None

@@ -1,0 +1,358 @@
+"""`ferrodp stats`: private statistics of a table in a file, in one charge."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ferrodp import _validate, statistics
+from ferrodp.cli._command import Args, command, option, relation_option
+from ferrodp.cli._console import Console, Report, counted
+from ferrodp.cli.ledger import common as _ledgers
+from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, many, maybe, record
+from ferrodp.cli.releasing import payment as _payment
+from ferrodp.cli.stats import asked as _asked
+from ferrodp.cli.stats import tables as _tables
+from ferrodp.cli.stats.asked import Asked, Keys
+from ferrodp.errors import InvalidParameter, LedgerError
+from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.statistics import Estimate
+from ferrodp.tickets import Ticket
+
+_LEVEL = 0.95
+_BY_GROUP = ("count", "sum", "mean", "median")
+_NOISED = ("count", "sum", "mean", "variance", "histogram")
+"""What takes a delta; the others are choices."""
+
+_LEDGER = record(
+    {
+        **dict.fromkeys(("where", "scope", "ticket", "neighboring_relation"), TEXT),
+        "key": maybe(TEXT),
+        **dict.fromkeys(("epsilon", "delta", "epsilon_charged", "delta_charged"), NUMBER),
+    }
+)
+_FIELDS = {
+    "file": TEXT,
+    "epsilon": NUMBER,
+    "delta": NUMBER,
+    "neighboring_relation": TEXT,
+    "rows_per_unit": INTEGER,
+    "unit": maybe(TEXT, "the column that says whose a row is"),
+    "level": NUMBER,
+    "statistics": many(
+        record(
+            {
+                "statistic": TEXT,
+                "column": maybe(TEXT, "null: of rows"),
+                "values": many(NUMBER),
+                "labels": maybe(many(TEXT), "what each value is about"),
+                "edges": maybe(many(NUMBER), "of bins"),
+                "lower": maybe(many(NUMBER), "of intervals with the level; null: a choice, which has none"),
+                "upper": maybe(many(NUMBER)),
+                "epsilon": NUMBER,
+                "delta": NUMBER,
+            }
+        )
+    ),
+    "ledger": maybe(_LEDGER),
+}
+
+
+def _show(report: Report, console: Console) -> None:
+    """Print a table of the released numbers, and what they cost."""
+    rows = []
+    for found in report["statistics"]:
+        for place, value in enumerate(found["values"]):
+            interval = "" if found["lower"] is None else f"{found['lower'][place]:.6g} to {found['upper'][place]:.6g}"
+            label = "" if found["labels"] is None else found["labels"][place]
+            rows.append([found["statistic"], found["column"] or "(rows)", label, f"{value:.6g}", interval])
+    console.table(["statistic", "column", "of", "value", f"{_LEVEL:.0%} interval"], rows, left=3)
+    console.line()
+    delta = f" at delta {report['delta']:g}" if report["delta"] else ""
+    rows_of = counted(report["rows_per_unit"], "row")
+    whose = "one row" if report["rows_per_unit"] == 1 else f"whoever has up to {rows_of}"
+    if report["unit"] is not None:
+        whose = f"one {report['unit']}, of whom {rows_of} at most are counted"
+    told = {"epsilon": f"{report['epsilon']:g}{delta}, all numbers together", "unit": whose}
+    if report["ledger"] is not None:
+        paid = report["ledger"]
+        told["charged"] = f"to {paid['scope']} in {paid['where']}" + (f", key {paid['key']}" if paid["key"] else "")
+        told["budget"] = f"epsilon {paid['epsilon_charged']:.6g} of {paid['epsilon']:g} is charged"
+    console.fields(told)
+
+
+def _bounded(name: str, help: str) -> Any:
+    kind = name.removeprefix("--")
+    return option(
+        name, action="append", dest="asked", type=_asked.bounded(kind), metavar="COLUMN:LOWER,UPPER", help=help
+    )
+
+
+@command(
+    option("file", metavar="FILE", help="a table: .csv with names in the first line, or .parquet"),
+    option("--count", action="append_const", dest="asked", const=Asked("count"), help="how many rows"),
+    _bounded("--sum", "sum of a column, its values clamped to public bounds"),
+    _bounded("--mean", "mean of such a column"),
+    _bounded("--variance", "variance of such a column"),
+    _bounded("--median", "a number near the median, between public bounds"),
+    _bounded("--min", "a number that only a few values fall short of"),
+    _bounded("--max", "a number that only a few values exceed"),
+    option(
+        "--quantiles",
+        action="append",
+        dest="asked",
+        type=_asked.quantiles,
+        metavar="COLUMN:LOWER,UPPER:Q,Q,...",
+        help="numbers near several quantiles",
+    ),
+    option(
+        "--histogram",
+        action="append",
+        dest="asked",
+        type=_asked.histogram,
+        metavar="COLUMN:EDGE,...",
+        help="counts between public edges; COLUMN=NAME,NAME,... of public names",
+    ),
+    option("--group-by", type=_asked.keys, metavar="COLUMN=KEY,...", help="of each group, with public keys"),
+    option("--unit", metavar="COLUMN", help="with --group-by: whose a row is; of each unit only some rows count"),
+    option("--rows-per-unit", type=int, default=1, metavar="K", help="the most rows of a unit of privacy (default: 1)"),
+    option("--epsilon", type=float, required=True, metavar="E", help="of all statistics together, shared evenly"),
+    option("--delta", type=float, default=0.0, metavar="D", help="0 (default): Laplace noise; otherwise Gaussian"),
+    relation_option(),
+    *_payment.OPTIONS,
+    show=_show,
+    fields=_FIELDS,
+)
+def stats(args: Args, _: Console) -> Report:
+    r"""Release statistics of a table in a file.
+
+    Release private statistics of the columns of a CSV or Parquet file. Together
+    they are (epsilon, delta)-differentially private; each gets an even share.
+    Bounds, edges, names and keys must be public, not read from the data. Missing
+    cells, and cells that hold no number, are left out.
+
+    ledger:
+      With --ledger all of it is one charge to a scope, made before a row is read,
+      and refused if it does not fit. It is given back if the command fails before
+      noise is drawn. With --key, a command that is repeated is refused once its
+      release had begun.
+
+    examples:
+      ferrodp stats visits.csv --count --mean age:0,120 --epsilon 1
+      ferrodp stats visits.csv --count --mean stay:0,30 \
+          --group-by region=north,south --unit patient --rows-per-unit 3 \
+          --epsilon 1 --ledger budget.db --scope visits --key 2026-11
+      ferrodp stats visits.parquet --quantiles age:0,120:0.25,0.5,0.75 \
+          --histogram region=north,south --epsilon 0.5 --json
+    """
+    asked: list[Asked] = args.asked or []
+    if not asked:
+        raise InvalidParameter("at least one statistic must be asked for, such as --count or --mean age:0,120")
+    epsilon = _validate.positive("--epsilon", args.epsilon, toward="down")
+    delta = _validate.delta(args.delta, zero=True, name="--delta")
+    rows = _validate.count("--rows-per-unit", args.rows_per_unit, maximum=2**20)
+    _check_groups(asked, args)
+    _payment.check(args)
+    table = _tables.table(args.file)
+    names = {each.column for each in asked if each.column is not None}
+    names |= {args.group_by.column} if args.group_by else set()
+    names |= {args.unit} if args.unit else set()
+    for name in sorted(names):
+        if name not in table.names:
+            known = ", ".join(table.names[:20]) + (", ..." if len(table.names) > 20 else "")
+            raise InvalidParameter(f"{args.file} must have a column {_validate.shown(name)}; it has {known}")
+    parts = [_share(epsilon, delta, each, len(asked)) for each in asked]
+    relation = NeighboringRelation(args.neighboring_relation)
+    release = _releaser(table, asked, parts, args.group_by, args.unit, rows, relation)
+    release(table.columns(names, empty=True), None)  # of no rows: what this refuses is refused before any row is read
+    with _paid(args, parts, relation) as (told, ticket):
+        estimates = release(table.columns(names), ticket)
+        ledger = told()
+    return {
+        "command": "stats",
+        "file": args.file,
+        "epsilon": epsilon,
+        "delta": float(sum(Fraction(part.delta) for part in parts)),
+        "neighboring_relation": relation.value,
+        "rows_per_unit": rows,
+        "unit": args.unit,
+        "level": _LEVEL,
+        "statistics": [
+            _plain(each, estimate, part) for each, estimate, part in zip(asked, estimates, parts, strict=True)
+        ],
+        "ledger": ledger,
+    }
+
+
+def _check_groups(asked: list[Asked], args: Args) -> None:
+    if args.group_by is None and args.unit is not None:
+        raise InvalidParameter("--unit must come with --group-by; without it, --rows-per-unit is a promise of yours")
+    for each in asked if args.group_by is not None else ():
+        if each.kind not in _BY_GROUP:
+            able = ", ".join(f"--{kind}" for kind in _BY_GROUP)
+            raise InvalidParameter(f"--{each.kind} must not be given with --group-by, which takes {able}")
+
+
+def _share(epsilon: float, delta: float, asked: Asked, number: int) -> EpsilonDeltaEvent:
+    """Return what one of several statistics may spend, rounded down: all of them together keep the budget."""
+    # mutant: statistics-of-a-command-with-the-whole-budget-each
+    shares = [_validate.rounded(Fraction(total) / number, "down") for total in (epsilon, delta)]
+    return EpsilonDeltaEvent(epsilon=shares[0], delta=shares[1] if asked.kind in _NOISED else 0.0)
+
+
+def _releaser(
+    table: _tables.Table,
+    asked: list[Asked],
+    parts: list[EpsilonDeltaEvent],
+    by: Keys | None,
+    unit: str | None,
+    rows: int,
+    relation: NeighboringRelation,
+) -> Callable[[dict[str, Any], Ticket | None], list[Estimate[Any]]]:
+    """Return what releases all statistics of some columns."""
+
+    def grouped(columns: dict[str, Any], ticket: Ticket | None) -> list[Estimate[Any]]:
+        assert by is not None
+        frame = {each.column: table.numbers(columns[each.column]) for each in asked if each.column is not None}
+        frame = {f"values of {name}": column for name, column in frame.items()}
+        frame |= {"groups": _labeled(columns[by.column])}
+        frame |= {} if unit is None else {"units": _labeled(columns[unit])}
+        groups = statistics.private_group_by(
+            frame,
+            "groups",
+            keys=table.labels(columns[by.column], by.keys),
+            unit=None if unit is None else "units",
+            rows_per_unit=rows,
+        )
+        return [_by_group(groups, each, part, relation, ticket) for each, part in zip(asked, parts, strict=True)]
+
+    def whole(columns: dict[str, Any], ticket: Ticket | None) -> list[Estimate[Any]]:
+        about = {"max_contributions": rows, "neighboring_relation": relation, "ticket": ticket}
+        found = []
+        for each, part in zip(asked, parts, strict=True):
+            more = about | {"epsilon": part.epsilon} | ({"delta": part.delta} if each.kind in _NOISED else {})
+            found.append(_of_column(table, columns, each, more))
+        return found
+
+    return whole if by is None else grouped
+
+
+def _of_column(table: _tables.Table, columns: dict[str, Any], asked: Asked, more: dict[str, Any]) -> Estimate[Any]:
+    if asked.column is None:
+        return statistics.private_count(columns[""], **more)
+    column = columns[asked.column]
+    if asked.categories:
+        names = table.labels(column, asked.categories)
+        return statistics.private_histogram(_labeled(column), categories=names, **more)
+    values = table.numbers(column)
+    if asked.kind == "histogram":
+        return statistics.private_histogram(values, bins=asked.numbers, **more)
+    ends = (asked.numbers[0], asked.numbers[1])
+    if asked.kind == "quantiles":
+        return statistics.private_quantiles(values, asked.quantiles, bounds=ends, **more)
+    named: dict[str, Callable[..., Estimate[Any]]] = {
+        "sum": statistics.private_sum,
+        "mean": statistics.private_mean,
+        "variance": statistics.private_variance,
+        "median": statistics.private_median,
+        "min": statistics.private_min,
+        "max": statistics.private_max,
+    }
+    return named[asked.kind](values, bounds=ends, **more)
+
+
+def _by_group(
+    groups: statistics.PrivateGroups,
+    asked: Asked,
+    part: EpsilonDeltaEvent,
+    relation: NeighboringRelation,
+    ticket: Ticket | None,
+) -> Estimate[Any]:
+    more: dict[str, Any] = {"epsilon": part.epsilon, "ticket": ticket}
+    if asked.kind == "median":
+        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise InvalidParameter("--median by group must be asked for under add_or_remove_one")
+        ends = (asked.numbers[0], asked.numbers[1])
+        return groups.quantile(f"values of {asked.column}", 0.5, bounds=ends, **more)
+    more |= {"delta": part.delta, "neighboring_relation": relation}
+    if asked.column is None:
+        return groups.count(**more)
+    release = groups.sum if asked.kind == "sum" else groups.mean
+    return release(f"values of {asked.column}", bounds=(asked.numbers[0], asked.numbers[1]), **more)
+
+
+def _labeled(column: Any) -> Any:
+    """Return a column whose cells are names."""
+    return np.array([*column.present(), None], object)[:-1] if isinstance(column, _tables.Text) else column
+
+
+@contextlib.contextmanager
+def _paid(
+    args: Args, parts: list[EpsilonDeltaEvent], relation: NeighboringRelation
+) -> Iterator[tuple[Callable[[], Report | None], Ticket | None]]:
+    """Charge all statistics at once, and give the charge back if they fail before noise is drawn."""
+    if args.ledger is None:
+        yield lambda: None, None
+        return
+    with _ledgers.opened(args.ledger) as ledger:
+        of_scope = ledger.report(args.scope).neighboring_relation
+        if of_scope is not relation:
+            raise InvalidParameter(
+                f"--neighboring-relation must be that of scope {args.scope!r}, {of_scope.value}, got {relation.value}"
+            )
+        event = parts[0] if len(parts) == 1 else ComposedEvent(events=tuple(parts))
+        with ledger.reserve(args.scope, event, key=args.key) as ticket:
+
+            def told() -> Report:
+                try:
+                    ticket.close()
+                    now = ledger.report(args.scope)
+                except LedgerError as error:
+                    raise LedgerError(f"{error}; the release was made and charged") from error
+                return {
+                    "where": _ledgers.shown(args.ledger),
+                    "scope": now.scope,
+                    "ticket": ticket.id,
+                    "key": ticket.key,
+                    **_ledgers.told(
+                        now, "neighboring_relation", "epsilon", "delta", "epsilon_charged", "delta_charged"
+                    ),
+                }
+
+            yield told, ticket
+
+
+def _plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> dict[str, Any]:
+    """Return a released statistic as plain JSON data."""
+    try:
+        ends = estimate.interval(_LEVEL)
+        lower, upper = _listed(ends.lower), _listed(ends.upper)
+    except InvalidParameter:  # a choice
+        lower, upper = None, None
+    labels = None if estimate.labels is None else [str(label) for label in estimate.labels]
+    edges = None if estimate.edges is None else [float(edge) for edge in estimate.edges]
+    if edges is not None:
+        labels = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
+    return {
+        "statistic": asked.kind,
+        "column": asked.column,
+        "values": _listed(estimate.value),
+        "labels": labels,
+        "edges": edges,
+        "lower": lower,
+        "upper": upper,
+        "epsilon": float(part.epsilon),
+        "delta": float(part.delta),
+    }
+
+
+def _listed(value: Any) -> list[float]:
+    found: list[float] = np.atleast_1d(np.asarray(value)).tolist()
+    assert all(map(math.isfinite, found))
+    return found

@@ -1,0 +1,179 @@
+"""Tables in files: CSV by the standard library, Parquet by pyarrow.
+
+What is in a row never raises: a cell that holds no number is a missing one, and so is one that a short row lacks. Names
+of columns, and the types of a Parquet file, are public.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp.errors import InvalidParameter, MissingPackage
+from ferrodp.files import FileRefused
+
+SUFFIXES = ".csv", ".parquet"
+_MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
+
+
+class Table(Protocol):
+    """A file whose rows are read once, after its names are known."""
+
+    names: tuple[str, ...]
+
+    def columns(self, names: set[str], *, empty: bool = False) -> dict[str, Any]:
+        """Return the columns, or with `empty` columns of the same types without rows, and nothing is read."""
+
+    def numbers(self, column: Any) -> Any:
+        """Return a column whose numbers are asked for."""
+
+    def labels(self, column: Any, names: tuple[str, ...]) -> Any:
+        """Return public names as what the column holds."""
+
+
+def table(path: str) -> Table:
+    """Return the table in a file, by the ending of its name.
+
+    Raises
+    ------
+    FileRefused
+        If it cannot be read, or is none.
+    """
+    suffix = path[path.rfind(".") :].lower()
+    if suffix == ".csv":
+        return _Csv(path)
+    if suffix == ".parquet":
+        return _Parquet(path)
+    raise FileRefused(path, "must end in .csv or .parquet")
+
+
+class _Csv:
+    """Text in UTF-8, the names of the columns in its first line."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with self._rows() as rows:
+            self.names = tuple(next(rows, ()))
+        if not any(self.names):
+            raise FileRefused(path, "has no names of columns in its first line")
+        if len(set(self.names)) < len(self.names):
+            raise FileRefused(path, "has two columns of one name")
+
+    def columns(self, names: set[str], *, empty: bool = False) -> dict[str, Any]:
+        places = {name: self.names.index(name) for name in names}
+        found: dict[str, list[str]] = {name: [] for name in names}
+        size = 0
+        if not empty:
+            with self._rows() as rows:
+                next(rows, None)
+                for row in _total(rows):
+                    if not row:  # an empty line
+                        continue
+                    size += 1
+                    for name, place in places.items():
+                        found[name].append(row[place] if place < len(row) else "")
+        return {"": np.ones(size, np.int64), **{name: Text(cells) for name, cells in found.items()}}
+
+    def numbers(self, column: Text) -> npt.NDArray[np.float64]:
+        return np.fromiter(map(_number, column.cells), np.float64, len(column.cells))
+
+    def labels(self, column: Text, names: tuple[str, ...]) -> Any:
+        return list(names)
+
+    @contextmanager
+    def _rows(self) -> Iterator[Iterator[list[str]]]:
+        """Give the rows; whatever bytes they are made of, reading them does not fail."""
+        csv.field_size_limit(sys.maxsize)
+        try:
+            with open(self._path, encoding="utf-8-sig", errors="replace", newline="") as file:
+                yield csv.reader(_without_nul(file))
+        except (OSError, ValueError) as error:
+            raise FileRefused(self._path, getattr(error, "strerror", None) or "cannot be read") from None
+
+
+class Text:
+    """A column of a CSV file, before it is known what its cells are."""
+
+    def __init__(self, cells: list[str]) -> None:
+        self.cells = cells
+
+    def present(self) -> list[str | None]:
+        """Return the cells, None for those that mean that something is missing."""
+        return [None if cell.strip().lower() in _MISSING else cell for cell in self.cells]
+
+
+def _total(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield rows; one that cannot be taken apart is a row of missing cells."""
+    while True:
+        try:
+            yield next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield [""]
+
+
+def _without_nul(file: TextIO) -> Iterator[str]:
+    for line in file:
+        yield line.replace("\0", "") if "\0" in line else line
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
+
+
+class _Parquet:
+    """A file of columns with types."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            import pyarrow.parquet as parquet  # type: ignore[import-untyped,unused-ignore]
+        except ImportError:
+            raise MissingPackage('reading Parquet needs pyarrow: pip install "ferrodp[parquet]"') from None
+        self._parquet: Any = parquet
+        self._schema: Any = self._read(parquet.read_schema)
+        self.names = tuple(self._schema.names)
+        if len(set(self.names)) < len(self.names):
+            raise FileRefused(path, "has two columns of one name")
+
+    def columns(self, names: set[str], *, empty: bool = False) -> dict[str, Any]:
+        if empty:
+            found: Any = self._schema.empty_table()
+        else:
+            found = self._read(lambda path: self._parquet.read_table(path, columns=sorted(names)))
+        return {"": np.ones(found.num_rows, np.int64), **{name: found[name] for name in names}}
+
+    def numbers(self, column: Any) -> Any:
+        return column
+
+    def labels(self, column: Any, names: tuple[str, ...]) -> Any:
+        import pyarrow.types as types  # type: ignore[import-untyped,unused-ignore]
+
+        if not (types.is_integer(column.type) or types.is_floating(column.type)):
+            return list(names)
+        try:
+            return [int(name) if types.is_integer(column.type) else float(name) for name in names]
+        except ValueError:
+            raise InvalidParameter(
+                f"keys of a column of {column.type} must be numbers, got {','.join(names)}"
+            ) from None
+
+    def _read(self, read: Any) -> Any:
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]
+
+        try:
+            return read(self._path)
+        except (OSError, pyarrow.ArrowException) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "is not a Parquet file"
+            raise FileRefused(self._path, reason) from None

@@ -1,0 +1,243 @@
+"""`ferrodp stats`: what is released of a file, what is charged, what is refused, and what no message tells."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ferrodp as fd
+from ferrodp.accounting import EpsilonDeltaEvent
+from ferrodp.cli.stats import command as stats_command
+
+Run = Callable[..., Any]
+ROWS = 4000
+
+
+@pytest.fixture
+def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Write `visits.csv` and, where pyarrow is there, `visits.parquet`; half of the ages are missing."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(5)
+    rows: list[dict[str, Any]] = [
+        {
+            "age": int(rng.integers(20, 80)) if i % 2 else None,
+            "region": ["north", "south", "west"][i % 3],
+            "patient": i // 2,
+        }
+        for i in range(ROWS)
+    ]
+    missing = ["", "NA", "nan", "unknown"]
+    lines = ["age,region,patient"]
+    lines += [
+        f"{missing[i // 2 % 4] if row['age'] is None else row['age']},{row['region']},{row['patient']}"
+        for i, row in enumerate(rows)
+    ]
+    Path("visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        return rows
+    parquet.write_table(pyarrow.Table.from_pylist(rows), "visits.parquet")
+    return rows
+
+
+@pytest.mark.parametrize("file", ["visits.csv", "visits.parquet"])
+def test_statistics_of_files_are_near_the_truth(ferrodp: Run, visits: list[dict[str, Any]], file: str) -> None:
+    """Laplace noise of scale below 20: what is compared is within 20·ln(1e9) of the truth but for 1e-8."""
+    if file.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    ages = np.array([row["age"] for row in visits if row["age"] is not None], float)
+
+    found = ferrodp(
+        *("stats", file, "--count", "--mean", "age:0,100", "--sum", "age:0,100", "--variance", "age:0,100"),
+        *("--median", "age:0,100", "--quantiles", "age:0,100:0.25,0.75", "--min", "age:0,100", "--max", "age:0,100"),
+        *("--histogram", "region=north,south,east", "--histogram", "age:0,50,100", "--epsilon", 10, "--json"),
+    ).json
+
+    by_kind = {f"{each['statistic']} {each['column'] or ''}".strip(): each for each in found["statistics"]}
+    assert abs(by_kind["count"]["values"][0] - ROWS) < 40
+    assert abs(by_kind["mean age"]["values"][0] - ages.mean()) < 5
+    assert abs(by_kind["sum age"]["values"][0] - ages.sum()) < 5000
+    assert abs(by_kind["variance age"]["values"][0] - ages.var()) < 60
+    assert np.abs(np.array(by_kind["histogram region"]["values"]) - [ROWS / 3, ROWS / 3, 0]).max() < 40
+    assert by_kind["histogram region"]["labels"] == ["north", "south", "east"]
+    assert abs(sum(by_kind["histogram age"]["values"]) - ages.size) < 80
+    assert by_kind["histogram age"]["edges"] == [0.0, 50.0, 100.0]
+    assert np.abs(np.array(by_kind["quantiles age"]["values"]) - np.quantile(ages, [0.25, 0.75])).max() < 4
+    # some 33 people have each age: what lies beyond two of them has a utility 26 lower than what is best, or worse
+    assert abs(by_kind["median age"]["values"][0] - np.median(ages)) < 6
+    assert by_kind["min age"]["values"][0] <= 22 < 77 <= by_kind["max age"]["values"][0]
+    assert all(by_kind[kind]["lower"] is None for kind in ("median age", "min age", "max age"))
+    assert by_kind["mean age"]["lower"][0] < by_kind["mean age"]["values"][0] < by_kind["mean age"]["upper"][0]
+    assert (found["epsilon"], found["delta"]) == (10.0, 0.0)
+    assert sum(each["epsilon"] for each in found["statistics"]) <= 10.0
+
+
+@pytest.mark.parametrize("file", ["visits.csv", "visits.parquet"])
+def test_groups_count_so_many_rows_of_a_unit(ferrodp: Run, visits: list[dict[str, Any]], file: str) -> None:
+    if file.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    found = ferrodp(
+        *("stats", file, "--count", "--mean", "age:0,100", "--median", "age:0,100", "--group-by", "region=north,east"),
+        *("--unit", "patient", "--rows-per-unit", 1, "--epsilon", 30, "--json"),
+    ).json
+    count, mean, median = found["statistics"]
+    firsts = sum(row["region"] == "north" for row in visits[::2])
+    assert abs(count["values"][0] - firsts) < 20
+    assert abs(count["values"][1]) < 20
+    assert count["labels"] == mean["labels"] == median["labels"] == ["north", "east"]
+    assert (found["unit"], found["rows_per_unit"]) == ("patient", 1)
+
+
+def test_numbers_are_keys_of_columns_of_numbers(ferrodp: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    monkeypatch.chdir(tmp_path)
+    parquet.write_table(pyarrow.table({"code": [1, 2, 2, None] * 300, "x": [0.5] * 1200}), "t.parquet")
+    found = ferrodp("stats", "t.parquet", "--count", "--group-by", "code=1,2", "--epsilon", 5, "--json").json
+    assert np.abs(np.array(found["statistics"][0]["values"]) - [300, 600]).max() < 30
+    refused = ferrodp("stats", "t.parquet", "--count", "--group-by", "code=1,two", "--epsilon", 5)
+    assert (refused.code, "must be numbers" in refused.error) == (4, True)
+
+
+def test_all_statistics_are_one_charge_before_a_row_is_read(
+    shell: Run, ferrodp: Run, visits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("stats", "visits.csv", "--count", "--mean", "age:0,100", "--ledger", "budget.db", "--scope", "survey")
+    seen = []
+    paid = stats_command._paid
+
+    def watched(*arguments: Any) -> Any:
+        seen.append("charged")
+        return paid(*arguments)
+
+    monkeypatch.setattr(stats_command, "_paid", watched)
+    found = ferrodp(*asked, "--epsilon", 0.75, "--key", "monday", "--json").json
+    assert found["ledger"]["epsilon_charged"] <= 0.75
+    assert found["ledger"]["key"] == "monday"
+    again = ferrodp(*asked, "--epsilon", 0.75, "--key", "monday")
+    assert (again.code, "monday" in again.error) == (3, True)
+    dear = ferrodp(*asked, "--epsilon", 0.75, "--json")
+    assert (dear.code, dear.failure["code"]) == (5, "budget-exceeded")
+    with fd.PrivacyLedger.open("budget.db") as ledger:
+        assert [ticket.state.value for ticket in ledger.tickets()] == ["spent"]
+        assert ledger.remaining_count("survey", EpsilonDeltaEvent(epsilon=0.25)) == 1
+    assert seen == ["charged"] * 3
+
+
+def test_a_failure_after_the_charge_and_before_noise_gives_it_back(shell: Run, ferrodp: Run, visits: Any) -> None:
+    columns = stats_command._tables._Csv.columns
+
+    def fail(self: Any, names: set[str], *, empty: bool = False) -> Any:
+        if not empty:
+            raise MemoryError
+        return columns(self, names, empty=empty)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats_command._tables._Csv, "columns", fail)
+        found = ferrodp(
+            *("stats", "visits.csv", "--count", "--epsilon", 0.5, "--ledger", "budget.db", "--scope", "survey")
+        )
+    assert found.code == 18
+    with fd.PrivacyLedger.open("budget.db") as ledger:
+        assert ledger.report("survey").epsilon_charged == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["visits.csv", "--epsilon", 1], 4, "at least one statistic"),
+        (["visits.csv", "--count"], 2, "--epsilon"),
+        (["visits.csv", "--mean", "age", "--epsilon", 1], 2, "COLUMN:LOWER,UPPER"),
+        (["visits.csv", "--mean", "age:0", "--epsilon", 1], 2, "COLUMN:LOWER,UPPER"),
+        (["visits.csv", "--mean", "age:0,x", "--epsilon", 1], 2, "numbers"),
+        (["visits.csv", "--quantiles", "age:0.5", "--epsilon", 1], 2, "Q,Q"),
+        (["visits.csv", "--mean", "age:9,1", "--epsilon", 1], 4, "bounds"),
+        (["visits.csv", "--mean", "agee:0,1", "--epsilon", 1], 4, "it has age, region, patient"),
+        (["visits.csv", "--histogram", "age:3,1", "--epsilon", 1], 4, "bins"),
+        (["visits.csv", "--quantiles", "age:0,9:0.5,0.1", "--epsilon", 1], 4, "ascending"),
+        (["visits.csv", "--count", "--epsilon", 0], 4, "--epsilon"),
+        (["visits.csv", "--count", "--delta", 1, "--epsilon", 1], 4, "--delta"),
+        (["visits.csv", "--count", "--epsilon", 1, "--neighboring-relation", "replace_one"], 4, "REPLACE_ONE"),
+        (["visits.csv", "--count", "--unit", "patient", "--epsilon", 1], 4, "--group-by"),
+        (["visits.csv", "--min", "age:0,1", "--group-by", "region=a", "--epsilon", 1], 4, "--min must not"),
+        (["visits.csv", "--count", "--group-by", "region", "--epsilon", 1], 2, "COLUMN=NAME"),
+        (["visits.csv", "--count", "--epsilon", 1, "--scope", "survey"], 4, "--scope must come with --ledger"),
+        (["visits.csv", "--count", "--epsilon", 1, "--ledger", "none.db", "--scope", "a"], 8, "none.db"),
+        (["visits.csv", "--count", "--epsilon", 1, "--ledger", "budget.db", "--scope", "a"], 7, "survey"),
+        (["none.csv", "--count", "--epsilon", 1], 15, "No such file"),
+        (["visits.txt", "--count", "--epsilon", 1], 15, "must end in .csv or .parquet"),
+        (["empty.csv", "--count", "--epsilon", 1], 15, "names of columns"),
+        (["twice.csv", "--count", "--epsilon", 1], 15, "two columns of one name"),
+    ],
+)
+def test_what_is_refused_says_so_and_charges_nothing(
+    shell: Run, ferrodp: Run, visits: Any, arguments: list[Any], code: int, said: str
+) -> None:
+    Path("empty.csv").write_text("", encoding="utf-8")
+    Path("twice.csv").write_text("a,a\n1,2\n", encoding="utf-8")
+    found = ferrodp("stats", *arguments)
+    assert (found.code, found.out) == (code, "")
+    assert said in found.err
+    with fd.PrivacyLedger.open("budget.db") as ledger:
+        assert ledger.tickets() == []
+
+
+def test_a_file_that_is_no_parquet_file_is_refused(ferrodp: Run, visits: Any) -> None:
+    pytest.importorskip("pyarrow")
+    Path("broken.parquet").write_bytes(b"PAR1 nonsense")
+    found = ferrodp("stats", "broken.parquet", "--count", "--epsilon", 1)
+    assert found.code == 15
+    assert "broken.parquet" in found.error
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        b"secret,north,1\n",
+        b"7\n\n,,,,,,\n",
+        b'"unclosed,north,1\nmore\n',
+        b"\xff\xfe\x00,north,1\n",
+        b"1e999,north\xc3,-1\r9,a,b\r\n",
+        b"inf,nan,none\n-inf,null,1\n",
+    ],
+)
+def test_whatever_is_in_the_rows_ends_well_and_is_not_told(ferrodp: Run, visits: Any, cells: bytes) -> None:
+    Path("odd.csv").write_bytes(b"age,region,patient\n" + cells)
+    found = ferrodp(
+        *("stats", "odd.csv", "--count", "--mean", "age:0,100", "--max", "age:0,100", "--histogram", "region=north"),
+        *("--epsilon", 1),
+    )
+    assert (found.code, found.err) == (0, "")
+    grouped = ferrodp(
+        *("stats", "odd.csv", "--count", "--mean", "age:0,100", "--group-by", "region=north", "--unit", "patient"),
+        *("--epsilon", 1),
+    )
+    assert (grouped.code, grouped.err) == (0, "")
+    assert "secret" not in found.out + grouped.out
+
+
+def test_a_row_moves_the_statistics_of_a_file_by_no_more_than_they_declare(
+    ferrodp: Run, visits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replayed on a file that lacks a row: the same releases of inputs that are no further apart."""
+    lines = Path("visits.csv").read_text(encoding="utf-8").splitlines()
+    asked = ["--count", "--mean", "age:0,100", "--median", "age:0,100", "--histogram", "region=north,south"]
+    for removed in (1, 2, ROWS):
+        with fd.testing.record() as log:
+            assert ferrodp("stats", "visits.csv", *asked, "--epsilon", 1).code == 0
+        Path("fewer.csv").write_text("\n".join(lines[:removed] + lines[removed + 1 :]) + "\n", encoding="utf-8")
+        with fd.testing.replay(log):
+            assert ferrodp("stats", "fewer.csv", *asked, "--epsilon", 1).code == 0
+
+
+def test_gaussian_noise_is_charged_its_delta(ferrodp: Run, visits: Any) -> None:
+    found = ferrodp(
+        *("stats", "visits.csv", "--count", "--median", "age:0,100", "--epsilon", 1, "--delta", 1e-6, "--json")
+    ).json
+    assert found["delta"] == 5e-7  # a choice needs none
+    assert [each["delta"] for each in found["statistics"]] == [5e-7, 0.0]
