@@ -81,6 +81,7 @@ def test_nothing_that_acts_runs_without_the_token(app, path, token):
 
     assert post(app, path, headers=headers).status == 403
     assert post(app, path, headers=headers[:1]).status == 403
+    assert post(app, path, headers=[*POSTED, headers[1]]).status == 403  # the right one does not excuse another
 
 
 def test_two_applications_have_different_tokens_and_pages_hold_their_own():

@@ -16,8 +16,8 @@ MUTANTS = [
     (
         "the explorer acts without a token",
         "token-not-compared",
-        "if len(given)",
-        "if False and len(given)",
+        "if len(given) != 1 or not",
+        "if len(given) != 1 and not",
         "explorer refuses",
     ),
     (

@@ -167,6 +167,40 @@ def test_no_page_breaks_a_rule_of_wcag_or_scrolls_sideways(page, address, theme,
         assert small == [], path
 
 
+def test_the_list_of_lessons_is_behind_a_button_where_there_is_no_room(page, address):
+    page.set_viewport_size({"width": 320, "height": 700})
+    page.goto(address + LESSON_PATHS[1])
+    settled(page)
+    menu = page.locator("nav.side .menu")
+
+    assert menu.inner_text().split() == ["2", "of", "12", "Two", "worlds"]
+    assert not page.locator("nav.side li a").first.is_visible()
+    assert page.locator("h1").bounding_box()["y"] < 200  # the lesson begins within the first screen
+    menu.focus()
+    page.keyboard.press("Enter")
+    assert menu.get_attribute("aria-expanded") == "true"
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    assert menu.get_attribute("aria-expanded") == "false"
+    assert menu.evaluate("e => e === document.activeElement")
+    page.keyboard.press("Space")
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{LESSON_PATHS[2]}*")
+
+
+def test_a_simulation_follows_what_is_certain(page, address):
+    page.goto(f"{address}/learn/knobs?seed=77")
+    page.wait_for_selector(f"{FIGURE} dd.pending")  # trainings that were not made yet
+    known = numbers_on(page)["ε at δ = 1e-05"]
+    settled(page)
+
+    assert page.locator(f"{FIGURE} dd.pending").count() == 0
+    assert numbers_on(page)["ε at δ = 1e-05"] == known
+    assert page.locator(f"{FIGURE} svg.graph").count() == 2
+
+
 def test_lecture_mode_is_large_follows_keys_and_breaks_no_rule(page, address):
     page.goto(address + LESSON_PATHS[0])
     settled(page)

@@ -82,8 +82,8 @@ EPSILON = Control(
     low=0.01,
     high=20.0,
     scale="log",
-    low_label="hard to reach",
-    high_label="little protection",
+    low_label="much noise",
+    high_label="little noise",
 )
 _POINTS = 24
 _MANY_SAMPLES = 8.0

@@ -1,6 +1,6 @@
 // Mounts a figure on <section data-figure=NAME>: inputs, answer, exports. State is in the query of the address.
 
-import { draw, csv, format, standalone } from "./plot.js";
+import { draw, csv, format, powers, standalone } from "./plot.js";
 
 const token = () => document.querySelector("meta[name=token]").content;
 let serial = 0;
@@ -28,10 +28,6 @@ export function download(name, kind, text) {
 
 // A number as an address and a field write it.
 const plain = (value) => (typeof value !== "number" ? String(value) : Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6))));
-
-// A sentence with its small numbers as powers of ten, which do not break at the end of a line.
-const powers = (text) => text.replace(/(\d(?:\.\d+)?)e-0*(\d+)/g, (_, digits, power) =>
-  `${digits === "1" ? "" : `${digits}·`}10⁻${power.replace(/\d/g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])}`);
 
 // One input. `value()` is the text that the server reads; `changed(isFinal)` is called for every change.
 export class Input {

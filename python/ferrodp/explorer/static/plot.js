@@ -27,6 +27,10 @@ function superscript(number) {
   return String(number).replace(/[-0-9]/g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
 }
 
+// A text with its small numbers as powers of ten, which do not break at the end of a line.
+export const powers = (text) => text.replace(/(\d(?:\.\d+)?)e-0*(\d+)/g, (_, digits, power) =>
+  `${digits === "1" ? "" : `${digits}·`}10${superscript(-Number(power))}`);
+
 // One axis: from a value to a place, its ticks, and whether a value can be shown.
 function axis(values, scale, start, end, zero, apart = 70) {
   const log = scale === "log";
@@ -93,7 +97,7 @@ export function draw(plot, width) {
   const figure = document.createElement("figure");
   figure.className = "plot";
   const caption = document.createElement("figcaption");
-  caption.textContent = plot.title;
+  caption.textContent = powers(plot.title);
   figure.append(caption);
   const images = plot.series.filter((s) => s.kind === "image");
   const graphs = plot.series.filter((s) => s.kind !== "image");
@@ -118,6 +122,7 @@ function graph(plot, graphs, width) {
   if (plot.equal) widen(xs, ys, (width - MARGIN.left - MARGIN.right) / (height - MARGIN.top - MARGIN.bottom));
   const barred = graphs.some((s) => s.kind === "bars" || s.kind === "area");
   if (graphs.some((s) => s.kind === "bars") && plot.x_scale !== "log") pad(xs, graphs);
+  if (barred && plot.y_scale !== "log") { const found = ys.filter(finite); ys.push(1.04 * Math.max(...found), 1.04 * Math.min(...found)); }
   if (barred && plot.y_scale === "log") ys.push(0.6 * Math.min(...ys.filter((v) => v > 0)));
   const across = axis(xs, plot.x_scale, MARGIN.left, width - MARGIN.right, false);
   const up = axis(barred && plot.y_scale !== "log" ? [...ys, 0] : ys, plot.y_scale, height - MARGIN.bottom, MARGIN.top, !plot.equal, 42);
@@ -149,7 +154,7 @@ function graph(plot, graphs, width) {
     const late = x > width * 0.7;
     svg.append(make("g", { class: "mark" },
       make("line", { x1: x, x2: x, y1: MARGIN.top, y2: height - MARGIN.bottom }),
-      make("text", { x: late ? x - 4 : x + 4, y: MARGIN.top + 11 + 14 * (i % 3), "text-anchor": late ? "end" : "start" }, label)));
+      make("text", { x: late ? x - 4 : x + 4, y: MARGIN.top + 11 + 14 * (i % 3), "text-anchor": late ? "end" : "start" }, powers(label))));
   });
   return svg;
 }
@@ -211,8 +216,8 @@ function frame(svg, plot, across, up, width, height) {
   }
   const middle = (MARGIN.top + bottom) / 2;
   svg.append(grid, make("path", { class: "axes", d: `M${MARGIN.left} ${MARGIN.top}V${bottom}H${width - MARGIN.right}` }), text,
-    make("text", { class: "axis-label", x: (MARGIN.left + width - MARGIN.right) / 2, y: height - 8, "text-anchor": "middle" }, plot.x_label),
-    make("text", { class: "axis-label", transform: `translate(14 ${middle}) rotate(-90)`, "text-anchor": "middle" }, plot.y_label));
+    make("text", { class: "axis-label", x: (MARGIN.left + width - MARGIN.right) / 2, y: height - 8, "text-anchor": "middle" }, powers(plot.x_label)),
+    make("text", { class: "axis-label", transform: `translate(14 ${middle}) rotate(-90)`, "text-anchor": "middle" }, powers(plot.y_label)));
 }
 
 function describe(plot, graphs) {

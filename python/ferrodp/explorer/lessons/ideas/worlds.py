@@ -82,7 +82,12 @@ def _compute(parameters: Parameters) -> Answer:
         first, second = _density(kind, scale, x - _COUNT - 1), _density(kind, scale, x - _COUNT)
         series = (
             Series(
-                "the area that is δ", x=x, y=np.minimum(first, factor * second), y2=first, kind="band", role="bound"
+                "the area that is δ",
+                x=x,
+                y=np.minimum(first, factor * second),
+                y2=first,
+                kind="band",
+                role="non-private",
             ),
             Series("with the record", x=x, y=first, role="a"),
             Series("without it", x=x, y=second, role="b"),

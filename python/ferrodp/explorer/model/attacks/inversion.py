@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ferrodp.accounting import PldAccountant
+from ferrodp.accounting.reports import membership_advantage
 from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import (
     PENDING,
@@ -36,11 +38,22 @@ def _training(
     return Training(seed=seed, repeats=1, dataset="digits", model="linear", noise_by="noise", **settings)
 
 
+def _known(training: Training) -> dict[str, Value]:
+    """Return ε and what it says of attacks on a record, which are known before the training runs."""
+    accountant = PldAccountant()
+    assert training.plan is not None  # the noise multiplier is positive
+    accountant.compose(training.plan.event)
+    return {
+        "ε at δ = 1e-05": upper(accountant.epsilon(1e-5)),
+        "Won bets about one record, at even odds, at most": upper(0.5 + membership_advantage(accountant) / 2),
+    }
+
+
 @functools.lru_cache(16)
 def pictures(
     digit: int, clip_norm: float, noise_multiplier: float, batch_size: int, learning_rate: float, epochs: int, seed: int
-) -> tuple[dict[str, np.ndarray], float]:
-    """Return the mean image of a class and what two models think of it, and the ε of the private one."""
+) -> tuple[dict[str, np.ndarray], Training]:
+    """Return the mean image of a class and what two models think of it, and their training."""
     training = _training(clip_norm, noise_multiplier, batch_size, learning_rate, epochs, seed)
     for _ in range(training.num_steps):
         training.advance()
@@ -49,7 +62,7 @@ def pictures(
     for name, world in (("from the model without privacy", "public"), ("from the private model", "private")):
         weights = training.model(world).reshape(-1, data.num_classes)[:_PIXELS]
         found[name] = weights[:, digit] - weights.mean(axis=1)
-    return found, training.epsilon_bounds()[1]
+    return found, training
 
 
 def inversion(
@@ -63,10 +76,10 @@ def inversion(
     seed: int,
 ) -> dict[str, Value]:
     """Invert a model trained without and with privacy."""
-    found, epsilon = pictures(digit, clip_norm, noise_multiplier, batch_size, learning_rate, epochs, seed)
+    found, training = pictures(digit, clip_norm, noise_multiplier, batch_size, learning_rate, epochs, seed)
     others = load("digits").features[:, :_PIXELS].mean(axis=0)
     truth = found["mean of the class"] - others
-    numbers: dict[str, Value] = {"ε at δ = 1e-05": upper(epsilon)}
+    numbers = _known(training)
     for name in ("from the model without privacy", "from the private model"):
         numbers[f"Likeness to the class, {name}"] = shown(round(float(np.corrcoef(truth, found[name])[0, 1]), 6))
     return numbers
@@ -75,8 +88,7 @@ def inversion(
 def first(parameters: Parameters) -> Answer:
     """Return ε, before the models are trained."""
     training = _training(**{name: value for name, value in parameters.items() if name != "digit"})
-    assert training.plan is not None  # the noise multiplier is positive
-    numbers: dict[str, Value] = {"ε at δ = 1e-05": upper(training.plan.epsilon(1e-5))}
+    numbers = _known(training)
     for name in ("from the model without privacy", "from the private model"):
         numbers[f"Likeness to the class, {name}"] = PENDING
     sentence = f"At ε = {numbers['ε at δ = 1e-05']}: {training.num_steps} steps are running, with privacy and without."
@@ -91,7 +103,7 @@ def compute(parameters: Parameters) -> Answer:
         low, high = values.min(), values.max()
         images.append(Series(name, [8], ((values - low) / max(high - low, 1e-12)).tolist(), "image"))
     plot = Plot(f"What a model knows of the digit {parameters['digit']}", "column", "row", tuple(images))
-    plain, private = list(numbers.values())[1:]
+    plain, private = list(numbers.values())[2:]
     sentence = (
         f"The typical input of the class is like the class with correlation {plain} without privacy and {private} with "
         f"ε = {numbers['ε at δ = 1e-05']}: both know the class, which is what they were trained for."

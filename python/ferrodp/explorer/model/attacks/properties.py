@@ -8,6 +8,7 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.accounting import GaussianEvent, PldAccountant
+from ferrodp.accounting.reports import membership_advantage
 from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import (
     PENDING,
@@ -67,11 +68,17 @@ def won(seen: np.ndarray) -> int:
     return int((seen[0] <= threshold).sum() + (seen[1] > threshold).sum())
 
 
-def _epsilon(noise_multiplier: float) -> str:
-    """Return the ε of all steps; each adds noise to a sum over all records."""
+def _known(share: float, noise_multiplier: float) -> dict[str, Value]:
+    """Return the ε of all steps, each of which adds noise to a sum over all records, and what it says of attacks."""
     accountant = PldAccountant()
     accountant.compose(GaussianEvent(noise_multiplier=noise_multiplier), count=_STEPS)
-    return upper(accountant.epsilon(1e-5))
+    return {
+        "ε of one record at δ = 1e-05": upper(accountant.epsilon(1e-5)),
+        "Won bets about one record, at even odds, at most": upper(0.5 + membership_advantage(accountant) / 2),
+        "Told right, without privacy": PENDING,
+        "Told right, with privacy": PENDING,
+        "Records in which the two kinds differ": round(_RECORDS * share),
+    }
 
 
 def properties(
@@ -79,18 +86,15 @@ def properties(
 ) -> dict[str, Value]:
     """Tell from a model whether the digit 1 was rare or frequent in its training."""
     seen = beliefs(share, clip_norm, noise_multiplier, learning_rate, trainings, seed)
-    numbers: dict[str, Value] = {"ε of one record at δ = 1e-05": _epsilon(noise_multiplier)}
+    numbers = _known(share, noise_multiplier)
     for private, name in enumerate(("without privacy", "with privacy")):
         numbers[f"Told right, {name}"] = told(won(seen[private]), 2 * trainings)
-    numbers["Records in which the two kinds differ"] = round(_RECORDS * share)
     return numbers
 
 
 def first(parameters: Parameters) -> Answer:
     """Return ε, before a model is trained."""
-    numbers: dict[str, Value] = {"ε of one record at δ = 1e-05": _epsilon(parameters["noise_multiplier"])}
-    numbers |= {f"Told right, {name}": PENDING for name in ("without privacy", "with privacy")}
-    numbers["Records in which the two kinds differ"] = round(_RECORDS * parameters["share"])
+    numbers = _known(parameters["share"], parameters["noise_multiplier"])
     sentence = f"{4 * parameters['trainings']} trainings are running, {parameters['trainings']} of each kind."
     return Answer(sentence, numbers, (), cell_of(properties, parameters))
 
