@@ -23,6 +23,7 @@ SETTINGS = {
     "composition": [{}, {"steps": "30", "probability": "0.001", "noise_multiplier": "0.5"}, {"probability": "1"}],
     "sampling": [{}, {"batches": "3"}],
     "knobs": [{}],
+    "choose": [{}, {"noise": "gaussian", "unit": "record"}],
     "account": [{}, {"sampling_probability": "1"}, {"num_steps": "1"}],
     "solve": [{"unknown": each} for each in ("noise_multiplier", "num_steps", "delta")],
     "plan": [{}, {"epochs": "2"}, {"batch_size": "100000"}],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -42,13 +44,19 @@ def choose(
     }
 
 
+@functools.lru_cache(4096)
+def _spread(epsilon: float, delta: float, rows: int) -> float:
+    """Return the standard error of a count, which is the same whatever is counted."""
+    return _count(100, 0.5, epsilon, delta, rows, 0)[1]
+
+
 def _compute(parameters: Parameters) -> Answer:
-    numbers = choose(**parameters)
+    known = _first(parameters)
     people, share, rows = parameters["people"], parameters["share"], parameters["rows"]
     protected = rows if parameters["unit"] == "person" else 1
     used = parameters["delta"] if parameters["noise"] == "gaussian" else 0.0
     grid = np.geomspace(0.01, 10, 25)
-    errors = [_count(people, share, float(each), used, protected, parameters["seed"])[1] for each in grid]
+    errors = [_spread(float(each), used, protected) for each in grid]
     true = round(share * people)
     plot = Plot(
         "The count you would publish, with two standard errors",
@@ -68,6 +76,14 @@ def _compute(parameters: Parameters) -> Answer:
         x_scale="log",
         marks=((parameters["epsilon"], "your ε"),),
     )
+    return dataclasses.replace(known, plots=(plot,))
+
+
+def _first(parameters: Parameters) -> Answer:
+    """Return everything but the plot, for which the noise of 25 values of ε has to be found."""
+    numbers = choose(**parameters)
+    people, true = parameters["people"], round(parameters["share"] * parameters["people"])
+    used = parameters["delta"] if parameters["noise"] == "gaussian" else 0.0
     warnings = []
     if used * people >= 1:
         warnings.append(
@@ -79,7 +95,7 @@ def _compute(parameters: Parameters) -> Answer:
         f"released with a standard error of "
         f"{numbers['Its standard error']:.3g}, which is {numbers['Standard error, of 100 counted']:.2g} in 100."
     )
-    return Answer(sentence, numbers, (plot,), cell_of(choose, parameters), tuple(warnings))
+    return Answer(sentence, numbers, (), cell_of(choose, parameters), tuple(warnings))
 
 
 LESSON = Lesson(
@@ -128,6 +144,7 @@ listed by Desfontaines, and the guidelines of NIST SP 800-226 say how to read a 
         ),
         _compute,
         seeded=True,
+        first=_first,
     ),
     why="""
 <p><strong>Bayes.</strong> If M is ε-differentially private and somebody believes with odds o that a unit is in the
