@@ -19,7 +19,7 @@ Sum vectors of bounded norm, such as client updates
     On several processes or machines: `distributed.clipped_sum`.
 Train a model, or run federated rounds
     `PrivacyPlan` (package `plan`): sampling, clipping, noise and accounting as one value. Package `training`: a trainer
-    without knobs, optimizers, callbacks. Package `engine` is the plan under the names of a specification.
+    that needs no tuning, optimizers, callbacks. Package `engine` is the plan under the names of a specification.
 Compute what releases cost
     Package `accounting`, in terms of the `events` that every mechanism states.
 Limit what may be spent

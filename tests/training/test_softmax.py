@@ -1,4 +1,4 @@
-"""The trainer without knobs: what it reaches on digits, what it costs, and what odd data make of it."""
+"""The trainer that needs no tuning: what it reaches on digits, what it costs, and what odd data make of it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Whether noise has the law that is stated: rates of events with exact binomial bounds."""
+"""Test whether noise has the stated law, by rates of events with exact binomial bounds."""
 
 from __future__ import annotations
 

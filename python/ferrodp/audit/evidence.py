@@ -1,4 +1,4 @@
-"""Evidence of many runs, kept in a file: e-values of the same claim multiply, night after night."""
+"""Evidence of many runs, kept in a file: the e-values of runs that test the same claim are multiplied."""
 
 from __future__ import annotations
 

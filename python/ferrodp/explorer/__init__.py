@@ -1,4 +1,4 @@
-"""A local web page to learn DP-SGD with, on which every number is computed by this library when it is shown.
+"""A local web page for learning DP-SGD. This library computes every number on it when it is shown.
 
 ``ferrodp explore`` starts it; the extra is ``pip install "ferrodp[explorer]"``. Importing this package imports no web
 framework.

@@ -1,4 +1,4 @@
-"""Cells that readers copy: the very source of the function that computed the numbers on the page, and a call of it."""
+"""Code cells for readers to copy: the source of the function that computed the numbers on the page, and its call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often an attack is right: counts at thresholds, their intervals, and what these leave open of a curve."""
+"""How often an attack is right: counts at thresholds, their intervals, and the curves that agree with these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of residues: how the elements of a modulus lie in an array, are added and read."""
+"""Vectors of residues: their layout in an array, their addition, and how they are read."""
 
 from __future__ import annotations
 

@@ -3,11 +3,11 @@
 It follows Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS 2017, in the
 honest-but-curious form: pairwise masks from X25519 keys, a mask of each client's own, and threshold shares of the seeds
 of both. It has no signatures, no proof that the server shows all clients the same sets, and no transport; code that
-runs in one process does not protect anybody. Parties that want secure aggregation for real take an audited
-implementation and give it the messages of `SecureSum`.
+runs in one process does not protect anybody. For production, take an audited implementation and give
+it the messages of `SecureSum`.
 
-What it is good for: seeing that the server's view is masked, that sums decode exactly whoever drops out, and what a
-round costs. It needs the package `cryptography`.
+It serves to see that the server's view is masked, that sums decode exactly whoever drops out, and what a round costs.
+It needs the package `cryptography`.
 """
 
 from __future__ import annotations

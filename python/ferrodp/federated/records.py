@@ -1,4 +1,4 @@
-"""What may be told of rounds, as values, JSON and CSV."""
+"""Records of rounds: what may be published of them, as values, JSON and CSV."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Private training with numpy: a trainer without knobs, optimizers, callbacks, and accounted searches.
+"""Private training with numpy: a trainer that needs no tuning, optimizers, callbacks, and accounted searches.
 
 `train`
-    A target ε in, a classifier out: `SoftmaxModel`. `recipe` says beforehand what it will do.
+    Trains a classifier, `SoftmaxModel`, for a target ε. `recipe` says beforehand what it will do.
 `fit`
     A loop over the steps of a `ferrodp.plan.PrivacyPlan` with gradients, an optimizer and callbacks of your own.
 `SGD`, `Momentum`, `Adam`

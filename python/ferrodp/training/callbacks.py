@@ -1,4 +1,4 @@
-"""Callbacks that watch the cost: the monitor shows it, the stop keeps a training within it."""
+"""Callbacks that watch the cost: `PrivacyMonitor` shows it, `BudgetStop` keeps a training within a budget."""
 
 from __future__ import annotations
 

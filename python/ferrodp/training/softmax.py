@@ -1,4 +1,4 @@
-r"""A classifier without knobs: a target ε in, a model out.
+r"""A classifier that needs no tuning: it is trained for a target ε.
 
 Steps, learning rate and clip norm follow from public numbers alone: ε, the number of records and that of features. A
 choice that is tuned on private data is a release of its own, and is usually not accounted; `select` accounts one.

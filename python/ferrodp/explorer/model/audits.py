@@ -1,4 +1,4 @@
-"""Audits: a step from which something was taken away, and what a test of its claim notices; how much a test can see."""
+"""Audits: what a test notices of a step without clipping or noise, and how small a violation it can detect."""
 
 from __future__ import annotations
 

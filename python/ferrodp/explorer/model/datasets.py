@@ -1,4 +1,4 @@
-"""The datasets of the playground, all of which come with scikit-learn, and models small enough to see through."""
+"""The datasets of the playground, all of which come with scikit-learn, and models small enough to inspect."""
 
 from __future__ import annotations
 

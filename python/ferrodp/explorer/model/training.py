@@ -1,6 +1,6 @@
 """The playground's training: real data, real per-example gradients, private and not, step by step.
 
-Several repeats run side by side, so that what is drawn has a band; the guarantee is that of one of them. Noise and
+Several repeats run side by side, so that curves are drawn with a band; the guarantee is that of one of them. Noise and
 samples are seeded, so that a page can be repeated: nothing here is private.
 """
 

@@ -1,4 +1,4 @@
-"""What parameters look like: any pytree of arrays, and its leaves by the path at which each of them is."""
+"""Parameters: any pytree of arrays, and its leaves by their paths."""
 
 from __future__ import annotations
 

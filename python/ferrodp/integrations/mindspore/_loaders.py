@@ -1,4 +1,4 @@
-"""What is public about a MindSpore dataset that hands out batches in an order of its own."""
+"""Public facts about a MindSpore dataset that yields batches in its own order."""
 
 from __future__ import annotations
 

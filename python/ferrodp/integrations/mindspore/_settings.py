@@ -1,4 +1,4 @@
-"""What the names of the earlier toolkit share: accepted values, seeds, and defaults that nobody stated."""
+"""Shared by the names of the earlier toolkit: accepted values, seeds, and defaults of what was not given."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ For one example with one row, the gradient of a linear layer's weight is the out
 and its input. `torch.func.grad` forms it as a product of matrices with an inner dimension of 1, which takes two to
 three times as long as the multiplication of all pairs. So while gradients are taken, a layer is replaced by itself
 with a constant weight and bias plus zeros. The gradient of these zeros is that of the output, and the outer products
-are formed afterwards, with the same single rounding. What else weight and bias are used for goes the usual way.
+are formed afterwards, with the same single rounding. Other uses of weight and bias are differentiated as usual.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lesson 9: what too small and too large do for each parameter of a training, from trainings made for the page."""
+"""Lesson 9: what happens when a parameter of a training is too small or too large, seen on real trainings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Five attacks, each on what was really computed, each beside the bound that holds for all of its kind."""
+"""Five attacks on real computations, each shown with the bound that holds for every attack of its kind."""
 
 from __future__ import annotations
 
