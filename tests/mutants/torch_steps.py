@@ -65,4 +65,11 @@ MUTANTS = [
         "product",
         "torch gradients",
     ),
+    (
+        "gradients of other uses of a parameter are left out",
+        "gradients-of-other-uses-left-out",
+        "any(each is not None for each in others) or",
+        "",
+        "torch gradients",
+    ),
 ]

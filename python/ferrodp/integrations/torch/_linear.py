@@ -32,11 +32,16 @@ class LinearLayers:
             if trained and (bias is None or bias.dtype == weight.dtype):
                 self._layers.append((module, names[id(weight)], None if bias is None else names[id(bias)]))
 
-    def zeros(self) -> list[Tensor]:
-        """Return what is added to the output of each layer."""
+    def zeros(self, *length: int) -> list[Tensor]:
+        """Return what is added to the output of each layer, for one example or for a batch of this length."""
         if self._torch.is_autocast_enabled("cpu"):
             return []
-        return [layer.weight.new_zeros((1, layer.out_features)) for layer, _, _ in self._layers]
+        return [layer.weight.new_zeros((*length, 1, layer.out_features)) for layer, _, _ in self._layers]
+
+    @property
+    def trained(self) -> set[str]:
+        """Names of the parameters of these layers."""
+        return {name for _, *names in self._layers for name in names if name is not None}
 
     @contextmanager
     def replaced(self, added: list[Tensor], inputs: dict[int, Tensor]) -> Iterator[None]:
@@ -70,13 +75,15 @@ class LinearLayers:
             _, weight, bias = self._layers[place]
             errors = outputs[place]
             product = errors.transpose(1, 2) * rows
-            gradients[weight] = _sum(gradients[weight], product)
+            gradients[weight] = _sum(gradients.get(weight), product)
             if bias is not None:
-                gradients[bias] = _sum(gradients[bias], errors[:, 0])
+                gradients[bias] = _sum(gradients.get(bias), errors[:, 0])
 
 
-def _sum(other: Tensor, product: Tensor) -> Tensor:
+def _sum(other: Tensor | None, product: Tensor) -> Tensor:
     """Return the sum of what other uses of a parameter give, which mostly are none, and its outer products."""
+    if other is None:
+        return product
     if len(other) and not other.stride(0):  # the same for all examples
         # mutant: gradients-of-other-uses-dropped
         return product + other if other[0].any() else product
