@@ -131,8 +131,15 @@ MUTANTS = [
     (
         "the last step of a plan is free",
         "last-step-of-a-plan-free",
-        "charge.event is not None",
-        "charge.event is not None and (start + charge.num_steps < num_steps or not paid)",
+        "-(-(num_steps - start) // charge.num_steps)",
+        "(num_steps - 1 - start) // charge.num_steps",
+        "plan costs",
+    ),
+    (
+        "noise that still changes is charged as if it did not",
+        "noise-that-still-changes-taken-for-constant",
+        "step >= terms.constant_from",
+        "True",
         "plan costs",
     ),
     (

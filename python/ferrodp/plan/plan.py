@@ -582,19 +582,20 @@ class PrivacyPlan:
 
     def _event_of(self, num_steps: int) -> PrivacyEvent:
         """Return the composition of all charges that have to be paid before `num_steps` steps are done."""
-        paid: list[PrivacyEvent] = []
+        paid: list[tuple[PrivacyEvent, int]] = []
         start = 0
-        for charge in self._charges_of(num_steps):
-            if start >= num_steps:
-                break
+        for charge, same in itertools.groupby(self._charges_of(num_steps)):
             # mutant: last-step-of-a-plan-free
-            if charge.event is not None:
-                paid.append(charge.event)
-            start += charge.num_steps
-        parts = []
-        for event, same in itertools.groupby(paid):
-            count = sum(1 for _ in same)
-            parts.append(event if count == 1 else SelfComposedEvent(event=event, count=count))
+            count = min(len(list(same)), -(-(num_steps - start) // charge.num_steps))
+            if count <= 0:
+                break
+            start += count * charge.num_steps
+            if charge.event is None:
+                continue
+            if paid and paid[-1][0] == charge.event:
+                count += paid.pop()[1]
+            paid.append((charge.event, count))
+        parts = [event if count == 1 else SelfComposedEvent(event=event, count=count) for event, count in paid]
         return parts[0] if len(parts) == 1 else ComposedEvent(events=tuple(parts))
 
     def _accountant(self, choice: AccountantChoice) -> PrivacyAccountant:
@@ -654,7 +655,10 @@ def _holds(spent: PrivacyAccountant, event: PrivacyEvent, count: int, epsilon: f
 
 @functools.lru_cache(maxsize=64)
 def _multipliers(noise: NoiseSchedule, count: int, num_steps: int) -> tuple[float, ...]:
-    return tuple(noise.at(step, num_steps) for step in range(count))
+    end = noise._constant_from(num_steps)
+    changing = count if end is None else min(end, count)
+    last = (noise.at(changing, num_steps),) * (count - changing) if changing < count else ()
+    return tuple(noise.at(step, num_steps) for step in range(changing)) + last
 
 
 @functools.lru_cache(maxsize=64)
@@ -672,7 +676,8 @@ def _charges(plan: PrivacyPlan, num_steps: int) -> Sequence[Charge]:
 
     # A vector that is replaced moves a sum by twice what one that is left out does; a group's moves it as far.
     distance = 0.5 if plan.records_per_group == 1 else 1.0
-    terms = Terms(plan.population_size, plan.neighboring_relation, distance, noise, multiplier)
+    end = plan.noise._constant_from(plan.num_steps)
+    terms = Terms(plan.population_size, plan.neighboring_relation, distance, noise, multiplier, end)
     return plan.sampling._charges(terms, num_steps)
 
 

@@ -55,6 +55,8 @@ class Terms(NamedTuple):
         From the number of a step to the event of its noise, stated for the relation.
     multiplier : callable
         From the number of a step to its noise multiplier.
+    constant_from : int or None
+        A step from which on the multiplier does not change, if there is one.
     """
 
     population_size: int | None
@@ -62,6 +64,7 @@ class Terms(NamedTuple):
     null_distance: float
     noise: Callable[[int], PrivacyEvent]
     multiplier: Callable[[int], float]
+    constant_from: int | None = None
 
 
 class Sampling(Part, abc.ABC):
@@ -438,12 +441,15 @@ def sampled(terms: Terms, probability: float, noise: PrivacyEvent) -> PrivacyEve
 def _each(terms: Terms, steps: Iterable[int], event_of: Callable[[PrivacyEvent], PrivacyEvent]) -> list[Charge]:
     """Return a charge for each of the steps; steps of equal noise share one event."""
     made: dict[float, Charge] = {}
-    found = []
+    found: list[Charge] = []
     for step in steps:
         multiplier = terms.multiplier(step)
         charge = made.get(multiplier)
         if charge is None:
             charge = made[multiplier] = Charge(event_of(terms.noise(step)), 1)
+        # mutant: noise-that-still-changes-taken-for-constant
+        if isinstance(steps, range) and terms.constant_from is not None and step >= terms.constant_from:
+            return found + [charge] * (len(steps) - len(found))
         found.append(charge)
     return found
 
