@@ -239,6 +239,59 @@ def test_a_ledger_pays_for_every_step_and_its_budget_ends_the_training(tmp_path)
         assert ledger.epsilon_charged("digits") <= 1.5
 
 
+class Stop(Callback):
+    """Ends a training after so many steps, as if it were killed between two."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.left = steps
+
+    def on_train_step_end(self, run_context):
+        self.left -= 1
+        if not self.left:
+            run_context.request_stop()
+
+
+def test_a_training_with_a_key_goes_on_where_it_was_killed(tmp_path):
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("digits", epsilon=50.0, delta=1e-5)
+        options = {"ledger": ledger, "scope": "digits", "key": "linear", "noise": {"initial_noise_multiplier": 2.0}}
+        model(**options).train(1, indexed(), callbacks=Stop(4))
+        charged = ledger.epsilon_charged("digits")
+
+        again = model(**options)
+        left_out = Stop(99)
+        again.train(1, indexed(), callbacks=left_out)
+        assert 99 - left_out.left == again.last_run.step_number - 4 == 11 - 4
+        assert again.epsilon(1e-5) == again.privacy_plan(1, indexed()).epsilon(1e-5)
+        once = ledger.epsilon_charged("digits")
+        assert charged < once
+
+        again.train(1, indexed(), callbacks=Stop(2))  # the second training, which is none of the first's steps
+        assert once < ledger.epsilon_charged("digits")
+        finished = model(**options)
+        whole = ledger.epsilon_charged("digits")
+        finished.train(1, indexed())
+        assert finished.last_run.stopped == "finished"
+        assert ledger.epsilon_charged("digits") == whole
+        finished.train(1, indexed())
+        assert 0 < whole < ledger.epsilon_charged("digits")
+
+
+def test_a_key_needs_a_ledger_and_samples_that_the_plan_draws(tmp_path):
+    with pytest.raises(fd.errors.InvalidParameter, match="without a ledger"):
+        model(key="linear")
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("digits", epsilon=50.0, delta=1e-5, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
+        with pytest.raises(fd.errors.InvalidType, match="key must be a str"):
+            model(key="", ledger=ledger, scope="digits")
+        trained = model(key="linear", ledger=ledger, scope="digits")
+        with pytest.raises(fd.errors.InvalidParameter, match="with a loader"):
+            trained.train(1, loader(700))
+
+        assert ledger.epsilon_charged("digits") == 0.0
+
+
 # what is drawn
 
 

@@ -62,15 +62,19 @@ class DPModel:
         Charged for every step before it begins; its budget may end a training.
     scope : str or sequence of str, optional
         Of the ledger.
+    key : str, optional
+        Name of this training in the ledger. A program that was killed and is run again with the same key goes on: the
+        first call of `train` continues the first one of before, and so on; steps that were charged are left out. Only
+        for an `IndexedDataset`, whose samples the plan draws. Restore the network and the optimizer from a checkpoint.
     **kwargs
         `eval_network`, `eval_indexes`: as for `mindspore.train.Model`.
 
     Raises
     ------
     InvalidParameter, InvalidType
-        If there is no optimizer; if both or neither of `noise_mech` and a private optimizer are given; if the noise
-        decays and the clip norm adapts; if two norm bounds or numbers of groups disagree; or if a parameter is out of
-        its domain.
+        If there is no optimizer; if there is a key and no ledger; if both or neither of `noise_mech` and a private
+        optimizer are given; if the noise decays and the clip norm adapts; if two norm bounds or numbers of groups
+        disagree; or if a parameter is out of its domain.
     MissingPackage
         If MindSpore is not installed.
 
@@ -116,6 +120,7 @@ class DPModel:
         metrics: Any = None,
         ledger: PrivacyLedger | None = None,
         scope: str | Sequence[str] | None = None,
+        key: str | None = None,
         **kwargs: Any,
     ) -> None:
         self._micro_batches = None if not micro_batches else _validate.count("micro_batches", micro_batches)
@@ -146,7 +151,11 @@ class DPModel:
         if not isinstance(network, framework.nn.Cell):
             raise InvalidType(f"network must be a mindspore.nn.Cell, got {type(network).__name__}")
         self._network, self._loss_fn, self._optimizer = network, loss_fn, optimizer
-        self._ledger, self._scope = ledger, scope
+        if key is not None and (not isinstance(key, str) or not key):
+            raise InvalidType(f"key must be a str that is not empty, or None, got {type(key).__name__}")
+        if key is not None and ledger is None:
+            raise InvalidParameter("key must be None without a ledger: nothing else remembers what was charged")
+        self._ledger, self._scope, self._key = ledger, scope, key
         # Without an optimizer: this model evaluates, and cannot train.
         self._model = framework.train.Model(network, loss_fn, None, metrics, **kwargs)
         self._spent: list[tuple[PrivacyPlan, PlanRun[Any]]] = []
@@ -267,8 +276,9 @@ class DPModel:
         Raises
         ------
         InvalidParameter, InvalidType
-            If an argument is not accepted, the network has layers that mix examples, a monitor states other parameters
-            than the training has, or an earlier training was about other neighbors. Nothing was charged.
+            If an argument is not accepted, there is a key and a loader, the network has layers that mix examples, a
+            monitor states other parameters than the training has, or an earlier training was about other neighbors.
+            Nothing was charged.
         FerroError
             If a loader hands out a batch of more than `batch_size` records. The step was not charged.
         BudgetExceeded, LedgerError, TicketError
@@ -288,8 +298,14 @@ class DPModel:
                 "a model that was trained on an IndexedDataset cannot go on with a loader, nor the other way round: "
                 "their guarantees are about different neighbors"
             )
+        if self._key is not None and batches.population_size is None:
+            raise InvalidParameter(
+                "key must be None with a loader: it would begin anew and hand out records twice in an epoch that was "
+                "charged once; use an IndexedDataset"
+            )
         template = [_zeros(parameter) for parameter in self._optimizer.parameters]
-        run = plan.start(template, ledger=self._ledger, scope=self._scope, source=self._source)
+        name = None if self._key is None else f"{self._key}/{len(self._spent)}"
+        run = plan.start(template, ledger=self._ledger, scope=self._scope, key=name, source=self._source)
         training = _plans.Training(
             batches=batches,
             mechanism=self._mechanism,
