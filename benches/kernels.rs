@@ -28,7 +28,7 @@ fn add_noise<T: Element>(c: &mut Criterion, dtype: &str) {
     for law in [Law::Gaussian, Law::Laplace] {
         let name = format!("add_{law:?}_/{dtype}").to_lowercase();
         let mut group = c.benchmark_group(name);
-        let granularity = Noise::default_granularity::<T>(1.1).expect("in range");
+        let granularity = Noise::default_granularity::<T>(law, 1.1).expect("in range");
         let noise = Noise::new(law, 1.1, granularity).expect("in range");
         for size in SIZES {
             let mut values = vec![T::default(); size];

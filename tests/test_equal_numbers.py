@@ -81,7 +81,7 @@ long = st.tuples(st.integers(54, 1000), st.integers(0, 2**1000 - 1)).map(lambda 
 def test_an_integer_that_no_float_denotes_is_taken_exactly(size, scale, law, negative):
     """By the reference, in rational arithmetic: rounded to a float it could be further from a neighbor."""
     integer = -size if negative else size
-    grid = rounded_noise.default_granularity(Fraction(scale), np.float64)
+    grid = rounded_noise.default_granularity(law, Fraction(scale), np.float64)
 
     found = MECHANISMS[law](scale).release([0.0, integer, 1.5], source=seeded())
 

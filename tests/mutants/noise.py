@@ -15,6 +15,9 @@ KILLERS = {
     "sums": "pytest tests/statistical/test_sums.py",
     "float releases": "pytest tests/mechanisms/test_release.py -k 'not microseconds'",
     "unusual values": "cargo test -p ferrodp-core --test sample -- among_others",
+    "single": "cargo test -p ferrodp-core --lib -- sample::single",
+    "single widened": "cargo test -p ferrodp-core --test sample -- widened_margins_change_no_bit_in_single",
+    "leading bits": "cargo test -p ferrodp-core --lib -- sample::decide",
     "extreme grids": "cargo test -p ferrodp-core --test sample -- finest_grids",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
@@ -400,7 +403,7 @@ MUTANTS = [
         "the grid is derived from the data",
         "noise-added-natively",
         "_native.add_noise",
-        "exponent = laws.default_granularity(number, array.dtype) if exponent is None else exponent\n"
+        "exponent = laws.default_granularity(law, number, array.dtype) if exponent is None else exponent\n"
         "        exponent += int(array.size > 0 and abs(array.flat[0]) > 1)\n        _native.add_noise",
         "reference",
     ),
@@ -417,5 +420,47 @@ MUTANTS = [
         "low = middle + 1",
         "low = (middle + 2).min(high)",
         "extreme grids",
+    ),
+    (
+        "the polynomial's part of the single-precision margin is a quarter of what was proved",
+        "margin-of-the-single-stage",
+        "noise.ratio * error",
+        "0.25 * noise.ratio * error",
+        "single",
+    ),
+    (
+        "the single-precision margin leaves out the roundings of product and sum",
+        "margin-of-the-single-stage",
+        "3.0 * noise.ratio * largest + 1.0",
+        "0.0 * largest",
+        "single",
+    ),
+    (
+        "single precision takes an octave for the one eight octaves up",
+        "segment-of-the-single-stage",
+        "& 31",
+        "& 15",
+        "single",
+    ),
+    (
+        "noise is withheld from large values that it moves",
+        "values-that-swallow-noise",
+        "self.swallowing",
+        "self.swallowing * 2.0_f32.powi(-45)",
+        "single",
+    ),
+    (
+        "what single precision leaves open takes the extension bits of its place in the batch",
+        "extension-bits-of-what-was-gathered",
+        "places[i]",
+        "i as u16",
+        "single widened",
+    ),
+    (
+        "leading bits decide as if the others were known",
+        "unknown-bits-taken-for-known",
+        "STEEPEST * 0.5",
+        "STEEPEST * 0.2",
+        "leading bits",
     ),
 ]

@@ -118,7 +118,7 @@ def test_samples_at_the_seams_of_blocks_are_the_references(length):
         for dtype in DTYPES:
             key = keystream.call_key(bytes(32), 0)
             scale = rounded_noise.Fraction(2.5)
-            grid = rounded_noise.default_granularity(scale, np.dtype(dtype))
+            grid = rounded_noise.default_granularity(law, scale, np.dtype(dtype))
 
             found = draw(fd.testing.seeded(bytes(32)), law, length, 2.5, dtype=dtype)
 
@@ -134,7 +134,7 @@ def test_the_farthest_draws_of_a_long_call_are_the_references(law, dtype):
     """Small p is for the later stages, with extension bits addressed by the sample: here in every block of the call."""
     key = keystream.call_key(bytes(32), 0)
     scale = rounded_noise.Fraction(1.1)
-    grid = rounded_noise.default_granularity(scale, np.dtype(dtype))
+    grid = rounded_noise.default_granularity(law, scale, np.dtype(dtype))
 
     found = draw(fd.testing.seeded(bytes(32)), law, 100_000, 1.1, dtype=dtype)
 

@@ -106,12 +106,16 @@ def sample(key: bytes, index: int, law: str, value: float, scale: Fraction, gran
     return decide(law, word, bits, lambda number: keystream.extension(key, index, number), center, ratio)
 
 
-def default_granularity(scale: Fraction, dtype: np.dtype) -> Fraction:
-    """Return the grid that is used where none is asked for: `2^(⌊log₂ scale⌋ − 20)`, or −32 for float64."""
+def default_granularity(law: str, scale: Fraction, dtype: np.dtype) -> Fraction:
+    """Return the grid that is used where none is asked for: `2^(⌊log₂ scale⌋ − k)`.
+
+    For float64 k is 32, for float32 12 (Gaussian) or 20 (Laplace).
+    """
     exponent = scale.numerator.bit_length() - scale.denominator.bit_length()
     if Fraction(2) ** exponent > scale:
         exponent -= 1
-    return Fraction(2) ** (exponent - (20 if dtype == np.float32 else 32))
+    single = 12 if law == "gaussian" else 20
+    return Fraction(2) ** (exponent - (single if dtype == np.float32 else 32))
 
 
 def output(total: int, granularity: Fraction, dtype: np.dtype) -> np.floating:
@@ -130,7 +134,7 @@ def output(total: int, granularity: Fraction, dtype: np.dtype) -> np.floating:
 def add_noise(key: bytes, law: str, values: np.ndarray, scale: float, granularity: float | None = None) -> np.ndarray:
     """Return what a call with this key makes of `values`, in their dtype and shape."""
     exact_scale = Fraction(scale)
-    grid = default_granularity(exact_scale, values.dtype) if granularity is None else Fraction(granularity)
+    grid = default_granularity(law, exact_scale, values.dtype) if granularity is None else Fraction(granularity)
     totals = (sample(key, i, law, float(v), exact_scale, grid) for i, v in enumerate(values.ravel()))
     return np.array([output(t, grid, values.dtype) for t in totals], dtype=values.dtype).reshape(values.shape)
 

@@ -380,7 +380,7 @@ def _add_exactly(
 
     An integer is a multiple of the grid and a remainder; only the remainder decides how its noise is rounded.
     """
-    exponent = default_granularity(scale, _SCALAR)
+    exponent = default_granularity(law, scale, _SCALAR)
     width = max(exponent, 0)
     multiples = {place: (integer + (1 << width >> 1)) >> width for place, integer in integers.items()}
     rests = {place: integer - (multiples[place] << width) for place, integer in integers.items()}

@@ -38,8 +38,9 @@ class NoiseSource:
     Gaussian or Laplace variable and :math:`g` a power of two, the *granularity*. The law is exact: floating point
     proposes, but decides only where a proven error bound shows that it cannot be wrong; tails are never cut off. As
     rounding is post-processing, every analysis of the continuous mechanism applies unchanged; the variance grows by
-    :math:`g^2/12`. By default :math:`g` is the power of two in :math:`(\sigma 2^{-21}, \sigma 2^{-20}]` for float32
-    and :math:`(\sigma 2^{-33}, \sigma 2^{-32}]` for float64.
+    :math:`g^2/12`. By default :math:`g` is the power of two in :math:`(\sigma 2^{-k-1}, \sigma 2^{-k}]`, where
+    :math:`k` is 32 for float64, 12 for Gaussian noise as float32, whose variance grows by at most 5e-9 of itself, and
+    20 for Laplace noise as float32.
 
     The bits are a keystream of AES-256 in counter mode (NIST SP 800-38A), in constant time. After the call neither the
     key nor a word of the keystream is left in memory; for that, a thread needs a stack of 64 KB. Output does not
@@ -466,7 +467,7 @@ class NoiseSource:
         threads: object,
         overwrite: bool,
     ) -> npt.NDArray[Any]:
-        number, exponent = laws.on_grid(name, scale, granularity, array.dtype)
+        number, exponent = laws.on_grid(law, name, scale, granularity, array.dtype)
         checked = None if threads is None else _validate.threads(threads)
         # mutant: noise-added-natively
         _native.add_noise(array, law, number, exponent, self._key(), checked, overwrite)

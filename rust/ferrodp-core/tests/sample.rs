@@ -22,7 +22,7 @@ fn one_thread() -> NonZeroUsize {
 fn noises() -> Vec<Noise> {
     let mut found = Vec::new();
     for law in [Law::Gaussian, Law::Laplace] {
-        for exponent in [-43, -40, -32, -21, -20, -10, -1, 0, 3] {
+        for exponent in [-43, -40, -32, -21, -20, -14, -12, -10, -1, 0, 3] {
             let granularity = Granularity::from_exponent(exponent).expect("in range");
             found.push(Noise::new(law, SCALE, granularity).expect("in range"));
         }
@@ -106,6 +106,44 @@ fn widened_margins_change_no_bit() {
             noise.clone().with_widened_margins(1.0 / 256.0).add(isa, &key(3), &mut values, one_thread());
 
             assert!(bits(&expected) == bits(&values), "{noise:?} {isa:?}");
+        }
+    }
+}
+
+/// What the stage in single precision leaves open, by hundreds in a chunk, reaches every later stage.
+#[test]
+fn widened_margins_change_no_bit_in_single_precision() {
+    for noise in noises() {
+        let start: Vec<f32> = delicate(10_003).into_iter().map(|v| v as f32).collect();
+        let mut expected = start.clone();
+        noise.add(Isa::best(), &key(3), &mut expected, one_thread());
+        for (isa, steps) in Isa::available().into_iter().flat_map(|isa| [(isa, 1.0 / 256.0), (isa, 1.0 / 64.0)]) {
+            let mut values = start.clone();
+
+            noise.clone().with_widened_margins(steps).add(isa, &key(3), &mut values, one_thread());
+
+            assert!(expected.iter().zip(&values).all(|(a, b)| a.to_bits() == b.to_bits()), "{noise:?} {isa:?} {steps}");
+        }
+    }
+}
+
+/// The same words at the same places: rounded in double precision and then to single, as if there were no other stage.
+#[test]
+fn single_precision_gives_what_double_precision_gives() {
+    for noise in noises() {
+        let start: Vec<f32> = delicate(100_003).into_iter().map(|v| v as f32).collect();
+        let mut expected: Vec<f64> = start.iter().map(|&v| f64::from(v)).collect();
+        noise.add(Isa::best(), &key(8), &mut expected, one_thread());
+        for isa in Isa::available() {
+            let mut values = start.clone();
+
+            noise.add(isa, &key(8), &mut values, one_thread());
+
+            let limit = f64::from(f32::MAX);
+            for ((expected, found), start) in expected.iter().zip(&values).zip(&start) {
+                let expected = expected.clamp(-limit, limit) as f32;
+                assert_eq!(expected.to_bits(), found.to_bits(), "{noise:?} {isa:?} {start:e}");
+            }
         }
     }
 }

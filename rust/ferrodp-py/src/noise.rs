@@ -20,7 +20,7 @@ use crate::words::LawArg;
 fn noise<T: Element>(law: Law, scale: f64, exponent: Option<i32>) -> core::result::Result<Noise, ferrodp_core::Error> {
     let granularity = match exponent {
         Some(exponent) => Granularity::from_exponent(exponent)?,
-        None => Noise::default_granularity::<T>(scale)?,
+        None => Noise::default_granularity::<T>(law, scale)?,
     };
     Noise::new(law, scale, granularity)
 }

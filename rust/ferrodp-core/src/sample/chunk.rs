@@ -1,5 +1,8 @@
 //! From keystream to noised values, a chunk at a time: first stage by vectors, the rest by [`decide`].
 //!
+//! Where the [`single`] stage applies, what it leaves open is gathered and goes through the stage in double precision as if it had
+//! stood side by side, and back to its places; extension bits stay those of the places.
+//!
 //! A chunk's words live in a buffer on the stack that stays in the first-level cache and is wiped with the stack; nothing
 //! else is allocated. Values are split as `v/g = r + f`, `r` the nearest integer: exact, for `g` is a power of two. Then
 //! `N = round(f + s·Z)` and the released number is `g·(r + N)`: one IEEE addition of two integers, so the result is a
@@ -8,12 +11,13 @@
 
 use super::sums::{self, Release};
 use super::types::{CHUNK, GROUP, Lazy, Noise, Number, Offset, Open, PADDING, Plan, Word};
-use super::{decide, lanes};
+use super::{decide, lanes, single};
 use crate::dispatch::{PAGE, prefetch_start};
 use crate::isa::{Isa, Kind};
 use crate::math::integer::Integer;
 use crate::params::exp2;
 use crate::random::{BLOCK, Key, Keystream};
+use single::Single;
 
 /// The stream of first words; extension block `j` of sample `i` is block `i` of stream `1 + j`.
 const FIRST_WORDS: u64 = 0;
@@ -28,11 +32,18 @@ pub trait Cell: Number {
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
     fn first_stage_avx2(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
+    /// Returns the values, if this type has a stage in single precision.
+    #[doc(hidden)]
+    fn singles(values: &mut [Self]) -> Option<&mut [f32]>;
 }
 
 macro_rules! cell {
-    ($type:ty, $kernels:ident) => {
+    ($type:ty, $kernels:ident, $singles:expr) => {
         impl Cell for $type {
+            fn singles(values: &mut [Self]) -> Option<&mut [f32]> {
+                $singles(values)
+            }
+
             #[cfg(target_arch = "x86_64")]
             fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open) {
                 super::avx512::$kernels::first_stage(isa, plan, words, values, open);
@@ -46,16 +57,29 @@ macro_rules! cell {
     };
 }
 
-cell!(f32, single);
-cell!(f64, double);
+cell!(f32, single, Some);
+cell!(f64, double, |_| None);
 
 /// Samples whose marks are a word, and how many of them are open where something is unusual about their values.
 const NOTED: usize = 64;
 const MANY_OPEN: u32 = 8;
 
+/// What the single-precision stage left open, side by side: places, words and values.
+struct Gathered {
+    places: [u16; NOTED],
+    words: [[u8; 4]; NOTED],
+    values: [f32; NOTED],
+    count: usize,
+}
+
 /// A chunk's words.
 #[repr(align(64))]
 struct Words([u8; CHUNK * 8]);
+
+/// Returns the lowest `count` bits, all from 64 on.
+fn below(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
 
 /// One call's sampler: shared by its threads.
 pub(super) struct Sampler<'a> {
@@ -63,6 +87,8 @@ pub(super) struct Sampler<'a> {
     isa: Isa,
     keystream: Keystream,
     plan: Plan,
+    /// The stage that comes before, for `f32`, where it applies.
+    single: Option<Single>,
     /// The same on the grid of width 1, for sums of integers.
     unit_plan: Plan,
 }
@@ -70,7 +96,8 @@ pub(super) struct Sampler<'a> {
 impl<'a> Sampler<'a> {
     pub(super) fn new(noise: &'a Noise, isa: Isa, key: &Key) -> Self {
         let plan = Plan::new(noise, noise.granularity.width());
-        Self { noise, isa, keystream: Keystream::new(isa, key), plan, unit_plan: Plan::new(noise, 1.0) }
+        let (single, unit_plan) = (Single::new(noise, noise.granularity.width()), Plan::new(noise, 1.0));
+        Self { noise, isa, keystream: Keystream::new(isa, key), plan, single, unit_plan }
     }
 
     /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`].
@@ -132,30 +159,88 @@ impl<'a> Sampler<'a> {
         let (body, rest) = values.split_at_mut(whole);
         // mutant: last-partial-vector-draws-words-of-first
         let (body_words, rest_words) = words.split_at(whole * self.word_bytes());
-        self.both_stages(plan, start, body_words, body);
+        self.all_stages(plan, start, body_words, body, whole);
         if !rest.is_empty() {
             let mut padded = [T::default(); PADDING];
             padded[..rest.len()].copy_from_slice(rest);
-            self.both_stages(plan, start + whole as u64, rest_words, &mut padded);
+            self.all_stages(plan, start + whole as u64, rest_words, &mut padded, rest.len());
             rest.copy_from_slice(&padded[..rest.len()]);
         }
     }
 
-    fn both_stages<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
+    /// Adds noise to the first `count` of `values`, the samples from `start` on; those after them only fill a vector.
+    fn all_stages<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T], count: usize) {
+        match (&self.single, T::singles(values)) {
+            (Some(single), Some(values)) => self.single_first(single, start, words, values, count),
+            _ => self.in_double(plan, words, values, count, |place| start + place as u64),
+        }
+    }
+
+    /// Adds noise by the stage in single precision, and by the others to what it leaves open.
+    fn single_first(&self, single: &Single, start: u64, words: &[u8], values: &mut [f32], count: usize) {
+        let mut open = Open { groups: [0; CHUNK / GROUP] };
+        single::stage::first_stage(self.isa, single, words, values, &mut open);
+        let mut gathered = Gathered { places: [0; NOTED], words: [[0; 4]; NOTED], values: [0.0; NOTED], count: 0 };
+        let words = words.as_chunks::<4>().0;
+        for (block, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
+            let mut mask = u64::from_le_bytes(*groups) & below(count.saturating_sub(block * NOTED));
+            while mask != 0 {
+                let place = block * NOTED + mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                let (word, value) = (words[place], values[place]);
+                if single.swallows(value, u32::from_le_bytes(word)) {
+                    continue;
+                }
+                let at = gathered.count;
+                gathered.places[at] = place as u16;
+                gathered.words[at] = word;
+                gathered.values[at] = if value.is_finite() { value } else { 0.0 };
+                gathered.count += 1;
+                if gathered.count == NOTED {
+                    self.scatter(start, &mut gathered, values);
+                }
+            }
+        }
+        self.scatter(start, &mut gathered, values);
+    }
+
+    /// Settles what is gathered, puts it in its places and leaves none.
+    fn scatter(&self, start: u64, gathered: &mut Gathered, values: &mut [f32]) {
+        let Gathered { places, words, values: open, count } = gathered;
+        let len = count.next_multiple_of(PADDING);
+        // mutant: extension-bits-of-what-was-gathered
+        let index = |i: usize| start + u64::from(places[i]);
+        self.in_double(&self.plan, words[..len].as_flattened(), &mut open[..len], *count, index);
+        for (&place, &value) in places.iter().zip(&*open).take(*count) {
+            values[usize::from(place)] = value;
+        }
+        *count = 0;
+    }
+
+    /// Adds noise by the stage in double precision, and by the later ones to what it leaves open; `index` gives the sample
+    /// at a place.
+    fn in_double<T: Cell>(
+        &self,
+        plan: &Plan,
+        words: &[u8],
+        values: &mut [T],
+        count: usize,
+        index: impl Fn(usize) -> u64,
+    ) {
         let mut open = Open { groups: [0; CHUNK / GROUP] };
         self.first_stage(plan, words, values, &mut open);
         for (word, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
-            let mut mask = u64::from_le_bytes(*groups);
+            let mut mask = u64::from_le_bytes(*groups) & below(count.saturating_sub(word * NOTED));
             if mask.count_ones() >= MANY_OPEN {
                 let block = word * NOTED..values.len().min((word + 1) * NOTED);
                 let words = &words[block.start * self.word_bytes()..block.end * self.word_bytes()];
                 mask = self.with_zeros(plan, words, &mut values[block], mask);
             }
             while mask != 0 {
-                let index = word * 64 + mask.trailing_zeros() as usize;
+                let place = word * NOTED + mask.trailing_zeros() as usize;
                 mask &= mask - 1;
-                let value = self.settle(plan, start + index as u64, self.word(words, index), values[index].widen());
-                values[index] = T::narrow(value);
+                let value = self.settle(plan, index(place), self.word(words, place), values[place].widen());
+                values[place] = T::narrow(value);
             }
         }
     }

@@ -17,6 +17,9 @@ const QUANTILE_ERROR: [f64; 2] = [f64::EPSILON * 32.0, f64::EPSILON * 128.0]; //
 /// Digits from the leading one on that the second stage needs: then what is unknown is below 2⁻⁵⁵ of `p`.
 const SIGNIFICANT: u32 = 56;
 
+/// `z` changes by less than this, times the change of `ln p`: by Mills' ratio `Φ̄(z)/φ(z) ≤ √(π/2)`, or by 1.
+const STEEPEST: f64 = 1.2534;
+
 /// Where the third stage can be asked again and again: its thresholds have 79 fraction bits in 127, and a search of a few
 /// steps costs less than the last stage.
 const FARTHEST: f64 = (1_u64 << 46) as f64;
@@ -79,6 +82,9 @@ pub(super) fn split_word(noise: &Noise, word: u64) -> (bool, u64, u32) {
 
 /// Returns the integer nearest to `offset + s·z`.
 fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offset) -> i128 {
+    if let Some(integer) = nearest_by_leading(noise, sample, offset) {
+        return integer;
+    }
     let (head, bits) = sample.head();
     let Some(z) = quantile(noise.law, head, bits) else {
         return exact::search(noise, sample, offset);
@@ -118,6 +124,29 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
     i128::from(if exceeds(below) { below + 1 } else { below })
 }
 
+/// Returns the integer nearest to `offset + s·z`, if the leading bits of `p` alone decide it: nearly always, and without
+/// a block of the keystream.
+///
+/// They leave open all of `[m, m + 1)`, whose middle differs from any of it by `1/2m` in `ln p`, if not less.
+fn nearest_by_leading<F>(noise: &Noise, sample: &Lazy<F>, offset: Offset) -> Option<i128> {
+    if sample.leading == 0 {
+        return None;
+    }
+    let middle = u128::from(sample.leading) << 64 | 1 << 63;
+    let z = quantile(noise.law, middle, sample.width + 64)?;
+    let y = offset.approximate + noise.ratio * z;
+    // mutant: unknown-bits-taken-for-known
+    let unknown = STEEPEST * 0.5 / sample.leading as f64;
+    let quantile_error = noise.ratio * (QUANTILE_ERROR[noise.law as usize] + unknown);
+    let margin = quantile_error + (y.abs() + 1.0) * (2.0 * f64::EPSILON) + noise.widening;
+    if margin > 0.25 {
+        return None;
+    }
+    // |y| < 2⁴⁹, for the margin would be too wide otherwise.
+    let integer = lanes::rounded(y);
+    ((y - integer).abs() < 0.5 - margin).then_some(i128::from(integer as i64))
+}
+
 /// Returns `z` for `p ≈ head · 2^−(bits + 1)`, within [`QUANTILE_ERROR`]; `None` below the tables, or where so few digits
 /// follow the leading one that those not yet revealed matter.
 fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
@@ -146,5 +175,42 @@ fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
             let m = f64::from_bits((1023 << 52) | fraction);
             Some(f64::from(octave) * core::f64::consts::LN_2 + lanes::log_part(m))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::Granularity;
+
+    /// Offsets put the sum about as far from a half-integer as it may be wrong.
+    #[test]
+    fn what_leading_bits_decide_is_what_the_last_stage_says_of_any_further_bits() {
+        let (mut decided, mut open) = (0, 0);
+        for (law, log2_ratio) in [(Law::Gaussian, 12), (Law::Gaussian, 20), (Law::Gaussian, 32), (Law::Laplace, 32)] {
+            let granularity = Granularity::from_exponent(-log2_ratio).expect("in range");
+            let noise = Noise::new(law, 1.1, granularity).expect("in range");
+            let width = if noise.word() == Word::Short { 31 } else { 63 };
+            for octave in 0..width - 1 {
+                let leading = (0xb504_f333_f9de_6484_u64 >> 1 >> (63 - width)) >> octave;
+                let middle = u128::from(leading) << 64 | 1 << 63;
+                let Some(z) = quantile(law, middle, width + 64) else { continue };
+                let bound = noise.ratio * (QUANTILE_ERROR[law as usize] + STEEPEST * 0.5 / leading as f64);
+                let to_half = (noise.ratio * z).floor() + 0.5 - noise.ratio * z;
+                for part in [-1.3, -0.9, -0.6, -0.3, 0.3, 0.6, 0.9, 1.3] {
+                    let offset = Offset::new(to_half + part * bound, 0);
+                    for extension in [[0; 2], [u64::MAX; 2]] {
+                        let sample = Lazy { leading, width, extension: |_| extension };
+                        let Some(found) = nearest_by_leading(&noise, &sample, offset) else {
+                            open += 1;
+                            continue;
+                        };
+                        decided += 1;
+                        assert_eq!(exact::search(&noise, &sample, offset), found, "{noise:?} {octave} {part}");
+                    }
+                }
+            }
+        }
+        assert!(decided > 300 && open > 300, "{decided} {open}");
     }
 }

@@ -2,3 +2,4 @@
 
 pub(super) mod mills;
 pub(super) mod quantile;
+pub(super) mod single;

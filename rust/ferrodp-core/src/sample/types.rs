@@ -39,8 +39,8 @@ pub(super) enum Word {
 
 /// What the stages need to know of a numeric type.
 pub trait Number: Copy + Default + Send + Sync + 'static {
-    /// `log₂(scale/g)` of the default grid.
-    const DEFAULT_BITS: i32;
+    /// `log₂(scale/g)` of the default grid, rounded down: of Gaussian and of Laplace noise.
+    const DEFAULT_BITS: [i32; 2];
     /// The largest finite value.
     const LARGEST: f64;
     /// The value, exactly.
@@ -52,9 +52,9 @@ pub trait Number: Copy + Default + Send + Sync + 'static {
 }
 
 macro_rules! number {
-    ($type:ty, $bits:literal) => {
+    ($type:ty, $bits:expr) => {
         impl Number for $type {
-            const DEFAULT_BITS: i32 = $bits;
+            const DEFAULT_BITS: [i32; 2] = $bits;
             const LARGEST: f64 = <$type>::MAX as f64;
 
             #[inline(always)]
@@ -76,8 +76,8 @@ macro_rules! number {
     };
 }
 
-number!(f32, 20);
-number!(f64, 32);
+number!(f32, [12, 20]);
+number!(f64, [32, 32]);
 
 /// A law, its scale and the grid it is rounded to: checked once, used for any number of samples.
 #[derive(Clone, Debug)]

@@ -12,11 +12,17 @@ variable t = m - 1 - i/16 - 1/32 in [-1/32, 1/32).
 AVX2 looks coefficients up in tables of eight: whole octaves, t = m - 3/2 in [-1/2, 1/2), and eighths of an octave for
 the logarithm, t = m - 1 - i/8 - 1/16 in [-1/16, 1/16). Fewer and wider segments take higher degrees.
 
+Single precision. Words of 31 bits on coarse grids take 16 octaves: half octaves as above, or, for AVX2, the first 8 as
+whole octaves. The index is the low bits of the word's biased exponent as a float32, 157 - k, and the top bit of its
+fraction. Beside the coefficients stand two bounds for each segment: of the quantile's error and of its size.
+
 Mills nodes. For t_k = k/16 the ratio M(t_k) = Phibar(t_k)/phi(t_k) and 1/phi(t_k), as integers: see `mills.rs`.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 import sys
 from pathlib import Path
 
@@ -34,6 +40,9 @@ LOG_PARTS = 16
 OCTAVE_DEGREE = 17
 FAST_OCTAVE_DEGREE = 12
 LOG_EIGHTH_DEGREE = 9
+SINGLE_OCTAVES = 16
+SINGLE_DEGREE = 5
+SINGLE_OCTAVE_DEGREE = 7
 MILLS_NODES = 149  # t up to 9.25, where Phibar is below 2^-65
 
 
@@ -203,6 +212,100 @@ def quantile_file() -> str:
     )
 
 
+def single(x: mp.mpf) -> float:
+    """Return the float32 nearest to x."""
+    return struct.unpack("f", struct.pack("f", float(x)))[0]
+
+
+def single_literal(x: mp.mpf) -> str:
+    """Return a Rust literal of the float32 nearest to x: the shortest that denotes it."""
+    value = single(x)
+    text = next(t for digits in range(1, 10) if single(mp.mpf(t := f"{value:.{digits}g}")) == value)
+    return text if any(c in text for c in ".en") else text + ".0"
+
+
+def rounded_up(x: mp.mpf) -> str:
+    """Return a literal of four digits, not below x."""
+    size = math.floor(math.log10(x)) - 3
+    return f"{int(mp.ceil(x / mp.mpf(10) ** size))}e{size}"
+
+
+def single_bounds(
+    octave: int, center: mp.mpf, half_width: mp.mpf, row: list[mp.mpf], roundings: list[int]
+) -> tuple[str, str]:
+    """Return bounds of a segment's quantile in single precision: of its error, and of its size.
+
+    The error has three parts. The polynomial, with the coefficients as they are rounded. Its evaluation: coefficient i
+    meets `roundings[i]` of them. And the word: p lies in [x, x + 1) units of the last bit before x is rounded or cut to
+    24 bits, so ln p is wrong by at most 2^-23 + 1/x, and dz/d(ln p) is minus Mills' ratio, which falls with z.
+    """
+    exact = [mp.mpf(single(c)) for c in row]
+    scale = mp.mpf(2) ** -(octave + 2)
+    points = [half_width * mp.cos(mp.pi * j / 64) for j in range(65)]
+    off = max(abs(mp.polyval(exact[::-1], t) - probit_upper((center + t) * scale)) for t in points)
+    evaluation = sum(n * abs(c) * half_width**i for i, (n, c) in enumerate(zip(roundings, exact, strict=True)))
+    lowest, highest = center - half_width, center + half_width
+    z = probit_upper(min(mp.mpf(1) / 2, highest * scale * (1 + mp.mpf(2) ** -9)))
+    mills = mp.erfc(z / mp.sqrt(2)) / 2 * mp.sqrt(2 * mp.pi) * mp.exp(z * z / 2)
+    word = mills * (mp.mpf(2) ** -23 + mp.mpf(2) ** (octave - 30) / lowest)
+    largest = probit_upper(lowest * scale * (1 - mp.mpf(2) ** -9))
+    return rounded_up(1.05 * off + 1.001 * mp.mpf(2) ** -24 * evaluation + word), rounded_up(1.001 * largest)
+
+
+def single_tables(name: str, doc: str, halves: int, count: int, degree: int, only: str | None) -> str:
+    """Return the tables of one cut of the octaves: coefficients by power, and the bounds."""
+    rows_of: list[list[mp.mpf]] = [[]] * count
+    bounds = [("", "")] * count
+    for octave in range(count // halves):
+        for half in range(halves):
+            half_width = mp.mpf(1) / (2 * halves)
+            center = 1 + half_width + mp.mpf(half) / halves
+            place = (157 - octave) % (count // halves) * halves + half
+            rows_of[place] = gaussian_segment(octave, center, half_width, degree)
+            # Of whole octaves all paths have fused operations.
+            roundings = [i + 1 if halves == 1 else 2 * i + 1 for i in range(degree + 1)]
+            bounds[place] = single_bounds(octave, center, half_width, rows_of[place], roundings)
+    cfg = [f'#[cfg(target_arch = "{only}")]'] if only else []
+    lines = [f"/// {doc}", *cfg, f"pub(crate) static {name}: [[f32; {count}]; {degree + 1}] = ["]
+    lines += ["    [" + ", ".join(single_literal(c) for c in power) + "]," for power in by_power(rows_of)]
+    lines += ["];"]
+    for suffix, what, column in [("ERROR", "Bounds of its error", 0), ("LARGEST", "Bounds of `z`", 1)]:
+        lines += ["", f"/// {what}.", *cfg, f"pub(crate) static {name}_{suffix}: [[f64; {count}]; 1] = ["]
+        lines += ["    [" + ", ".join(bound[column] for bound in bounds) + "],", "];"]
+    return "\n".join(lines)
+
+
+def single_file() -> str:
+    """Return the text of single.rs."""
+    return "\n".join(
+        [
+            "//! Quantiles in single precision, with error bounds. Written by `generate.py`, checked by `verify.py`.",
+            "",
+            '#![allow(clippy::excessive_precision, clippy::unreadable_literal, reason = "generated")]',
+            "#![cfg_attr(rustfmt, rustfmt_skip)]",
+            "",
+            single_tables(
+                "BY_HALF",
+                "`z = Φ̄⁻¹(p)` by half octave, 16 octaves, transposed, in the order of the kernels' index.",
+                2,
+                2 * SINGLE_OCTAVES,
+                SINGLE_DEGREE,
+                None,
+            ),
+            "",
+            single_tables(
+                "BY_OCTAVE",
+                "The same by whole octave, 8 octaves, for AVX2.",
+                1,
+                SINGLE_OCTAVES // 2,
+                SINGLE_OCTAVE_DEGREE,
+                "x86_64",
+            ),
+            "",
+        ]
+    )
+
+
 def mills_file() -> str:
     """Return the text of mills.rs."""
     lines = [
@@ -239,7 +342,7 @@ def mills_file() -> str:
 def main() -> int:
     """Write or check the files."""
     changed = 0
-    for name, text in {"quantile.rs": quantile_file(), "mills.rs": mills_file()}.items():
+    for name, text in {"quantile.rs": quantile_file(), "single.rs": single_file(), "mills.rs": mills_file()}.items():
         path = HERE / name
         if "--check" in sys.argv:
             if not path.exists() or path.read_text() != text:
