@@ -27,9 +27,9 @@ function superscript(number) {
   return String(number).replace(/[-0-9]/g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
 }
 
-// A text with its small numbers as powers of ten, which do not break at the end of a line.
+// A text with its small numbers as powers of ten; neither these nor "δ = …" break at the end of a line.
 export const powers = (text) => text.replace(/(\d(?:\.\d+)?)e-0*(\d+)/g, (_, digits, power) =>
-  `${digits === "1" ? "" : `${digits}·`}10${superscript(-Number(power))}`);
+  `${digits === "1" ? "" : `${digits}·`}10${superscript(-Number(power))}`).replace(/([εδσ]) = /g, "$1\u00a0=\u00a0");
 
 // One axis: from a value to a place, its ticks, and whether a value can be shown.
 function axis(values, scale, start, end, zero, apart = 70) {
@@ -65,7 +65,7 @@ function logTicks(low, high, length) {
     return ticks;
   }
   const every = Math.max(1, Math.ceil(decades / Math.max(2, length / 55)));
-  const inner = decades < 3 && length > 180 ? [1, 2, 5] : [1];
+  const inner = decades < 3 && length >= 110 * decades ? [1, 2, 5] : [1];
   for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high) + 1e-9; e++) {
     if (e % every) continue;
     for (const m of inner) { const v = m * 10 ** e; if (v >= low * 0.9999999 && v <= high * 1.0000001) ticks.push(v); }
