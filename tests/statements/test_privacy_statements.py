@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ferrodp as fd
-from ferrodp import plan
+from ferrodp import _html, plan
 from ferrodp.accounting import PldAccountant
 from ferrodp.accounting.reports import membership_advantage
 from ferrodp.cli import main
@@ -101,9 +101,28 @@ def test_every_form_holds_the_same_and_escapes_what_is_given() -> None:
     assert json.loads(found.to_json()) == found.to_dict()
     assert "<b>" not in found.to_html()
     assert "| curator | A \\<b\\>\\|hospital\\|\\</b\\> |" in found.to_markdown()
-    for value in (str(found.guarantee["epsilon"]), *found.assumptions):
+    for value in (_html.at_most(found.guarantee["epsilon"]), *found.assumptions):
         assert value in found.to_html().replace("&#x27;", "'")
         assert value in found.to_markdown()
+
+
+def test_a_statement_begins_with_its_guarantee_in_one_sentence() -> None:
+    found = fd.statement(PLAN, delta=1e-6, unit="patient")
+    bound = re.escape(_html.at_most(found.guarantee["epsilon"]))
+
+    assert float(_html.at_most(found.guarantee["epsilon"])) >= found.guarantee["epsilon"]
+    assert re.search(
+        f"for one patient, with epsilon at most {bound} at delta = 10⁻⁶\\.", found.to_markdown().split("## ")[0]
+    )
+
+
+def test_people_read_bounds_rounded_to_their_own_side() -> None:
+    found = fd.statement(PLAN, delta=1e-6)
+    rows = dict(re.findall(r"^\| (exact epsilon, at least|epsilon, at most) \| (\S+) \|$", found.to_markdown(), re.M))
+
+    assert float(rows["exact epsilon, at least"]) <= found.guarantee["epsilon_at_least"]
+    assert found.guarantee["epsilon"] <= float(rows["epsilon, at most"])
+    assert len(rows["epsilon, at most"]) <= len("0.123456")
 
 
 def test_long_plans_are_listed_in_part_and_counted_in_full() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ferrodp._public import suggesting
 from ferrodp._validate import Real
 from ferrodp.distributed import tree
 from ferrodp.errors import InvalidType, MissingPackage
@@ -16,6 +17,7 @@ from ferrodp.sums import ClippedSum
 __all__ = ["clipped_sum"]
 
 
+@suggesting
 def clipped_sum(
     partitions: Iterable[Any],
     template: object,

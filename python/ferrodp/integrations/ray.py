@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ferrodp._public import suggesting
 from ferrodp._validate import Real
 from ferrodp.distributed import tree
 from ferrodp.errors import FerroError, MissingPackage
@@ -15,6 +16,7 @@ from ferrodp.sums import ClippedSum
 __all__ = ["clipped_sum"]
 
 
+@suggesting
 def clipped_sum(
     partitions: Iterable[Any],
     template: object,

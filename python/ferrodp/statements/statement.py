@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ferrodp import _html
+from ferrodp._pictures import power
 
 __all__ = ["Statement"]
 
@@ -23,6 +24,20 @@ _SECTIONS = {
     "details": "Details",
     "versions": "Versions",
 }
+_TITLES = {
+    "epsilon": "epsilon, at most",
+    "epsilon_at_least": "exact epsilon, at least",
+    "holds": "it holds",
+    "budget_epsilon": "epsilon of the budget",
+    "budget_delta": "delta of the budget",
+    "epsilon_charged": "epsilon charged so far, at most",
+    "epsilon_charged_holds": "what was charged holds",
+    "epsilon_of_charges_at_least": "exact epsilon of the charges, at least",
+    "epsilon_at_any_time": "epsilon so far, whenever it is read, at most",
+    "measure": "charges are added up as",
+    "event": "mechanism",
+}
+"""What people read in place of the names that JSON has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,37 +108,36 @@ class Statement:
 
     def to_markdown(self) -> str:
         """Return it as Markdown."""
-        lines = [f"# Privacy statement: {_escaped(self.subject)}"]
+        lines = [f"# Privacy statement: {_escaped(self.subject)}", "", _escaped(self._summary())]
         for title, content in self._sections():
             lines += ["", f"## {title}", ""]
             if isinstance(content, str):
                 lines.append(_escaped(content))
             elif isinstance(content, Mapping):
-                lines += _markdown_table(("", ""), [(_title(name), _shown(value)) for name, value in content.items()])
+                lines += _markdown_table(("", ""), _rows(content))
             elif isinstance(content[0], str):
                 lines += [f"- {_escaped(each)}" for each in content]
             else:
                 names = list(dict.fromkeys(name for each in content for name in each))
-                rows = [[_shown(each.get(name, "")) for name in names] for each in content]
+                rows = [[_shown(name, each.get(name, "")) for name in names] for each in content]
                 lines += _markdown_table(list(map(_title, names)), rows)
         return "\n".join(lines) + "\n"
 
     def to_html(self) -> str:
         """Return it as an HTML fragment, an ``article``."""
         parts = ['<article class="ferrodp-statement">', f"<h1>Privacy statement: {html.escape(self.subject)}</h1>"]
+        parts.append(f"<p>{html.escape(self._summary())}</p>")
         for title, content in self._sections():
             parts.append(f"<h2>{title}</h2>")
             if isinstance(content, str):
                 parts.append(f"<p>{html.escape(content)}</p>")
             elif isinstance(content, Mapping):
-                parts.append(
-                    _html.table("", (), [(_title(name), _shown(value)) for name, value in content.items()], whole=True)
-                )
+                parts.append(_html.table("", (), _rows(content), whole=True))
             elif isinstance(content[0], str):
                 parts.append("<ul>" + "".join(f"<li>{html.escape(each)}</li>" for each in content) + "</ul>")
             else:
                 names = list(dict.fromkeys(name for each in content for name in each))
-                rows = [[_shown(each.get(name, "")) for name in names] for each in content]
+                rows = [[_shown(name, each.get(name, "")) for name in names] for each in content]
                 parts.append(_html.table("", list(map(_title, names)), rows, whole=True))
         return "\n".join([*parts, "</article>"]) + "\n"
 
@@ -133,11 +147,27 @@ class Statement:
     def __str__(self) -> str:
         return self.to_markdown()
 
+    def _summary(self) -> str:
+        """Return the guarantee as one sentence."""
+        epsilon, delta = (_shown(name, self.guarantee[name]) for name in ("epsilon", "delta"))
+        what = "Everything that is ever charged to it" if self._is_of_a_scope() else "Everything that it releases"
+        if epsilon == "no bound":
+            return f"{what} has no proven epsilon at delta = {delta}."
+        return (
+            f"{what} is differentially private for one {self.protected['unit']}, with epsilon at most {epsilon} at "
+            f"delta = {delta}."
+        )
+
+    def _is_of_a_scope(self) -> bool:
+        return "budget_epsilon" in self.guarantee
+
     def _sections(self) -> Iterator[tuple[str, Any]]:
         """Yield the titles and contents of what is not empty."""
         for name, title in _SECTIONS.items():
             content = getattr(self, name)
-            if content:
+            if content and name == "curve" and self._is_of_a_scope():
+                yield f"{title}, of the charges so far, if they had been fixed in advance", content
+            elif content:
                 yield title, content
 
 
@@ -149,13 +179,25 @@ def _plain(value: Any) -> Any:
     return "inf" if value == float("inf") else value
 
 
+def _rows(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(_title(name), _shown(name, value)) for name, value in content.items()]
+
+
 def _title(name: str) -> str:
-    return name.replace("_", " ")
+    return _TITLES.get(name, name.replace("_", " "))
 
 
-def _shown(value: Any) -> str:
-    """Write a value with as many digits as tell it from others: numbers as Python reads them again."""
-    return "no bound" if value == float("inf") else "unknown" if value is None else str(value)
+def _shown(name: str, value: Any) -> str:
+    """Write a value for people: bounds on ε with six digits, on their own side; JSON has all digits."""
+    if value == float("inf"):
+        return "no bound"
+    if value is None:
+        return "unknown"
+    if isinstance(value, float) and "epsilon" in name:
+        return _html.at_least(value) if name.endswith("at_least") else _html.at_most(value)
+    if isinstance(value, float) and "delta" in name:
+        return power(value) if float(f"{value:.3e}") == value else repr(value)
+    return str(value)
 
 
 def _escaped(text: str) -> str:

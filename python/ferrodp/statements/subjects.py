@@ -36,7 +36,8 @@ _MEANINGS = {
 _ASSUMPTIONS = (
     "All that one unit contributes is counted as one unit, and its contributions are bounded as the sensitivities say.",
     "Everything that depends on the data and leaves the protected environment is listed here.",
-    "The system's random bits cannot be told from uniform ones, and machines and administrators do not leak the data.",
+    "The system's random bits cannot be told from uniform ones. Whoever holds the data before noise is added, machines "
+    "and administrators included, is trusted not to leak it.",
     "Parameters (noise, bounds, number of releases) were chosen without looking at the data.",
 )
 _PROOF = (
@@ -75,7 +76,8 @@ def statement(
     accountant : str
         What proves the bounds, by the name that `epsilon` of a plan takes.
     details : mapping of str to str, optional
-        What only you know and registries ask for: curator, purpose, data product, where it is published. It is
+        What only you know and registries ask for: curator, contact, purpose, data source, data product, where and
+        when it is published, who may see it, and the trust model (who sees the data before noise is added). It is
         written as it stands.
 
     Returns

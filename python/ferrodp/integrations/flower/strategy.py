@@ -124,7 +124,9 @@ class PrivateStrategy:
     ) -> None:
         _check_inner(inner)
         if not isinstance(plan, PrivacyPlan):
-            raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}")
+            raise InvalidType(
+                f"plan must be a PrivacyPlan, got {type(plan).__name__}; as in PrivateStrategy(FedAvg(), plan=plan)"
+            )
         # mutant: plan-of-records-runs-clients
         if plan.unit != "client":
             raise InvalidParameter(f'plan must have unit="client": a client is what sends an update; got {plan.unit!r}')
@@ -411,7 +413,8 @@ class _Nodes:
 def _check_inner(inner: Any) -> None:
     strategies = library("flwr.serverapp.strategy")
     if not isinstance(inner, strategies.Strategy):
-        raise InvalidType(f"inner must be a strategy of Flower such as FedAvg(), got {type(inner).__name__}")
+        made = f"the class {inner.__name__}: make one" if isinstance(inner, type) else type(inner).__name__
+        raise InvalidType(f"inner must be a strategy of Flower such as FedAvg(), got {made}")
     names = {each.__name__ for each in type(inner).__mro__}
     # mutant: strategy-that-compares-replies-accepted
     if names & _ORDER_STATISTICS:

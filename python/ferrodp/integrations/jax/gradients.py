@@ -10,7 +10,7 @@ import numpy as np
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.integrations.jax._library import check_mask, library
 from ferrodp.integrations.jax.rows import pad_rows
 from ferrodp.integrations.jax.step import JaxStep
@@ -36,6 +36,8 @@ def per_example_gradients(loss: Callable[..., Any]) -> Callable[..., Any]:
     ------
     MissingPackage
         If jax is not installed.
+    InvalidType
+        If `loss` is no function.
 
     Examples
     --------
@@ -46,6 +48,8 @@ def per_example_gradients(loss: Callable[..., Any]) -> Callable[..., Any]:
     (5, 3)
     """
     jax = library()
+    if not callable(loss):
+        raise InvalidType(f"loss must be a function loss(params, *example), got {type(loss).__name__}")
     gradient = jax.grad(loss)
 
     def gradients(params: Any, *batch: Any) -> Any:

@@ -112,6 +112,8 @@ class JaxRun:
         key: str | None = None,
         source: NoiseSource | None = None,
     ) -> None:
+        if not isinstance(plan, PrivacyPlan):
+            raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}; as in JaxRun(plan, params)")
         tree = ParameterTree.of(params)
         self._bind(plan.start(tree.template(_groups(plan)), ledger=ledger, scope=scope, key=key, source=source), tree)
 

@@ -70,9 +70,16 @@ class Gradients:
         self._torch = torch = framework("torch", extra="torch")
         self._tree = framework("torch.utils._pytree", extra="torch")
         if not isinstance(model, torch.nn.Module):
-            raise InvalidType(f"model must be a torch.nn.Module, got {type(model).__name__}")
+            made = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
+            raise InvalidType(f"model must be a torch.nn.Module, got {made}")
+        if isinstance(loss, torch.nn.Module):
+            criterion = type(loss).__name__
+            raise InvalidType(
+                f"loss must be a function loss(model, x, y), got the module {criterion}; "
+                "write lambda model, x, y: criterion(model(x), y)"
+            )
         if not callable(loss):
-            raise InvalidType(f"loss must be callable, got {type(loss).__name__}")
+            raise InvalidType(f"loss must be a function loss(model, *batch), got {type(loss).__name__}")
         self.model = model
         self.parameters = self.checked_parameters()
         self._checked = self._seen()
@@ -87,7 +94,9 @@ class Gradients:
         """Return the parameters that are trained, by name, or refuse those that cannot be."""
         found = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
         if not found:
-            raise InvalidParameter("model must have a parameter that requires a gradient")
+            raise InvalidParameter(
+                "model must have a parameter that requires a gradient: parameter.requires_grad_(True)"
+            )
         for name, parameter in found.items():
             check_place(f"parameter {name!r}", parameter)
             dtype_of(f"parameter {name!r}", parameter)
@@ -126,7 +135,10 @@ class Gradients:
         """Return the number of examples of a batch."""
         leaves = self._tree.tree_leaves(batch)
         if not leaves or not all(isinstance(leaf, self._torch.Tensor) and leaf.ndim for leaf in leaves):
-            raise InvalidType("a batch must be made of tensors with the examples along their first axis")
+            raise InvalidType(
+                "a batch must be made of tensors with the examples along their first axis, as of "
+                "torch.from_numpy(array)"
+            )
         lengths = {len(leaf) for leaf in leaves}
         if len(lengths) > 1:
             raise InvalidParameter("the tensors of a batch must have the same length along their first axis")
@@ -215,4 +227,11 @@ class Gradients:
             return self._torch.func.functional_call(self.model, (parameters, rest), args, kwargs)
 
         value = self._loss(model, *batch)
+        if not isinstance(value, self._torch.Tensor) or value.ndim:
+            kind = (
+                f"a tensor of {value.ndim} dimensions"
+                if isinstance(value, self._torch.Tensor)
+                else type(value).__name__
+            )
+            raise InvalidType(f"loss must return one number, got {kind}; such as cross_entropy(model(x), y)")
         return value if self._scale == 1.0 else value * self._scale

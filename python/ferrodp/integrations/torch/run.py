@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from ferrodp import _validate
+from ferrodp._public import suggesting
 from ferrodp._validate import Real
-from ferrodp.errors import InvalidParameter
+from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
 from ferrodp.integrations._tensors import array_of, common_dtype, framework
 from ferrodp.integrations.torch.gradients import Gradients, Loss
@@ -369,6 +370,7 @@ class TorchRun:
         raise TypeError("a run cannot be copied or pickled: save its state()")
 
 
+@suggesting
 def start(
     plan: PrivacyPlan,
     model: Module,
@@ -453,6 +455,8 @@ def start(
     ...     step.release()
     ...     optimizer.step()
     """
+    if not isinstance(plan, PrivacyPlan):
+        raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}; as in start(plan, model, loss)")
     return TorchRun(
         plan,
         model,
