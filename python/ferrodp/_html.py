@@ -20,13 +20,18 @@ def table(
     """Return a table with a caption above. Of many rows the first are shown; `more` says where the others are."""
     listed = list(rows)
     shown = listed if whole else listed[:MOST_ROWS]
-    head = "".join(f"<th>{_cell(each)}</th>" for each in header)
+    first = listed[0] if listed else ()
+    left_ones = [not place or (place < len(first) and not _is_number(first[place])) for place in range(len(header))]
+    head = "".join(
+        f'<th style="{_LEFT}">{_cell(each)}</th>' if is_left else f"<th>{_cell(each)}</th>"
+        for each, is_left in zip(header, left_ones, strict=True)
+    )
     body = "".join(f"<tr>{''.join(_place(value, first=not n) for n, value in enumerate(row))}</tr>" for row in shown)
     left = len(listed) - len(shown)
     note = f"<p>{left} more rows{f': {_cell(more)}' if more else ''}</p>" if left > 0 else ""
     top = f"<thead><tr>{head}</tr></thead>" if any(header) else ""
     above = f'<caption style="{_LEFT}; caption-side: top; color: inherit">{_cell(caption)}</caption>' if caption else ""
-    return f"<table>{above}{top}<tbody>{body}</tbody></table>{note}"
+    return f'<table style="color: inherit">{above}{top}<tbody>{body}</tbody></table>{note}'
 
 
 def pairs(caption: str, named: Iterable[tuple[str, Any]]) -> str:
@@ -40,8 +45,17 @@ def text(value: str) -> str:
 
 
 def _place(value: Any, *, first: bool) -> str:
-    style = f' style="{_LEFT}"' if first or isinstance(value, str) else ""
+    style = f' style="{_LEFT}"' if first or not _is_number(value) else ""
     return f"<th{style}>{_cell(value)}</th>" if first else f"<td{style}>{_cell(value)}</td>"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, or the text of one."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _cell(value: Any) -> str:
