@@ -137,7 +137,7 @@ def test_values_that_are_not_finite_count_as_zero(mechanism):
 @pytest.mark.parametrize(
     ("gradients", "error"),
     [
-        ([np.zeros(2)], InvalidType),
+        (iter([np.zeros(2)]), InvalidType),
         (np.zeros(2), InvalidType),
         (None, InvalidType),
         ({}, InvalidArray),

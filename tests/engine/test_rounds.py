@@ -174,7 +174,7 @@ def test_a_round_that_drew_is_spent_whatever_happens(monkeypatch):
     [
         ({"updates": 3}, InvalidType),
         ({"updates": None}, InvalidType),
-        ({"template": [np.zeros(2)]}, InvalidType),
+        ({"template": np.zeros(2)}, InvalidType),
         ({"template": {}}, InvalidArray),
         ({"template": {"w": np.zeros(2, int)}}, InvalidArrayType),
         ({"denominator": 0}, InvalidParameter),

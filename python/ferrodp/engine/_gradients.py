@@ -20,7 +20,7 @@ from ferrodp.tickets import Ticket
 @_arrays.quiet
 def clipped_samples(gradients: object, max_norm: Real, ord: Order | float) -> tuple[Any, npt.NDArray[np.float64]]:
     """Return per-sample gradients, each clipped as one vector; see `DifferentialPrivacyEngine.per_sample_clip`."""
-    arrays, structure = _trees.float_leaves(mapping("gradients", gradients), "gradients")
+    arrays, structure = _trees.float_leaves(tree("gradients", gradients), "gradients")
     counts = {array.shape[0] if array.ndim else -1 for array in arrays}
     if len(counts) != 1 or counts == {-1}:
         raise InvalidArray("gradients must have one more axis than the model, in front, of one length in all arrays")
@@ -35,14 +35,15 @@ def clipped_samples(gradients: object, max_norm: Real, ord: Order | float) -> tu
 def noised(gradients: object, config: DPConfig, ticket: Ticket | None) -> Any:
     """Return gradients with noise; see `DifferentialPrivacyEngine.add_noise`."""
     config = config_of(config)
-    arrays, structure = _trees.float_leaves(mapping("gradients", gradients), "gradients")
+    arrays, structure = _trees.float_leaves(tree("gradients", gradients), "gradients")
     _validate.fits_in_memory("gradients", sum(array.nbytes for array in arrays))
     values = np.concatenate([array.reshape(-1) for array in arrays])
     return _trees.split(_sums.noised(config, values, ticket), structure)
 
 
-def mapping(name: str, value: object) -> Any:
-    """Return a named set of arrays, or refuse what is none."""
-    if not isinstance(value, Mapping):
-        raise InvalidType(f"{name} must be a mapping of arrays, got {type(value).__name__}")
+def tree(name: str, value: object) -> Any:
+    """Return arrays in a mapping, list or tuple, or refuse what is none."""
+    if not isinstance(value, (Mapping, list, tuple)):
+        kind = type(value).__name__
+        raise InvalidType(f"{name} must be a mapping, list or tuple of arrays, got {kind}")
     return value

@@ -7,17 +7,19 @@ sensitivity is C in exact arithmetic for any number of clients.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays
+from ferrodp._casting import Casting, casting
 from ferrodp._numerics.rounding import product_up
 from ferrodp.clipping import clip_rows
 from ferrodp.engine._step import Step
 from ferrodp.engine.records import DPConfig, NoiseMechanism
-from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 from ferrodp.events import PrivacyEvent
 from ferrodp.mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMechanism
 from ferrodp.sums import ClippedSum
@@ -47,8 +49,20 @@ class RoundSum(Protocol):
         """Return the sum with noise, like the template."""
 
 
-def sum_for(step: Step, template: object) -> RoundSum:
+def sum_for(step: Step, template: object, cast: npt.DTypeLike | None = None, skip: Collection[str] = ()) -> RoundSum:
     """Return an empty sum for a round of this kind, or refuse parameters that no release could have."""
+    if cast is not None or skip:
+        # mutant: counters-of-a-round-are-summed
+        cast_as = casting(template, cast, skip)
+        return _CastSum(_sum_for(step, cast_as.template), cast_as)
+    try:
+        return _sum_for(step, template)
+    except InvalidArrayType as error:
+        ways = 'cast="float32" makes all arrays one type, and skip=("step",) leaves out what is under such a key'
+        raise InvalidArrayType(f"{error}; {ways}") from None
+
+
+def _sum_for(step: Step, template: object) -> RoundSum:
     total: ClippedSum[Any] = ClippedSum(template, clip_norm=step.config.max_grad_norm)
     if step.config.mechanism is NoiseMechanism.GAUSSIAN:
         return _GaussianSum(step, total)
@@ -170,6 +184,27 @@ class _LaplaceSum:
         self._mechanism.release(values, out=values, ticket=ticket)
         # mutant: denominator-forgotten
         return self._total._layout.split(_as(values, denominator, self._total.dtype))
+
+
+class _CastSum:
+    """A sum of updates of mixed types, cast to one float type and back; keys that are skipped are no part of it."""
+
+    def __init__(self, inner: RoundSum, cast_as: Casting) -> None:
+        self._inner, self._cast_as = inner, cast_as
+        self.event: PrivacyEvent = inner.event
+
+    def add(self, update: object) -> None:
+        self._inner.add(self._cast_as.vector(update))
+
+    def add_many(self, updates: object) -> None:
+        stacked = casting(updates, self._cast_as.dtype, self._cast_as.skip)
+        # mutant: stacked-updates-of-other-types-cast
+        if stacked.dtypes != self._cast_as.dtypes:
+            raise InvalidArrayType("updates must have the dtypes of the template, key by key")
+        self._inner.add_many(stacked.vector(updates))
+
+    def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
+        return self._cast_as.restored(self._inner.release(ticket, denominator))
 
 
 def rows_of(leaves: list[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:

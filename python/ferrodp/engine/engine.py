@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, NoReturn, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -19,7 +19,7 @@ from ferrodp.audit import AuditReport, audit_callable
 from ferrodp.clipping import Order, clip_by_global_norm
 from ferrodp.engine import _accounts, _gradients, _sums
 from ferrodp.engine._counter import RoundCounter
-from ferrodp.engine._gradients import mapping
+from ferrodp.engine._gradients import tree
 from ferrodp.engine._step import Step, step_of
 from ferrodp.engine.records import CertifiedReport, DPConfig, NoiseMechanism, PrivacyBudget, config_of, member
 from ferrodp.engine.sampling import Sampling, poisson_sample, uniform_sample
@@ -42,6 +42,8 @@ class RoundOptions(TypedDict, total=False):
 
     denominator: Real | None
     key: str | None
+    cast: npt.DTypeLike | None
+    skip: Collection[str]
 
 
 class RunOptions(TypedDict, total=False):
@@ -49,6 +51,8 @@ class RunOptions(TypedDict, total=False):
 
     num_rounds: int | None
     denominator: Real | None
+    cast: npt.DTypeLike | None
+    skip: Collection[str]
 
 
 class DifferentialPrivacyEngine:
@@ -269,14 +273,24 @@ class DifferentialPrivacyEngine:
     def round(
         self, updates: Updates, *, template: Mapping[str, Arrays], **options: Unpack[RoundOptions]
     ) -> dict[str, Arrays]: ...
+    @overload
+    def round(
+        self, updates: Iterable[object], *, template: list[Arrays], **options: Unpack[RoundOptions]
+    ) -> list[Arrays]: ...
+    @overload
+    def round(
+        self, updates: Iterable[object], *, template: tuple[Arrays, ...], **options: Unpack[RoundOptions]
+    ) -> tuple[Arrays, ...]: ...
     def round(
         self,
-        updates: Updates,
+        updates: Any,
         *,
-        template: Mapping[str, Any],
+        template: Any,
         denominator: Real | None = None,
         key: str | None = None,
-    ) -> dict[str, Any]:
+        cast: npt.DTypeLike | None = None,
+        skip: Collection[str] = (),
+    ) -> Any:
         """Return the noised sum of the updates of one round, for publication.
 
         The round is reserved first, before `updates` is looked at; it is spent at the first random bit, and given back
@@ -284,11 +298,11 @@ class DifferentialPrivacyEngine:
 
         Parameters
         ----------
-        updates : iterable of dicts of ndarrays, or one dict of stacked ndarrays
+        updates : iterable of trees of ndarrays, or one dict of stacked ndarrays
             What the sampled clients sent, each like the template, possibly none; an iterator is consumed one by one.
             A dict holds them all, with one more axis in front, such as per-sample gradients. Never written to. Each is
             clipped to `max_grad_norm`; one that holds NaN or infinity counts as zeros.
-        template : dict of ndarrays
+        template : dict, list or tuple of ndarrays
             What an update looks like, such as the model: structure, shapes and dtype are used. Shapes may stand for
             arrays of float64.
         denominator : float, optional
@@ -296,11 +310,16 @@ class DifferentialPrivacyEngine:
         key : str, optional
             Name of the round in the ledger: a round that is repeated under its key is neither charged nor released
             twice.
+        cast : dtype, optional
+            float32 or float64: what arrays of different float types are cast to before they are clipped together. The
+            result has the types of the template.
+        skip : collection of str
+            Keys that are no part of the update, such as integer counters: whole keys, or what follows their last dot.
 
         Returns
         -------
-        dict of ndarrays
-            Like the template.
+        dict, list or tuple of ndarrays
+            Like the template, without the keys that are skipped.
 
         Raises
         ------
@@ -323,8 +342,18 @@ class DifferentialPrivacyEngine:
         >>> updates = [{"w": np.ones(3)} for _ in engine.sample()]
         >>> engine.round(updates, template={"w": (3,)}, denominator=4)["w"].shape
         (3,)
+
+        Updates as frameworks send them: lists of arrays, mixed types, counters.
+
+        >>> model = [np.zeros((2, 3), np.float16), np.zeros(3, np.float32)]
+        >>> noised = engine.round([[array + 1 for array in model]], template=model, cast=np.float32)
+        >>> [array.dtype.name for array in noised]
+        ['float16', 'float32']
+        >>> model = {"norm.weight": np.zeros(3), "norm.num_batches_tracked": np.array(7)}
+        >>> list(engine.round([model], template=model, skip=("num_batches_tracked",)))
+        ['norm.weight']
         """
-        total = _sums.sum_for(self._step, mapping("template", template))
+        total = _sums.sum_for(self._step, tree("template", template), cast, skip)
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
         return self._run(total, lambda: updates, divisor, key)
 
@@ -336,14 +365,24 @@ class DifferentialPrivacyEngine:
     def run_rounds(
         self, train: Callable[[Indices], Updates], *, template: Mapping[str, Arrays], **options: Unpack[RunOptions]
     ) -> Iterator[dict[str, Arrays]]: ...
+    @overload
     def run_rounds(
         self,
-        train: Callable[[Indices], Updates],
+        train: Callable[[Indices], Iterable[object]],
         *,
-        template: Mapping[str, Any],
+        template: list[Arrays] | tuple[Arrays, ...],
+        **options: Unpack[RunOptions],
+    ) -> Iterator[list[Arrays] | tuple[Arrays, ...]]: ...
+    def run_rounds(
+        self,
+        train: Callable[[Indices], Any],
+        *,
+        template: Any,
         num_rounds: int | None = None,
         denominator: Real | None = None,
-    ) -> Iterator[dict[str, Any]]:
+        cast: npt.DTypeLike | None = None,
+        skip: Collection[str] = (),
+    ) -> Iterator[Any]:
         """Run rounds one after the other: draw clients, have them trained, and yield the noised sum of their updates.
 
         Parameters
@@ -351,15 +390,15 @@ class DifferentialPrivacyEngine:
         train : callable
             From the indices of the sampled clients to their updates, as `round` takes them. Called once a round, after
             the round was reserved and the result of the one before was used.
-        template, denominator
+        template, denominator, cast, skip
             As for `round`.
         num_rounds : int, optional
             How many; by default as many as the budget allows, exactly.
 
         Yields
         ------
-        dict of ndarrays
-            Like the template.
+        dict, list or tuple of ndarrays
+            As `round` returns them.
 
         Raises
         ------
@@ -373,7 +412,7 @@ class DifferentialPrivacyEngine:
             raise InvalidType(f"train must be a function, got {type(train).__name__}")
         if self._population_size is None:
             raise InvalidParameter("population_size must be given to the engine before it can draw samples")
-        _sums.sum_for(self._step, mapping("template", template))
+        _sums.sum_for(self._step, tree("template", template), cast, skip)
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
         if num_rounds is not None:
             num_rounds = _validate.count("num_rounds", num_rounds, minimum=0)
@@ -381,7 +420,7 @@ class DifferentialPrivacyEngine:
             # mutant: run-begins-that-budget-does-not-allow
             if num_rounds > left:
                 raise BudgetExceeded(f"num_rounds must be at most {left}, what the budget allows, got {num_rounds}")
-        return self._rounds(train, template, num_rounds, divisor)
+        return self._rounds(train, (template, cast, skip), num_rounds, divisor)
 
     def clip_gradients(self, gradients: Mapping[str, Arrays], max_norm: Real) -> tuple[dict[str, Arrays], float]:
         """Return the gradients, as one vector scaled to an L2 norm of at most `max_norm`, and the norm they had.
@@ -411,7 +450,7 @@ class DifferentialPrivacyEngine:
         >>> DifferentialPrivacyEngine().clip_gradients({"w": np.array([3.0, 4.0])}, 10.0)
         ({'w': array([3., 4.])}, 5.0)
         """
-        clipped, norm = clip_by_global_norm(mapping("gradients", gradients), clip_norm=max_norm)
+        clipped, norm = clip_by_global_norm(tree("gradients", gradients), clip_norm=max_norm)
         return clipped, norm
 
     def per_sample_clip(
@@ -731,23 +770,23 @@ class DifferentialPrivacyEngine:
         return step_of(config, self._sampling, self._population_size)
 
     def _rounds(
-        self, train: Callable[[Indices], Updates], template: object, num_rounds: int | None, divisor: float | None
-    ) -> Iterator[dict[str, Any]]:
+        self, train: Callable[[Indices], Updates], of: tuple[Any, ...], num_rounds: int | None, divisor: float | None
+    ) -> Iterator[Any]:
         done = 0
         while self.remaining_rounds if num_rounds is None else done < num_rounds:
-            total = _sums.sum_for(self._step, template)
+            total = _sums.sum_for(self._step, *of)
             yield self._run(total, lambda: train(self.sample()), divisor, None)
             done += 1
 
     def _run(
         self, total: _sums.RoundSum, updates: Callable[[], Updates], divisor: float | None, key: str | None
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Reserve, then add, then release; what fails before the first random bit gives the round back."""
         # mutant: updates-looked-at-before-round-reserved
         with self._reserved(self._step.sampled(total.event), key) as ticket:
             _add_all(total, updates())
             try:
-                noised: dict[str, Any] = total.release(ticket, divisor)
+                noised = total.release(ticket, divisor)
             finally:
                 # mutant: rounds-that-ledger-paid-for-not-counted
                 if self._ledger is not None and ticket.state is TicketState.ARMED:

@@ -216,6 +216,45 @@ class CertifiedReport(PrivacyReport):
     certified_epsilon: float | None = None
     certified_rounds_left: int | None = None
 
+    def explain(self) -> str:
+        """Return what was spent and what is left in words, and what the configured method costs.
+
+        Returns
+        -------
+        str
+            A line for the configured method, and one for the certified bound where there is one.
+
+        Examples
+        --------
+        >>> from ferrodp.engine import DifferentialPrivacyEngine, DPConfig
+        >>> config = DPConfig(sampling_rate=0.05)
+        >>> print(DifferentialPrivacyEngine(config).compute_privacy_spent(config, 0).explain())
+        0 rounds cost ε = 0 by the configured method, renyi, which allows 518 more
+        the certified bound is ε = 0, which allows 779 more: renyi forgoes 261 rounds (see AccountingMethod.PLD)
+        """
+        rounds = f"{self.num_compositions} round{'' if self.num_compositions == 1 else 's'}"
+        method = self.accounting_method.value
+        left = _shown_count(self.estimated_rounds_left)
+        delta = f" at δ = {self.delta_spent:g}" if self.delta_spent else ""
+        cost = f"ε = {self.epsilon_spent:.6g}{delta}"
+        text = f"{rounds} cost {cost} by the configured method, {method}, which allows {left} more"
+        if self.certified_epsilon is None or self.certified_rounds_left is None:
+            return text
+        text += f"\nthe certified bound is ε = {self.certified_epsilon:.6g}, which allows "
+        text += f"{_shown_count(self.certified_rounds_left)} more"
+        forgone = self.certified_rounds_left - self.estimated_rounds_left
+        # mutant: price-of-the-configured-method-not-said
+        if forgone > 0 and self.certified_rounds_left < _validate.MAX_COUNT:
+            text += f": {method} forgoes {forgone} rounds (see AccountingMethod.PLD)"
+        return text
+
+    def __str__(self) -> str:
+        return self.explain()
+
+
+def _shown_count(count: int) -> str:
+    return "any number of" if count >= _validate.MAX_COUNT else str(count)
+
 
 def member(choices: type[_Choice], name: str, value: object) -> _Choice:
     """Return the member of an enum that `value` is, or names."""
