@@ -40,7 +40,7 @@ class Canaries:
         return {"included": self.included.astype(int).tolist(), "scores": scores, "missed": self.missed}
 
     @classmethod
-    def from_plain(cls, plan: Any, distance: int, plain: Any, source: NoiseSource | None) -> Canaries | None:
+    def from_plain(cls, plan: PrivacyPlan, distance: int, plain: Any, source: NoiseSource | None) -> Canaries | None:
         """Return the canaries of `to_plain`, or None if these are no such data.
 
         An allocation of theirs is not saved, just as that of units is not: its round is left out.

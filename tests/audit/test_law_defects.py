@@ -1,0 +1,40 @@
+"""Audits find defects that change what is released, and accuse no sound source: a part of `law_defects`."""
+
+import law_defects
+import pytest
+
+import mutants
+
+QUICK = [name for name in law_defects.AUDITS if name not in ("queries", "vectors of integers", "variance")]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_no_audit_accuses_the_sources_as_they_are(name):
+    """Law tests and bounds are wrong in one run of a thousand: a false alarm has to come twice, or once in 10⁶ runs."""
+    assert not (law_defects.AUDITS[name]() and law_defects.AUDITS[name]())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "the noise covers half the sensitivity, as if replacing were adding",
+        "Laplace noise is calibrated to 80 % of what is due",
+        "integer noise is drawn once per row",
+        "a row that comes moves a sum by half of what it can",
+        "a batch is clipped after it was summed",
+        "answers are not counted",
+    ],
+)
+def test_a_defect_that_changes_a_law_is_found_by_its_audit(name, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["law_defects.py", name])
+
+    assert law_defects.main() == 0
+    assert capsys.readouterr().out.startswith("found")
+
+
+def test_every_defect_of_the_tables_is_a_mutant_and_every_audit_is_there():
+    names = {each.name for each in mutants.MUTANTS}
+
+    assert set(law_defects.FOUND_BY) | set(law_defects.NOT_FOUND) <= names
+    assert {audit for audits in law_defects.FOUND_BY.values() for audit in audits} <= set(law_defects.AUDITS)
+    assert not set(law_defects.FOUND_BY) & set(law_defects.NOT_FOUND)
