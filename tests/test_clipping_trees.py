@@ -62,7 +62,10 @@ def test_broadcast_rows_are_clipped_apart():
 
     assert norms.tolist() == [5.0] * 4
     assert clipped.tolist() == [[3.0, 4.0]] * 4
+    assert fd.clip_and_sum(np.broadcast_to(row, (4, 2)), clip_norm=10.0).to_float().tolist() == [12.0, 16.0]
     with pytest.raises(MemoryError):
+        fd.clip_rows(np.broadcast_to(np.float32(1), (2**33, 2**10)), clip_norm=1.0)
+    with pytest.raises(fd.errors.InvalidParameter, match="at most 4294967296 rows"):  # nothing is copied
         fd.clip_and_sum(np.broadcast_to(np.float32(1), (2**33, 2**10)), clip_norm=1.0)
 
 

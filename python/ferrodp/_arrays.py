@@ -2,8 +2,9 @@
 
 Whether an array is accepted depends on its type, dtype, shape and layout, never on an element. The result is a
 C-contiguous, aligned, native-endian base `numpy.ndarray`: the caller's own memory where it already is one, otherwise a
-private copy of the same shape. Types that carry information besides their elements are refused, because masks, indexes,
-units, gradients and nulls would be dropped.
+private copy of the same shape. Rows of clipped sums are read where they lie, in any order of memory (`as_rows`). Types
+that carry information besides their elements are refused, because masks, indexes, units, gradients and nulls would be
+dropped.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ R = TypeVar("R")
 FloatArray: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64]"
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+HALF = np.dtype(np.float16)
 INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
 LARGEST_INTEGER = int(sys.float_info.max)
 """Integers beyond ± this, the largest float, are clamped to it; clamping increases no distance."""
@@ -71,6 +73,45 @@ def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...
     if type(value) is np.ndarray and value.dtype in dtypes and _is_plain(value):
         return value
     return _plain(base_array(value, name), name, dtypes)
+
+
+def is_row_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether rows of clipped sums may have this dtype: one of `FLOATS`, or float16 or bfloat16, in native order."""
+    return dtype in FLOATS or dtype == HALF or is_brain(dtype)
+
+
+def is_brain(dtype: np.dtype[Any]) -> bool:
+    """Whether this is bfloat16, which other packages bring."""
+    return dtype.kind == "V" and dtype.name == "bfloat16"
+
+
+def as_rows(value: object, name: str) -> npt.NDArray[Any]:
+    """Return `value` as an aligned, native array that rows of clipped sums can have, in any order of memory.
+
+    That is the caller's own memory wherever it is aligned and native. Errors are those of `as_float_array`; numbers of
+    16 bits are accepted, as they are exactly numbers of float32.
+    """
+    array = base_array(value, name)
+    native = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else array.dtype
+    if not is_row_dtype(native):
+        raise wrong_dtype(name, array.dtype, FLOATS)
+    if array.flags.aligned and array.dtype.isnative:
+        return array
+    _validate.fits_in_memory(name, array.nbytes)
+    return np.array(array, dtype=native, order="K", copy=True, subok=False)
+
+
+def for_native(arrays: list[npt.NDArray[Any]], count: int, threads: int | None) -> tuple[Any, ...]:
+    """Return the arguments with which a native sum adds rows of one dtype; numbers of 16 bits go as their bits."""
+    dtype = arrays[0].dtype
+    if dtype in FLOATS:
+        return arrays, count, threads
+    return [array.view(np.uint16) for array in arrays], count, threads, dtype.name
+
+
+def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of a sum of rows of a dtype: float32 for those of 16 bits, whose numbers it has."""
+    return dtype if dtype in FLOATS else FLOATS[0]
 
 
 def long_integers(value: object) -> dict[int, int]:

@@ -95,6 +95,13 @@ def float_array(path: Path, value: object) -> npt.NDArray[Any]:
     return _arrays.as_float_array(value, where(path))
 
 
+def row_array(path: Path, value: object) -> npt.NDArray[Any]:
+    """Return a leaf as an array that rows can be read from where they lie."""
+    if type(value) is np.ndarray and value.dtype in _arrays.FLOATS and value.flags.aligned:
+        return value
+    return _arrays.as_rows(value, where(path))
+
+
 def float_leaves(tree: object, name: str) -> tuple[list[npt.NDArray[Any]], Node]:
     """Return the leaves of `tree`, all float32 or all float64, ready for the kernels, and its structure with shapes.
 

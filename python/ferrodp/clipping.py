@@ -170,8 +170,9 @@ def clip_and_sum(
 
     Parameters
     ----------
-    matrix : (n, d) ndarray of float32 or float64
-        One row for each unit of privacy. Any memory layout. Never written to.
+    matrix : (n, d) ndarray of float32, float64, float16 or bfloat16
+        One row for each unit of privacy. Read where it lies, in any memory layout, and never written to. Numbers of 16
+        bits count as the numbers of float32 that they are.
     clip_norm : float
         As for `clip_by_global_norm`.
     stability : float, optional
@@ -182,7 +183,7 @@ def clip_and_sum(
     Returns
     -------
     GridSum
-        The sum of shape (d,), without noise and so not private until it is released.
+        The sum of shape (d,), without noise and so not private until it is released: in float32 for rows of 16 bits.
 
     Raises
     ------
@@ -204,17 +205,21 @@ def clip_and_sum(
     bound = _validate.positive("clip_norm", clip_norm, toward="down")
     gamma = None if stability is None else _validate.positive("stability", stability, toward="up")
     threads = _validate.threads(threads)
-    rows = _matrix(matrix)
+    rows = _two_dimensional(_arrays.as_rows(matrix, "matrix"))
     count, width = rows.shape
-    _native.check_clip_norm(bound, rows.dtype.name, gamma)
+    dtype = _arrays.sum_dtype(rows.dtype)
+    _native.check_clip_norm(bound, dtype.name, gamma)
     _validate.fits_in_memory("matrix", 8 * width)
-    native = _native.GridSum(width, bound, rows.dtype.name, gamma)
-    native.add([rows], count, threads)
-    return GridSum(native, Layout((width,), rows.dtype), bound, gamma)
+    native = _native.GridSum(width, bound, dtype.name, gamma)
+    native.add(*_arrays.for_native([rows], count, threads))
+    return GridSum(native, Layout((width,), dtype), bound, gamma)
 
 
 def _matrix(value: object) -> npt.NDArray[Any]:
-    rows = _arrays.as_float_array(value, "matrix")
+    return _two_dimensional(_arrays.as_float_array(value, "matrix"))
+
+
+def _two_dimensional(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if rows.ndim != 2:
         raise InvalidArray(f"matrix must have 2 dimensions, rows and columns, got {rows.ndim}")
     return rows

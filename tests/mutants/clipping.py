@@ -9,6 +9,8 @@ KILLERS = {
     "states": "pytest tests/sums/test_clipping_state.py",
     "normalized sums": "pytest tests/sums/test_normalized_sums.py",
     "rows within the bound": "pytest tests/sums/test_rows_within_bound.py",
+    "rows of every kind": "pytest tests/sums/test_rows_of_every_kind.py",
+    "numbers of 16 bits": "cargo test -p ferrodp-core --lib clip::element",
 }
 
 MUTANTS = [
@@ -246,8 +248,57 @@ MUTANTS = [
     (
         "a tie is told where digits are missing",
         "ties-told-where-digits-are-missing",
-        "if sums.inexact == [0; LANES]",
-        "if sums.low == [0.0; LANES]",
+        "if sums.inexact == 0",
+        "if sums.low == 0.0",
         "rows near the bound",
+    ),
+    (
+        "an infinite float16 is taken for a number",
+        "infinite-halves-taken-for-numbers",
+        "224 << 23",
+        "112 << 23",
+        "numbers of 16 bits",
+    ),
+    (
+        "rows that do not exist are added",
+        "rows-that-do-not-exist-are-added",
+        "exist[self.rows..].fill(0);",
+        "let _ = &exist;",
+        "clip",
+    ),
+    (
+        "rows side by side that were left open lose the power of two",
+        "open-rows-lose-power-of-two",
+        "=> (scale, factor",
+        "=> (scale.min(1.0).max(1.0), factor",
+        "clip",
+    ),
+    (
+        "lanes of the last columns are the first ones",
+        "lanes-of-last-columns-forgotten",
+        "lanes[used - count..]",
+        "lanes[..count]",
+        "clip",
+    ),
+    (
+        "rows side by side at the bound are certified by products alone",
+        "side-by-side-rows-at-bound-not-certified",
+        "& mask(integers[r] <= self.integers)",
+        "",
+        "clip units",
+    ),
+    (
+        "certificates of runs of columns are forgotten",
+        "certificates-of-runs-forgotten",
+        "*part += core::mem::take(run);",
+        "*part += 0.0 * core::mem::take(run);",
+        "clip units",
+    ),
+    (
+        "half precision is added to sums of float64",
+        "half-precision-added-to-sums-of-float64",
+        "array.dtype != self.dtype and not",
+        "False and not",
+        "rows of every kind",
     ),
 ]

@@ -428,8 +428,9 @@ class ClippedSum(GridSum[Tree]):
         Parameters
         ----------
         update : tree of ndarrays
-            Structure, shapes and dtype of the template; any memory layout. Keys may come in any order. Never written
-            to.
+            Structure, shapes and dtype of the template; where that is float32, float16 and bfloat16 as well, whose
+            numbers are numbers of float32. Keys may come in any order. Read where it lies, in any memory layout, and
+            never written to.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -442,7 +443,8 @@ class ClippedSum(GridSum[Tree]):
         FerroError
             If the sum has been released.
         """
-        self._native.add(self._layout.leaves(update, "update"), 1, _validate.threads(threads))
+        leaves = self._layout.rows(update, "update")
+        self._native.add(*_arrays.for_native(leaves, 1, _validate.threads(threads)))
 
     @_arrays.quiet
     def add_many(self, updates: object, *, threads: int | None = None) -> None:
@@ -462,9 +464,9 @@ class ClippedSum(GridSum[Tree]):
             As for `add`.
         """
         threads = _validate.threads(threads)
-        leaves, count = self._layout.stacked(updates)
+        leaves, count = self._layout.stacked_rows(updates)
         # mutant: batch-clipped-after-it-summed
-        self._native.add(leaves, count, threads)
+        self._native.add(*_arrays.for_native(leaves, count, threads))
 
     @_arrays.quiet
     def add_outer(self, left: npt.ArrayLike, right: npt.ArrayLike | UnitRows) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _trees, _validate
-from ferrodp._trees import Node, Shape
+from ferrodp import _arrays, _trees, _validate
+from ferrodp._trees import Node, Path, Shape
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidType
 from ferrodp.events.base import settle
 from ferrodp.random.laws import float_dtype
+
+Read: TypeAlias = Callable[[Path, object], npt.NDArray[Any]]
+"""How a leaf becomes an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +35,54 @@ class Layout:
 
     def leaves(self, tree: object, name: str, front: Shape = ()) -> list[npt.NDArray[Any]]:
         """Return the arrays of one or many updates, in order, or refuse what does not look like the template."""
+        return self._matching(tree, name, front, _trees.float_array, _arrays.FLOATS.__contains__)
+
+    def rows(self, tree: object, name: str, front: Shape = ()) -> list[npt.NDArray[Any]]:
+        """Return the arrays of one or many updates where they lie, all of one dtype.
+
+        Where the template has float32, numbers of 16 bits will do: each is a number of float32.
+        """
+        arrays = self._matching(tree, name, front, _trees.row_array, _arrays.is_row_dtype)
+        dtype = arrays[0].dtype
+        if any(array.dtype is not dtype and array.dtype != dtype for array in arrays):
+            return [array.astype(self.dtype, copy=False) for array in arrays]
+        return arrays
+
+    def stacked(self, updates: object) -> tuple[list[npt.NDArray[Any]], int]:
+        """Return the arrays of updates that are stacked along a first axis, and how many there are."""
+        count = self._count(updates, _trees.float_array)
+        return self.leaves(updates, "updates", (count,)), count
+
+    def stacked_rows(self, updates: object) -> tuple[list[npt.NDArray[Any]], int]:
+        """Return what `stacked` does, as `rows` does."""
+        count = self._count(updates, _trees.row_array)
+        return self.rows(updates, "updates", (count,)), count
+
+    def _count(self, updates: object, read: Read) -> int:
+        path, first = _trees.matching_leaves(updates, self.structure, "updates")[0]
+        shape = read(path, first).shape
+        if not shape:
+            raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
+        return int(shape[0])
+
+    def _matching(
+        self, tree: object, name: str, front: Shape, read: Read, accepts: Callable[[np.dtype[Any]], bool]
+    ) -> list[npt.NDArray[Any]]:
         leaves = _trees.matching_leaves(tree, self.structure, name)
         _trees.refuse_shared(leaves)
         arrays = []
         for (path, value), shape in zip(leaves, self.shapes, strict=True):
-            array = _trees.float_array(path, value)
-            if array.dtype != self.dtype:
+            array = read(path, value)
+            # mutant: half-precision-added-to-sums-of-float64
+            if array.dtype != self.dtype and not (
+                accepts(array.dtype) and _arrays.sum_dtype(array.dtype) == self.dtype
+            ):
                 rule = f"must have the dtype of the template, {self.dtype}"
                 raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {array.dtype}")
             if array.shape != front + shape:
                 raise InvalidArray(f"{_trees.where(path)} must have shape {front + shape}, got {array.shape}")
             arrays.append(array)
         return arrays
-
-    def stacked(self, updates: object) -> tuple[list[npt.NDArray[Any]], int]:
-        """Return the arrays of updates that are stacked along a first axis, and how many there are."""
-        path, first = _trees.matching_leaves(updates, self.structure, "updates")[0]
-        shape = _trees.float_array(path, first).shape
-        if not shape:
-            raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
-        return self.leaves(updates, "updates", shape[:1]), shape[0]
 
     def flat(self, tree: object, name: str) -> npt.NDArray[Any]:
         """Return a tree like the template as one new array."""

@@ -27,22 +27,26 @@
 //!
 //! Quantization costs at most `g` per row and element, always toward zero.
 
+mod across;
 mod adding;
 mod clip_norm;
 mod close;
+mod columns;
 mod decide;
 mod element;
 mod error_budget;
 mod float_rows;
+mod gather;
 mod grid_sum;
 mod measure;
+mod panel;
 mod quantize;
 mod release;
 mod rows;
 mod zeros;
 
 pub use clip_norm::{ClipNorm, Stability};
-pub use element::Element;
+pub use element::{Brain, Element, Float, Half};
 pub use float_rows::{Order, clip_one, clip_rows};
 pub use grid_sum::GridSum;
-pub use rows::Rows;
+pub use rows::{Leaf, Rows, Strided};

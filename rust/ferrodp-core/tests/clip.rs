@@ -2,7 +2,9 @@
 
 use std::num::NonZeroUsize;
 
-use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, Rows, Stability, clip_one, clip_rows};
+use ferrodp_core::clip::{
+    ClipNorm, Element, Float, GridSum, Leaf, Order, Rows, Stability, Strided, clip_one, clip_rows,
+};
 use ferrodp_core::error::Error;
 use ferrodp_core::isa::Isa;
 use ferrodp_core::math::exact_sum::ExactSum;
@@ -325,6 +327,66 @@ fn hundreds_of_small_leaves_are_certified_like_one() {
     }
 }
 
+/// Every way in which rows are brought into vectors: short and long ones, side by side and one after the other, with gaps and
+/// backwards; on every instruction set.
+#[test]
+fn where_elements_lie_changes_no_bit() {
+    let mut draw = Draw(11);
+    for (count, width) in [(1, 50), (16, 1), (17, 3), (40, 16), (100, 17), (530, 5), (33, 40), (20, 4200)] {
+        let mut rows: Vec<Vec<f64>> = (0..count).map(|_| (0..width).map(|_| draw.unit()).collect()).collect();
+        let norm = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>().sqrt();
+        for (r, row) in rows.iter_mut().enumerate() {
+            let (by, last) = (norm(row), width - 1);
+            match r % 11 {
+                2 => row.iter_mut().for_each(|x| *x /= by),
+                3 => row[last] = f64::NAN,
+                4 => row.iter_mut().for_each(|x| *x *= 1e300),
+                5 => row.iter_mut().for_each(|x| *x *= 1e-200),
+                6 => row[0] = f64::INFINITY,
+                7 => row.fill(0.0),
+                _ => row.iter_mut().for_each(|x| *x *= 2.0 / by * f64::from(r as u8 % 3)),
+            }
+        }
+        let one_by_one = |stability| {
+            let mut sum = GridSum::new(clip::<f64>(1.0), width).expect("memory").normalizing(stability);
+            for row in &rows {
+                sum.add(Isa::PORTABLE, &Rows::one(&[row]), ONE).expect("rows do not change");
+            }
+            sum
+        };
+        for (row, column, gap) in
+            [(width + 3, 1, 0), (1, count, 0), (1, count + 2, 5), (3, 3 * count, 1), (2 * width, 2, 0)]
+        {
+            let mut data = vec![0.5; gap + row * count + column * width];
+            for (r, elements) in rows.iter().enumerate() {
+                elements.iter().enumerate().for_each(|(c, x)| data[gap + r * row + c * column] = *x);
+            }
+            for backwards in [false, true] {
+                let (start, stride) =
+                    if backwards { (gap + row * (count - 1), -(row as isize)) } else { (gap, row as isize) };
+                // SAFETY: these numbers lead to the elements that were written to `data` just now.
+                let strided = unsafe { Strided::new(&raw const data[start], stride, [(width, column as isize)]) };
+                let batch = Rows::of([Leaf::Strided(strided)], count).expect("nothing to disagree");
+                for stability in [None, Some(Stability::new::<f64>(0.5).expect("in range"))] {
+                    let expected = one_by_one(stability);
+                    for isa in Isa::available() {
+                        for many in [1, 3] {
+                            let mut sum = GridSum::new(clip::<f64>(1.0), width).expect("memory").normalizing(stability);
+                            sum.add(isa, &batch, threads(many)).expect("rows do not change");
+
+                            assert!(
+                                expected.integers() == sum.integers(),
+                                "{isa:?}: {count} x {width}, {row}, {column}"
+                            );
+                            assert_eq!(expected.count_within(), sum.count_within());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn rows_in_leaves_have_the_same_sums_however_they_are_added() {
     let mut draw = Draw(9);
@@ -463,7 +525,7 @@ fn rows_of_another_width_are_refused() {
     assert_eq!(0, sum.count());
 }
 
-fn check_float_rows<T: Element + PartialEq + core::fmt::Debug>(convert: fn(f64) -> T, value: f64) {
+fn check_float_rows<T: Float + PartialEq + core::fmt::Debug>(convert: fn(f64) -> T, value: f64) {
     let clip = clip::<T>(value);
     for row in hard_rows() {
         for scaled in [row.clone(), row.iter().map(|x| x * value).collect()] {

@@ -1,11 +1,11 @@
 //! The one place where numpy arrays become slices.
 //!
-//! Python hands over arrays that it has already made C-contiguous, aligned and native; anything else is refused here, not
-//! copied. An array is borrowed for the whole call, so that other calls of this library cannot touch it meanwhile.
+//! Python hands over arrays that it has already made aligned and native and, but for rows of clipped sums, C-contiguous;
+//! anything else is refused here, not copied. An array is borrowed for the whole call, so that other calls of this library cannot touch it meanwhile.
 //! Writing to it from another thread by other means is the caller's bug; the worst outcome is wrong numbers in that
 //! array, for kernels read each element once and trust none of them.
 
-use ferrodp_core::clip::Rows;
+use ferrodp_core::clip::{Brain, Half, Leaf, Rows, Strided};
 use ferrodp_core::math::integer::Integer;
 use numpy::{
     BorrowError, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
@@ -96,14 +96,83 @@ impl<'py> FloatsMutAll<'py> {
     }
 }
 
-/// Returns arrays of shape `(count, …)` as rows in leaves.
-pub(crate) fn rows<'a, T>(arrays: &'a [PyReadonlyArrayDyn<'_, T>], count: usize) -> PyResult<Rows<'a, T>>
+/// Arrays of one type that rows may have, borrowed for reading. Those of 16 bits come as their bits.
+pub(crate) enum RowArrays<'py> {
+    Single(Vec<PyReadonlyArrayDyn<'py, f32>>),
+    Double(Vec<PyReadonlyArrayDyn<'py, f64>>),
+    Half(Vec<PyReadonlyArrayDyn<'py, u16>>),
+    Brain(Vec<PyReadonlyArrayDyn<'py, u16>>),
+}
+
+impl<'py> RowArrays<'py> {
+    /// Borrows `arrays`: of 16 bits, given as `uint16`, if `bits` names such a dtype, otherwise of either float type.
+    ///
+    /// # Errors
+    /// If they are of another type, or borrowed for writing.
+    pub(crate) fn new(arrays: &[Bound<'py, PyAny>], bits: Option<&str>) -> PyResult<Self> {
+        match bits {
+            None if arrays.first().is_none_or(|array| array.cast::<PyArrayDyn<f32>>().is_ok()) => {
+                borrow_all(arrays).map(Self::Single)
+            }
+            None => borrow_all(arrays).map(Self::Double),
+            Some("float16") => borrow_all(arrays).map(Self::Half),
+            Some("bfloat16") => borrow_all(arrays).map(Self::Brain),
+            Some(_) => Err(PyValueError::new_err("bits must be those of 'float16' or 'bfloat16'")),
+        }
+    }
+}
+
+/// Returns arrays of shape `(count, …)`, of any strides, as rows in leaves.
+pub(crate) fn rows<'a, E, T>(arrays: &'a [PyReadonlyArrayDyn<'_, E>], count: usize) -> PyResult<Rows<'a, T>>
 where
-    T: numpy::Element + ferrodp_core::clip::Element,
+    E: numpy::Element + SameBits<T>,
+    T: ferrodp_core::clip::Element,
 {
-    let leaves = slices(arrays)?;
-    Rows::new(leaves.into_iter().map(|leaf| (leaf, leaf.len().checked_div(count).unwrap_or(0))), count)
-        .map_err(|error| PyValueError::new_err(error.to_string()))
+    let leaves = arrays.iter().map(|array| leaf(array, count)).collect::<PyResult<Vec<_>>>()?;
+    Rows::of(leaves, count).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Numbers that the core reads as numbers of type `T`.
+///
+/// # Safety
+/// The two types have one size and alignment, and every pattern of bits is a value of either.
+pub(crate) unsafe trait SameBits<T> {}
+// SAFETY: it is the same type.
+unsafe impl SameBits<f32> for f32 {}
+// SAFETY: it is the same type.
+unsafe impl SameBits<f64> for f64 {}
+// SAFETY: the other is a transparent struct of this.
+unsafe impl SameBits<Half> for u16 {}
+// SAFETY: the other is a transparent struct of this.
+unsafe impl SameBits<Brain> for u16 {}
+
+/// Returns an array of shape `(count, …)` as a leaf.
+fn leaf<'a, E, T>(array: &'a PyReadonlyArrayDyn<'_, E>, count: usize) -> PyResult<Leaf<'a, T>>
+where
+    E: numpy::Element + SameBits<T>,
+    T: ferrodp_core::clip::Element,
+{
+    let size = size_of::<T>() as isize;
+    let start: *const T = array.data().cast_const().cast();
+    let (shape, strides) = (array.shape(), array.strides());
+    let len: usize = shape.iter().product();
+    if !start.is_aligned() || (len > 0 && strides.iter().any(|stride| stride % size != 0)) {
+        return Err(PyValueError::new_err("rows must be aligned"));
+    }
+    if len == 0 || array.is_c_contiguous() {
+        let start = if len == 0 { core::ptr::NonNull::<T>::dangling().as_ptr().cast_const() } else { start };
+        // SAFETY: the array is borrowed as long as its elements are used; there are `len` of them, one after the other.
+        let data = unsafe { core::slice::from_raw_parts(start, len) };
+        return Ok(Leaf::Plain(data, len.checked_div(count).unwrap_or(0)));
+    }
+    let mut axes = shape.iter().zip(strides).map(|(len, stride)| (*len, stride / size));
+    // A single row may come without an axis of rows.
+    let row = if count == 1 { (1, 0) } else { axes.next().unwrap_or((1, 0)) };
+    if row.0 != count {
+        return Err(PyValueError::new_err("rows must be as many as said"));
+    }
+    // SAFETY: shape and strides of an array lead to its elements, which are aligned multiples of their size apart.
+    Ok(Leaf::Strided(unsafe { Strided::new(start, row.1, axes) }))
 }
 
 /// Returns the elements of every array, in C order.

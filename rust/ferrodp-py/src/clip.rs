@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
-use ferrodp_core::clip::{ClipNorm, Element, GridSum, Order, Stability, clip_one, clip_rows};
+use ferrodp_core::clip::{Brain, ClipNorm, Element, Float, GridSum, Half, Order, Stability, clip_one, clip_rows};
 use ferrodp_core::fork;
 use ferrodp_core::sample::{self, Noise};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -13,7 +13,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{Floats, FloatsMut, FloatsMutAll, rows, slices, slices_mut};
+use crate::array::{Floats, FloatsMut, FloatsMutAll, RowArrays, rows, slices, slices_mut};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
@@ -175,21 +175,24 @@ impl PyGridSum {
         Ok(Self::wrap(GridSum::from_integers(clip, owned, count, within)?.normalizing(stability)))
     }
 
-    /// Adds `count` rows, given in leaves of shape `(count, …)`.
-    #[pyo3(signature = (leaves, count, threads, /))]
+    /// Adds `count` rows, given in leaves of shape `(count, …)` and any strides; of `bits`, a dtype of 16, as their bits.
+    #[pyo3(signature = (leaves, count, threads, bits = None, /))]
     fn add(
         &self,
         py: Python<'_>,
         leaves: Vec<Bound<'_, PyAny>>,
         count: usize,
         threads: Option<NonZeroUsize>,
+        bits: Option<&str>,
     ) -> Result<()> {
         if count == 0 {
             return py.detach(|| self.lock()?.open().map(drop));
         }
-        match Floats::new(&leaves)? {
-            Floats::Single(leaves) => self.add_rows(py, &rows(&leaves, count)?, threads),
-            Floats::Double(leaves) => self.add_rows(py, &rows(&leaves, count)?, threads),
+        match RowArrays::new(&leaves, bits)? {
+            RowArrays::Single(leaves) => self.add_rows(py, &rows::<_, f32>(&leaves, count)?, threads),
+            RowArrays::Double(leaves) => self.add_rows(py, &rows::<_, f64>(&leaves, count)?, threads),
+            RowArrays::Half(leaves) => self.add_rows(py, &rows::<_, Half>(&leaves, count)?, threads),
+            RowArrays::Brain(leaves) => self.add_rows(py, &rows::<_, Brain>(&leaves, count)?, threads),
         }
     }
 
@@ -362,7 +365,7 @@ fn clip_matrix<'py>(
     Ok(norms.into_pyarray(py))
 }
 
-fn clip_slices<T: Element>(
+fn clip_slices<T: Float>(
     py: Python<'_>,
     matrix: &[T],
     count: usize,
@@ -398,7 +401,7 @@ fn clip_leaves(py: Python<'_>, leaves: Vec<Bound<'_, PyAny>>, value: f64, out: V
     }
 }
 
-fn clip_pairs<T: Element>(py: Python<'_>, leaves: Vec<&[T]>, out: Vec<&mut [T]>, clip: ClipNorm) -> Result<f64> {
+fn clip_pairs<T: Float>(py: Python<'_>, leaves: Vec<&[T]>, out: Vec<&mut [T]>, clip: ClipNorm) -> Result<f64> {
     let isa = isa::active()?;
     if leaves.len() != out.len() || leaves.iter().zip(&out).any(|(leaf, out)| leaf.len() != out.len()) {
         return Err(PyValueError::new_err("leaves and out must have one shape").into());

@@ -8,12 +8,16 @@ use core::ops::Range;
 use std::sync::Mutex;
 
 use super::clip_norm::{ClipNorm, Stability};
+use super::close::Cut;
+use super::columns::{Columns, PANEL};
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
 use super::error_budget::ErrorBudget;
+use super::gather;
 use super::measure::{self, Power};
+use super::panel::Panels;
 use super::quantize::{self, Certificate, Step, Tile};
-use super::rows::Rows;
+use super::rows::{Rows, Strided};
 use crate::blocks::for_each_block;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
@@ -36,6 +40,16 @@ const NARROW: usize = 64;
 
 /// The most rows in a tile.
 const TILE_ROWS: usize = 64;
+
+/// Rows of up to so many columns are brought to lie side by side.
+const SHORT: usize = 16;
+
+/// Bytes of rows that are brought to lie side by side, or lie so, before the first of them is added.
+const SHORT_BYTES: usize = 1 << 16;
+const SIDE_BY_SIDE_BYTES: usize = 1 << 19;
+
+/// The least and the most rows side by side that are added at a time where they lie: enough for a column's to be a stream.
+const SIDE_BY_SIDE_ROWS: [usize; 2] = [128, 512];
 
 /// Columns from which on threads share the columns of one row, and not the rows: sums of their own would cost them more.
 const WIDE: usize = 1 << 21;
@@ -76,6 +90,9 @@ impl<'a, T: Element> Adding<'a, T> {
             return self.add_tiles(0..count, sums);
         }
         if sums.len() >= WIDE || count < 2 * threads.get() {
+            if !rows.is_plain() {
+                return self.add_tiles(0..count, sums);
+            }
             return (0..count).try_fold(0, |within, row| Some(within + self.add_row(row, sums, threads)?));
         }
         self.add_by_rows(sums, threads)
@@ -100,8 +117,101 @@ impl<'a, T: Element> Adding<'a, T> {
         Tiling { size, ahead: 0, gathers: false }
     }
 
+    /// Returns how many of so many rows are added side by side, in vectors that hold a column of several rows.
+    fn side_by_side(&self, count: usize) -> usize {
+        let rows = self.readings[0];
+        let is_short = rows.leaves().len() == 1 && rows.width() <= SHORT;
+        if count < PANEL || !(is_short || rows.leaves().iter().all(|leaf| leaf.strides().lies_by_columns())) {
+            return 0;
+        }
+        // What is read where it lies are whole panels.
+        if self.lies_in_columns() { count / PANEL * PANEL } else { count }
+    }
+
+    /// Returns whether columns of rows can be read where they lie.
+    fn lies_in_columns(&self) -> bool {
+        self.readings[0].leaves().iter().all(|leaf| leaf.strides().column_stride().is_some())
+    }
+
+    /// Adds rows side by side on one thread.
+    fn add_side_by_side(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+        let steps_per_unit = self.clip.granularity().reciprocal();
+        let leaves = self.readings[0].leaves();
+        let readings = self.readings.map(|rows| rows.leaves().iter().map(|leaf| leaf.strides()).collect::<Vec<_>>());
+        let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
+        let in_place = self.lies_in_columns();
+        let width = self.readings[0].width();
+        let bytes = (width * size_of::<T>()).max(1);
+        let [least, most] = SIDE_BY_SIDE_ROWS;
+        let size = if in_place { (SIDE_BY_SIDE_BYTES / bytes).max(least) } else { SHORT_BYTES / bytes };
+        let size = size.clamp(PANEL, most).next_multiple_of(PANEL).min(rows.len().next_multiple_of(PANEL));
+        let mut buffer = vec![T::default(); if in_place { 0 } else { width * size }];
+        let (mut within, mut panels, mut row) = (0, Panels::default(), Vec::new());
+        let (low, high) = self.rule.trusted::<T>();
+        for start in rows.clone().step_by(size) {
+            let group = start..rows.end.min(start + size);
+            panels.begin(group.len());
+            for (leaf, strides) in leaves.iter().zip(&readings[0]) {
+                let buffer =
+                    &mut buffer[if in_place { 0..0 } else { leaf.offset * size..(leaf.offset + leaf.width) * size }];
+                panels.measure(self.rule.isa, columns(strides, &group, leaf.width, buffer, size));
+            }
+            within += panels.decide::<T>(&self.rule, steps_per_unit);
+            let open = panels.open();
+            // Few rows are sooner decided one by one.
+            let cut = Cut::new(self.rule.power, self.rule.bound).filter(|_| open.len() * 16 > group.len());
+            let told = cut.filter(|cut| {
+                panels.begin_closely();
+                leaves.iter().zip(&readings[0]).all(|(leaf, strides)| {
+                    let columns = match in_place {
+                        true => strides.side_by_side(group.clone()),
+                        false => Columns::gathered(&buffer[leaf.offset * size..], size, leaf.width),
+                    };
+                    panels.measure_closely(self.rule.isa, columns, *cut)
+                })
+            });
+            for (open, total) in open {
+                let near = total >= low && total <= high;
+                let told = told.filter(|_| near).and_then(|cut| cut.tell(panels.near(open), width, width));
+                let decision = told.map(|told| self.rule.decide_told(total, told)).unwrap_or_else(|| {
+                    row.resize(width, T::default());
+                    for (leaf, strides) in leaves.iter().zip(&readings[0]) {
+                        let out = &mut row[leaf.offset..leaf.offset + leaf.width];
+                        gather::rows(strides, start + open..start + open + 1, out, leaf.width);
+                    }
+                    self.rule.decide(total, leaves.iter().map(|leaf| &row[leaf.offset..leaf.offset + leaf.width]))
+                });
+                within += u64::from(decision.within);
+                panels.settle(open, decision, steps_per_unit);
+            }
+            for (leaf, strides) in leaves.iter().zip(&readings[1]) {
+                let buffer =
+                    &mut buffer[if in_place { 0..0 } else { leaf.offset * size..(leaf.offset + leaf.width) * size }];
+                let columns = if is_one && !in_place {
+                    Columns::gathered(buffer, size, leaf.width)
+                } else {
+                    columns(strides, &group, leaf.width, buffer, size)
+                };
+                panels.add(self.rule.isa, columns, &mut sums[leaf.offset..leaf.offset + leaf.width]);
+            }
+            let products = self.rule.budget.certified(self.clip.in_grid_steps());
+            if !panels.certified(self.rule.isa, products, self.clip.largest_sum_of_squares()) {
+                return None;
+            }
+        }
+        Some(within)
+    }
+
     /// Adds rows on one thread, tile by tile.
     fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+        let aside = rows.start + self.side_by_side(rows.len());
+        if aside > rows.start {
+            let within = self.add_side_by_side(rows.start..aside, sums)?;
+            return Some(within + self.add_tiles(aside..rows.end, sums)?);
+        }
+        if !self.readings[0].is_plain() {
+            return self.add_copies(rows, sums);
+        }
         let width = self.readings[0].width();
         let Tiling { size, ahead, gathers } = self.tiling();
         let mut gathered = vec![T::default(); if gathers { size * width } else { 0 }];
@@ -137,6 +247,31 @@ impl<'a, T: Element> Adding<'a, T> {
             if !steps.iter().zip(&certificates).all(|(step, certificate)| self.certified(*step, certificate)) {
                 return None;
             }
+        }
+        Some(within)
+    }
+
+    /// Adds rows on one thread, copied tile by tile to where they lie one after the other.
+    fn add_copies(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+        let leaves = self.readings[0].leaves();
+        let strides: Vec<_> = leaves.iter().map(|leaf| leaf.strides()).collect();
+        let Tiling { size, .. } = self.tiling();
+        let size = size.min(rows.len()).max(1);
+        let mut buffer = vec![T::default(); size * self.readings[0].width()];
+        let mut within = 0;
+        for start in rows.clone().step_by(size) {
+            let tile = start..rows.end.min(start + size);
+            let mut rest = &mut buffer[..];
+            let mut copies = Vec::with_capacity(leaves.len());
+            for (leaf, strides) in leaves.iter().zip(&strides) {
+                let (copy, after) = rest.split_at_mut(leaf.width * tile.len());
+                gather::rows(strides, tile.clone(), copy, leaf.width);
+                copies.push((&*copy, leaf.width));
+                rest = after;
+            }
+            let copies = Rows::new(copies, tile.len()).expect("as long as the tile");
+            let adding = Adding { rule: self.rule, clip: self.clip, readings: [&copies; 2] };
+            within += adding.add_tiles(0..tile.len(), sums)?;
         }
         Some(within)
     }
@@ -227,4 +362,19 @@ impl<'a, T: Element> Adding<'a, T> {
             }
         }
     }
+}
+
+/// Returns the columns of some rows of a leaf: where they lie, or in a buffer that they are copied to.
+fn columns<'a, T: Element>(
+    leaf: &Strided<'a, T>,
+    rows: &Range<usize>,
+    width: usize,
+    buffer: &'a mut [T],
+    pitch: usize,
+) -> Columns<'a, T> {
+    if buffer.is_empty() {
+        return leaf.side_by_side(rows.clone());
+    }
+    gather::columns(leaf, rows.clone(), buffer, pitch);
+    Columns::gathered(buffer, pitch, width)
 }

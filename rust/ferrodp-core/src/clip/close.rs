@@ -40,57 +40,71 @@ pub(super) fn compare<'a, T: Element>(
     leaves: impl Iterator<Item = &'a [T]>,
     bound: f64,
 ) -> Option<Ordering> {
+    let cut = Cut::new(power, bound)?;
     match power {
-        Power::First => Sums::<false>::compare(isa, leaves, bound),
-        Power::Second => Sums::<true>::compare(isa, leaves, bound),
+        Power::First => Sums::<false>::compare(isa, leaves, cut),
+        Power::Second => Sums::<true>::compare(isa, leaves, cut),
     }
 }
 
-/// What is known of a row.
-struct Sums<const SQUARES: bool> {
+/// Where powers are cut, and what their sum is compared with.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    power: f64,
+    /// What the bound's power is more than `power`.
+    error: f64,
+    grid: f64,
     /// `1.5 · 2⁵² · q`: added and subtracted, it leaves a multiple of `q`.
-    cut: f64,
-    high: [f64; LANES],
-    low: [f64; LANES],
-    /// Not zero where the sum of `high` is not the exact sum.
-    inexact: [u64; LANES],
-    elements: usize,
-    /// At least the additions that each term of `low` goes through.
-    additions: usize,
+    shift: f64,
 }
 
-impl<const SQUARES: bool> Sums<SQUARES> {
-    fn compare<'a, T: Element>(isa: Isa, leaves: impl Iterator<Item = &'a [T]>, bound: f64) -> Option<Ordering> {
+/// What is known of a row, or of some of its columns.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    pub(super) high: f64,
+    pub(super) low: f64,
+    /// Not zero where the sum of `high` is not the exact sum.
+    pub(super) inexact: u64,
+}
+
+impl Cut {
+    /// Returns where powers of rows near `bound` are cut, if that is a number far from where floats end.
+    pub(super) fn new(power: Power, bound: f64) -> Option<Self> {
+        let squares = power == Power::Second;
         let (power, error) =
-            if SQUARES { (bound * bound, bound.mul_add(bound, -(bound * bound))) } else { (bound, 0.0) };
+            if squares { (bound * bound, bound.mul_add(bound, -(bound * bound))) } else { (bound, 0.0) };
         let exponent = floor_log2(power);
-        if !RANGE.contains(&exponent) {
-            return None;
-        }
         let grid = exp2(exponent - BITS);
-        let cut = 6_755_399_441_055_744.0 * grid;
-        let zeros = [0.0; LANES];
-        let mut sums =
-            Self { cut, high: zeros, low: zeros, inexact: [0; LANES], elements: 0, additions: LANES.ilog2() as usize };
-        for leaf in leaves {
-            sums.elements += leaf.len();
-            sums.additions += leaf.len().div_ceil(LANES);
-            if !dispatch::run(isa, Add { leaf, sums: &mut sums }) {
-                return None;
-            }
-        }
-        let above = (power + cut) - cut;
+        RANGE.contains(&exponent).then_some(Self { power, error, grid, shift: 6_755_399_441_055_744.0 * grid })
+    }
+
+    /// Returns the parts of one element's power.
+    #[inline(always)]
+    pub(super) fn parts<T: Element, const SQUARES: bool>(self, x: f64) -> Parts {
+        let power = if SQUARES { x * x } else { x.abs() };
+        let error = if SQUARES && !T::SQUARES_FIT { x.mul_add(x, -power) } else { 0.0 };
+        let high = (power + self.shift) - self.shift;
+        let low = (power - high) + error;
+        let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && power < TINY;
+        // `l + e` is zero only if both are: `e` is less than half a unit in the last place of `p`, whose multiple `l` is.
+        Parts { high, low, inexact: low.to_bits() << 1 | u64::from(lost) }
+    }
+
+    /// Compares a row's norm with the bound, if that can be told from the sums of so many elements' parts, each of which
+    /// went through at most so many additions.
+    pub(super) fn tell(self, sums: Parts, elements: usize, additions: usize) -> Option<Ordering> {
+        let above = (self.power + self.shift) - self.shift;
         // Multiples of q, below 2⁵³ of them.
-        let high = fold_in_halves(sums.high) - above;
-        let bounds = (power - above, error);
+        let high = sums.high - above;
+        let bounds = (self.power - above, self.error);
         // mutant: ties-told-where-digits-are-missing
-        if sums.inexact == [0; LANES] {
+        if sums.inexact == 0 {
             return if high == 0.0 { 0.0.partial_cmp(&(bounds.0 + bounds.1)) } else { high.partial_cmp(&0.0) };
         }
-        let difference = high + (fold_in_halves(sums.low) - bounds.0 - bounds.1);
-        let (elements, additions) = (sums.elements as f64, (sums.additions + 8) as f64);
+        let difference = high + (sums.low - bounds.0 - bounds.1);
+        let (elements, additions) = (elements as f64, (additions + 8) as f64);
         let unit = f64::EPSILON / 2.0;
-        let largest = grid / 2.0 + 2.0 * unit * power;
+        let largest = self.grid / 2.0 + 2.0 * unit * self.power;
         // Eight more are for the additions above: where they cancel, `high` is no larger than the rest, n + 2 such terms;
         // where they do not, the sign is that of `high`.
         // mutant: close-sums-taken-for-exact
@@ -100,6 +114,31 @@ impl<const SQUARES: bool> Sums<SQUARES> {
             (_, true) => Some(Ordering::Less),
             _ => None,
         }
+    }
+}
+
+/// What is known of a row.
+struct Sums<const SQUARES: bool> {
+    cut: Cut,
+    high: [f64; LANES],
+    low: [f64; LANES],
+    inexact: [u64; LANES],
+}
+
+impl<const SQUARES: bool> Sums<SQUARES> {
+    fn compare<'a, T: Element>(isa: Isa, leaves: impl Iterator<Item = &'a [T]>, cut: Cut) -> Option<Ordering> {
+        let mut sums = Self { cut, high: [0.0; LANES], low: [0.0; LANES], inexact: [0; LANES] };
+        let (mut elements, mut additions) = (0, LANES.ilog2() as usize);
+        for leaf in leaves {
+            elements += leaf.len();
+            additions += leaf.len().div_ceil(LANES);
+            if !dispatch::run(isa, Add { leaf, sums: &mut sums }) {
+                return None;
+            }
+        }
+        let inexact = sums.inexact.iter().fold(0, |any, bits| any | bits);
+        let sums = Parts { high: fold_in_halves(sums.high), low: fold_in_halves(sums.low), inexact };
+        cut.tell(sums, elements, additions)
     }
 }
 
@@ -135,16 +174,10 @@ impl<const SQUARES: bool> Sums<SQUARES> {
     #[inline(always)]
     fn add<T: Element>(&mut self, chunk: &[T; LANES]) {
         for (i, x) in chunk.iter().enumerate() {
-            let x = x.widen();
-            let power = if SQUARES { x * x } else { x.abs() };
-            let error = if SQUARES && !T::SQUARES_FIT { x.mul_add(x, -power) } else { 0.0 };
-            let high = (power + self.cut) - self.cut;
-            let rest = (power - high) + error;
-            let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && power < TINY;
+            let Parts { high, low, inexact } = self.cut.parts::<T, SQUARES>(x.widen());
             self.high[i] += high;
-            self.low[i] += rest;
-            // `l + e` is zero only if both are: `e` is less than half a unit in the last place of `p`, whose multiple `l` is.
-            self.inexact[i] |= rest.to_bits() << 1 | u64::from(lost);
+            self.low[i] += low;
+            self.inexact[i] |= inexact;
         }
     }
 }

@@ -80,6 +80,11 @@ pub(super) struct Rule {
 }
 
 impl Rule {
+    /// Returns between which numbers a sum of powers of elements of type `T` is trusted as it stands.
+    pub(super) fn trusted<T: Element>(&self) -> (f64, f64) {
+        if T::SQUARES_FIT { (0.0, f64::MAX) } else { self.power.trusted().into_inner() }
+    }
+
     /// Returns what becomes of the row in `leaves`, whose sum of powers by [`add_powers`] is `total`.
     ///
     /// A row is within the bound, and kept unless rows are normalized, if and only if its norm is ≤ `bound` exactly;
@@ -126,6 +131,16 @@ impl Rule {
         let clear = total <= bound * self.budget.below();
         // mutant: row-near-the-bound
         let within = clear || (total < bound * self.budget.above() && self.exceeds(leaves) != Ordering::Greater);
+        self.decision(norm, scale, clear, within)
+    }
+
+    /// Decides a row whose trusted sum of powers is near that of the bound and whose norm compares with it like this.
+    pub(super) fn decide_told(&self, total: f64, told: Ordering) -> Decision {
+        self.decision(self.power.root(total), 1.0, false, told != Ordering::Greater)
+    }
+
+    #[inline]
+    fn decision(&self, norm: f64, scale: f64, clear: bool, within: bool) -> Decision {
         let fate = match self.stability {
             // mutant: short-rows-not-normalized
             Some(stability) => self.shrunk(norm, scale, stability.value()),

@@ -9,7 +9,7 @@ use core::num::NonZeroUsize;
 
 use super::clip_norm::ClipNorm;
 use super::decide::{Decision, Fate, Rule};
-use super::element::Element;
+use super::element::Float;
 use super::error_budget::ErrorBudget;
 use super::measure::{BLOCK, Power, add_powers, largest_magnitude};
 use crate::blocks::for_each_block;
@@ -40,7 +40,7 @@ pub enum Order {
 /// # Errors
 /// If `data`, `out` and `width` times the length of `norms` differ. Nothing is written then.
 #[allow(clippy::too_many_arguments, reason = "two inputs, two outputs, and how")]
-pub fn clip_rows<T: Element>(
+pub fn clip_rows<T: Float>(
     isa: Isa,
     data: &[T],
     width: usize,
@@ -76,7 +76,7 @@ pub fn clip_rows<T: Element>(
 ///
 /// # Panics
 /// If `row` and `out` of a leaf differ in length.
-pub fn clip_one<T: Element>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm, order: Order) -> f64 {
+pub fn clip_one<T: Float>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm, order: Order) -> f64 {
     in_default_environment(|| {
         let Decision { norm, fate, .. } = match order {
             Order::One => copy_and_decide(isa, Power::First, leaves, clip),
@@ -94,7 +94,7 @@ pub fn clip_one<T: Element>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: Cli
     })
 }
 
-fn copy_and_decide<T: Element>(isa: Isa, power: Power, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
+fn copy_and_decide<T: Float>(isa: Isa, power: Power, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
     let budget = ErrorBudget::new(leaves.iter().map(|(row, _)| row.len()));
     let mut total = [0.0];
     for (row, out) in &mut *leaves {
@@ -108,7 +108,7 @@ fn copy_and_decide<T: Element>(isa: Isa, power: Power, leaves: &mut [(&[T], &mut
         .decide(total[0], leaves.iter().map(|(_, out)| &**out))
 }
 
-fn copy_and_clamp<T: Element>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
+fn copy_and_clamp<T: Float>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
     leaves.iter_mut().for_each(|(row, out)| out.copy_from_slice(row));
     let norm = largest_magnitude(isa, leaves.iter().map(|(_, out)| &**out));
     if norm.is_nan() {
@@ -126,7 +126,7 @@ struct Scale<'a, T> {
     factor: f64,
 }
 
-impl<T: Element> Kernel for Scale<'_, T> {
+impl<T: Float> Kernel for Scale<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -143,7 +143,7 @@ struct Clamp<'a, T> {
     bound: f64,
 }
 
-impl<T: Element> Kernel for Clamp<'_, T> {
+impl<T: Float> Kernel for Clamp<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -213,6 +213,7 @@ fn check(clip: ClipNorm, integers: &[i64], count: u64, within: Option<u64>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clip::{Leaf, Strided};
 
     const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
@@ -270,6 +271,40 @@ mod tests {
 
         assert_eq!((Err(Error::Mutated), Err(Error::Mutated)), (outcome, sum.integers().map(drop)));
         assert_eq!(Ok(()), add_changing(&exact, &[0.5, 0.5, 0.5, 0.5 + 0.9 * step], 4, ONE).1);
+    }
+
+    /// Adds 20 rows, column by column in memory, of which `first` was measured and `second` added.
+    fn add_columns_changing(first: &[f64], second: &[f64]) -> Vec<Result<(), Error>> {
+        let clip = ClipNorm::new::<f64>(1.0).expect("in range");
+        let (count, width) = (20, first.len() / 20);
+        let rows = |data: &[f64]| {
+            // SAFETY: there are `count` rows and `width` columns of elements.
+            let strided = unsafe { Strided::new(data.as_ptr(), 1, [(width, count as isize)]) };
+            Rows::of([Leaf::Strided(strided)], count).expect("nothing to disagree")
+        };
+        let (first, second) = (rows(first), rows(second));
+        let add = |isa| GridSum::new(clip, width).expect("memory").add_read_twice(isa, [&first, &second], ONE);
+        Isa::available().into_iter().map(add).collect()
+    }
+
+    #[test]
+    fn rows_side_by_side_that_grow_break_the_sum() {
+        for width in [1, 4, 60, 100, 2100] {
+            let small = vec![0.01 / (width as f64).sqrt(); 20 * width];
+            // Of rows that are read where they lie; the last four are copied first.
+            for place in [3, 20 * width - 5] {
+                let mut grown = small.clone();
+                grown[place] = 1.1;
+
+                assert!(add_columns_changing(&small, &small).iter().all(Result::is_ok));
+                assert!(add_columns_changing(&small, &grown).iter().all(|outcome| *outcome == Err(Error::Mutated)));
+            }
+        }
+        let exact = [0.5; 80];
+        let mut grown = exact;
+        grown[45] += 2.0_f64.powi(-29);
+        assert!(add_columns_changing(&exact, &exact).iter().all(Result::is_ok));
+        assert!(add_columns_changing(&exact, &grown).iter().all(|outcome| *outcome == Err(Error::Mutated)));
     }
 
     #[test]

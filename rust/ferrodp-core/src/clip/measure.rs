@@ -10,7 +10,7 @@
 use core::ops::Range;
 
 use super::element::Element;
-use super::rows::{Leaf, Rows};
+use super::rows::{Piece, Rows};
 use crate::dispatch::{self, Kernel, prefetch_page};
 use crate::isa::Isa;
 
@@ -86,7 +86,7 @@ impl<T: Element, const SQUARES: bool> Kernel for AddPowers<'_, T, SQUARES> {
 }
 
 struct AddSquares<'a, T> {
-    leaves: &'a [Leaf<'a, T>],
+    leaves: &'a [Piece<'a, T>],
     width: usize,
     range: Range<usize>,
     totals: &'a mut [f64],

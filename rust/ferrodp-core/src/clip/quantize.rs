@@ -29,7 +29,7 @@ const LANES: usize = 16;
 const CACHE_LINE: usize = 64;
 
 /// `1.5 · 2⁵²`: added to an integer below 2⁵¹, it leaves that integer in the low bits.
-const SHIFT: f64 = 6_755_399_441_055_744.0;
+pub(super) const SHIFT: f64 = 6_755_399_441_055_744.0;
 
 /// How one row is added.
 #[derive(Clone, Copy, Debug)]
@@ -266,7 +266,7 @@ fn integer(shifted: f64) -> i64 {
 
 /// Returns the integer next to `v` on the side of zero, for `|v| < 2⁵¹`.
 #[inline(always)]
-fn truncate<const NATIVE: bool>(v: f64) -> f64 {
+pub(super) fn truncate<const NATIVE: bool>(v: f64) -> f64 {
     if NATIVE {
         // mutant: rounded-to-nearest-grid-point-not-toward
         return v.trunc();

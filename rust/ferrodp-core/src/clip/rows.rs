@@ -1,22 +1,103 @@
-//! Rows as they lie in memory: one or more leaves, each a row-major matrix.
+//! Rows as they lie in memory: one or more leaves, each a matrix, row by row or with strides.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
+use super::columns::Columns;
 use super::element::Element;
 use crate::error::Error;
 
 /// A batch of rows. Row `i` is the concatenation of row `i` of every leaf.
 #[derive(Clone, Debug)]
 pub struct Rows<'a, T> {
-    leaves: Vec<Leaf<'a, T>>,
+    leaves: Vec<Piece<'a, T>>,
     count: usize,
     width: usize,
 }
 
+/// Some columns of every row, as they are given.
+#[derive(Clone, Debug)]
+pub enum Leaf<'a, T> {
+    /// Row by row, and so many elements a row.
+    Plain(&'a [T], usize),
+    /// Anywhere else.
+    Strided(Strided<'a, T>),
+}
+
+/// Columns whose elements do not lie one after the other.
+#[derive(Clone, Debug)]
+pub struct Strided<'a, T> {
+    pub(super) start: *const T,
+    /// Elements from a row to the next.
+    pub(super) row: isize,
+    /// Lengths and strides of the axes of a row, slowest first; none has one element, and none continues the next.
+    pub(super) axes: Vec<(usize, isize)>,
+    elements: PhantomData<&'a T>,
+}
+
+// SAFETY: it is a shared reference to elements.
+unsafe impl<T: Sync> Send for Strided<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Strided<'_, T> {}
+
+impl<'a, T: Element> Strided<'a, T> {
+    /// Returns rows that begin at `start` and at multiples of `row` elements from there, each with axes of these lengths
+    /// and strides, the slowest first.
+    ///
+    /// # Safety
+    /// For as many rows as a batch is made with, every element that these numbers lead to is aligned, initialized and can
+    /// be read during `'a`.
+    #[must_use]
+    pub unsafe fn new(start: *const T, row: isize, axes: impl IntoIterator<Item = (usize, isize)>) -> Self {
+        let mut merged: Vec<(usize, isize)> = Vec::new();
+        for (len, stride) in axes {
+            if len == 1 {
+                continue;
+            }
+            match merged.last_mut() {
+                Some(last) if last.1 == stride.wrapping_mul(len as isize) => *last = (last.0 * len, stride),
+                _ => merged.push((len, stride)),
+            }
+        }
+        Self { start, row, axes: merged, elements: PhantomData }
+    }
+
+    fn width(&self) -> usize {
+        self.axes.iter().fold(1, |width, axis| width.saturating_mul(axis.0))
+    }
+
+    /// Returns how far columns are apart, if a column's elements lie one after the other and all columns equally far apart.
+    pub(super) fn column_stride(&self) -> Option<isize> {
+        match self.axes[..] {
+            _ if self.row != 1 => None,
+            [] => Some(0),
+            [(_, stride)] => Some(stride),
+            _ => None,
+        }
+    }
+
+    /// Returns the columns of these rows where they lie.
+    ///
+    /// # Panics
+    /// If there is no column stride.
+    pub(super) fn side_by_side(&self, rows: Range<usize>) -> Columns<'a, T> {
+        let stride = self.column_stride().expect("elements of columns lie one after the other");
+        // SAFETY: the maker of this value promised that these elements can be read.
+        unsafe { Columns::new(self.start.wrapping_add(rows.start), stride, rows.len(), self.width()) }
+    }
+
+    /// Whether elements of a column are nearer to each other than those of a row.
+    pub(super) fn lies_by_columns(&self) -> bool {
+        self.axes.iter().all(|axis| axis.1.unsigned_abs() > self.row.unsigned_abs())
+    }
+}
+
 /// Some columns of every row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leaf<'a, T> {
+#[derive(Clone, Debug)]
+pub(super) struct Piece<'a, T> {
+    /// All elements, row by row; nothing where there are strides.
     data: &'a [T],
+    strided: Option<Strided<'a, T>>,
     pub(super) width: usize,
     /// The index of its first column among all columns.
     pub(super) offset: usize,
@@ -28,14 +109,26 @@ impl<'a, T: Element> Rows<'a, T> {
     /// # Errors
     /// If some `data` has another length.
     pub fn new(leaves: impl IntoIterator<Item = (&'a [T], usize)>, count: usize) -> Result<Self, Error> {
+        Self::of(leaves.into_iter().map(|(data, width)| Leaf::Plain(data, width)), count)
+    }
+
+    /// Returns `count` rows with these leaves.
+    ///
+    /// # Errors
+    /// If the elements of a plain one are not that many rows.
+    pub fn of(leaves: impl IntoIterator<Item = Leaf<'a, T>>, count: usize) -> Result<Self, Error> {
         let mut offset = 0;
         let mut checked = Vec::new();
-        for (data, width) in leaves {
+        for leaf in leaves {
+            let (data, width, strided) = match leaf {
+                Leaf::Plain(data, width) => (data, width, None),
+                Leaf::Strided(strided) => (&[][..], strided.width(), Some(strided)),
+            };
             let needed = width.saturating_mul(count);
-            if data.len() != needed {
+            if strided.is_none() && data.len() != needed {
                 return Err(Error::Length { name: "leaf", given: data.len(), needed });
             }
-            checked.push(Leaf { data, width, offset });
+            checked.push(Piece { data, strided, width, offset });
             offset += width;
         }
         Ok(Self { leaves: checked, count, width: offset })
@@ -59,25 +152,39 @@ impl<'a, T: Element> Rows<'a, T> {
         self.width
     }
 
-    pub(super) fn leaves(&self) -> &[Leaf<'a, T>] {
+    pub(super) fn leaves(&self) -> &[Piece<'a, T>] {
         &self.leaves
     }
 
-    /// Returns row `index`, leaf by leaf.
+    /// Whether every leaf lies row by row.
+    pub(super) fn is_plain(&self) -> bool {
+        self.leaves.iter().all(|leaf| leaf.strided.is_none())
+    }
+
+    /// Returns row `index` of plain leaves, leaf by leaf.
     pub(super) fn row(&self, index: usize) -> impl Iterator<Item = &'a [T]> + Clone {
         self.leaves.iter().map(move |leaf| leaf.rows(index..index + 1))
     }
 }
 
-impl<'a, T> Leaf<'a, T> {
-    /// Returns all rows of the leaf, one after the other.
+impl<'a, T: Element> Piece<'a, T> {
+    /// Returns all rows of a plain leaf, one after the other.
     pub(super) fn all(&self) -> &'a [T] {
         self.data
     }
 
-    /// Returns these rows of the leaf, as far as there are such.
+    /// Returns these rows of a plain leaf, as far as there are such.
     pub(super) fn rows(&self, range: Range<usize>) -> &'a [T] {
         let rows = self.data.len().checked_div(self.width).unwrap_or(0);
         &self.data[range.start.min(rows) * self.width..range.end.min(rows) * self.width]
+    }
+
+    /// Returns where its elements lie.
+    pub(super) fn strides(&self) -> Strided<'a, T> {
+        let plain = || {
+            // SAFETY: these are the elements of the slice.
+            unsafe { Strided::new(self.data.as_ptr(), self.width as isize, [(self.width, 1)]) }
+        };
+        self.strided.clone().unwrap_or_else(plain)
     }
 }

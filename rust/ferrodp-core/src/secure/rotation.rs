@@ -9,7 +9,7 @@
 
 use core::ops::{Add, Mul, Sub};
 
-use crate::clip::Element;
+use crate::clip::Float;
 use crate::dispatch::{self, Kernel};
 use crate::error::Error;
 use crate::isa::Isa;
@@ -26,7 +26,7 @@ const CHUNK: usize = 1 << 13;
 const CACHED: usize = 1 << 12;
 
 /// A number that can be rotated.
-pub trait Rotated: Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
+pub trait Rotated: Float + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
     /// Returns the number, or its negative where the lowest bit of `bit` is set.
     fn negated_if(self, bit: u8) -> Self;
 }

@@ -1,0 +1,194 @@
+//! What is measured and decided of rows that lie side by side ([`super::panel`]): the order of additions and the operations are
+//! those of [`super::measure`] and [`super::decide`], for a vector of rows at once.
+
+use super::close::Cut;
+use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
+use super::element::Element;
+use super::measure::BLOCK;
+use crate::dispatch::Kernel;
+
+/// Lanes of [`super::measure`].
+pub(super) const LANES: usize = 32;
+
+/// Columns that are measured of a panel before the next one: what was fetched of their pages and lanes is used again.
+const STRIP: usize = 128;
+
+/// Sums of parts of squares ([`super::close`]).
+#[derive(Clone, Copy, Default)]
+pub(super) struct Near {
+    pub(super) high: Vector,
+    pub(super) low: Vector,
+    pub(super) inexact: Mask,
+}
+
+pub(super) struct MeasureClosely<'a, T> {
+    pub(super) columns: Columns<'a, T>,
+    pub(super) cut: Cut,
+    pub(super) sums: &'a mut [Near],
+}
+
+impl<T: Element> Kernel for MeasureClosely<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> bool {
+        // Without the instruction, a fused multiply-add takes longer than the exact sum.
+        if !T::SQUARES_FIT && !NATIVE {
+            return false;
+        }
+        let Self { columns, cut, sums } = self;
+        assert!(sums.len() * PANEL <= columns.readable, "panels of elements");
+        for strip in (0..columns.width).step_by(STRIP) {
+            for (p, sums) in sums.iter_mut().enumerate() {
+                let Near { mut high, mut low, mut inexact } = *sums;
+                for column in strip..columns.width.min(strip + STRIP) {
+                    columns.fetch(column + AHEAD, p * PANEL);
+                    // SAFETY: the column is one of these, and all panels are readable.
+                    let values = unsafe { columns.load(column, p * PANEL) }.map(T::widen);
+                    let parts = values.map(|x| cut.parts::<T, true>(x));
+                    for r in 0..PANEL {
+                        high[r] += parts[r].high;
+                    }
+                    for r in 0..PANEL {
+                        low[r] += parts[r].low;
+                    }
+                    for r in 0..PANEL {
+                        inexact[r] |= parts[r].inexact;
+                    }
+                }
+                *sums = Near { high, low, inexact };
+            }
+        }
+        true
+    }
+}
+
+pub(super) struct Measure<'a, T> {
+    pub(super) columns: Columns<'a, T>,
+    pub(super) totals: &'a mut [Vector],
+    pub(super) lanes: &'a mut [Vector],
+}
+
+impl<T: Element> Kernel for Measure<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        let Self { columns, totals, lanes } = self;
+        assert!(totals.len() * PANEL <= columns.readable, "panels of elements");
+        let panels = totals.len();
+        for block in (0..columns.width).step_by(BLOCK) {
+            let len = BLOCK.min(columns.width - block);
+            // Lanes before these are zeros.
+            let used = len.next_power_of_two().min(LANES);
+            for strip in (0..len).step_by(STRIP) {
+                let end = len.min(strip + STRIP);
+                for (p, (total, lanes)) in totals.iter_mut().zip(lanes.chunks_exact_mut(LANES)).enumerate() {
+                    let lanes = &mut lanes[..used];
+                    // The next panel of these columns, or the first one of the next columns.
+                    let (later, ahead) = if p + 1 < panels { (0, p + 1) } else { (STRIP, 0) };
+                    if strip == 0 {
+                        lanes.fill([0.0; PANEL]);
+                    }
+                    for first in (strip..end).step_by(LANES) {
+                        let count = LANES.min(end - first);
+                        // mutant: lanes-of-last-columns-forgotten
+                        for (i, lane) in lanes[used - count..].iter_mut().enumerate() {
+                            columns.fetch(block + first + i + later, ahead * PANEL);
+                            // SAFETY: the column is below `len` of the block, and all panels are readable.
+                            let elements = unsafe { columns.load(block + first + i, p * PANEL) };
+                            let values = elements.map(T::widen);
+                            for r in 0..PANEL {
+                                let x = values[r];
+                                lane[r] =
+                                    if NATIVE && T::SQUARES_FIT { x.mul_add(x, lane[r]) } else { lane[r] + x * x };
+                            }
+                        }
+                    }
+                    if end == len {
+                        fold_in_halves(lanes);
+                        (0..PANEL).for_each(|r| total[r] += lanes[0][r]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the upper half of lanes to the lower one until one is left.
+#[inline(always)]
+fn fold_in_halves(lanes: &mut [Vector]) {
+    let mut half = lanes.len() / 2;
+    while half > 0 {
+        let (lower, upper) = lanes[..2 * half].split_at_mut(half);
+        for (lower, upper) in lower.iter_mut().zip(upper) {
+            (0..PANEL).for_each(|r| lower[r] += upper[r]);
+        }
+        half /= 2;
+    }
+}
+
+/// Numbers that a row's sum of squares is compared with, and of which its factor is made.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// From where on to where a sum is trusted.
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// Sums up to this are not those of elements that are not finite: only a NaN gives a NaN, and large squares of `f64`
+    /// infinity.
+    pub(super) finite: f64,
+    pub(super) below: f64,
+    pub(super) above: f64,
+    pub(super) bound: f64,
+    pub(super) shrink: f64,
+    /// Whether rows within the bound are kept.
+    pub(super) keeps: u64,
+    pub(super) gamma: f64,
+    pub(super) steps_per_unit: f64,
+}
+
+pub(super) struct Decide<'a> {
+    pub(super) limits: Limits,
+    pub(super) totals: &'a [Vector],
+    pub(super) factors: &'a mut [Vector],
+    pub(super) masks: &'a mut [Mask],
+    pub(super) open: &'a mut [Mask],
+}
+
+impl Kernel for Decide<'_> {
+    /// How many rows are certainly within the bound, and whether any is open.
+    type Output = (u64, bool);
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> (u64, bool) {
+        let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = self.limits;
+        let (mut within, mut any) = (0_u64, 0);
+        let outputs = self.factors.iter_mut().zip(self.masks).zip(self.open);
+        for (totals, ((factors, masks), open)) in self.totals.iter().zip(outputs) {
+            let mut all = u64::MAX;
+            for r in 0..PANEL {
+                let total = totals[r];
+                // Squares of 0 are of elements below 2^-537: their row is within every bound, and its integers are zeros.
+                let clear = mask(total <= below) & (mask(total >= low) | (mask(total == 0.0) & keeps)) & masks[r];
+                let beyond = mask(total >= above) & mask(total <= high);
+                masks[r] &= mask(total <= finite);
+                open[r] = masks[r] & !(clear | beyond);
+                factors[r] = f64::from_bits(clear & keeps);
+                all &= clear & keeps;
+                any |= open[r];
+                within = within.wrapping_sub(clear);
+            }
+            if all == u64::MAX {
+                *factors = [steps_per_unit; PANEL];
+                continue;
+            }
+            for r in 0..PANEL {
+                let kept = factors[r].to_bits();
+                let factor = bound / (totals[r].sqrt() + gamma) * shrink * steps_per_unit;
+                let factor = ((factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept)) & masks[r];
+                factors[r] = f64::from_bits(factor);
+            }
+        }
+        (within, any != 0)
+    }
+}

@@ -1,0 +1,301 @@
+//! The same sums for rows that lie side by side: vectors hold one column of several rows, not several columns of one row.
+//!
+//! So lie the columns of a matrix in Fortran order, and rows too short to fill vectors are brought to lie so. Nothing that is
+//! decided about a row differs: its powers are added in the order of [`super::measure`], each lane of which is here a vector;
+//! factors are computed by the operations of [`super::decide`], in vectors where a row's case is plain; the rest, a row
+//! near its bound or far from what squares can hold, goes there.
+//!
+//! The certificate of a row, `Σv²`, is added in runs of 64 columns, sixteen of them to a part, and parts one after the other: no
+//! longer a path than [`super::error_budget`] allows.
+
+use super::across::{Decide, LANES, Limits, Measure, MeasureClosely, Near};
+use super::close::{Cut, Parts};
+use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
+use super::decide::{Decision, Fate, Rule};
+use super::element::Element;
+use super::quantize::{SHIFT, truncate};
+use crate::dispatch::{self, Kernel};
+use crate::isa::Isa;
+
+/// Columns whose certificates are added in one run, and runs in a part.
+const RUN: usize = 64;
+const PART: usize = 1024;
+
+/// What is known of some rows that lie side by side. The last panel may have rows that do not exist: they count as zero.
+#[derive(Default)]
+pub(super) struct Panels {
+    rows: usize,
+    totals: Vec<Vector>,
+    /// Sums of squares in lanes, all of a panel one after the other.
+    lanes: Vec<Vector>,
+    /// What elements are multiplied by first, a power of two, and then.
+    scales: Vec<Vector>,
+    factors: Vec<Vector>,
+    /// Rows that do not count as zero.
+    masks: Vec<Mask>,
+    /// Rows that the plain comparisons leave open.
+    open: Vec<Mask>,
+    is_any_open: bool,
+    /// Rows whose certificate is the sum of squares of their integers, and that sum modulo 2⁶⁴.
+    close: Vec<Mask>,
+    integers: Vec<Mask>,
+    is_any_close: bool,
+    is_any_settled: bool,
+    near: Vec<Near>,
+    /// `Σv²` of the columns of a run, of the runs of a part, and of all parts before.
+    certificates: [Vec<Vector>; 3],
+    /// Columns so far.
+    columns: usize,
+}
+
+impl Panels {
+    /// Begins with so many rows, and nothing known of them. What [`Panels::decide`] writes is not cleared.
+    pub(super) fn begin(&mut self, rows: usize) {
+        let panels = rows.div_ceil(PANEL);
+        let is_new = self.totals.len() != panels;
+        let [runs, parts, rest] = &mut self.certificates;
+        clear(&mut self.totals, panels, 0.0);
+        clear(runs, panels, 0.0);
+        if is_new || self.columns >= RUN {
+            clear(parts, panels, 0.0);
+            clear(rest, panels, 0.0);
+        }
+        if is_new || self.is_any_settled {
+            clear(&mut self.scales, panels, 1.0);
+            clear(&mut self.close, panels, 0);
+            clear(&mut self.integers, panels, 0);
+        }
+        self.lanes.resize(panels * LANES, [0.0; PANEL]);
+        self.factors.resize(panels, [0.0; PANEL]);
+        self.masks.resize(panels, [0; PANEL]);
+        self.open.resize(panels, [0; PANEL]);
+        (self.rows, self.columns, self.is_any_settled, self.is_any_close) = (rows, 0, false, false);
+    }
+
+    /// Adds the squares in the columns of one leaf to the rows' totals.
+    pub(super) fn measure<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
+        dispatch::run(isa, Measure { columns, totals: &mut self.totals, lanes: &mut self.lanes });
+    }
+
+    /// Decides what becomes of the rows that are plainly within or beyond the bound, and returns how many of them are within.
+    /// Elements become integers after a multiplication by `steps_per_unit`, a power of two.
+    pub(super) fn decide<T: Element>(&mut self, rule: &Rule, steps_per_unit: f64) -> u64 {
+        let (low, high) = rule.trusted::<T>();
+        let bound = rule.bound * rule.bound;
+        // Rows that do not exist count as zero, whatever a buffer holds in their place.
+        let exist = self.masks.as_flattened_mut();
+        exist.fill(u64::MAX);
+        // mutant: rows-that-do-not-exist-are-added
+        exist[self.rows..].fill(0);
+        let limits = Limits {
+            low,
+            high,
+            finite: if T::SQUARES_FIT { f64::MAX } else { f64::INFINITY },
+            below: bound * rule.budget.below(),
+            above: bound * rule.budget.above(),
+            bound: rule.bound,
+            shrink: rule.budget.shrink(),
+            keeps: mask(rule.stability.is_none()),
+            gamma: rule.stability.map_or(0.0, |stability| stability.value()),
+            steps_per_unit,
+        };
+        let (totals, factors) = (&self.totals, &mut self.factors);
+        let decide = Decide { limits, totals, factors, masks: &mut self.masks, open: &mut self.open };
+        let (within, is_any_open) = dispatch::run(rule.isa, decide);
+        self.is_any_open = is_any_open;
+        within
+    }
+
+    /// Returns the rows that [`Panels::decide`] left open, with their totals.
+    pub(super) fn open(&self) -> Vec<(usize, f64)> {
+        if !self.is_any_open {
+            return Vec::new();
+        }
+        let open = self.open.as_flattened()[..self.rows].iter().enumerate();
+        open.filter(|(_, open)| **open != 0).map(|(row, _)| (row, self.totals.as_flattened()[row])).collect()
+    }
+
+    /// Adds the squares in the columns of one leaf, for rows near the bound, to twice the precision; `false` if this
+    /// instruction set cannot.
+    pub(super) fn measure_closely<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>, cut: Cut) -> bool {
+        dispatch::run(isa, MeasureClosely { columns, cut, sums: &mut self.near })
+    }
+
+    /// Returns those sums for a row.
+    pub(super) fn near(&self, row: usize) -> Parts {
+        let (panel, r) = (&self.near[row / PANEL], row % PANEL);
+        Parts { high: panel.high[r], low: panel.low[r], inexact: panel.inexact[r] }
+    }
+
+    /// Makes room for those sums.
+    pub(super) fn begin_closely(&mut self) {
+        self.near.clear();
+        self.near.resize(self.totals.len(), Near::default());
+    }
+
+    /// Takes over what was decided about a row.
+    pub(super) fn settle(&mut self, row: usize, decision: Decision, steps_per_unit: f64) {
+        let (scale, factor, exists) = match decision.fate {
+            Fate::Zero => (1.0, 0.0, false),
+            Fate::Keep { close } => {
+                self.close.as_flattened_mut()[row] = mask(close);
+                self.is_any_close |= close;
+                (1.0, steps_per_unit, true)
+            }
+            // mutant: open-rows-lose-power-of-two
+            Fate::Shrink { scale, factor } => (scale, factor * steps_per_unit, true),
+        };
+        self.is_any_settled = true;
+        self.scales.as_flattened_mut()[row] = scale;
+        self.factors.as_flattened_mut()[row] = factor;
+        self.masks.as_flattened_mut()[row] = mask(exists);
+    }
+
+    /// Adds the integers in the columns of one leaf to `sums`, one for each column.
+    pub(super) fn add<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>, sums: &mut [i64]) {
+        let mut sums = sums;
+        let mut start = 0;
+        while !sums.is_empty() {
+            // Up to the end of a run.
+            let (now, later) = sums.split_at_mut((RUN - self.columns % RUN).min(sums.len()));
+            let add = Add { columns, start, panels: self, sums: now };
+            if add.panels.is_any_close {
+                dispatch::run(isa, Close(add));
+            } else {
+                dispatch::run(isa, add);
+            }
+            start += now.len();
+            self.columns += now.len();
+            if self.columns.is_multiple_of(RUN) {
+                self.fold();
+            }
+            sums = later;
+        }
+    }
+
+    /// Adds the run to its part and, at the end of a part, that to what was before.
+    fn fold(&mut self) {
+        let [runs, parts, rest] = &mut self.certificates;
+        let (runs, parts, rest) = (runs.as_flattened_mut(), parts.as_flattened_mut(), rest.as_flattened_mut());
+        for (part, run) in parts.iter_mut().zip(runs) {
+            // mutant: certificates-of-runs-forgotten
+            *part += core::mem::take(run);
+        }
+        if self.columns.is_multiple_of(PART) {
+            rest.iter_mut().zip(parts).for_each(|(rest, part)| *rest += core::mem::take(part));
+        }
+    }
+
+    /// Returns whether the integers of every row certainly have a sum of squares of at most `integers`: either their products
+    /// are at most `products`, or, for rows near the bound, it was formed.
+    pub(super) fn certified(&self, isa: Isa, products: f64, integers: u64) -> bool {
+        dispatch::run(isa, Certify { panels: self, products, integers })
+    }
+}
+
+/// Makes so many vectors, all of one value.
+fn clear<T: Copy>(vectors: &mut Vec<[T; PANEL]>, panels: usize, value: T) {
+    vectors.clear();
+    vectors.resize(panels, [value; PANEL]);
+}
+
+struct Add<'a, T> {
+    columns: Columns<'a, T>,
+    /// The first of the columns that are added: as many as there are sums.
+    start: usize,
+    panels: &'a mut Panels,
+    sums: &'a mut [i64],
+}
+
+impl<T: Element> Add<'_, T> {
+    #[inline(always)]
+    fn add<const NATIVE: bool, const CLOSE: bool>(self) {
+        let panels = self.panels;
+        let [runs, _, _] = &mut panels.certificates;
+        assert!(runs.len() * PANEL <= self.columns.readable, "panels of elements");
+        assert!(self.start + self.sums.len() <= self.columns.width, "as many columns as sums");
+        let shifts = SHIFT.to_bits().wrapping_mul((PANEL * runs.len()) as u64);
+        for (column, sum) in (self.start..).zip(self.sums) {
+            let mut integers = [0_u64; PANEL];
+            let rows =
+                runs.iter_mut().zip(&panels.factors).zip(&panels.masks).zip(&panels.scales).zip(&mut panels.integers);
+            for (p, ((((products, factors), masks), scales), squares)) in rows.enumerate() {
+                self.columns.fetch(column + AHEAD, p * PANEL);
+                // SAFETY: all panels are readable, and so many columns are there.
+                let elements = unsafe { self.columns.load(column, p * PANEL) };
+                // One small loop after the other: all of it in one keeps what it computes with in memory.
+                let mut values = [0.0; PANEL];
+                for r in 0..PANEL {
+                    let x = f64::from_bits(elements[r].widen().to_bits() & masks[r]);
+                    values[r] = if T::SQUARES_FIT { x * factors[r] } else { x * scales[r] * factors[r] };
+                }
+                for r in 0..PANEL {
+                    let v = values[r];
+                    products[r] = if NATIVE { v.mul_add(v, products[r]) } else { products[r] + v * v };
+                }
+                for v in &mut values {
+                    *v = truncate::<NATIVE>(*v) + SHIFT;
+                }
+                for r in 0..PANEL {
+                    integers[r] = integers[r].wrapping_add(values[r].to_bits());
+                }
+                if CLOSE {
+                    for r in 0..PANEL {
+                        let k = values[r].to_bits().wrapping_sub(SHIFT.to_bits());
+                        squares[r] = squares[r].wrapping_add(k.wrapping_mul(k));
+                    }
+                }
+            }
+            let total = integers.iter().fold(0_u64, |sum, k| sum.wrapping_add(*k)).wrapping_sub(shifts);
+            *sum = sum.wrapping_add(total.cast_signed());
+        }
+    }
+}
+
+impl<T: Element> Kernel for Add<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        self.add::<NATIVE, false>();
+    }
+}
+
+/// The same where some row is near the bound.
+struct Close<'a, T>(Add<'a, T>);
+
+impl<T: Element> Kernel for Close<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        self.0.add::<NATIVE, true>();
+    }
+}
+
+struct Certify<'a> {
+    panels: &'a Panels,
+    products: f64,
+    integers: u64,
+}
+
+impl Kernel for Certify<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> bool {
+        let [runs, parts, rest] = &self.panels.certificates;
+        let rows = rest.iter().zip(parts).zip(runs).zip(&self.panels.close).zip(&self.panels.integers);
+        let mut certified = u64::MAX;
+        for ((((rest, parts), runs), close), integers) in rows {
+            for r in 0..PANEL {
+                let sum = rest[r] + (parts[r] + runs[r]);
+                // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
+                // mutant: side-by-side-rows-at-bound-not-certified
+                let near = mask(sum <= 2_305_843_009_213_693_952.0) & mask(integers[r] <= self.integers);
+                certified &= (near & close[r]) | mask(sum <= self.products);
+            }
+        }
+        certified == u64::MAX
+    }
+}
