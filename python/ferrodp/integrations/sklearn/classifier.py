@@ -1,104 +1,25 @@
-"""Estimators for scikit-learn: a classifier that is private for each record, and features of images.
-
-They follow scikit-learn's conventions by public names alone, and do not derive from its classes, so that importing this
-module does not import scikit-learn. Parameters, pipelines, searches, cloning and pickling work as usual. Needs
-scikit-learn 1.6: ``pip install "ferrodp[sklearn]"``.
-"""
+"""A classifier for scikit-learn that is private for each record."""
 
 from __future__ import annotations
 
-import inspect
-import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.errors import InvalidParameter, MissingPackage, PrivacyWarning
+from ferrodp.errors import InvalidParameter, PrivacyWarning
 from ferrodp.events import NeighboringRelation
-from ferrodp.training import oriented_gradients, train
+from ferrodp.integrations.sklearn._estimator import Estimator, Floats, functions
+from ferrodp.training import train
 
-__all__ = ["OrientedGradients", "PrivateLogisticRegression"]
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-
-
-class _Estimator:
-    """Parameters by name, as scikit-learn reads and sets them."""
-
-    n_features_in_: int
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name.
-
-        Parameters
-        ----------
-        deep : bool
-            Makes no difference: no parameter is an estimator.
-
-        Returns
-        -------
-        dict
-
-        Raises
-        ------
-        AttributeError
-            If a parameter was deleted.
-        """
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters of the constructor.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter
-            For another name.
-        """
-        for name, value in params.items():
-            if name not in self._names():
-                raise InvalidParameter(f"Invalid parameter {name!r} for estimator {self!r}")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        shown = [
-            f"{name}={value!r}" for name, value in self.get_params().items() if value is not defaults[name].default
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=None,
-            classifier_tags=None,
-            regressor_tags=None,
-            input_tags=InputTags(allow_nan=True),
-        )
+__all__ = ["PrivateLogisticRegression"]
 
 
-class PrivateLogisticRegression(_Estimator):
+class PrivateLogisticRegression(Estimator):
     """Multinomial logistic regression, (ε, δ)-differentially private for each record: `ferrodp.training.train`.
 
     There is nothing to tune: steps, noise, learning rate and clip norm follow from ε, δ and the shape of the data. A
@@ -201,7 +122,7 @@ class PrivateLogisticRegression(_Estimator):
         PrivacyWarning
             If `classes` has to be taken from the labels.
         """
-        validation = _sklearn()
+        validation = functions()
         rows, labels = validation.validate_data(
             self, X, y, dtype="numeric", ensure_all_finite=False, multi_output=True, y_numeric=False
         )
@@ -361,11 +282,11 @@ class PrivateLogisticRegression(_Estimator):
         return found
 
     def _model_for(self) -> Any:
-        _sklearn().check_is_fitted(self, "coef_")
+        functions().check_is_fitted(self, "coef_")
         return self._model
 
     def _rows(self, rows: Any) -> Any:
-        return _sklearn().validate_data(self, rows, reset=False, dtype="numeric", ensure_all_finite=False)
+        return functions().validate_data(self, rows, reset=False, dtype="numeric", ensure_all_finite=False)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
@@ -376,177 +297,3 @@ class PrivateLogisticRegression(_Estimator):
         tags.target_tags.required = True
         tags.non_deterministic = True
         return tags
-
-
-class OrientedGradients(_Estimator):
-    """Histograms of oriented gradients of gray images: `ferrodp.training.oriented_gradients`. Stateless and public.
-
-    Nothing is fitted, so it may be applied to private images at no cost, and belongs before a private classifier.
-
-    Parameters
-    ----------
-    shape : (int, int), optional
-        Height and width of the images. By default the pair closest to a square whose product is the number of
-        columns.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of pixels.
-
-    Raises
-    ------
-    MissingPackage
-        By its methods, if scikit-learn is not installed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ferrodp.integrations.sklearn import OrientedGradients
-    >>> images = np.random.default_rng(0).uniform(size=(5, 64))
-    >>> features = OrientedGradients(shape=(8, 8))
-    >>> features.fit_transform(images).shape, features.transform(images[:2]).shape
-    ((5, 137), (2, 137))
-    >>> features.get_feature_names_out()[[0, 71, 72, 136]].tolist()
-    ['cell0_bin0', 'cell8_bin7', 'pixel0', 'bias']
-    >>> features.fit(images).get_params() == features.set_params(shape=(8, 8)).get_params()
-    True
-    """
-
-    def __init__(self, shape: tuple[int, int] | None = None) -> None:
-        self.shape = shape
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
-        """Check the number of pixels; nothing is learned.
-
-        Parameters
-        ----------
-        X : (n, height·width) array
-            Gray values in [0, 1].
-        y : object
-            Not looked at.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            If shape or dtype is not accepted.
-        """
-        rows = _sklearn().validate_data(self, X, dtype="numeric", ensure_all_finite=False)
-        oriented_gradients(rows[:0], shape=self._shape(rows.shape[1]))
-        return self
-
-    def transform(self, X: Any) -> Floats:  # noqa: N803
-        """Return the features of images.
-
-        Parameters
-        ----------
-        X : (n, height·width) array
-            Gray values in [0, 1]. An image that holds NaN or infinity counts as black.
-
-        Returns
-        -------
-        (n, m) ndarray
-            Rows of unit norm.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If shape or dtype is not accepted, or the number of pixels is not that of `fit`.
-        """
-        reset = not hasattr(self, "n_features_in_")
-        rows = _sklearn().validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
-        return oriented_gradients(rows, shape=self._shape(rows.shape[1]))
-
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803
-        """Return the features of images.
-
-        Parameters
-        ----------
-        X : (n, height·width) array
-            As for `transform`.
-        y : object
-            Not looked at.
-
-        Returns
-        -------
-        (n, m) ndarray
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for `transform`.
-        """
-        return self.fit(X).transform(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return a name for each feature.
-
-        Parameters
-        ----------
-        input_features : sequence of str, optional
-            Names of the pixels; checked, as scikit-learn asks for it, and not used.
-
-        Returns
-        -------
-        (m,) ndarray of str
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the names are not those of the pixels.
-        """
-        _sklearn().check_is_fitted(self, "n_features_in_")
-        seen = getattr(self, "feature_names_in_", None)
-        if input_features is not None:
-            given = list(input_features)
-            if seen is not None and given != list(seen):
-                raise InvalidParameter("input_features is not equal to feature_names_in_")
-            if len(given) != self.n_features_in_:
-                raise InvalidParameter("input_features should have length equal to number of features")
-        count = oriented_gradients(np.zeros((0, self.n_features_in_)), shape=self._shape(self.n_features_in_)).shape[1]
-        pixels = self.n_features_in_
-        names = [f"cell{i // 8}_bin{i % 8}" for i in range(count - pixels - 1)]
-        return np.array([*names, *(f"pixel{i}" for i in range(pixels)), "bias"], dtype=object)
-
-    def _shape(self, pixels: int) -> tuple[int, int]:
-        if self.shape is not None:
-            return self.shape
-        height = next(side for side in range(math.isqrt(pixels), 0, -1) if pixels % side == 0)
-        return height, pixels // height
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import TransformerTags
-
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags = TransformerTags()
-        tags.requires_fit = False
-        return tags
-
-
-class _Validation:
-    """The functions of scikit-learn that estimators call."""
-
-    def __init__(self) -> None:
-        from sklearn.utils import column_or_1d
-        from sklearn.utils.validation import check_is_fitted, validate_data
-
-        self.column_or_1d, self.check_is_fitted, self.validate_data = column_or_1d, check_is_fitted, validate_data
-
-
-def _sklearn() -> Any:
-    """Return what is needed of scikit-learn, or refuse."""
-    try:
-        return _Validation()
-    except ImportError:
-        raise MissingPackage(
-            'ferrodp.integrations.sklearn needs scikit-learn 1.6 or later: pip install "ferrodp[sklearn]"'
-        ) from None

@@ -1,0 +1,104 @@
+"""What estimators share: parameters by name, and the functions of scikit-learn, imported by the first call."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp.errors import InvalidParameter, MissingPackage
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+class Estimator:
+    """Parameters by name, as scikit-learn reads and sets them."""
+
+    n_features_in_: int
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool
+            Makes no difference: no parameter is an estimator.
+
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        AttributeError
+            If a parameter was deleted.
+        """
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters of the constructor.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            For another name.
+        """
+        for name, value in params.items():
+            if name not in self._names():
+                raise InvalidParameter(f"Invalid parameter {name!r} for estimator {self!r}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={value!r}" for name, value in self.get_params().items() if value is not defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=None,
+            classifier_tags=None,
+            regressor_tags=None,
+            input_tags=InputTags(allow_nan=True),
+        )
+
+
+class _Validation:
+    """The functions of scikit-learn that estimators call."""
+
+    def __init__(self) -> None:
+        from sklearn.utils import column_or_1d
+        from sklearn.utils.validation import check_is_fitted, validate_data
+
+        self.column_or_1d, self.check_is_fitted, self.validate_data = column_or_1d, check_is_fitted, validate_data
+
+
+def functions() -> Any:
+    """Return what is needed of scikit-learn, or refuse."""
+    try:
+        return _Validation()
+    except ImportError:
+        raise MissingPackage(
+            'ferrodp.integrations.sklearn needs scikit-learn 1.6 or later: pip install "ferrodp[sklearn]"'
+        ) from None
