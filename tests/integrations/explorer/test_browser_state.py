@@ -86,6 +86,26 @@ def test_two_tabs_do_not_disturb_each_other(context, address):
     assert other.get_by_label("Noise multiplier σ", exact=True).input_value() == "5"
 
 
+def test_what_a_busy_server_puts_off_is_asked_again(browser, address):
+    page = browser.new_page()  # not watched for errors: the browser itself reports each refusal
+    refused = []
+
+    def answer(route):
+        if len(refused) < 2:
+            refused.append(route.request.url)
+            route.fulfill(status=429, json={"schema": 1, "error": {"code": "too_many", "message": "", "remedy": ""}})
+        else:
+            route.continue_()
+
+    page.route("**/api/f*/composition?*", answer)
+    page.goto(f"{address}/learn/composition")
+    settled(page)
+
+    assert len(refused) == 2
+    assert float(number(page, "privacy loss distribution")) > 0
+    page.close()
+
+
 def test_progress_is_kept_on_this_machine(page, address):
     for name in ("coin", "worlds"):
         page.goto(f"{address}/learn/{name}")

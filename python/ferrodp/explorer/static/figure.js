@@ -20,6 +20,15 @@ export async function post(path, body) {
   return fetch(path, { method: "POST", headers: { "content-type": "application/json", "x-ferrodp-token": token() }, body: JSON.stringify(body) });
 }
 
+// A public server limits how many requests a client sends: what it puts off is asked again.
+async function get(path, options) {
+  for (;;) {
+    const response = await fetch(path, options);
+    if (response.status !== 429) return response;
+    await new Promise((resolve) => setTimeout(resolve, 400));
+  }
+}
+
 export function download(name, kind, text) {
   const url = URL.createObjectURL(new Blob([text], { type: kind }));
   element("a", { href: url, download: name }).click();
@@ -280,7 +289,7 @@ function mount(root) {
   // Shows what is known at once; returns whether the rest is still wanted.
   async function known(query) {
     const started = performance.now();
-    const response = await fetch(`/api/first/${described.name}?${query}`);
+    const response = await get(`/api/first/${described.name}?${query}`);
     const body = await response.json();
     if (!response.ok) { output.fail(body.error.message, body.error.remedy); return false; }
     output.show(body, true);
@@ -293,7 +302,7 @@ function mount(root) {
     const started = performance.now();
     abort = new AbortController();
     try {
-      const response = await fetch(`/api/figure/${described.name}?${query}`, { signal: abort.signal });
+      const response = await get(`/api/figure/${described.name}?${query}`, { signal: abort.signal });
       const body = await response.json();
       if (response.ok && !described.first) measured(body, started);
       receive(body, response.ok, query);
