@@ -175,6 +175,9 @@ def _log_w(n: int, scale: float) -> Array:
     """
     half = n // 2
     support = _integers(-math.ceil(13.0 * scale + 2.0), math.ceil(13.0 * scale + 2.0))
+    size = 1 << math.ceil(math.log2(2.0 * 13.0 * math.sqrt(n * (1.145 * scale * scale + 0.29)) + 2 * n**0.5 + 64.0))
+    angles = 2.0 * math.pi / size * np.arange(size // 2 + 1)
+    turns = np.exp(1j * np.outer(angles, support))
     found = np.empty(half + 1)
     first = 0
     while first <= half:
@@ -183,9 +186,7 @@ def _log_w(n: int, scale: float) -> Array:
         last = min(first + max(int(2.0 * spread), 0), half)
         middle = 0.5 * (first + last)
         c, weights = _tilt(middle / n, scale, support)
-        size = 1 << math.ceil(math.log2(2.0 * 13.0 * math.sqrt(n * (1.145 * scale * scale + 0.29)) + 2 * n**0.5 + 64.0))
-        angles = 2.0 * math.pi / size * np.arange(size // 2 + 1)
-        power = (np.exp(1j * np.outer(angles, support)) @ weights) ** n
+        power = (turns @ weights) ** n
         x = _integers(first, last)
         masses = np.fft.irfft(np.conj(power), size)[np.arange(first, last + 1) % size]
         log_theta = math.log(float(np.exp(-((support - c) ** 2) / (2.0 * scale * scale)).sum()))
