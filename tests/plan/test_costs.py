@@ -252,3 +252,27 @@ def test_random_plans_cost_what_rdp_says_at_most_and_no_less_than_their_lower_bo
         )
         bounds = plan.epsilon_bounds(DELTA)
         assert bounds.lower <= bounds.upper <= plan.epsilon(DELTA, accountant="rdp")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        ConstantNoise(1.5),
+        PiecewiseNoise((2.0, 1.5, 1.5, 1.0), boundaries=(3, 5, 9)),
+        InverseTimeDecay(2.0, rate=0.5, floor=0.7),
+        StepDecay(2.0, factor=0.75, every=3, floor=1.0),
+        ExponentialDecay(2.0, rate=0.2, floor=0.5),
+        CosineDecay(2.0, final=1.0),
+    ],
+    ids=lambda noise: type(noise).__name__,
+)
+@pytest.mark.parametrize("num_steps", [1, 4, 10, 25])
+def test_each_step_is_charged_at_its_own_noise(noise, num_steps):
+    """Also where all later steps share a charge, since their noise does not change any more."""
+    plan = PrivacyPlan(
+        population_size=100, sampling=FullBatch(), num_steps=num_steps, clipping=FlatClipping(1.0), noise=noise
+    )
+    expected = tuple(noise.at(step, num_steps) for step in range(num_steps))
+
+    assert plan.noise_multipliers == expected
+    assert tuple(charge.event.noise_multiplier for charge in plan.charges()) == expected

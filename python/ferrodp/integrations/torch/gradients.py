@@ -48,8 +48,10 @@ def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, T
 
     Notes
     -----
-    ``torch.func.vmap`` of ``torch.func.grad``. Random layers, such as dropout, draw anew for each example. A layer that
-    mixes examples has no per-example gradients; batch normalization in training is refused for that reason.
+    ``torch.func.vmap`` of ``torch.func.grad``. Where linear layers that see one row an example have all the parameters,
+    ``vmap`` maps the losses only, and one backward pass gives the gradients. Random layers, such as dropout, draw anew
+    for each example. A layer that mixes examples has no per-example gradients; batch normalization in training is
+    refused for that reason.
 
     Examples
     --------
