@@ -45,11 +45,6 @@ _SENSITIVITIES: dict[str, tuple[Norm, str]] = {
 
 WEAK_EPSILON = 20.0
 _SCALAR = np.dtype(np.float64)
-_EXPONENTS = range(
-    _validate.GRANULARITY_EXPONENTS[0] + max(DEFAULT_BITS.values()),
-    _validate.GRANULARITY_EXPONENTS[-1] + min(DEFAULT_BITS.values()) + 1,
-)
-"""Exponents of the scales whose default grids, for every dtype, lie in the supported range."""
 
 
 class RealOptions(TypedDict, total=False):
@@ -410,10 +405,12 @@ def source_of(mechanism: Mechanism, source: object, ticket: object) -> NoiseSour
     return source_for(drawn_from, ticket, mechanism.event)
 
 
-def check_grid(name: str, scale: float) -> None:
-    """Refuse a scale of noise that has no grid for some dtype."""
-    if not (0.0 < scale < math.inf and math.frexp(scale)[1] - 1 in _EXPONENTS):
-        accepted = f"at least 2^{_EXPONENTS[0]} and below 2^{_EXPONENTS[-1] + 1}"
+def check_grid(law: Law, name: str, scale: float) -> None:
+    """Refuse a scale of noise whose default grid, for some dtype, is not in the supported range."""
+    bits = [number for (of, _), number in DEFAULT_BITS.items() if of == law]
+    least, beyond = _validate.GRANULARITY_EXPONENTS[0] + max(bits), _validate.GRANULARITY_EXPONENTS[-1] + min(bits) + 1
+    if not (0.0 < scale < math.inf and least <= math.frexp(scale)[1] - 1 < beyond):
+        accepted = f"at least 2^{least} and below 2^{beyond}"
         raise InvalidParameter(f"{name} must be {accepted}, got {scale!r}")
 
 

@@ -90,7 +90,7 @@ class GaussianMechanism(RealMechanism):
         sensitivity = _validate.positive("l2_sensitivity", self.l2_sensitivity)
         # mutant: deviation-of-a-release
         deviation = product_up(multiplier, sensitivity)
-        check_grid("standard_deviation (noise_multiplier * l2_sensitivity)", deviation)
+        check_grid("gaussian", "standard_deviation (noise_multiplier * l2_sensitivity)", deviation)
         settle(self, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
         settle(self, standard_deviation=deviation, _noise_scale=deviation)
 

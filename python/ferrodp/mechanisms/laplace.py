@@ -76,7 +76,7 @@ class LaplaceMechanism(RealMechanism):
     def __post_init__(self) -> None:
         scale = _validate.positive("scale", self.scale)
         sensitivity = _validate.positive("l1_sensitivity", self.l1_sensitivity)
-        check_grid("scale", scale)
+        check_grid("laplace", "scale", scale)
         if not ratio_down(scale, sensitivity) > 0.0:
             raise _validate.out_of_domain("l1_sensitivity", "within the range of floats of scale", sensitivity)
         settle(self, scale=scale, l1_sensitivity=sensitivity, _noise_scale=scale)
