@@ -6,8 +6,11 @@ Properties are tried on the same examples every time, so that a run passes or fa
 
 import os
 import signal
+import sys
 import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 from ferrodp import _native
@@ -35,3 +38,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The root of a container is an overlay, on which a ledger is refused.
 if _native.file_system(tempfile.gettempdir()) == 0x794C7630 and os.path.isdir("/dev/shm"):
     os.environ["TMPDIR"] = tempfile.tempdir = "/dev/shm"
+
+
+@pytest.fixture(autouse=True)
+def _pictures_are_closed() -> Iterator[None]:
+    """Close what a test has plotted: matplotlib warns of many open pictures, and a warning is an error here."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")

@@ -14,12 +14,6 @@ from matplotlib import pyplot
 EVENT = fd.events.GaussianEvent(noise_multiplier=10.0)
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
-
-
 @pytest.fixture
 def ledger(tmp_path):
     with PrivacyLedger.open(tmp_path / "budget.db") as opened:

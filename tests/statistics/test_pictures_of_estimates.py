@@ -12,13 +12,6 @@ from ferrodp.errors import InvalidParameter, MissingPackage
 from ferrodp.statistics._pictures import plain
 
 mpl.use("Agg")
-from matplotlib import pyplot
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
 
 
 def source():

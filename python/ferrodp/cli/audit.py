@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import ferrodp
+from ferrodp._pictures import pyplot_of
 from ferrodp.audit import (
     AuditReport,
     CanaryReport,
@@ -150,6 +151,7 @@ def audit(args: Args, console: Console) -> Report:
         if args.plot:
             figure: Any = plot_roc(found).figure
             figure.savefig(args.plot)
+            pyplot_of().close(figure)
         if args.evidence:
             kept = keep_evidence(args.evidence, found)
             extra["evidence"] = {"runs": kept.runs, "log_e_value": kept.log_e_value, "violation": kept.violation}

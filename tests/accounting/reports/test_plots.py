@@ -29,12 +29,6 @@ from matplotlib import pyplot
 EVENT = GaussianEvent(noise_multiplier=10.0)
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
-
-
 def gaussian(mu=1.0):
     accountant = GdpAccountant()
     accountant.compose(GaussianEvent(noise_multiplier=1 / mu))
