@@ -3,7 +3,7 @@
 KILLERS = {
     "statistics": "pytest tests/statistics/test_statistics.py",
     "variance's tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
-    "groups": "pytest tests/statistics/test_groups_of_rows.py -m 'not slow'",
+    "groups": "pytest tests/statistics/test_groups_of_rows.py -k 'not million_rows and not intervals_of_variances'",
     "shares": "pytest tests/statistics/test_groups_of_rows.py -k budget",
     "extremes": "pytest tests/statistics/test_extremes.py",
     "updates": "pytest tests/engine/test_engine_updates.py",
