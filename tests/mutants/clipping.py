@@ -278,7 +278,7 @@ MUTANTS = [
         "lanes-of-last-columns-forgotten",
         "lanes[used - count..]",
         "lanes[..count]",
-        "clip",
+        "clip units",
     ),
     (
         "rows side by side at the bound are certified by products alone",

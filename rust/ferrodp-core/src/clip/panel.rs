@@ -299,3 +299,36 @@ impl Kernel for Certify<'_> {
         certified == u64::MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clip::measure::{Power, add_powers};
+
+    fn check<T: Element>(convert: fn(f64) -> T) {
+        for (rows, width) in [(16_usize, 1_usize), (17, 5), (40, 17), (16, 33), (33, 100), (16, 4130)] {
+            let data: Vec<T> = (0..rows * width).map(|i| convert(((i * 7919) % 1013) as f64 * 1.1e-3 - 0.5)).collect();
+            let pitch = rows.next_multiple_of(PANEL);
+            let mut columns = vec![T::default(); pitch * width];
+            for i in 0..rows * width {
+                columns[i % width * pitch + i / width] = data[i];
+            }
+            let mut expected = vec![0.0; rows];
+            add_powers(Isa::PORTABLE, Power::Second, &data, width, 1.0, &mut expected);
+            for isa in Isa::available() {
+                let mut panels = Panels::default();
+                panels.begin(rows);
+
+                panels.measure(isa, Columns::gathered(&columns, pitch, width));
+
+                assert_eq!(expected, panels.totals.as_flattened()[..rows], "{isa:?}: {rows} x {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_squares_side_by_side_have_the_bits_of_those_one_after_the_other() {
+        check(|x| x as f32);
+        check(|x| x);
+    }
+}
