@@ -66,6 +66,22 @@ def test_noise_on_the_default_grid_is_the_references(law, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_noise_on_the_finest_grid_of_short_words_is_the_references(dtype):
+    """There the bits that a word of 32 leaves open matter most: no vector may take its middle for all of it."""
+    seed = seed_of("default grid gaussian float32")
+    source = fd.testing.seeded(seed)
+    for call, scale in enumerate([1.0, 1.9999, 3.7e-5, 1.3e12, math.nextafter(2.0, 1.0), 0.1]):
+        granularity = math.ldexp(1.0, math.frexp(scale)[1] - 1 - 20)
+        expected = rounded_noise.add_noise(
+            keystream.call_key(seed, call), "gaussian", np.zeros(170, dtype), scale, granularity
+        )
+
+        found = draw(source, "gaussian", 170, scale, granularity=granularity, dtype=dtype)
+
+        assert_same_bits(expected, found)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("log2_ratio", [-3, 0, 7, 20, 21, 32, 43])
 @pytest.mark.parametrize("law", LAWS)
 def test_hard_values_are_rounded_as_the_reference_does(law, log2_ratio, dtype):

@@ -67,6 +67,26 @@ impl Tally {
         self.law.tail(self.bins.z_below(high)) + self.law.tail(-self.bins.z_below(low + 1))
     }
 
+    /// The chances of each class of size and of low bits: equal within a class of size where it holds so many integers that
+    /// its ends do not show, and summed over the integers otherwise.
+    pub(crate) fn low_by_size_probabilities(&self) -> Vec<f64> {
+        const FINE: f64 = 65_536.0;
+        if self.ratio >= FINE {
+            let bins = self.bins.probabilities();
+            let coarse = bins.chunks(bins.len() / COARSE).map(|bins| bins.iter().sum::<f64>());
+            return coarse.flat_map(|p| [p / COARSE as f64; COARSE]).collect();
+        }
+        // Beyond 40 scales the chance is below 1e-17 for both laws.
+        let reach = (40.0 * self.ratio) as i64;
+        let center = self.center as i64;
+        let mut found = vec![0.0; COARSE * COARSE];
+        for n in center - reach..center + reach {
+            let chance = self.law.between(self.bins.z_below(n), self.bins.z_below(n + 1));
+            found[self.bins.index(n) / (BINS / COARSE) * COARSE + n as usize % COARSE] += chance;
+        }
+        found
+    }
+
     /// The largest and smallest integers that count as far from the center.
     fn far_limits(&self, distance: f64) -> (i64, i64) {
         let reach = distance * self.ratio;

@@ -5,7 +5,6 @@
 //! false alarm, over all tests of a run, below the family-wise rate.
 
 use crate::finding::{Finding, goodness};
-use crate::order::COARSE;
 use crate::special::{kolmogorov_tail, poisson_two_sided, two_sided};
 use crate::tally::{LOW, Tally};
 
@@ -59,8 +58,7 @@ impl Tally {
         let chance: f64 = halves[..half].iter().sum();
         let n = self.draws as f64;
         let sign = (below as f64 - n * chance) / (n * chance * (1.0 - chance)).sqrt();
-        let coarse: Vec<f64> = halves.chunks(halves.len() / COARSE).map(|bins| bins.iter().sum()).collect();
-        let by_size: Vec<f64> = coarse.iter().flat_map(|p| [p / COARSE as f64; COARSE]).collect();
+        let by_size = self.low_by_size_probabilities();
         let mut kept = self.first.clone();
         kept.sort_unstable();
         let coincidences = kept.chunk_by(|a, b| a == b).map(|run| (run.len() * (run.len() - 1) / 2) as u64).sum();
