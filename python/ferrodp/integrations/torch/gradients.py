@@ -222,13 +222,16 @@ class Gradients:
         row = self._tree.tree_map(lambda leaf: leaf.unsqueeze(0), example)
         with self._linear.replaced(added, inputs):
             value = self._loss(self.model, *row)
-        return value if self._scale == 1.0 else value * self._scale, inputs
+        return self._scaled(value), inputs
 
     def _scaled_loss(self, parameters: dict[str, Any], rest: dict[str, Any], batch: Any) -> Any:
         def model(*args: Any, **kwargs: Any) -> Any:
             return self._torch.func.functional_call(self.model, (parameters, rest), args, kwargs)
 
-        value = self._loss(model, *batch)
+        return self._scaled(self._loss(model, *batch))
+
+    def _scaled(self, value: Any) -> Any:
+        """Return the loss of an example times its scale; refuse what is not one number."""
         if not isinstance(value, self._torch.Tensor) or value.ndim:
             kind = (
                 f"a tensor of {value.ndim} dimensions"
