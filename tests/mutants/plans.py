@@ -24,8 +24,8 @@ MUTANTS = [
     (
         "a step that earlier charges cover is released again",
         "covered-step-repeated",
-        "self._charges[charge].event or _NOTHING",
-        "self._charges[charge].event or _NOTHING\n        if event is _NOTHING:\n            return True",
+        "or self._scope is None",
+        "or self._scope is None or self._charges[charge].event is None",
         "plan ledger",
     ),
     (

@@ -78,6 +78,7 @@ class Payments:
         BudgetExceeded
             If the ledger does not allow it. Nothing was charged.
         """
+        # mutant: covered-step-repeated
         if self._ledger is None or self._scope is None:
             return True
         ticket = self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
@@ -95,7 +96,6 @@ class Payments:
         return True
 
     def _recorded(self, charge: int) -> PrivacyEvent:
-        # mutant: covered-step-repeated
         return self._charges[charge].event or _NOTHING
 
     def _key(self, charge: int) -> str:
