@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _validate
-from ferrodp.errors import InvalidArray, InvalidArrayType
+from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.statistics import _foreign
 from ferrodp.statistics._foreign import KINDS, Labels, Numbers, filled
 
@@ -167,3 +167,21 @@ def add_counts(counts: npt.NDArray[np.int64], places: npt.NDArray[np.intp]) -> N
         counts += np.bincount(places, minlength=counts.size)
     else:
         np.add.at(counts, places, 1)
+
+
+def column_of(frame: Any, name: object) -> Any:
+    """Return a column of a table, or name the columns that it has."""
+    if not isinstance(name, str):
+        raise InvalidType(f"a column is named by a string, got {type(name).__name__}")
+    if isinstance(frame, dict):
+        names = list(frame)
+    else:
+        names = list(getattr(frame, "column_names", getattr(frame, "columns", [])))
+        if not names or not hasattr(frame, "__getitem__") or type(frame).__name__ == "LazyFrame":
+            kind = type(frame).__name__
+            raise InvalidType(f"frame must be a table of pandas, polars or Arrow, or a dict of columns, got {kind}")
+    if name not in names:
+        shown = ", ".join(map(str, names[:20]))
+        meant = _validate.nearest(str(name), map(str, names))
+        raise InvalidParameter(f"frame must have a column {_validate.shown(name)}; it has {shown}{meant}")
+    return frame[name]

@@ -9,21 +9,11 @@ changes, which a `ParallelEvent` says. With k rows, k_j of them in group j, the 
 
 *Units.* `unit` names a column; of each unit its first `rows_per_unit` rows count. Which they are depends on the rows of
 that unit alone, so a unit that comes or goes changes nothing about the rows of others. Rows without one are left out.
-
-*Unknown keys.* Counts with discrete Laplace noise are compared with a threshold τ, and only keys that occur are looked
-at. Neighbors D and D' = D + unit; keys that only the unit has are released with probability at most
-max(P(N ≥ τ − k), k·P(N ≥ τ − 1)) ≤ δ: k rows in j such keys have tails whose sum is convex in the counts, so it is
-largest for one key or for k. Without them, the counts of common keys are an ε-differentially private release. With p
-and p' the probabilities of a set of outcomes of the common keys, P'(set) ≥ p'(1 − δ), as the noises are independent,
-and p ≤ p(1 − δ) + δ ≤ e^ε·p'(1 − δ) + δ; the other direction is p' ≤ e^ε·p plus δ. So the keys are (ε,
-δ)-differentially private [KKMN09], [WZLDSG20].
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,82 +23,23 @@ from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
-from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import quantiles, sums
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
-from ferrodp.statistics._column import Column, column, read
-from ferrodp.statistics._foreign import Labels, Numbers, is_missing, plain_label
+from ferrodp.statistics._column import Column, column, column_of, read
+from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
 from ferrodp.statistics.counts import places, public_labels
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.keys import KeyThreshold, distinct, first_rows
 from ferrodp.tickets import Ticket
 
-__all__ = ["KeyThreshold", "PrivateGroups", "private_group_by"]
+__all__ = ["PrivateGroups", "private_group_by"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyThreshold:
-    """Find the keys of groups in the data: those whose noised count reaches a threshold.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε of the keys; finite, > 0.
-    delta : float
-        δ of the keys, in (0, 1): the probability with which a key that only one unit has may be released.
-
-    Raises
-    ------
-    InvalidParameter, InvalidType
-        If a parameter is outside its domain.
-
-    Examples
-    --------
-    >>> KeyThreshold(epsilon=1.0, delta=1e-6).threshold(1)
-    15
-    """
-
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon, toward="down"))
-        object.__setattr__(self, "delta", _validate.delta(self.delta))
-
-    def threshold(self, rows_per_unit: int = 1) -> int:
-        """Return the least count that is released, noise included.
-
-        Parameters
-        ----------
-        rows_per_unit : int
-            The most rows of a unit.
-
-        Returns
-        -------
-        int
-            τ of the module docstring, rounded up.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If it is not at least 1.
-        """
-        rows = _validate.count("rows_per_unit", rows_per_unit, maximum=2**20)
-        scale = float(self._noise(rows).scale)
-        # P(N ≥ t) = r^t/(1 + r): both terms at most δ, less 1e-9 of it for the rounding of logarithms
-        log_target = math.log(self.delta) + math.log1p(math.exp(-1.0 / scale)) - 1e-9
-        # mutant: threshold-for-one-row-of-a-unit
-        one_key, many_keys = rows - scale * log_target, 1.0 + scale * (math.log(rows) - log_target)
-        return math.ceil(max(one_key, many_keys, rows + 1.0) * (1.0 + 1e-12))
-
-    def _noise(self, rows: int) -> DiscreteLaplaceMechanism:
-        return DiscreteLaplaceMechanism.calibrated(epsilon=self.epsilon, l1_sensitivity=rows)
 
 
 class Part(NamedTuple):
@@ -477,7 +408,8 @@ def private_group_by(
 
     Notes
     -----
-    Sensitivities, and the theorem for keys that are found, are in the docstring of `ferrodp.statistics.groups`.
+    Sensitivities are in the docstring of `ferrodp.statistics.groups`, the theorem for keys that are found in that of
+    `ferrodp.statistics.keys`.
 
     References
     ----------
@@ -497,7 +429,7 @@ def private_group_by(
     """
     rows = _validate.count("rows_per_unit", rows_per_unit, maximum=2**20)
     found = read(column_of(frame, by), by)
-    counted = None if unit is None else _first_rows(read(column_of(frame, unit), unit), rows, found.values.size)
+    counted = None if unit is None else first_rows(read(column_of(frame, unit), unit), rows, found.values.size)
     if not isinstance(keys, KeyThreshold):
         if ticket is not None:
             raise InvalidParameter("ticket must be None where keys are given: they cost nothing")
@@ -514,7 +446,7 @@ def private_group_by(
     asked = EpsilonDeltaEvent(epsilon=keys.epsilon, delta=keys.delta)
     spent = budget(keys.epsilon, keys.delta, rows, _ADD_OR_REMOVE, source, ticket)
     mechanism, least = keys._noise(rows), keys.threshold(rows)
-    codes, entries = _distinct(found)
+    codes, entries = distinct(found)
     codes = codes if counted is None else np.where(counted, codes, -1)
     counts = np.bincount(codes[codes >= 0], minlength=len(entries)).astype(np.int64)
     (drawn,) = spent.sources(asked, null_distance=None)
@@ -528,62 +460,3 @@ def private_group_by(
     table = np.full(len(entries) + 1, -1, np.intp)
     table[kept] = np.arange(len(kept))
     return PrivateGroups(frame, table[codes], tuple(entries[place] for place in kept), rows, asked)
-
-
-def column_of(frame: Any, name: object) -> Any:
-    """Return a column of a table, or name the columns that it has."""
-    if not isinstance(name, str):
-        raise InvalidType(f"a column is named by a string, got {type(name).__name__}")
-    if isinstance(frame, dict):
-        names = list(frame)
-    else:
-        names = list(getattr(frame, "column_names", getattr(frame, "columns", [])))
-        if not names or not hasattr(frame, "__getitem__") or type(frame).__name__ == "LazyFrame":
-            kind = type(frame).__name__
-            raise InvalidType(f"frame must be a table of pandas, polars or Arrow, or a dict of columns, got {kind}")
-    if name not in names:
-        shown = ", ".join(map(str, names[:20]))
-        meant = _validate.nearest(str(name), map(str, names))
-        raise InvalidParameter(f"frame must have a column {_validate.shown(name)}; it has {shown}{meant}")
-    return frame[name]
-
-
-def _distinct(found: Numbers | Labels) -> tuple[npt.NDArray[np.intp], list[Any]]:
-    """Return for each row the place of its value among all values, −1 for a missing one, and these values."""
-    if isinstance(found, Labels):
-        if found.entries is not None:
-            known = [entry for entry in found.entries if plain_label(entry)]
-            return found.places(known), known
-        # mutant: label-of-equal-keys-is-that-of-the-first-row
-        table: dict[tuple[str, Any], int] = {}  # 1, 1.0 and True are equal: which of them came first must not show
-        rows = found.values.tolist()
-        codes = (
-            table.setdefault((type(row).__name__, row), len(table)) if plain_label(row) and not is_missing(row) else -1
-            for row in rows
-        )
-        return np.fromiter(codes, np.intp, len(rows)), [_unsigned(row) for _, row in table]
-    present = np.isfinite(found.values) if found.values.dtype.kind == "f" else np.ones(found.values.size, bool)
-    if found.nulls is not None:
-        present &= ~found.nulls
-    entries, inverse = np.unique(found.values[present], return_inverse=True)
-    codes_of_rows = np.full(found.values.size, -1, np.intp)
-    codes_of_rows[present] = inverse
-    return codes_of_rows, [_unsigned(entry) for entry in entries.tolist()]
-
-
-def _unsigned(label: Any) -> Any:
-    """Return a label without what is not seen when labels are compared: the sign of a zero."""
-    return label + 0.0 if isinstance(label, float) else str(label) if isinstance(label, str) else label
-
-
-def _first_rows(found: Numbers | Labels, rows: int, size: int) -> npt.NDArray[np.bool_]:
-    """Return which rows are among the first of their unit."""
-    if found.values.size != size:
-        raise InvalidArray("the column of units must have as many rows as the others")
-    units, _ = _distinct(found)
-    order = np.argsort(units, kind="stable")
-    ascending = units[order]
-    counted = np.zeros(units.size, np.bool_)
-    rank = np.arange(units.size) - np.searchsorted(ascending, ascending, side="left")
-    counted[order] = (rank < rows) & (ascending >= 0)
-    return counted

@@ -19,9 +19,10 @@ from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
+from ferrodp.statistics._column import column_of
 from ferrodp.statistics._pictures import panels
 from ferrodp.statistics.estimate import Estimate
-from ferrodp.statistics.groups import PrivateGroups, column_of
+from ferrodp.statistics.groups import PrivateGroups
 from ferrodp.tickets import Ticket
 
 if TYPE_CHECKING:
