@@ -19,14 +19,8 @@
 
 from ferrodp.federated import masking
 from ferrodp.federated.local import LocalNoise
-from ferrodp.federated.placed import (
-    DistributedPlacement,
-    LocalPlacement,
-    PlacedRound,
-    PlacedRun,
-    Placement,
-    ShuffledPlacement,
-)
+from ferrodp.federated.placed import PlacedRound, PlacedRun
+from ferrodp.federated.placements import DistributedPlacement, LocalPlacement, Placement, ShuffledPlacement
 from ferrodp.federated.records import RoundRecord
 from ferrodp.federated.rounds import FederatedRound, FederatedRun
 from ferrodp.federated.secure import SecureSum, SecureTotal
