@@ -14,6 +14,13 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "a null record counts as a zero, and for nothing in the sensitivity",
+        "null-record-counts-as-zero-and-as-nothing",
+        'missing == "zero" and',
+        "False and",
+        "columns",
+    ),
+    (
         "a column is clamped after it was summed",
         "column-clamped-after-it-summed",
         "steps = np.clip(values, self.lower, self.upper, out=values)",

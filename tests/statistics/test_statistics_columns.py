@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp.errors import InvalidArrayType
+from ferrodp.errors import InvalidArrayType, InvalidParameter
+from ferrodp.events import NeighboringRelation
 from ferrodp.statistics._column import column, read
 
 NUMBERS = [3, 0, 7, 7, 1, -2, 3, 3]
@@ -215,3 +216,35 @@ def test_other_things_of_polars_are_refused_without_quoting_them(polars):
         with pytest.raises(InvalidArrayType) as caught:
             fd.private_sum(values, bounds=(0, 1), epsilon=1.0)
         assert secret not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        lambda values, **keywords: fd.private_mean(values, bounds=(10, 20), **keywords),
+        lambda values, **keywords: fd.private_variance(values, bounds=(10, 20), **keywords),
+        lambda values, **keywords: fd.private_standard_deviation(values, bounds=(10, 20), **keywords),
+        lambda values, **keywords: fd.private_quantile(values, 0.9, bounds=(10, 20), **keywords),
+        lambda values, **keywords: fd.private_quantiles(values, [0.1, 0.9], bounds=(10, 20), **keywords),
+        lambda values, **keywords: fd.private_median(values, bounds=(10, 20), **keywords),
+        lambda values, **keywords: fd.private_bounds(values, **keywords),
+    ],
+)
+def test_a_null_record_does_not_count_as_a_zero_where_zeros_move_results(statistic):
+    """As a zero it would be as far from a value as any other row: the sensitivity of rows that are replaced."""
+    keywords = {"epsilon": 1.0, "neighboring_relation": NeighboringRelation.REPLACE_SPECIAL, "source": seeded()}
+    statistic([11.0, np.nan], **keywords)
+    with pytest.raises(InvalidParameter, match=r'must be "drop" under REPLACE_SPECIAL.*use REPLACE_ONE'):
+        statistic([11.0, np.nan], missing="zero", **keywords)
+
+
+@pytest.mark.parametrize("missing", ["drop", "zero"])
+@pytest.mark.parametrize("bounds", [(10, 20), (-5, 10), (-20, -10)])
+@pytest.mark.parametrize("value", [-30.0, -5.0, 0.0, 15.0, 30.0, np.inf, -np.inf])
+def test_a_null_record_moves_a_sum_by_no_more_than_the_larger_bound(missing, bounds, value):
+    """The noise is that of the seed both times, so that results differ by what the row moves."""
+    keywords = {"epsilon": 1.0, "missing": missing, "neighboring_relation": NeighboringRelation.REPLACE_SPECIAL}
+    here, there = (
+        fd.private_sum([12.0, each], bounds=bounds, source=seeded(), **keywords).value for each in (value, np.nan)
+    )
+    assert abs(here - there) <= max(map(abs, bounds)) * (1 + 1e-6)

@@ -51,6 +51,18 @@ class Budget(NamedTuple):
         """Whether neighboring datasets differ in the content of rows, not in their number."""
         return self.relation is NeighboringRelation.REPLACE_ONE
 
+    def check_missing(self, missing: object) -> None:
+        """Refuse missing rows that count as zeros where a row may become a null record, which contributes nothing.
+
+        A zero is as far from other values as any row, so the record would have to be taken for a replaced one.
+        """
+        # mutant: null-record-counts-as-zero-and-as-nothing
+        if missing == "zero" and self.relation is NeighboringRelation.REPLACE_SPECIAL:
+            raise InvalidParameter(
+                'missing must be "drop" under REPLACE_SPECIAL, where a null record contributes nothing, got "zero"; '
+                "to count missing rows as zeros use REPLACE_ONE"
+            )
+
     def share(self, part: int, whole: int) -> Budget:
         """Return the same with so many parts of ε and δ, rounded down: all of them together keep the budget."""
         # mutant: shares-of-a-budget-rounded-up

@@ -105,6 +105,7 @@ def private_bounds(
     True
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
+    spent.check_missing(missing)
     edges = _edges(magnitudes)
     chance = _validate.positive("failure_probability", failure_probability)
     if chance >= 1.0:

@@ -79,6 +79,7 @@ def private_variance(
     True
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
+    spent.check_missing(missing)
     lower, upper = _bounds(bounds)
     middle = 0.5 * lower + 0.5 * upper
     reach = max(upper - middle, middle - lower)

@@ -59,7 +59,8 @@ def private_quantile(
     num_candidates : int
         How many candidates `bounds` stand for; from 2 to 10⁷.
     missing : {"drop", "zero"}
-        By default missing rows (nulls and NaN) have no rank; with "zero" they, and infinite ones, count as 0.
+        By default missing rows (nulls and NaN) have no rank; with "zero" they, and infinite ones, count as 0,
+        which `REPLACE_SPECIAL` does not allow: a null record contributes nothing.
     epsilon, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
 
@@ -91,6 +92,7 @@ def private_quantile(
     True
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
+    spent.check_missing(missing)
     ratio = _ratio(quantile)
     points = _points(bounds, candidates, num_candidates)
     array = _ranked(values, missing)
@@ -149,6 +151,7 @@ def private_quantiles(
     [True, True, True]
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
+    spent.check_missing(missing)
     if not isinstance(quantiles, (list, tuple, np.ndarray)) or not 1 <= len(quantiles) <= 1000:
         got = (
             f"{len(quantiles)} of them"

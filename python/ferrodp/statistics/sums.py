@@ -105,7 +105,8 @@ def private_sum(
         Smallest and largest value a row may add: public, not taken from the data; 0 or from 1e-250 to 1e300 in size.
     missing : {"drop", "zero"}
         By default a missing row (null or NaN) contributes to nothing; with "zero" it, and an infinite one, counts as 0,
-        clamped to the bounds.
+        clamped to the bounds. Means and variances do not allow that under `REPLACE_SPECIAL`, where a null record
+        contributes nothing.
     epsilon, delta, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
 
@@ -211,6 +212,7 @@ def private_mean(
     """
     lower, upper = _bounds(bounds)
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
+    spent.check_missing(missing)
     array = _summable(values, missing)
     middle = 0.5 * lower + 0.5 * upper
     reach = max(upper - middle, middle - lower)
