@@ -1,5 +1,6 @@
 """Array files: what is written is read, by us and by others, and everything that is not promised is refused."""
 
+import ast
 import io
 import json
 import os
@@ -296,6 +297,63 @@ def test_an_npy_header_that_lies_is_refused(tmp_path: Path, header: str) -> None
 
     with pytest.raises(files.FileRefused):
         files.describe(tmp_path / "a.npy")
+
+
+def test_headers_mean_what_numpy_says(tmp_path: Path) -> None:
+    """Headers as numpy writes them, as others may, and with one character changed, removed or added."""
+    good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
+    headers = [
+        good,
+        good.replace("'", '"'),
+        good.replace(" ", ""),
+        "{ 'shape' : ( 2 ,3 ) , 'fortran_order':True,'descr' : '>f8'}",
+        "{'shape': (2L, 3L), 'descr': '<f4', 'fortran_order': False}",
+        "{'shape': (2), 'descr': '<f4', 'fortran_order': False}",
+        "{'shape': (2,), 'descr': '<f4', 'fortran_order': False}",
+        "{'shape': (), 'descr': '<f4', 'fortran_order': False}",
+        "{'shape': (,), 'descr': '<f4', 'fortran_order': False}",
+        "{'shape': (2,3), 'descr': '<f4' 'fortran_order': False}",
+        "{'shape': (2,3), 'descr': '<f4', 'fortran_order': False, 'more': 1}",
+        "{'shape': True, 'descr': '<f4', 'fortran_order': False}",
+        "{'shape': (2,3), 'descr': '<f4', 'fortran_order': (1,)}",
+    ]
+    for place in range(len(good)):
+        headers += [good[:place] + more + good[place + kept :] for more in ("", "9", ",", "'", ")") for kept in (0, 1)]
+    path, read = tmp_path / "a.npy", 0
+    for header in headers:
+        text = header.encode() + b"\n"
+        start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+        try:
+            stream = io.BytesIO(start[8:])
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+            known = dtype in (np.float32, np.float64, ">f8") and dtype.isnative == (dtype.str[0] == "<")
+        except Exception:
+            known = False
+        path.write_bytes(start + bytes(dtype.itemsize * int(np.prod(shape)) if known else 0))
+        if not known:
+            with pytest.raises(files.FileRefused):
+                files.describe(path)
+            continue
+        (entry,) = files.describe(path).values()
+        assert (entry.shape, entry.fortran, entry.dtype) == (shape, fortran, dtype.newbyteorder("=")), header
+        read += 1
+    assert read > 50
+
+
+def test_headers_are_read_without_the_parser_that_fails_in_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ast.literal_eval` of CPython 3.11 raises SystemError where a finalizer lets another thread parse meanwhile."""
+    path = written(tmp_path / "a.npz", {"x": np.ones((2, 3))})
+
+    def failing(*_: Any) -> Any:
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    monkeypatch.setattr(ast, "parse", failing)
+    monkeypatch.setattr(ast, "literal_eval", failing)
+    assert files.describe(path)["x"].shape == (2, 3)
+    with pytest.raises(SystemError):
+        np.lib.format.read_array_header_1_0(io.BytesIO(npy_bytes(np.ones(3))[8:]))
 
 
 def test_other_content_under_a_known_extension_is_refused(tmp_path: Path) -> None:
