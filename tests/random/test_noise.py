@@ -144,15 +144,20 @@ def test_samples_at_the_seams_of_blocks_are_the_references(length):
                     assert rounded_noise.output(total, grid, dtype) == found[i], (law, dtype, i)
 
 
+@pytest.mark.parametrize("granularity", [None, 2.0**-20])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("law", LAWS)
-def test_the_farthest_draws_of_a_long_call_are_the_references(law, dtype):
-    """Small p is for the later stages, with extension bits addressed by the sample: here in every block of the call."""
+def test_the_farthest_draws_of_a_long_call_are_the_references(law, dtype, granularity):
+    """Small p is for the later stages, with extension bits addressed by the sample: here in every block of the call.
+
+    On the default grid few samples need such bits, on the finest one of short words nearly all.
+    """
     key = keystream.call_key(bytes(32), 0)
     scale = rounded_noise.Fraction(1.1)
-    grid = rounded_noise.default_granularity(law, scale, np.dtype(dtype))
+    default = rounded_noise.default_granularity(law, scale, np.dtype(dtype))
+    grid = default if granularity is None else rounded_noise.Fraction(granularity)
 
-    found = draw(fd.testing.seeded(bytes(32)), law, 100_000, 1.1, dtype=dtype)
+    found = draw(fd.testing.seeded(bytes(32)), law, 100_000, 1.1, dtype=dtype, granularity=granularity)
 
     for block in np.array_split(np.arange(found.size), 10):
         for i in block[np.argsort(abs(found[block]))[-10:]].tolist():
