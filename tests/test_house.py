@@ -13,7 +13,19 @@ import pytest
 import ferrodp as fd
 
 SOURCE = Path(fd.__file__).parent
-DOORS = {"errors", "_validate", "_arrays", "_trees", "_casting", "_fork", "_html", "_numerics", "_pictures", "_public"}
+DOORS = {
+    "errors",
+    "_validate",
+    "_arrays",
+    "_trees",
+    "_casting",
+    "_examples",
+    "_fork",
+    "_html",
+    "_numerics",
+    "_pictures",
+    "_public",
+}
 LAYERS = [
     {"events"},
     {"accounting", "_observer"},

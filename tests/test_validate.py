@@ -74,7 +74,10 @@ def test_other_types_are_type_errors(check, bad):
     with pytest.raises(InvalidType) as caught:
         check(bad)
 
-    assert expected + type(bad).__name__ == str(caught.value)
+    found, _, offered = str(caught.value).partition("; for example ")
+    single = isinstance(bad, (str, bool, complex))  # of everything else the type alone is told: it could be data
+    assert expected + type(bad).__name__ + f" {bad!r}" * single == found
+    assert offered.startswith("clip_norm=")
     assert isinstance(caught.value, TypeError)
 
 
@@ -83,7 +86,8 @@ def test_zero_and_less_are_not_positive(bad):
     with pytest.raises(InvalidParameter) as caught:
         _validate.positive("clip_norm", bad)
 
-    assert f"clip_norm must be finite and > 0, got {_validate.shown(bad)}" == str(caught.value)
+    rule = "clip_norm must be finite and > 0"
+    assert f"{rule}, got {_validate.shown(bad)}; for example clip_norm=1.0" == str(caught.value)
     assert isinstance(caught.value, ValueError)
 
 
@@ -216,7 +220,8 @@ def test_counts_of_other_types_are_refused(bad):
 
 @pytest.mark.parametrize("bad", [0, -1, 2**63, HUGE], ids=_validate.shown)
 def test_counts_out_of_range_are_refused(bad):
-    with pytest.raises(InvalidParameter, match="count must be an int from 1 to 9223372036854775807, got"):
+    accepted = "an int >= 1" if bad < 1 else "an int from 1 to 9223372036854775807"
+    with pytest.raises(InvalidParameter, match=f"count must be {accepted}, got .*; for example count=[1-9]"):
         _validate.count("count", bad)
 
 

@@ -141,9 +141,10 @@ def _is_ours(cls: type) -> bool:
 
 def _refuse(module: ModuleType, name: str) -> NoReturn:
     """Raise for an attribute that a module does not have."""
-    hint = "" if name.startswith("__") else _elsewhere(module, name) or _suggestion(name, dir(module))
-    if not hint and not name.startswith("__"):
-        hint = f"; see dir({module.__name__})"
+    hint = ""
+    if not name.startswith("__"):
+        hint = _elsewhere(module, name) or _suggestion(name, dir(module))
+        hint += f"; see dir({module.__name__}) for its names"
     raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}")
 
 
@@ -166,6 +167,7 @@ def _refuse_unknown(name: str, function: Callable[..., Any], given: Iterable[str
     for keyword in given:
         if keyword not in accepted:
             hint = _suggestion(keyword, accepted) or _calibrated(function, keyword)
+            hint = hint or f"; leave {keyword!r} out"
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes no keyword arguments"
             raise TypeError(f"{name}() got an unknown keyword argument {keyword!r}{hint}; {takes}") from None
 
@@ -196,13 +198,18 @@ def _refuse_missing(name: str, function: Callable[..., Any], args: tuple[Any, ..
         if each.default is each.empty and each.kind not in several and key not in bound
     ]
     if needed:
-        told = "; ".join(f"{key} is {_told_of(name, function, key)}" for key in needed if _told_of(name, function, key))
+        told = "".join(f"; {key} is {text}" for key in needed if (text := _told_of(name, function, key)))
         missing = " and ".join(f"{key!r}" for key in needed)
-        raise TypeError(f"{name}() is missing {missing}{f'; {told}' if told else ''}") from None
+        written = ", ".join(f"{key}=..." for key in needed)
+        others = "..., " if bound.keys() - {"self", "cls"} else ""
+        raise TypeError(f"{name}() is missing {missing}{told}; write {name}({others}{written})") from None
 
 
-def _told_of(name: str, function: Callable[..., Any], parameter: str) -> str:
-    """Return what the documentation says of a parameter: its type, and the first sentence about it."""
+def _told_of(name: str, function: Callable[..., Any], parameter: str, references: int = 3) -> str:
+    """Return what the documentation says of a parameter: its type, and the first sentence about it.
+
+    "As for `another`" is looked up there, at most `references` times.
+    """
     owner = getattr(sys.modules.get(function.__module__), name, None) if function.__name__ == "__init__" else function
     lines = (inspect.getdoc(owner) or "").splitlines()
     for place, line in enumerate(lines):
@@ -210,8 +217,27 @@ def _told_of(name: str, function: Callable[..., Any], parameter: str) -> str:
         if line and not line.startswith(" ") and parameter in names.split(", "):
             text = " ".join(itertools.takewhile(lambda each: each.startswith("    "), lines[place + 1 :])).split()
             first = re.split(r"(?<=[.;])\s", " ".join(text), maxsplit=1)[0].rstrip(".;")
+            if references and (match := re.match(r"As for `([\w.]+)`$", first)):
+                other = _named(match[1], function)
+                found = other and _told_of(match[1], other, parameter, references - 1)
+                if found:
+                    return found
             return ": ".join(each for each in (kind, first) if each)
     return ""
+
+
+def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return what the documentation of a function calls `name`: another of its class, its module, or a room."""
+    module = sys.modules.get(function.__module__)
+    owner = getattr(module, function.__qualname__.rpartition(".")[0], None)
+    rooms = function.__module__.split(".")
+    for place in (owner, module, *(sys.modules.get(".".join(rooms[:end])) for end in range(len(rooms) - 1, 0, -1))):
+        first, _, rest = name.partition(".")
+        found = vars(place).get(first) if isinstance(place, (type, ModuleType)) else None
+        found = getattr(found, rest, None) if rest else getattr(found, "__func__", found)
+        if isinstance(found, FunctionType):
+            return found
+    return None
 
 
 def _accepted(function: Callable[..., Any]) -> list[str]:

@@ -20,6 +20,8 @@ from ferrodp.errors import InvalidArray, InvalidArrayType
 
 MAX_DEPTH = 64
 """How deeply containers may be nested; a list that holds itself has no end."""
+_LISTED = 6
+"""How many keys of a template a message lists."""
 
 Kind = Literal["list", "tuple", "dict"]
 Shape: TypeAlias = tuple[int, ...]
@@ -163,12 +165,14 @@ def _match(value: Any, node: Node, path: Path, leaves: list[tuple[Path, Any]]) -
         return
     kind = _kind(value)
     if kind is None or (kind == "dict") != (node.kind == "dict"):
-        raise InvalidArrayType(f"{where(path)} must be a {node.kind} as in the template, got {type(value).__name__}")
+        raise InvalidArrayType(
+            f"{where(path)} must be a {node.kind} as in the template, got {type(value).__name__}; {_like(node)}"
+        )
     if kind == "dict":
         _same_keys(value, node.keys, path)
     elif len(value) != len(node.children):
         rule = f"must have {len(node.children)} entries as in the template"
-        raise InvalidArray(f"{where(path)} {rule}, got {len(value)}")
+        raise InvalidArray(f"{where(path)} {rule}, got {len(value)}; {_like(node)}")
     for key, child in zip(node.keys, node.children, strict=True):
         _match(value[key], child, (path, key), leaves)
 
@@ -181,7 +185,22 @@ def _same_keys(value: Mapping[Any, Any], keys: tuple[Any, ...], path: Path) -> N
     what = f"{_validate.shown(missing[0])} is missing" if missing else ""
     more = [key for key in value if key not in known]
     what = what or f"got {_validate.shown(more[0])} as well"
-    raise InvalidArray(f"{where(path)} must have the keys of the template, {what}")
+    raise InvalidArray(f"{where(path)} must have the keys of the template, {what}; its keys are {_listed(keys)}")
+
+
+def _listed(keys: tuple[Any, ...]) -> str:
+    """Return the first keys of a template, for a message."""
+    more = f" and {len(keys) - _LISTED} more" if len(keys) > _LISTED else ""
+    return ", ".join(map(_validate.shown, keys[:_LISTED])) + more
+
+
+def _like(node: Branch) -> str:
+    """Return what a tree has to look like at a branch of the template, for a message."""
+    if node.kind == "dict":
+        return (
+            f"write {{{_validate.shown(node.keys[0])}: ...}}, with the keys {_listed(node.keys)}" if node.keys else "{}"
+        )
+    return f"write [...], with {len(node.children)} arrays or trees in it"
 
 
 def shapes(structure: Node) -> list[Shape]:

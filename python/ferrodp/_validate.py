@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ferrodp import _examples
 from ferrodp.errors import InvalidParameter, InvalidType
 
 Real: TypeAlias = "int | float | Decimal | Fraction | np.integer[Any] | np.floating[Any]"
@@ -52,10 +53,14 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def out_of_domain(name: str, accepted: str, value: object) -> InvalidParameter:
-    """Return the exception for a value outside its domain; of a word that is misspelt, with the one that was meant."""
+def out_of_domain(name: str, accepted: str, value: object, *, write: str = "") -> InvalidParameter:
+    """Return the exception for a value outside its domain, with one inside, or the word that a misspelt one meant.
+
+    `write` is an allowed value where none follows from the words of `accepted`.
+    """
     meant = nearest(value, re.findall(r"[A-Za-z_]{3,}", accepted)) if isinstance(value, str) else ""
-    return InvalidParameter(f"{name} must be {accepted}, got {shown(value)}{meant}")
+    way_out = meant or _examples.offered(name, accepted, value, write)
+    return InvalidParameter(f"{name} must be {accepted}, got {shown(value)}{way_out}")
 
 
 def nearest(value: str, known: Iterable[str]) -> str:
@@ -74,22 +79,37 @@ def ledger_and_scope(ledger: object, scope: object) -> None:
             f"PrivacyLedger.open({where})"
         )
     if ledger is not None and not hasattr(ledger, "reserve"):
-        raise InvalidType(f"ledger must be an open PrivacyLedger or None, got {type(ledger).__name__}")
+        raise InvalidType(
+            f"ledger must be an open PrivacyLedger or None, got {type(ledger).__name__}; "
+            "for example ledger=PrivacyLedger.open('budget.db')"
+        )
     if (ledger is None) != (scope is None):
-        missing = "scope is missing: name what is charged" if scope is None else "ledger is missing: open one"
+        missing = (
+            "scope is missing: name what is charged, as in scope='trainings'"
+            if scope is None
+            else "ledger is missing: open one, as in ledger=PrivacyLedger.open('budget.db')"
+        )
         raise InvalidParameter(f"ledger and scope must be given together; {missing}")
 
 
-def _wrong_type(name: str, accepted: str, value: object) -> InvalidType:
-    return InvalidType(f"{name} must be {accepted}, got {type(value).__name__}")
+def wrong_type(name: str, accepted: str, value: object, *, domain: str = "", write: str = "") -> InvalidType:
+    """Return the exception for a parameter of another type, with the value `write` or one of `domain`.
+
+    A text or a single Python number is shown, too; arrays, lists and all else could hold data.
+    """
+    single = isinstance(value, (str, bool, int, float, complex))
+    given = f"{type(value).__name__} {shown(value)}" if single else type(value).__name__
+    return InvalidType(
+        f"{name} must be {accepted}, got {given}{_examples.offered(name, domain or accepted, value, write)}"
+    )
 
 
-def _number(name: str, value: object) -> int | float | Decimal | Fraction:
-    """Return the same number as a Python one, or raise `InvalidType`."""
+def _number(name: str, value: object, domain: str = "finite") -> int | float | Decimal | Fraction:
+    """Return the same number as a Python one, or raise `InvalidType`, which offers a number of the domain."""
     if isinstance(value, float):  # numpy.float64 too
         return float.__float__(value)
     if isinstance(value, bool):
-        raise _wrong_type(name, _REAL_TYPES, value)
+        raise wrong_type(name, _REAL_TYPES, value, domain=domain)
     if isinstance(value, int):
         return int.__index__(value)
     if isinstance(value, (Decimal, Fraction)):
@@ -98,7 +118,7 @@ def _number(name: str, value: object) -> int | float | Decimal | Fraction:
         return int(value)
     if isinstance(value, np.floating):  # float16, float32 and longdouble: exact as a ratio
         return Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
-    raise _wrong_type(name, _REAL_TYPES, value)
+    raise wrong_type(name, _REAL_TYPES, value, domain=domain)
 
 
 def _is_finite(number: int | float | Decimal | Fraction) -> bool:
@@ -198,7 +218,7 @@ def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Rou
 
 def _real(name: str, value: object, accepted: str, holds: Callable[[Any], bool], toward: Rounding) -> float:
     """Return a finite number ≥ 0 for which `holds` is true as a float that is 0 only if the number is, or refuse it."""
-    number = _number(name, value)
+    number = _number(name, value, accepted)
     if not _is_finite(number) or not holds(number):
         raise out_of_domain(name, accepted, value)
     if not number:
@@ -242,10 +262,11 @@ def count(name: str, value: object, *, minimum: int = 1, maximum: int = MAX_COUN
     if isinstance(value, np.integer) and not isinstance(value, np.timedelta64):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong_type(name, "an int", value)
+        raise wrong_type(name, "an int", value, domain=f"an int from {minimum} to {maximum}")
     number = int.__index__(value)
     if not minimum <= number <= maximum:
-        raise out_of_domain(name, f"an int from {minimum} to {maximum}", value)
+        unlimited = maximum == MAX_COUNT and number < minimum
+        raise out_of_domain(name, f"an int >= {minimum}" if unlimited else f"an int from {minimum} to {maximum}", value)
     return number
 
 
@@ -265,7 +286,7 @@ def granularity(value: object) -> float | None:
     """Return a grid width, a power of two in the supported range, or None to leave it to the law."""
     if value is None:
         return None
-    number = _number("granularity", value)
+    number = _number("granularity", value, "from 0.0009765625 to 1")
     low, high = GRANULARITY_EXPONENTS[0], GRANULARITY_EXPONENTS[-1]
     if _is_finite(number) and number > 0:
         width = rounded(number, "up")

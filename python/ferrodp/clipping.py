@@ -221,11 +221,13 @@ def _matrix(value: object) -> npt.NDArray[Any]:
 
 def _two_dimensional(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if rows.ndim != 2:
-        raise InvalidArray(f"matrix must have 2 dimensions, rows and columns, got {rows.ndim}")
+        raise InvalidArray(
+            f"matrix must have 2 dimensions, rows and columns, got {rows.ndim}; one row is matrix[None, :]"
+        )
     return rows
 
 
 def _order(value: object) -> str:
     if isinstance(value, (int, float, np.integer)) and not isinstance(value, bool) and value in (1, 2, np.inf):
         return "inf" if value == np.inf else str(int(value))
-    raise _validate.out_of_domain("ord", "1, 2 or inf", value)
+    raise _validate.out_of_domain("ord", "1, 2 or inf", value, write="2")

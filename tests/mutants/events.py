@@ -17,10 +17,18 @@ KILLERS = {
     "importers": "pytest tests/accounting/reports/test_importers.py",
     "pictures": "pytest tests/accounting/reports/test_plots.py",
     "enumeration": "pytest tests/accounting/test_enumerated_cells.py",
+    "relations of samples": "pytest tests/mistakes/test_every_parameter.py -k truncated_poisson_gaussian",
     "statistics' tickets": "pytest tests/tickets/test_ticketed_releases.py",
 }
 
 MUTANTS = [
+    (
+        "a truncated sample takes any text for a relation, and bounds another one",
+        "truncated-sample-takes-any-relation",
+        "check_relation(neighboring_relation)",
+        "neighboring_relation",
+        "relations of samples",
+    ),
     (
         "nested counts do not multiply",
         "nested-counts-do-not-multiply",

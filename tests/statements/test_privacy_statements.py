@@ -148,8 +148,8 @@ def test_a_composed_event_is_listed_by_its_parts() -> None:
     ("call", "message"),
     [
         (lambda ledger: fd.statement(PLAN), "delta must be given"),
-        (lambda ledger: fd.statement(PLAN, "hospital", delta=1e-6), "scope must come with a ledger"),
-        (lambda ledger: fd.statement(ledger), "scope must be given with a ledger; it has 'hospital'"),
+        (lambda ledger: fd.statement(PLAN, "hospital", delta=1e-6), "scope must be that of a ledger, got 'hospital'"),
+        (lambda ledger: fd.statement(ledger), "scope must be given with a ledger, got None; it has 'hospital'"),
         (lambda ledger: fd.statement(ledger, "hospital", delta=1e-6), "delta must be left out"),
         (lambda ledger: fd.statement(ledger, "hospitals"), "did you mean 'hospital'"),
         (lambda ledger: fd.statement("budget.db", delta=1e-6), "subject must be a plan, a ledger, a mechanism or an"),

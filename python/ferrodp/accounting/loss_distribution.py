@@ -299,11 +299,11 @@ class PrivacyLossDistribution:
         interval = _composition.check_interval(value_discretization_interval)
         tail = _validate.positive("tail_mass", tail_mass)
         if interval is None:
-            raise InvalidType("value_discretization_interval must be a number, got NoneType")
+            raise _validate.wrong_type("value_discretization_interval", "a number", None, write="1e-4")
         if direction not in ("remove", "add"):
             raise _validate.out_of_domain("direction", '"remove" or "add"', direction)
         if not _SMALLEST_TAIL <= tail < 1.0:
-            raise _validate.out_of_domain("tail_mass", f"from {_SMALLEST_TAIL} to 1", tail_mass)
+            raise _validate.out_of_domain("tail_mass", f"from {_SMALLEST_TAIL} to below 1", tail_mass, write="1e-15")
         specs = [(getattr(pairs, direction), count) for pairs, count in self._parts]
         is_single = len(specs) == 1 and specs[0][1] == 1
         if loss_range is not None and not is_single:

@@ -272,6 +272,10 @@ def checked_terms(
     )
     if highest_epsilon is None and highest_delta is None:
         return terms
+    if highest_epsilon is not None:
+        _validate.non_negative("highest_epsilon", highest_epsilon)
+    if highest_delta is not None:
+        _validate.delta(highest_delta, name="highest_delta", zero=measure == "pure")
     most = checked_terms(
         measure=measure,
         epsilon=epsilon if highest_epsilon is None else highest_epsilon,
@@ -282,7 +286,7 @@ def checked_terms(
         raise InvalidParameter(
             "highest_epsilon and highest_delta must be at least epsilon and delta, "
             f"{float(terms.epsilon)!r} and {float(terms.delta)!r}, got {float(most.epsilon)!r} and "
-            f"{float(most.delta)!r}"
+            f"{float(most.delta)!r}; leave them out where no more is ever to be granted"
         )
     return dataclasses.replace(terms, highest=(most.epsilon, most.delta))
 

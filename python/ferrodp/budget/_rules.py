@@ -42,7 +42,9 @@ _LISTED = 10
 def create(transaction: Transaction, name: str, terms: Terms, *, orders_given: bool = False) -> None:
     """Create a scope, with what was charged already to the scopes within it."""
     if transaction.scope(name) is not None:
-        raise InvalidParameter(f"scope {name!r} exists already; a reset is a new scope under another name")
+        raise InvalidParameter(
+            f"scope {name!r} exists already; a reset is a new scope under another name, such as {name + '-2'!r}"
+        )
     inside = {row.name: row for row in transaction.scopes_within(name)}
     charged = [inside[each] for each in _nesting.outermost(inside) if any(inside[each].spent)]
     if charged and terms.orders and not orders_given:
@@ -101,7 +103,10 @@ def _unknown(transaction: Transaction, name: str) -> str:
     """Say that there is no such scope, which was probably meant, and which there are."""
     known = [row.name for row in transaction.scopes()]
     if not known:
-        return f"scope {name!r} does not exist in this ledger, which has none; create it first"
+        return (
+            f"scope {name!r} does not exist in this ledger, which has none; "
+            f"create it first: ledger.create({name!r}, epsilon=..., delta=...)"
+        )
     near = difflib.get_close_matches(name, known, n=1)
     meant = f"did you mean {near[0]!r}? It" if near else "it"
     listed = ", ".join(map(repr, known[:_LISTED])) + (f" and {len(known) - _LISTED} more" * (len(known) > _LISTED))
@@ -297,7 +302,8 @@ def set_budget(
     if terms.raised and terms.highest is not None:
         most = f"{float(terms.highest[0])!r} and {float(terms.highest[1])!r}"
         raise InvalidParameter(
-            f"epsilon and delta must be at most {most}, the highest that was declared when the scope was made, {got}"
+            f"epsilon and delta must be at most {most}, the highest that was declared when the scope was made, {got}; "
+            "a larger budget is that of a new scope"
         )
     steps = [(terms.epsilon, old.epsilon), (terms.delta, old.delta)]
     if any(new < now if more else new > now for new, now in steps):

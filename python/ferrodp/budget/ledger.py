@@ -126,7 +126,10 @@ class PrivacyLedger:
 
     def __init__(self, _access: Access) -> None:
         if not isinstance(_access, Access):
-            raise InvalidType("a ledger is made by PrivacyLedger.open(where), got a call of PrivacyLedger itself")
+            raise InvalidType(
+                "PrivacyLedger must not be called, got a call of it; "
+                "for example PrivacyLedger.open('budget.db') makes a ledger or opens it"
+            )
         self._access = _access
         self._prices = Prices(_access)
         self._freezes = _freezes.FreezeChecks(_access)
@@ -778,6 +781,7 @@ class PrivacyLedger:
         """
         name = None if scope is None else _names.scope(scope)
         most = None if limit is None else _validate.count("limit", limit)
+        with_scopes = _flag("with_scopes", with_scopes)
         with self._access.beside() as store:
             return list(itertools.islice(history.backward(store, name, with_scopes=with_scopes), most))[::-1]
 
@@ -894,12 +898,6 @@ class _Book:
         self._access.finished.append(ticket.id)
 
 
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidType(f"{name} must be True or False, got {type(value).__name__}")
-    return value
-
-
 def _checked_verify(value: object, witness: Head | None) -> str | None:
     """Return what to verify, or None for nothing."""
     if value is None:
@@ -909,3 +907,9 @@ def _checked_verify(value: object, witness: Head | None) -> str | None:
     if value not in ("all", "new"):
         raise _validate.out_of_domain("verify", '"all", "new", True, False or None', value)
     return str(value)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _validate.wrong_type(name, "True or False", value)
+    return value

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.distributed import tree
-from ferrodp.errors import InvalidType
 from ferrodp.sums import ClippedSum
 
 __all__ = ["clipped_sum"]
@@ -114,7 +113,9 @@ def clipped_sum(
     cores = min(os.cpu_count() or 1, 8)
     limit = cores if max_pending is None else _validate.count("max_pending", max_pending)
     if executor is not None and not isinstance(executor, Executor):
-        raise InvalidType(f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}")
+        raise _validate.wrong_type(
+            "executor", "a concurrent.futures.Executor or None", executor, write="ThreadPoolExecutor(8)"
+        )
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(cores)) if executor is None else executor
         pending: set[Future[bytes]] = set()

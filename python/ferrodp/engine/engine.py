@@ -229,6 +229,7 @@ class DifferentialPrivacyEngine:
         """
         if self._config.mechanism is not NoiseMechanism.GAUSSIAN:
             raise InvalidParameter(f"mechanism must be gaussian for a plan, got {self._config.mechanism.value}")
+        _validate.count("num_rounds", num_rounds)
         return PrivacyPlan(
             unit="client",
             population_size=self._population_size,

@@ -162,10 +162,8 @@ def check_relation(relation: object) -> NeighboringRelation:
         if relation in values:
             return NeighboringRelation(relation)
         raise _validate.out_of_domain("neighboring_relation", f"one of {', '.join(values)}", relation)
-    raise InvalidType(
-        f"neighboring_relation must be a NeighboringRelation, or one of {', '.join(values)}, "
-        f"got {type(relation).__name__}"
-    )
+    accepted = f"a NeighboringRelation, or one of {', '.join(values)}"
+    raise _validate.wrong_type("neighboring_relation", accepted, relation)
 
 
 def any_event(name: str, event: object) -> object:

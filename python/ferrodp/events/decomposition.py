@@ -60,8 +60,8 @@ def decompose(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEven
 
     Raises
     ------
-    InvalidType
-        If `event` is not an event.
+    InvalidParameter, InvalidType
+        If `event` is not an event, or `count` no int ≥ 0.
 
     Examples
     --------
@@ -72,6 +72,8 @@ def decompose(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEven
     [(True, 300)]
     """
     check_event("event must be", event)
+    if type(count) is not int or count < 0:
+        count = _validate.count("count", count, minimum=0)
     pending = [(event, count)]
     while pending:
         event, count = pending.pop()

@@ -221,7 +221,9 @@ class AdaptiveClipEvent(PrivacyEvent):
         share = Fraction(_validate.positive("count_noise_multiplier", count_noise_multiplier, toward="down"))
         if share <= total:
             rule = f"> noise_multiplier = {float(total)!r}: it pays a part of what the whole costs"
-            raise _validate.out_of_domain("count_noise_multiplier", rule, count_noise_multiplier)
+            raise _validate.out_of_domain(
+                "count_noise_multiplier", rule, count_noise_multiplier, write=repr(float(10 * total))
+            )
         # mutant: split-clip-gets-too-little-noise
         multiplier = sqrt_up(1 / (1 / total**2 - 1 / share**2))
         if multiplier == float("inf"):

@@ -17,6 +17,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.events import DistributedDiscreteGaussianEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.events.base import check_relation
 from ferrodp.federated._moduli import MODULI, Residues
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
@@ -178,22 +179,24 @@ class SecureSum:
         if self.min_clients + self.num_dishonest > self.max_clients:
             least = self.min_clients + self.num_dishonest
             raise InvalidParameter(
-                f"max_clients must be at least min_clients + num_dishonest = {least}, got {self.max_clients}"
+                f"max_clients must be at least min_clients + num_dishonest = {least}, got {self.max_clients}; "
+                f"for example max_clients={least}"
             )
         if not isinstance(modulus, str) or modulus not in MODULI:
             raise _validate.out_of_domain("modulus", f"one of {', '.join(MODULI)}", modulus)
         self._modulus = MODULI[modulus]
         if rotation_seed is not None and not (isinstance(rotation_seed, bytes) and len(rotation_seed) == 32):
-            raise InvalidType("rotation_seed must be 32 bytes, or None")
+            raise _validate.wrong_type(
+                "rotation_seed", "32 bytes, or None", rotation_seed, write="secrets.token_bytes(32)"
+            )
         self._seed = rotation_seed
         self.wrap_probability = _validate.positive("wrap_probability", wrap_probability, toward="down")
         if self.wrap_probability > 1e-6:
             raise _validate.out_of_domain("wrap_probability", "at most 1e-6", wrap_probability)
-        if neighboring_relation not in _RELATIONS:
-            raise _validate.out_of_domain(
-                "neighboring_relation", "REPLACE_SPECIAL or REPLACE_ONE", neighboring_relation
-            )
-        self.neighboring_relation = neighboring_relation
+        values = [relation.value for relation in _RELATIONS]
+        if neighboring_relation not in (*_RELATIONS, *values):
+            raise _validate.out_of_domain("neighboring_relation", f"one of {', '.join(values)}", neighboring_relation)
+        self.neighboring_relation = check_relation(neighboring_relation)
         size = self._layout.size
         if size == 0:
             raise InvalidParameter("template must have at least one value")

@@ -421,7 +421,10 @@ def _utilities(values: object) -> tuple[npt.NDArray[np.float64], dict[int, int]]
         array = array.astype(np.float64)
     found = _arrays.as_float_array(array, "utilities", dtypes=_FLOAT64)
     if found.ndim != 1 or not found.size:
-        raise InvalidArray(f"utilities must be one-dimensional and not empty, got shape {found.shape}")
+        raise InvalidArray(
+            f"utilities must be one-dimensional and not empty, got shape {found.shape}; "
+            "for example [3.0, 1.0], one utility a candidate"
+        )
     return found, integers
 
 

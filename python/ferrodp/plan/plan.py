@@ -504,16 +504,22 @@ class PrivacyPlan:
             If it is not exactly what a plan of this version writes. Nothing is guessed or ignored.
         """
         if not isinstance(text, (str, bytes)):
-            raise InvalidType(f"text must be a str of JSON, got {type(text).__name__}")
+            raise InvalidType(f"text must be a str of JSON, got {type(text).__name__}; plan.to_json() writes it")
         try:
             plain = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise InvalidParameter(f"text must be JSON: {error}") from None
+            raise InvalidParameter(
+                f"text must be JSON, got {_validate.shown(text)}: {error}; "
+                "plan.to_json() writes it, and a file is read "
+                "with Path(name).read_text()"
+            ) from None
         if not isinstance(plain, dict):
             raise InvalidType(f"a plan must be a JSON object, got {type(plain).__name__}")
         if plain.get("format") != _FORMAT or type(plain.get("version")) is not int or plain["version"] != _VERSION:
             found = f"{plain.get('format')!r} version {plain.get('version')!r}"
-            raise InvalidParameter(f"text must be a plan: format {_FORMAT!r} version {_VERSION}, got {found}")
+            raise InvalidParameter(
+                f"text must be a plan: format {_FORMAT!r} version {_VERSION}, got {found}; plan.to_json() writes it"
+            )
         if plain.keys() != _FIELDS:
             wrong = sorted(plain.keys() ^ _FIELDS)
             raise InvalidParameter(f"a plan must have the fields {sorted(_FIELDS)}; missing or unknown: {wrong}")

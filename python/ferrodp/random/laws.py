@@ -41,7 +41,9 @@ def float_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     except TypeError:
         kind = None
     if kind is None or kind not in (_SINGLE, _DOUBLE):
-        raise InvalidArrayType(f"dtype must be float32 or float64, got {_validate.shown(dtype)}")
+        raise InvalidArrayType(
+            f"dtype must be float32 or float64, got {_validate.shown(dtype)}; for example dtype=numpy.float64"
+        )
     return kind
 
 

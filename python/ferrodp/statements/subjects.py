@@ -109,14 +109,19 @@ def statement(
     """
     if isinstance(subject, PrivacyLedger):
         if scope is None:
-            raise InvalidParameter(f"scope must be given with a ledger; it has {', '.join(map(repr, subject.scopes))}")
+            raise InvalidParameter(
+                "scope must be given with a ledger, got None; "
+                f"it has {', '.join(map(repr, subject.scopes))}: write scope=..."
+            )
         if delta is not None:
-            raise InvalidParameter("delta must be left out: the scope has one")
+            raise InvalidParameter(f"delta must be left out, got {_validate.shown(delta)}: the scope has one")
         return _of_scope(subject, scope, unit or "unit of privacy", dict(details or {}))
     if scope is not None:
-        raise InvalidParameter("scope must come with a ledger")
+        raise InvalidParameter(
+            f"scope must be that of a ledger, got {_validate.shown(scope)}; write statement(ledger, scope=...)"
+        )
     if delta is None:
-        raise InvalidParameter("delta must be given: at which epsilon is stated, such as 1e-6")
+        raise InvalidParameter("delta must be given, got None: epsilon is stated at it; for example delta=1e-6")
     stated = _validate.delta(delta)
     if isinstance(subject, PrivacyPlan):
         relation, protected = subject.neighboring_relation, unit or subject.unit

@@ -183,7 +183,10 @@ def budget(
     neighboring_relation = check_relation(neighboring_relation)
     payer = PAYER.get() if ticket is None else None
     if payer is None and epsilon is None:
-        raise InvalidType("epsilon must be given: only the parts of an open fd.budget(...) have one of their own")
+        raise InvalidType(
+            "epsilon must be given, got None: only the parts of an open fd.budget(...) have one of their own; "
+            "for example epsilon=1.0"
+        )
     if payer is not None and epsilon is None:
         epsilon = payer.next_share.epsilon
     elif payer is not None:
@@ -212,10 +215,12 @@ def bounds(value: object) -> tuple[float, float]:
     if isinstance(value, np.ndarray) and value.shape == (2,):
         value = value.tolist()
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise _validate.out_of_domain("bounds", "a pair (lower, upper)", value)
+        raise _validate.out_of_domain("bounds", "a pair (lower, upper)", value, write="(0, 100)")
     lower, upper = (_as_float("bounds", end) for end in value)
     if not lower < upper:
-        raise _validate.out_of_domain("bounds", "in ascending order", value)
+        raise _validate.out_of_domain(
+            "bounds", "in ascending order", value, write=f"({upper:g}, {lower:g})" if upper < lower else "(0, 100)"
+        )
     return lower, upper
 
 

@@ -87,9 +87,18 @@ def read(values: object, name: str = "values") -> Numbers | Labels:
         found = found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
     if found.values.ndim != 1:
         is_number = name == "bins" and found.values.ndim == 0
-        hint = f"; {values} equal bins are numpy.linspace(low, high, {values} + 1)" if is_number else ""
-        raise InvalidArray(f"{name} must be one-dimensional, got {found.values.ndim} dimensions{hint}")
+        hint = (
+            f"{values} equal bins are numpy.linspace(low, high, {values} + 1)"
+            if is_number
+            else _hint(found.values.ndim)
+        )
+        raise InvalidArray(f"{name} must be one-dimensional, got {found.values.ndim} dimensions; {hint}")
     return found
+
+
+def _hint(num_dimensions: int) -> str:
+    """Return how a column is made of an array with more dimensions, or with none."""
+    return "a single one is written in a list" if not num_dimensions else "one of its columns is values[:, 0]"
 
 
 def column(values: object, missing: object = "drop", name: str = "values") -> Column:

@@ -193,8 +193,8 @@ def private_histogram(
     found = read(values)
     if (bins is None) == (categories is None):
         raise InvalidParameter(
-            "exactly one of bins and categories must be given, public both: bins=numpy.linspace(low, high, 11) or "
-            "categories=[...]"
+            "exactly one of bins and categories must be given, public both, got "
+            f"{'neither' if bins is None else 'both'}: bins=numpy.linspace(low, high, 11) or categories=[...]"
         )
     edges, labels = None, None
     count: Callable[[], npt.NDArray[np.int64]]

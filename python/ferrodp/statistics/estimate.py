@@ -455,9 +455,15 @@ class Estimate(Generic[Value]):
 def _public_number(other: object) -> Any:
     """Return a public number that an estimate is combined with."""
     if isinstance(other, Estimate):
-        raise InvalidType("two estimates are combined by their values, as in a.value + b.value; each was paid for")
+        raise InvalidType(
+            "an estimate is combined with a public number, got Estimate; "
+            "add their values, as in a.value + b.value: each was paid for"
+        )
     if isinstance(other, bool) or not isinstance(other, (int, float, np.integer, np.floating)):
-        raise InvalidType(f"an estimate is combined with a public number, got {type(other).__name__}")
+        raise InvalidType(
+            f"an estimate is combined with a public number, got {type(other).__name__}; "
+            "compute with its value, estimate.value"
+        )
     number = other.item() if isinstance(other, np.generic) else other
     if isinstance(number, float) and not math.isfinite(number):
         raise _validate.out_of_domain("the number that an estimate is combined with", "finite", other)

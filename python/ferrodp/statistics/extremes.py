@@ -130,7 +130,7 @@ def private_bounds(
 
 def _edges(magnitudes: Any) -> Doubles:
     if not isinstance(magnitudes, (tuple, list)) or len(magnitudes) != 2:
-        raise _validate.out_of_domain("magnitudes", "a pair (smallest, largest)", magnitudes)
+        raise _validate.out_of_domain("magnitudes", "a pair (smallest, largest)", magnitudes, write="(0.01, 1e6)")
     smallest, largest = (_validate.positive("magnitudes", each) for each in magnitudes)
     if not 1e-250 <= smallest < largest <= 1e300:
         raise _validate.out_of_domain("magnitudes", "in ascending order, from 1e-250 to 1e300", magnitudes)

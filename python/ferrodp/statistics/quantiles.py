@@ -268,7 +268,10 @@ def _ratio(quantile: object) -> Fraction:
 
 def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float64]:
     if (ends is None) == (candidates is None):
-        raise InvalidParameter("exactly one of bounds and candidates must be given")
+        raise InvalidParameter(
+            f"exactly one of bounds and candidates must be given, got {'neither' if ends is None else 'both'}: "
+            "bounds=(0, 100) or candidates=[...]"
+        )
     if ends is not None:
         lower, upper = bounds(ends)
         count = _validate.count("num_candidates", number, minimum=2, maximum=MAX_CANDIDATES)

@@ -187,8 +187,8 @@ def release(
             f'sums must be a dict from column names to public bounds, got {kind}; as in {{"age": (0, 120)}}'
         )
     chosen = dict(sums or {})
-    if not isinstance(count, bool) or not (count or chosen):
-        raise InvalidParameter("count must be True or False, and sums name a column where nothing is counted")
+    if not _validate.truth("count", count) and not chosen:
+        raise InvalidParameter("sums must name a column where nothing is counted, got none; write count=True")
     if "count" in chosen:
         raise InvalidParameter('sums must not name a column "count": the number of rows has that name')
     if groups is not None and not isinstance(groups, PrivateGroups):

@@ -78,9 +78,14 @@ class Layout:
                 accepts(array.dtype) and _arrays.sum_dtype(array.dtype) == self.dtype
             ):
                 rule = f"must have the dtype of the template, {self.dtype}"
-                raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {array.dtype}")
+                raise InvalidArrayType(
+                    f"{_trees.where(path)} {rule}, got {array.dtype}; convert it with .astype({self.dtype})"
+                )
             if array.shape != front + shape:
-                raise InvalidArray(f"{_trees.where(path)} must have shape {front + shape}, got {array.shape}")
+                raise InvalidArray(
+                    f"{_trees.where(path)} must have shape {front + shape}, got {array.shape}; "
+                    "give it that shape, or the template another"
+                )
             arrays.append(array)
         return arrays
 
@@ -103,7 +108,9 @@ def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:
         sizes = [value if _is_small(value) else _size(path, value) for path, value in leaves]
         return Layout(_trees.with_shapes(structure, sizes), kind)
     if dtype is not None:
-        raise InvalidType("dtype must be left out where template holds arrays: it is theirs")
+        raise InvalidType(
+            "dtype must be left out where template holds arrays: it is theirs; or write shapes, such as (3,)"
+        )
     for path, value in leaves:
         if value is None or isinstance(value, (int, float, str, bytes, np.number)):
             rule = "must be an array or a shape, a tuple of ints"

@@ -236,7 +236,7 @@ def test_their_named_tuples_are_read_too():
         (dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 1.5), InvalidType, "count must be an int"),
         (dp.ComposedDpEvent(dp.GaussianDpEvent(1.0)._asdict()), InvalidType, "events must be a list, got dict"),
         (dp.DiscreteLaplaceDpEvent(0.0, 1), InvalidParameter, "noise_parameter must be finite and > 0, got 0"),
-        (dp.SingleEpochTreeAggregationDpEvent(1.0, [-1]), InvalidParameter, "step_counts must be an int from 0"),
+        (dp.SingleEpochTreeAggregationDpEvent(1.0, [-1]), InvalidParameter, "step_counts must be an int >= 0"),
     ],
 )
 def test_parameters_are_checked(theirs, error, text):
@@ -341,7 +341,7 @@ def test_a_history_is_one_event_an_entry():
         ([(1.1, 1.01, 1)], InvalidParameter, "sampling_probability must be"),
         ([(-1.1, 0.01, 1)], InvalidParameter, "noise_multiplier must be"),
         ([(1.1, 0.01, 1.5)], InvalidType, "count must be an int"),
-        ([(1.1, 0.01, -1)], InvalidParameter, "count must be an int from 0"),
+        ([(1.1, 0.01, -1)], InvalidParameter, "count must be an int >= 0"),
     ],
 )
 def test_histories_are_checked(history, error, text):
@@ -449,7 +449,7 @@ def test_a_jax_training_without_clipping_is_not_private():
 @pytest.mark.parametrize(
     ("params", "steps", "error", "text"),
     [
-        (dp_params(), -1, InvalidParameter, "num_updates must be an int from 0"),
+        (dp_params(), -1, InvalidParameter, "num_updates must be an int >= 0"),
         (dp_params(), 1.5, InvalidType, "num_updates must be an int"),
         (types.SimpleNamespace(), 1, InvalidParameter, "dp_params must have the field is_finite_guarantee"),
         (dp_params(noise_multipliers=None), 1, InvalidType, "noise_multiplier must be a real number"),

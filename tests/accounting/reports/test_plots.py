@@ -218,7 +218,7 @@ def test_divergences_are_drawn_from_functions_and_methods(tmp_path):
         (
             lambda: plots.plot_epsilon_over_steps(1.0, EVENT, count=1, delta=0.1),
             InvalidType,
-            "must be accountants, got",
+            "must be an accountant, or a dict of some, got",
         ),
         (lambda: plots.plot_epsilon_over_steps(gaussian(), EVENT, count=0, delta=0.1), InvalidParameter, "count must"),
         (lambda: plots.plot_epsilon_over_steps(gaussian(), EVENT, count=1, delta=0), InvalidParameter, "delta must be"),
@@ -228,7 +228,11 @@ def test_divergences_are_drawn_from_functions_and_methods(tmp_path):
             InvalidParameter,
             "budget must be",
         ),
-        (lambda: plots.plot_privacy_profile(None), InvalidType, "accountants must be accountants, got NoneType"),
+        (
+            lambda: plots.plot_privacy_profile(None),
+            InvalidType,
+            "accountants must be an accountant, or a dict of some, got NoneType",
+        ),
         (lambda: plots.plot_privacy_profile(gaussian(), epsilons=[1.0]), InvalidParameter, "epsilons must be at least"),
         (
             lambda: plots.plot_privacy_profile(gaussian(), epsilons=[1, 0]),

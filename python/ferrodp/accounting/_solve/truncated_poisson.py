@@ -39,6 +39,7 @@ from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Reals
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import NeighboringRelation
+from ferrodp.events.base import check_relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +232,8 @@ def truncated_poisson_gaussian(
     z = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
     sample = _parameters(population_size, sampling_probability, truncated_batch_size)
     asked = _arrays.orders_above_one(orders)
+    # mutant: truncated-sample-takes-any-relation
+    neighboring_relation = check_relation(neighboring_relation)
     if neighboring_relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedEventError(
             "no Rényi curve is known for a truncated Poisson sample under REPLACE_ONE; account for Poisson samples and "

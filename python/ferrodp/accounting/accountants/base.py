@@ -513,7 +513,10 @@ class PrivacyAccountant(abc.ABC):
             If it is another kind of accountant, or has another relation or other settings. Nothing was added then.
         """
         if type(other) is not type(self):
-            raise InvalidType(f"other must be a {type(self).__name__}, got {type(other).__name__}")
+            kind = type(self).__name__
+            raise InvalidType(
+                f"other must be a {kind}, got {type(other).__name__}; compose the events in one {kind} instead"
+            )
         # mutant: merging-forgets-relation
         if other._neighboring_relation is not self._neighboring_relation:
             here, there = self._neighboring_relation.name, other._neighboring_relation.name
@@ -602,7 +605,7 @@ class PrivacyAccountant(abc.ABC):
         else:
             at = _arrays.checked(name, points, "in (0, 1)", lambda x: (x > 0.0) & (x < 1.0))
         if at.ndim != 1:
-            raise InvalidParameter(f"{name} must be one-dimensional, got the shape {at.shape}")
+            raise InvalidParameter(f"{name} must be one-dimensional, got the shape {at.shape}; {name}.ravel() is")
         events = self.events
         if _non_private(events) or not events or not at.size:
             worst = math.inf if quantity == "epsilon" else 1.0

@@ -140,12 +140,13 @@ def calibrate_parameter(
     >>> round(scale, 4)
     13.5471
     """
+    larger_is_safer = _validate.truth("larger_is_safer", larger_is_safer)
     if not callable(make_event):
         raise InvalidType(f"make_event must be a function, got {type(make_event).__name__}")
     low = _validate.positive("the lower end of bounds", bounds[0])
     high = _validate.positive("the upper end of bounds", bounds[1], toward="down")
     if not low < high:
-        raise _validate.out_of_domain("bounds", "in ascending order", bounds)
+        raise _validate.out_of_domain("bounds", "in ascending order", bounds, write=f"({high!r}, {low!r})")
     count = _validate.count("count", count)
     target = Target(target_epsilon, target_delta, accountant, neighboring_relation)
     start = math.sqrt(low) * math.sqrt(high)

@@ -63,6 +63,7 @@ def compose_optimal(guarantees: Guarantees, *, delta: Real, count: int = 1, on_g
     >>> compose_optimal([(1.0, 0.001)], count=30, delta=0.06, on_grid=True).epsilon
     22.0
     """
+    on_grid = _validate.truth("on_grid", on_grid)
     worst = WorstCase(counted(guarantees, count))
     target = _validate.delta(delta, zero=True)
     epsilon = worst.epsilon_bounds(target).upper
@@ -187,13 +188,16 @@ def optimal_epsilon_per_query(*, epsilon: Real, delta: Real, count: int, delta_p
     """
     total, target = _validate.non_negative("epsilon", epsilon, toward="down"), _validate.delta(delta, zero=True)
     times = _validate.count("count", count)
+    delta_per_query = _validate.probability("delta_per_query", delta_per_query)
 
     def within(each: float) -> bool:
         worst = WorstCase(counted([(each, delta_per_query)], times))
         return worst.delta_bounds(total).upper <= target
 
     if not within(0.0):
-        raise InvalidParameter(f"delta_per_query={delta_per_query!r} alone comes to more than delta={target!r}")
+        raise InvalidParameter(
+            f"delta_per_query={delta_per_query!r} alone comes to more than delta={target!r}; allow a larger delta"
+        )
     low, high = _validate.rounded(Fraction(total) / times, "down"), total + 1.0
     if not target:
         return low

@@ -83,6 +83,7 @@ def poisson_sampled(
     [0.000172, 0.000894]
     """
     q = _validate.probability("sampling_probability", sampling_probability, toward="up")
+    is_symmetric = _validate.truth("is_symmetric", is_symmetric)
     places = _arrays.orders(orders)
     found = poisson_sampled_curve(base_rdp, q, is_symmetric=is_symmetric)(np.ascontiguousarray(places).reshape(-1))
     return found.reshape(places.shape) if places.ndim else float(found[0])

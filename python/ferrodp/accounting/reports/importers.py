@@ -58,13 +58,15 @@ def from_opacus_history(history: Iterable[Sequence[Any]]) -> ComposedEvent:
             "state_dict['history']"
         )
     if isinstance(history, (str, bytes)) or not isinstance(history, Iterable):
-        raise InvalidType(f"history must be a list of triples, got {type(history).__name__}")
+        raise InvalidType(
+            f"history must be a list of triples, got {type(history).__name__}; for example [(1.1, 0.01, 500)]"
+        )
     steps = []
     for entry in history:
         if not isinstance(entry, (tuple, list)) or len(entry) != 3:
             raise InvalidParameter(
                 "history must hold triples of noise multiplier, sample rate and number of steps, as in "
-                f"accountant.history, got {type(entry).__name__}"
+                f"accountant.history, got {type(entry).__name__}; for example [(1.1, 0.01, 500)]"
             )
         noise_multiplier, sample_rate, num_steps = entry
         sampled = events.PoissonSampledEvent(sampling_probability=sample_rate, event=_gaussian(noise_multiplier))

@@ -92,6 +92,7 @@ def plot_epsilon_over_steps(
     count = _validate.count("count", count)
     checked = _validate.delta(delta)
     limit = None if budget is None else _validate.positive("budget", budget, toward="down")
+    log = _validate.truth("log", log)
     spaced = np.geomspace(1, count, 17) if log else count * np.linspace(0, 1, 17) ** 2  # ε grows like a root at first
     counts = sorted({min(round(each), count) for each in spaced.tolist()})
 
@@ -232,6 +233,7 @@ def plot_trade_off(
     grid = _grid(named, epsilons, 1e-10, _NUM_PROFILE_POINTS)
     if grid[0] != 0.0:
         raise _validate.out_of_domain("epsilons", "rising from 0", float(grid[0]))
+    log = _validate.truth("log", log)
     rates = np.geomspace(1e-6, 1.0, 400) if log else np.linspace(0.0, 1.0, 501)
     axes = axes_of(axes)
     about = of_accountants(named)
@@ -321,7 +323,10 @@ def _named(accountants: PrivacyAccountant | Mapping[str, PrivacyAccountant]) -> 
     for accountant in named.values():
         if not hasattr(accountant, "epsilon_bounds") or not hasattr(accountant, "delta_bounds"):
             kind = type(accountant).__name__
-            raise InvalidType(f"accountants must be accountants, got {kind}; for several of them: {{name: accountant}}")
+            raise InvalidType(
+                f"accountants must be an accountant, or a dict of some, got {kind}; "
+                f"for example {{'RDP': RdpAccountant()}}"
+            )
     return named
 
 

@@ -14,7 +14,7 @@ import secrets
 from typing import Any, NamedTuple, Self
 
 from ferrodp import _validate
-from ferrodp.errors import InvalidType, LedgerDamaged, LedgerError, LedgerNotFound
+from ferrodp.errors import LedgerDamaged, LedgerError, LedgerNotFound
 
 FORMAT = 3
 """Of the ledger: files of another one are refused."""
@@ -78,9 +78,11 @@ class Head(NamedTuple):
         if isinstance(text, cls):
             return text
         if not isinstance(text, str):
-            raise InvalidType(f"witness must be a str or a Head, got {type(text).__name__}")
+            raise _validate.wrong_type("witness", "a str or a Head", text, write="ledger.head")
         if not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", text):
-            raise _validate.out_of_domain("witness", "a number, a colon and 64 hexadecimal digits", text)
+            raise _validate.out_of_domain(
+                "witness", "a number, a colon and 64 hexadecimal digits", text, write="str(ledger.head)"
+            )
         number, digest = text.split(":")
         return cls(int(number), digest)
 
@@ -138,7 +140,9 @@ def other_format(name: str, found: object) -> LedgerError:
 
 def not_there(name: str) -> LedgerNotFound:
     """Return the refusal of a place without a ledger."""
-    return LedgerNotFound(f"{name} does not exist; 'ferrodp ledger create', or create=True, begins one")
+    return LedgerNotFound(
+        f"{name} does not exist; PrivacyLedger.open(where, create=True), or 'ferrodp ledger create', begins one"
+    )
 
 
 def chained(before: str, text: str) -> str:

@@ -42,7 +42,10 @@ def opened_store(
 
         store = PostgresStore(where, **settings)
     elif _LIKE_A_URL.match(str(where)):
-        raise InvalidParameter("where must be a file, or a str that begins with postgresql://")
+        raise InvalidParameter(
+            "where must be a file, or a str that begins with postgresql://, got another address; for example "
+            "where='budget.db' or where='postgresql://server/budgets'"
+        )
     else:
         from ferrodp.budget.stores.sqlite.store import SqliteStore
 

@@ -9,10 +9,10 @@ import os
 import secrets
 from pathlib import Path
 
-from ferrodp import _native
+from ferrodp import _native, _validate
 from ferrodp.budget.log import records
 from ferrodp.budget.stores.base import TABLES
-from ferrodp.errors import FerroError, InvalidParameter, InvalidType, LedgerDamaged, LedgerError
+from ferrodp.errors import FerroError, InvalidParameter, LedgerDamaged, LedgerError
 
 APPLICATION = 0x46655244
 """Marks a database as a ledger of this program."""
@@ -37,16 +37,18 @@ CLOSED = f"CREATE TRIGGER log_is_closed BEFORE INSERT ON log BEGIN SELECT RAISE(
 def checked_path(path: object) -> tuple[Path, Path]:
     """Return the name of what may be or become a ledger, and the one to which it leads, both absolute."""
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
-        raise InvalidType(f"path must be a str or a path, got {type(path).__name__}")
+        raise _validate.wrong_type("where", "a str or a path", path, write="'budget.db'")
     if str(path) == ":memory:":
         raise InvalidParameter(
-            "where must be a file, got ':memory:'; a budget has to outlive the process that spends it"
+            "where must be a file, got ':memory:': a budget has to outlive the process that spends it; for example "
+            "where='budget.db'"
         )
     try:
         given = Path(os.getcwd(), path)
         found = Path(os.path.realpath(given, strict=False))
         if found.exists() and not found.is_file():
-            raise LedgerError(f"ledger {str(path)!r} is not a regular file")
+            inside = f"; name a file in it, such as {os.path.join(path, 'budget.db')!r}" if found.is_dir() else ""
+            raise LedgerError(f"ledger {str(path)!r} is not a regular file{inside}")
         if found.exists() and not found.stat().st_size:
             raise LedgerError(f"ledger {str(path)!r} is an empty file; remove it to begin a new ledger")
         if not found.parent.is_dir():
