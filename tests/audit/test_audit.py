@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp.audit import _binomial, _law, audit_callable, audit_mechanism, mechanisms, smallest_violation
+from ferrodp.audit import _joint, _law, audit_callable, audit_mechanism, mechanisms, smallest_violation
 from ferrodp.audit._regions import last_bits, outputs_of
 from ferrodp.audit.power import favorable
 from ferrodp.errors import InvalidParameter, InvalidType
@@ -77,24 +77,26 @@ def test_false_alarms_of_many_runs_are_within_the_stated_rates():
     assert evidence <= 38
 
 
-def test_bounds_allow_for_two_events_and_two_rates_and_a_violation_needs_the_higher_confidence():
-    """Outputs that are not drawn: 1500 and 900 hits of 3000."""
+def test_bounds_allow_for_two_events_and_a_violation_needs_the_higher_confidence():
+    """Outputs that are not drawn: 1500 and 900 hits of 3000. The other event is the complement: nothing is pooled."""
 
     def release(value, n):
         return np.arange(n) < (n // 2 if value else 3 * n // 10)
 
-    def bound(failure):
-        return math.log(_binomial.lower_bound(1500, 3000, failure / 4) / _binomial.upper_bound(900, 3000, failure / 4))
+    def bound(failure, epsilon):
+        pair = _joint.Pair(1500, 900, 3000, _joint.Rates(0.5, 0.3), min(epsilon, math.log(5 / 3)), 0.0, 3000)
+        return _joint.bound([pair], failure / 2.0, 0.0)
 
-    claim = 0.5 * (bound(0.05) + bound(1e-3))
+    claim = 0.5 * (bound(0.05, 0.4) + bound(1e-3, 0.4))
     report = audit_callable(None, neighbors=(0, 1), epsilon=claim, delta=0.0, draws=4000, release_many=release)
 
     assert report.hits == (1500, 900)
-    assert (report.epsilon_lower_bound, report.epsilon_lower_bound_999) == (bound(0.05), bound(1e-3))
-    assert report.epsilon_lower_bound > claim > report.epsilon_lower_bound_999
+    assert report.epsilon_lower_bound == pytest.approx(bound(0.05, claim), abs=2e-4)
+    assert report.epsilon_lower_bound_999 == pytest.approx(bound(1e-3, claim), abs=2e-4)
+    assert report.epsilon_lower_bound > claim + 0.01 > claim > report.epsilon_lower_bound_999 + 0.01
     assert not report.violation
     assert audit_callable(
-        None, neighbors=(0, 1), epsilon=bound(1e-3) - 1e-6, delta=0.0, draws=4000, release_many=release
+        None, neighbors=(0, 1), epsilon=bound(1e-3, claim) - 1e-3, delta=0.0, draws=4000, release_many=release
     ).violation
 
 

@@ -15,7 +15,7 @@ def log_mass(k: int, n: int, p: float) -> float:
         return n * math.log1p(-p)
     if k == n:
         return n * math.log(p)
-    log = _stirling(n) - _stirling(k) - _stirling(n - k) - _deviance(k, n * p) - _deviance(n - k, n * (1.0 - p))
+    log = stirling(n) - stirling(k) - stirling(n - k) - _deviance(k, n * p) - _deviance(n - k, n * (1.0 - p))
     return log + 0.5 * math.log(n / (2.0 * math.pi * k * (n - k)))
 
 
@@ -78,7 +78,7 @@ def _fraction(k: int, n: int, p: float) -> float:
     return found
 
 
-def _stirling(n: int) -> float:
+def stirling(n: int) -> float:
     """Return ln n! − ln(√(2πn)·(n/e)ⁿ)."""
     if n < 16:
         return math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi)

@@ -105,6 +105,23 @@ class Region:
         bits = outputs.bits(self.column)
         return np.asarray(bits < self.at) if self.what == "finer" else np.asarray((bits >= self.at) & (x == x))
 
+    def excludes(self, other: Region) -> bool:
+        """Return whether no output is in both, by their definitions."""
+        mine, its = sorted((self, other), key=lambda region: region.what)  # "above", "below", "equal", ...
+        if mine.what == its.what == "kind":
+            return mine.kind != its.kind
+        if mine.column != its.column:
+            return False
+        if (mine.what, its.what) == ("above", "below"):
+            return mine.at > its.at
+        if mine.what == its.what == "equal":
+            return mine.at != its.at
+        if its.what == "equal" and mine.what in ("above", "below"):
+            return its.at < mine.at if mine.what == "above" else its.at > mine.at
+        if (mine.what, its.what) == ("coarser", "finer"):
+            return mine.at >= its.at
+        return False
+
 
 def last_bits(x: Array) -> Array:
     """Return e where 2^e is the last bit of each number that is set; zeros and what is not finite have a large one."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ferrodp.audit import _binomial
+from ferrodp.audit._joint import Pair, Rates, bound, pooling_helps
 from ferrodp.audit._regions import Outputs, Region, candidates, score
 from ferrodp.audit.power import SIGNIFICANCE, smallest_violation
 from ferrodp.audit.report import AuditReport
@@ -19,6 +20,7 @@ Draw = Callable[[int, int], Iterator[Outputs]]
 """Takes the number of the neighbor, 0 or 1, and how many outputs; yields them in chunks."""
 
 MAX_CHOSEN = 200_000
+_LARGE = 50.0
 _DELTAS = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
@@ -26,7 +28,7 @@ class Stated(NamedTuple):
     """An event whose rates the law that a mechanism states implies, for the likelier neighbor and the other one."""
 
     region: Region
-    rates: tuple[float, float]
+    rates: Rates
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class _Count:
 
     region: Region
     likelier: int
+    expected: Rates
     stake: float
     hits: int = 0
     other_hits: int = 0
@@ -71,9 +74,9 @@ def run(
     ]
     # mutant: draws-of-one-worker-counted
     _count(draw, counts, [counted * (i + 1) // workers - counted * i // workers for i in range(workers)])
-    usual = [_rates(count, counted, 0.05) for count in counts]
-    strict = [_rates(count, counted, SIGNIFICANCE) for count in counts]
-    shown = max((0, 1), key=lambda i: _epsilon(usual[i], delta))
+    bounds = _Bounds(counts, counted, epsilon, delta)
+    usual, strict = (bounds.of(level, delta) for level in (0.05, SIGNIFICANCE))
+    shown = max((0, 1), key=lambda i: usual[i])
     best = counts[shown]
     logs = [_log_e_value(count, counted, epsilon, delta) for count in counts]
     top = max(logs)
@@ -92,16 +95,39 @@ def run(
         likelier="first" if best.likelier == 0 else "second",
         hits=(best.hits, best.other_hits),
         rates=(rates[0], rates[1]),
-        epsilon_lower_bound=max(_epsilon(usual[shown], delta), 0.0),
-        epsilon_lower_bound_999=max(_epsilon(strict[shown], delta), 0.0),
+        epsilon_lower_bound=max(usual),
+        epsilon_lower_bound_999=max(strict),
         # mutant: violation-at-the-lower-confidence
-        violation=max(_epsilon(each, delta) for each in strict) > epsilon,
+        violation=max(strict) > epsilon,
         power=smallest_violation(draws=counted, epsilon=epsilon, delta=delta),
         log_e_value=top + math.log(sum(math.exp(each - top) for each in logs) / len(logs)),
-        curve=tuple((each, max(_epsilon(usual[shown], each), 0.0)) for each in _DELTAS),
+        curve=tuple((each, max(bounds.of(0.05, each))) for each in _DELTAS),
         multiplicity=len(counts),
         roc=_roc(best, (first, second)),
     )
+
+
+class _Bounds:
+    """Lower bounds on ε from the counts of two events: each alone, and both together where that promises more."""
+
+    def __init__(self, counts: list[_Count], counted: int, epsilon: float, delta: float) -> None:
+        one, other = counts
+        pooled = one.region.excludes(other.region) and pooling_helps([one.expected, other.expected], counted, delta)
+
+        def pair(count: _Count, left: int) -> Pair:
+            weighed = min(max(epsilon, count.expected.promise(counted, delta)), count.expected.epsilon(delta), _LARGE)
+            return Pair(count.hits, count.other_hits, counted, count.expected, max(weighed, 0.0), delta, left)
+
+        self.alone = [pair(count, counted) for count in counts]
+        # mutant: pooled-draws-counted-twice
+        self.pooled = [pair(one, counted - other.hits), pair(other, counted - one.hits)] if pooled else []
+
+    def of(self, level: float, delta: float) -> list[float]:
+        """Return the bounds; all are right with probability 1 − `level`, at every δ."""
+        # mutant: bounds-without-multiplicity
+        share = level / (4.0 if self.pooled else 2.0)
+        found = [bound([pair], share, delta) for pair in self.alone]
+        return [*found, bound(self.pooled, 2.0 * share, delta)] if self.pooled else found
 
 
 def _count(draw: Draw, counts: list[_Count], shares: list[int]) -> None:
@@ -140,15 +166,15 @@ def _chosen(
     stated: Stated | None,
 ) -> _Count:
     """Return the event that promises the largest ε in one direction, and the stake of its e-value."""
-    best, rates, most = Region("above", 0, math.inf), (0.0, 0.0), -math.inf
+    best, rates, most = Region("above", 0, math.inf), Rates(0.0, 0.0), -math.inf
     for region in regions:
         hits, other = (sum(int(region.hits(part).sum()) for part in outputs[i]) for i in (side, 1 - side))
         found = score(hits / chosen, other / chosen, chosen, counted, delta)
         if found > most:
-            best, rates, most = region, (hits / chosen, other / chosen), found
-    if stated is not None and score(stated.rates[0], stated.rates[1], counted, counted, delta) > most:
+            best, rates, most = region, Rates(hits / chosen, other / chosen), found
+    if stated is not None and stated.rates.promise(counted, delta) > most:
         best, rates = stated.region, stated.rates
-    return _Count(best, side, _stake(*rates, epsilon, delta))
+    return _Count(best, side, rates, _stake(*rates, epsilon, delta))
 
 
 def _roc(best: _Count, outputs: tuple[list[Outputs], list[Outputs]]) -> tuple[tuple[float, float], ...]:
@@ -191,19 +217,3 @@ def _log_e_value(count: _Count, counted: int, epsilon: float, delta: float) -> f
         (0, 0, counted - count.hits - count.other_hits + count.both),
     )
     return math.fsum(times * math.log(_factor(x, y, count.stake, epsilon, delta)) for x, y, times in pairs if times)
-
-
-def _rates(count: _Count, counted: int, failure: float) -> tuple[float, float]:
-    """Return bounds on the rates of an event: below for the likelier neighbor, above for the other; for two events."""
-    # mutant: bounds-without-multiplicity
-    share = failure / 4.0
-    return (
-        _binomial.lower_bound(count.hits, counted, share),
-        _binomial.upper_bound(count.other_hits, counted, share),
-    )
-
-
-def _epsilon(rates: tuple[float, float], delta: float) -> float:
-    """Return the lower bound on ε that bounds on two rates imply."""
-    low, high = rates
-    return math.log((low - delta) / high) if low > delta else -math.inf

@@ -57,14 +57,14 @@ def audit_callable(
 
     Notes
     -----
-    With hits counted on n draws of each side, ε ≥ ln((p − δ)/p′), where p and p′ are the bounds of [CP34] at a quarter
-    of the level each: two directions, two bounds. The e-value is that of bets on pairs of draws.
+    Rates of both sides are tested jointly: each pair of rates is rejected by the weighted sum of two binomial scores
+    ([SSDSW49]), for each direction, and for both at once where their events exclude each other. The bound is the least
+    ε of the pairs that are left, rounded down. The e-value is that of bets on pairs of draws.
 
     References
     ----------
-    [CP34] Clopper, Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
-    Biometrika 1934. [Mir12] Mironov, "On significance of the least significant bits for differential privacy", CCS
-    2012.
+    [Mir12] Mironov, "On significance of the least significant bits for differential privacy", CCS 2012. [SSDSW49]
+    Stouffer, Suchman, DeVinney, Star, Williams, "The American Soldier", volume 1, 1949.
 
     Examples
     --------

@@ -13,8 +13,9 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.audit import _test
+from ferrodp.audit._joint import Rates
 from ferrodp.audit._law import Law, Tails, discrete_gaussian, discrete_laplace, gaussian, laplace
-from ferrodp.audit._regions import Outputs, Region, score
+from ferrodp.audit._regions import Outputs, Region
 from ferrodp.audit._test import Stated
 from ferrodp.audit.report import AuditReport
 from ferrodp.errors import InvalidType
@@ -144,13 +145,13 @@ def _cores() -> int:
 
 def _thresholds(mechanism: Any, scale: float, shift: float, delta: float, draws: int) -> tuple[Stated, Stated]:
     """Return the thresholds at which the stated law shows the largest ε with so many draws, for both directions."""
-    law, best, most, rates = _law_of(mechanism), 0.0, -math.inf, (0.0, 0.0)
+    law, best, most, rates = _law_of(mechanism), 0.0, -math.inf, Rates(0.0, 0.0)
     for i in range(-300, 3000):
         z = 0.01 * i
-        p, q = law(z - shift / scale, 1.0)[1], law(z, 1.0)[1]
-        found = score(p, q, draws, draws, delta)
-        if found > most:
-            best, most, rates = z, found, (p, q)
+        found = Rates(law(z - shift / scale, 1.0)[1], law(z, 1.0)[1])
+        promise = found.promise(draws, delta)
+        if promise > most:
+            best, most, rates = z, promise, found
     return (
         Stated(Region("below", 0, shift - best * scale), rates),
         Stated(Region("above", 0, best * scale), rates),

@@ -34,7 +34,8 @@ class AuditReport:
     rates : tuple of tuple of float
         Bounds on the probabilities of both, each right with confidence 95 % in all.
     epsilon_lower_bound : float
-        ε is at least this with confidence 95 %, if δ is as claimed.
+        ε is at least this with confidence 95 %, if δ is as claimed: by the event, by that of the other direction, or
+        by both together.
     epsilon_lower_bound_999 : float
         The same with confidence 99.9 %.
     violation : bool
@@ -48,7 +49,7 @@ class AuditReport:
     log_e_value : float
         Its natural logarithm, which does not overflow.
     curve : tuple of tuple of float
-        Pairs (δ, ε lower bound at 95 %) of the same region.
+        Pairs (δ, ε lower bound at 95 %) of the same events.
     multiplicity : int
         How many events were counted; bounds allow for all of them.
     roc : tuple of tuple of float

@@ -234,8 +234,8 @@ most favorable defect; for a given one it takes more draws.</p>""",
             compute_power,
             first=first_power,
         ),
-        why="""<p>A violation is seen where the lower bound of one rate exceeds e<sup>ε</sup> times the upper bound of
-the other, plus δ. With n draws an event that never happened has a rate of at most ln(1/α)/n, so no test
+        why="""<p>A violation is seen where no two rates that fit the counts keep the claim: one is above e<sup>ε</sup>
+times the other, plus δ. With n draws an event that never happened has a rate of at most ln(1/α)/n, so no test
 of n draws can show an ε above about ln(n/ln(1/α)).</p>""",
         terms=(),
     ),
