@@ -16,6 +16,9 @@ pub(crate) trait Kernel {
 pub(crate) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     match isa.kind() {
         Kind::Portable => kernel.run::<{ cfg!(target_arch = "aarch64") }>(),
+        // Part of every CPU of this architecture.
+        #[cfg(target_arch = "aarch64")]
+        Kind::Neon => kernel.run::<true>(),
         // SAFETY: an `Isa` of this kind exists only where the CPU has reported AVX2 and FMA.
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2 => unsafe { avx2(kernel) },

@@ -14,7 +14,10 @@ pub struct Isa(Kind);
 pub enum Kind {
     /// Plain Rust, for any CPU.
     Portable,
-    /// AVX2, FMA and AES-NI.
+    /// NEON and the AES instructions of Armv8.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    /// AVX2, FMA and AES-NI; the keystream takes VAES where the CPU has it.
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// AVX-512 (F, BW, DQ, VL) and VAES.
@@ -31,6 +34,13 @@ impl Isa {
     pub fn available() -> Vec<Self> {
         #[allow(unused_mut, reason = "other architectures add nothing")]
         let mut found = vec![Self::PORTABLE];
+        #[cfg(target_arch = "aarch64")]
+        {
+            use std::arch::is_aarch64_feature_detected as has;
+            if has!("neon") && has!("aes") {
+                found.push(Self(Kind::Neon));
+            }
+        }
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
@@ -63,6 +73,8 @@ impl Isa {
     pub const fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "neon",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]

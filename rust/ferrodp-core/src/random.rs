@@ -9,8 +9,8 @@
 //! address is used twice: a call draws from a stream for first words and from others, by sample, for extensions.
 //! The counter cannot wrap: a call is limited to fewer than 2⁶³ samples by the size of memory.
 //!
-//! Each backend is constant-time: AES instructions on x86-64 (`aes_ni`, `vaes`), and the `aes` crate for everything
-//! else (Armv8 instructions, or its bit-sliced form).
+//! Each backend is constant-time: AES instructions on x86-64 (`aes_ni`, `vaes256`, `vaes`) and aarch64 (`armv8`), and the `aes`
+//! crate for everything else.
 
 use core::fmt;
 
@@ -22,11 +22,15 @@ use crate::residue::leaving_nothing;
 
 #[cfg(target_arch = "x86_64")]
 mod aes_ni;
+#[cfg(target_arch = "aarch64")]
+mod armv8;
 mod block;
 pub mod generator;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod vaes;
+#[cfg(target_arch = "x86_64")]
+mod vaes256;
 
 pub use block::BLOCK;
 
@@ -88,8 +92,12 @@ pub struct Keystream(Backend);
 /// Boxed, all of them: a variant that is smaller than others is moved with bytes behind it that may be round keys.
 enum Backend {
     Portable(Box<portable::Cipher>),
+    #[cfg(target_arch = "aarch64")]
+    Armv8(Box<armv8::Cipher>),
     #[cfg(target_arch = "x86_64")]
     AesNi(Box<aes_ni::Cipher>),
+    #[cfg(target_arch = "x86_64")]
+    Vaes256(Box<vaes256::Cipher>),
     #[cfg(target_arch = "x86_64")]
     Vaes(Box<vaes::Cipher>),
     #[cfg(test)]
@@ -106,7 +114,15 @@ impl Keystream {
     pub fn new(isa: Isa, key: &Key) -> Self {
         Self(match isa.kind() {
             Kind::Portable => Backend::Portable(Box::new(portable::Cipher::new(&key.0))),
-            // SAFETY: an `Isa` of this kind exists only where the CPU has reported AES-NI, SSE4.1 and AVX2.
+            // SAFETY: an `Isa` of this kind exists only where the CPU has reported NEON and the AES instructions.
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => Backend::Armv8(Box::new(unsafe { armv8::Cipher::new(&key.0) })),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 if std::arch::is_x86_feature_detected!("vaes") => {
+                // SAFETY: an `Isa` of this kind exists only where the CPU has reported AES-NI, SSE4.1 and AVX2; VAES as well.
+                Backend::Vaes256(Box::new(unsafe { vaes256::Cipher::new(&key.0) }))
+            }
+            // SAFETY: as above, without VAES.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => Backend::AesNi(Box::new(unsafe { aes_ni::Cipher::new(&key.0) })),
             // SAFETY: and of this kind only where it has reported VAES and AVX-512 besides.
@@ -126,8 +142,14 @@ impl Keystream {
         match &self.0 {
             Backend::Portable(cipher) => cipher.fill(stream, first_block, out),
             // SAFETY: the ciphers below exist only where their instructions do.
+            #[cfg(target_arch = "aarch64")]
+            Backend::Armv8(cipher) => unsafe { cipher.fill(stream, first_block, out) },
+            // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Backend::AesNi(cipher) => unsafe { cipher.fill(stream, first_block, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Backend::Vaes256(cipher) => unsafe { cipher.fill(stream, first_block, out) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Backend::Vaes(cipher) => unsafe { cipher.fill(stream, first_block, out) },
@@ -221,6 +243,27 @@ mod tests {
 
                     assert!(naive(&reference, 3, start, len) == out, "{isa:?}: {len} bytes from block {start}");
                 }
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn aes_ni_agrees_where_the_cpu_has_vector_aes() {
+        let key = Key::from_bytes([7; 32]);
+        let reference = Keystream::new(Isa::PORTABLE, &key);
+        if Isa::named("avx2").is_none() {
+            return;
+        }
+        // SAFETY: this path exists only where the CPU has reported AES-NI, SSE4.1 and AVX2.
+        let keystream = Keystream(Backend::AesNi(Box::new(unsafe { aes_ni::Cipher::new(&key.0) })));
+        for start in [0, (1 << 32) - 3, u64::MAX - 20] {
+            for len in (0..600).step_by(7).chain([16, 128, 256, 1024, 8191]) {
+                let mut out = vec![0xaa; len];
+
+                keystream.fill(3, start, &mut out);
+
+                assert!(naive(&reference, 3, start, len) == out, "{len} bytes from block {start}");
             }
         }
     }

@@ -6,6 +6,8 @@ use core::arch::x86_64::{
     _mm_storeu_si128, _mm_xor_si128,
 };
 
+use core::hint::black_box;
+
 use zeroize::Zeroize;
 
 use super::block::BLOCK;
@@ -55,6 +57,8 @@ impl Cipher {
         let swap = _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
         let mut counter = _mm_set_epi64x(first_block.cast_signed(), stream.cast_signed());
         let one = _mm_set_epi64x(1, 0);
+        // A number of rounds that the compiler does not know: unrolled, one block's rounds are put behind another's.
+        let rounds = black_box(&self.0[1..14]);
         let (wide, rest) = out.as_chunks_mut::<{ WIDTH * BLOCK }>();
         for bytes in wide {
             let mut blocks = [_mm_setzero_si128(); WIDTH];
@@ -62,7 +66,7 @@ impl Cipher {
                 *block = _mm_xor_si128(_mm_shuffle_epi8(counter, swap), self.0[0]);
                 counter = _mm_add_epi64(counter, one);
             }
-            for key in &self.0[1..14] {
+            for key in rounds {
                 for block in &mut blocks {
                     *block = _mm_aesenc_si128(*block, *key);
                 }
@@ -74,7 +78,7 @@ impl Cipher {
         for bytes in rest.chunks_mut(BLOCK) {
             let mut block = _mm_xor_si128(_mm_shuffle_epi8(counter, swap), self.0[0]);
             counter = _mm_add_epi64(counter, one);
-            for key in &self.0[1..14] {
+            for key in rounds {
                 block = _mm_aesenc_si128(block, *key);
             }
             let mut last = [0; BLOCK];

@@ -301,6 +301,9 @@ impl<'a> Sampler<'a> {
     fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
         match self.isa.kind() {
             Kind::Portable => lanes::first_stage(plan, words, values, open),
+            // In double precision two lanes gain nothing: looking up a coefficient takes as many instructions.
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => lanes::first_stage(plan, words, values, open),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => T::first_stage_avx2(self.isa, plan, words, values, open),
             #[cfg(target_arch = "x86_64")]

@@ -2,7 +2,7 @@
 //!
 //! What is asked is what the other first stage asks of the same words: the integer nearest to `f + s·z`. So whether a
 //! sample is decided here or there changes no bit, and neither does what a path computes beyond its bound. This file holds
-//! the bound and the stage in plain arrays; [`avx512`] has sixteen lanes, [`avx2`] eight, and [`stage`] chooses.
+//! the bound and the stage in plain arrays; `avx512` has sixteen lanes, `avx2` eight, `neon` four, and [`stage`] chooses.
 //!
 //! **The bound.** All roundings are to nearest, `u = 2⁻²⁴`, but for the conversion of words, which may cut.
 //! - `z̃`, the quantile: `|z̃ − z| ≤ error` of its segment, from the tables. It covers the polynomial, its evaluation, the word
@@ -21,7 +21,7 @@
 //! number, for below 2⁵³ that sum is exact, and from there on `r` is what both give, `n` being below 2¹⁸.
 
 use super::tables::single::{BY_HALF, BY_HALF_ERROR, BY_HALF_LARGEST};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::tables::single::{BY_OCTAVE_ERROR, BY_OCTAVE_LARGEST};
 use super::types::{GROUP as LANES, Law, Noise, Open, Word};
 use crate::params::exp2;
@@ -30,6 +30,8 @@ use crate::params::exp2;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 pub(super) mod stage;
 #[cfg(test)]
 mod tests;
@@ -53,7 +55,7 @@ pub(super) struct Single {
     reciprocal: f32,
     /// A sample is decided if it is closer than this to an integer: one limit a segment.
     limits: [f32; 32],
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     octave_limits: [f32; 8],
     /// No noise moves a value of this size: see [`Single::swallows`].
     swallowing: f32,
@@ -81,7 +83,7 @@ impl Single {
             width: width as f32,
             reciprocal: exp2(-exponent) as f32,
             limits: core::array::from_fn(|i| zip(&BY_HALF_ERROR[0], &BY_HALF_LARGEST[0], i)),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             octave_limits: core::array::from_fn(|i| zip(&BY_OCTAVE_ERROR[0], &BY_OCTAVE_LARGEST[0], i)),
             swallowing: (width * exp2(60)) as f32,
         })

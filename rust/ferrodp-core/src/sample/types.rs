@@ -189,7 +189,7 @@ pub struct Open {
 }
 
 /// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub(super) fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut [T], &'a [U]) {
     let len = values.len().min(words.len());

@@ -1,6 +1,8 @@
 //! The single-precision stage on the instructions of a CPU.
 
 use super::super::types::Open;
+#[cfg(target_arch = "aarch64")]
+use super::neon;
 use super::{Single, groups};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
@@ -11,6 +13,8 @@ use crate::isa::{Isa, Kind};
 pub(in super::super) fn first_stage(isa: Isa, single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
     match isa.kind() {
         Kind::Portable => groups(single, words, values, open),
+        #[cfg(target_arch = "aarch64")]
+        Kind::Neon => neon::first_stage(isa, single, words, values, open),
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2 => avx2::first_stage(isa, single, words, values, open),
         #[cfg(target_arch = "x86_64")]

@@ -265,7 +265,7 @@ def single_tables(name: str, doc: str, halves: int, count: int, degree: int, onl
             # Of whole octaves all paths have fused operations.
             roundings = [i + 1 if halves == 1 else 2 * i + 1 for i in range(degree + 1)]
             bounds[place] = single_bounds(octave, center, half_width, rows_of[place], roundings)
-    cfg = [f'#[cfg(target_arch = "{only}")]'] if only else []
+    cfg = [f"#[cfg({only})]"] if only else []
     lines = [f"/// {doc}", *cfg, f"pub(crate) static {name}: [[f32; {count}]; {degree + 1}] = ["]
     lines += ["    [" + ", ".join(single_literal(c) for c in power) + "]," for power in by_power(rows_of)]
     lines += ["];"]
@@ -295,11 +295,11 @@ def single_file() -> str:
             "",
             single_tables(
                 "BY_OCTAVE",
-                "The same by whole octave, 8 octaves, for AVX2.",
+                "The same by whole octave, 8 octaves, for AVX2 and NEON.",
                 1,
                 SINGLE_OCTAVES // 2,
                 SINGLE_OCTAVE_DEGREE,
-                "x86_64",
+                'any(target_arch = "x86_64", target_arch = "aarch64")',
             ),
             "",
         ]

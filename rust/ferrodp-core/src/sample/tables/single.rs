@@ -23,8 +23,8 @@ pub(crate) static BY_HALF_LARGEST: [[f64; 32]; 1] = [
     [4014e-3, 3917e-3, 3847e-3, 3746e-3, 3673e-3, 3568e-3, 3492e-3, 3382e-3, 3302e-3, 3186e-3, 3101e-3, 2979e-3, 2890e-3, 2759e-3, 2664e-3, 2524e-3, 2421e-3, 2270e-3, 2157e-3, 1991e-3, 1866e-3, 1679e-3, 1537e-3, 1321e-3, 1153e-3, 8894e-4, 6768e-4, 3209e-4, 4330e-3, 4240e-3, 4175e-3, 4081e-3],
 ];
 
-/// The same by whole octave, 8 octaves, for AVX2.
-#[cfg(target_arch = "x86_64")]
+/// The same by whole octave, 8 octaves, for AVX2 and NEON.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) static BY_OCTAVE: [[f32; 8]; 8] = [
     [2.2662268, 1.9874278, 1.6759397, 1.3180108, 0.8871465, 0.31863928, 2.7555487, 2.520502],
     [-0.25532964, -0.28223652, -0.31904903, -0.37341163, -0.4644095, -0.6592909, -0.21808696, -0.23462346],
@@ -37,13 +37,13 @@ pub(crate) static BY_OCTAVE: [[f32; 8]; 8] = [
 ];
 
 /// Bounds of its error.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) static BY_OCTAVE_ERROR: [[f64; 8]; 1] = [
     [3012e-10, 2804e-10, 2897e-10, 3017e-10, 2998e-10, 3461e-10, 4470e-10, 3918e-10],
 ];
 
 /// Bounds of `z`.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) static BY_OCTAVE_LARGEST: [[f64; 8]; 1] = [
     [2421e-3, 2157e-3, 1866e-3, 1537e-3, 1153e-3, 6768e-4, 2890e-3, 2664e-3],
 ];
