@@ -6,16 +6,19 @@
 //! in which a word is cut to 53 bits; the error budget covers both.
 
 use core::arch::x86_64::*;
+use core::hint::black_box;
 
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
 use super::types::{GROUP, Law, Open, PADDING, Plan, Word, paired};
 use crate::isa::{Isa, Kind};
 
-/// Vectors that advance together and share the loads of a table. (On Zen 5 one, two and four run alike.)
-const ABREAST: usize = PADDING / GROUP;
+/// Vectors that advance together and share the loads of a table: their chains of dependent operations hide each other's
+/// latency. (Zen 4, 64-bit words, keystream included: 2.23 ns a sample, 2.41 of two unrolled.) What four leave over are two.
+const ABREAST: usize = 4;
+const LEFT_OVER: usize = PADDING / GROUP;
 
-type Floats = [__m512d; ABREAST];
-type Integers = [__m512i; ABREAST];
+type Floats<const N: usize> = [__m512d; N];
+type Integers<const N: usize> = [__m512i; N];
 
 /// Joins the fraction bits of `x` under `mask` to the exponent of one.
 #[inline]
@@ -36,15 +39,22 @@ fn halves(table: &[f64; 16]) -> (__m512d, __m512d) {
 }
 
 /// Evaluates, lane by lane, the polynomial of that lane's segment (the low four bits of `segment`).
+///
+/// Callers hide the table's length from the compiler, so that the loop stays a loop: unrolled, one vector's chain is put
+/// behind the other's, and neither hides the other's latency.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn polynomial<const POWERS: usize>(table: &[[f64; 16]; POWERS], segment: &Integers, t: &Floats) -> Floats {
-    let mut sum = [_mm512_setzero_pd(); ABREAST];
-    for (power, coefficients) in table.iter().enumerate().rev() {
+fn polynomial<const N: usize>(table: &[[f64; 16]], segment: &Integers<N>, t: &Floats<N>) -> Floats<N> {
+    let mut sum = [_mm512_setzero_pd(); N];
+    let Some((highest, lower)) = table.split_last() else { return sum };
+    let (low, high) = halves(highest);
+    for i in 0..N {
+        sum[i] = _mm512_permutex2var_pd(low, segment[i], high);
+    }
+    for coefficients in lower.iter().rev() {
         let (low, high) = halves(coefficients);
-        for i in 0..ABREAST {
-            let c = _mm512_permutex2var_pd(low, segment[i], high);
-            sum[i] = if power == POWERS - 1 { c } else { _mm512_fmadd_pd(sum[i], t[i], c) };
+        for i in 0..N {
+            sum[i] = _mm512_fmadd_pd(sum[i], t[i], _mm512_permutex2var_pd(low, segment[i], high));
         }
     }
     sum
@@ -53,10 +63,10 @@ fn polynomial<const POWERS: usize>(table: &[[f64; 16]; POWERS], segment: &Intege
 /// Returns `Φ̄⁻¹` of words with magnitudes `x`, and their segments.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn probit<const POWERS: usize>(table: &[[f64; 16]; POWERS], x: &Floats) -> (Floats, Integers) {
-    let mut segment = [_mm512_setzero_si512(); ABREAST];
-    let mut t = [_mm512_setzero_pd(); ABREAST];
-    for i in 0..ABREAST {
+fn probit<const N: usize>(table: &[[f64; 16]], x: &Floats<N>) -> (Floats<N>, Integers<N>) {
+    let mut segment = [_mm512_setzero_si512(); N];
+    let mut t = [_mm512_setzero_pd(); N];
+    for i in 0..N {
         let bits = _mm512_castpd_si512(x[i]);
         segment[i] = _mm512_srli_epi64::<51>(bits);
         t[i] = _mm512_sub_pd(with_exponent_of_one(bits, (1 << 51) - 1), _mm512_set1_pd(1.25));
@@ -67,16 +77,16 @@ fn probit<const POWERS: usize>(table: &[[f64; 16]; POWERS], x: &Floats) -> (Floa
 /// Returns `−ln(x/2⁶³)`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn negative_log(x: &Floats) -> Floats {
-    let mut part = [_mm512_setzero_si512(); ABREAST];
-    let mut t = [_mm512_setzero_pd(); ABREAST];
-    for i in 0..ABREAST {
+fn negative_log<const N: usize>(table: &[[f64; 16]], x: &Floats<N>) -> Floats<N> {
+    let mut part = [_mm512_setzero_si512(); N];
+    let mut t = [_mm512_setzero_pd(); N];
+    for i in 0..N {
         let bits = _mm512_castpd_si512(x[i]);
         part[i] = _mm512_srli_epi64::<48>(bits);
         t[i] = _mm512_sub_pd(with_exponent_of_one(bits, (1 << 48) - 1), _mm512_set1_pd(1.0 + 1.0 / 32.0));
     }
-    let mut z = polynomial(&LOG_BY_POWER, &part, &t);
-    for i in 0..ABREAST {
+    let mut z = polynomial(table, &part, &t);
+    for i in 0..N {
         let octave = _mm512_sub_pd(_mm512_set1_pd(62.0), _mm512_getexp_pd(x[i]));
         z[i] = _mm512_fmadd_pd(octave, _mm512_set1_pd(core::f64::consts::LN_2), z[i]);
     }
@@ -86,10 +96,10 @@ fn negative_log(x: &Floats) -> Floats {
 /// Returns magnitudes and signs (in bit 63) of 32-bit words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn short_words(words: &[u8; 4 * PADDING]) -> (Floats, Integers) {
-    let mut x = [_mm512_setzero_pd(); ABREAST];
-    let mut sign = [_mm512_setzero_si512(); ABREAST];
-    for (i, words) in words.as_chunks::<{ 4 * GROUP }>().0.iter().enumerate() {
+fn short_words<const N: usize>(words: &[[u8; 4 * GROUP]; N]) -> (Floats<N>, Integers<N>) {
+    let mut x = [_mm512_setzero_pd(); N];
+    let mut sign = [_mm512_setzero_si512(); N];
+    for (i, words) in words.iter().enumerate() {
         // SAFETY: the load stays inside the 32 bytes.
         let words = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
         let magnitude = _mm256_and_si256(words, _mm256_set1_epi32(i32::MAX));
@@ -102,10 +112,10 @@ fn short_words(words: &[u8; 4 * PADDING]) -> (Floats, Integers) {
 /// Returns magnitudes (cut to 53 bits) and signs (in bit 63) of 64-bit words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn long_words(words: &[u8; 8 * PADDING]) -> (Floats, Integers) {
-    let mut x = [_mm512_setzero_pd(); ABREAST];
-    let mut sign = [_mm512_setzero_si512(); ABREAST];
-    for (i, words) in words.as_chunks::<{ 8 * GROUP }>().0.iter().enumerate() {
+fn long_words<const N: usize>(words: &[[u8; 8 * GROUP]; N]) -> (Floats<N>, Integers<N>) {
+    let mut x = [_mm512_setzero_pd(); N];
+    let mut sign = [_mm512_setzero_si512(); N];
+    for (i, words) in words.iter().enumerate() {
         // SAFETY: the load stays inside the 64 bytes.
         sign[i] = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
         let magnitude = _mm512_and_si512(sign[i], _mm512_set1_epi64(i64::MAX));
@@ -179,70 +189,90 @@ macro_rules! kernels {
                 open: &mut Open,
             ) {
                 assert!(isa.kind() == Kind::Avx512, "the path was chosen by this token");
+                let abreast = values.len() / (ABREAST * GROUP) * ABREAST;
+                let (many, few) = values.as_chunks_mut::<GROUP>().0.split_at_mut(abreast);
+                let (open, open_few) = open.groups.split_at_mut(abreast);
                 // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
                 unsafe {
-                    match (plan.word, plan.law) {
-                        (Word::Short, _) => short_gaussian(plan, words, values, open),
-                        (Word::Long, Law::Gaussian) => long_gaussian(plan, words, values, open),
-                        (Word::Long, Law::Laplace) => long_laplace(plan, words, values, open),
+                    match plan.word {
+                        Word::Short => {
+                            let (words, words_few) = words.as_chunks().0.split_at(abreast);
+                            short_words_of::<ABREAST>(plan, words, many, open);
+                            short_words_of::<LEFT_OVER>(plan, words_few, few, open_few);
+                        }
+                        Word::Long => {
+                            let (words, words_few) = words.as_chunks().0.split_at(abreast);
+                            long_words_of::<ABREAST>(plan, words, many, open);
+                            long_words_of::<LEFT_OVER>(plan, words_few, few, open_few);
+                        }
                     }
                 }
             }
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn short_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
+            fn short_words_of<const N: usize>(
+                plan: &Plan,
+                words: &[[u8; 4 * GROUP]],
+                values: &mut [[$type; GROUP]],
+                open: &mut [u8],
+            ) {
+                let table = black_box(PROBIT_FAST_BY_POWER.as_slice());
                 let (low, high) = halves(&plan.limits);
-                let (values, words) =
-                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 4 * PADDING }>().0);
+                let (values, words) = paired(values.as_chunks_mut::<N>().0, words.as_chunks::<N>().0);
                 for row in 0..values.len() {
                     let (x, sign) = short_words(&words[row]);
-                    let (z, segment) = probit(&PROBIT_FAST_BY_POWER, &x);
-                    let mut limit = [_mm512_setzero_pd(); ABREAST];
-                    for i in 0..ABREAST {
+                    let (z, segment) = probit(table, &x);
+                    let mut limit = [_mm512_setzero_pd(); N];
+                    for i in 0..N {
                         limit[i] = _mm512_permutex2var_pd(low, segment[i], high);
                     }
-                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
+                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open[row * N..]);
                 }
             }
 
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn long_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
-                let limit = [_mm512_set1_pd(plan.limits[0]); ABREAST];
-                let (values, words) =
-                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 8 * PADDING }>().0);
-                for row in 0..values.len() {
-                    let (x, sign) = long_words(&words[row]);
-                    let (z, _) = probit(&PROBIT_BY_POWER, &x);
-                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
-                }
-            }
-
-            #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn long_laplace(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
-                let limit = [_mm512_set1_pd(plan.limits[0]); ABREAST];
-                let (values, words) =
-                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 8 * PADDING }>().0);
-                for row in 0..values.len() {
-                    let (x, sign) = long_words(&words[row]);
-                    let z = negative_log(&x);
-                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
+            fn long_words_of<const N: usize>(
+                plan: &Plan,
+                words: &[[u8; 8 * GROUP]],
+                values: &mut [[$type; GROUP]],
+                open: &mut [u8],
+            ) {
+                let limit = [_mm512_set1_pd(plan.limits[0]); N];
+                let (values, words) = paired(values.as_chunks_mut::<N>().0, words.as_chunks::<N>().0);
+                match plan.law {
+                    Law::Gaussian => {
+                        let table = black_box(PROBIT_BY_POWER.as_slice());
+                        for row in 0..values.len() {
+                            let (x, sign) = long_words(&words[row]);
+                            let (z, _) = probit(table, &x);
+                            finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open[row * N..]);
+                        }
+                    }
+                    Law::Laplace => {
+                        let table = black_box(LOG_BY_POWER.as_slice());
+                        for row in 0..values.len() {
+                            let (x, sign) = long_words(&words[row]);
+                            let z = negative_log(table, &x);
+                            finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open[row * N..]);
+                        }
+                    }
                 }
             }
 
             #[inline]
             #[allow(clippy::too_many_arguments, reason = "registers, not a structure")]
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-            fn finish(
+            fn finish<const N: usize>(
                 plan: &Plan,
-                values: &mut [$type; PADDING],
-                x: &Floats,
-                sign: &Integers,
-                z: &Floats,
-                limit: &Floats,
+                values: &mut [[$type; GROUP]; N],
+                x: &Floats<N>,
+                sign: &Integers<N>,
+                z: &Floats<N>,
+                limit: &Floats<N>,
                 open: &mut [u8],
             ) {
-                let open = &mut open[..ABREAST];
-                for (i, values) in values.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+                let open = &mut open[..N];
+                for (i, values) in values.iter_mut().enumerate() {
                     // SAFETY: the load stays inside the eight values.
                     let before = unsafe { $load(values.as_ptr()) };
                     let vector = Vector { v: $widen(before), x: x[i], sign: sign[i], z: z[i], limit: limit[i] };

@@ -3,11 +3,15 @@
 //! Octaves beyond those, one sample in 256, stay open.
 
 use core::arch::x86_64::*;
+use core::hint::black_box;
 
 use super::super::tables::single::BY_OCTAVE;
-use super::super::types::{GROUP, Open, paired};
+use super::super::types::{GROUP, Open, PADDING, paired};
 use super::{BELOW_2_31, ONE, Single};
 use crate::isa::{Isa, Kind};
+
+/// Vectors that advance together.
+const ABREAST: usize = PADDING / GROUP;
 
 /// Words below this are beyond the eight octaves.
 const LEAST: f32 = 8_388_608.0;
@@ -39,40 +43,78 @@ pub(super) fn first_stage(isa: Isa, single: &Single, words: &[u8], values: &mut 
 
 #[target_feature(enable = "avx2,fma")]
 fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
-    let sign_bit = _mm256_set1_ps(-0.0);
-    let (reciprocal, ratio) = (_mm256_set1_ps(single.reciprocal), _mm256_set1_ps(single.ratio));
-    let (values, words) = paired(values.as_chunks_mut::<GROUP>().0, words.as_chunks::<{ 4 * GROUP }>().0);
+    // Lengths that the compiler does not know: see `polynomial`.
+    let table = black_box(BY_OCTAVE.as_slice());
+    let (values, words) = paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 4 * PADDING }>().0);
     for row in 0..values.len() {
-        // SAFETY: the loads stay inside the 32 bytes and the eight values.
-        let (word, before) =
-            unsafe { (_mm256_loadu_si256(words[row].as_ptr().cast()), _mm256_loadu_ps(values[row].as_ptr())) };
-        let magnitude = _mm256_and_si256(word, _mm256_set1_epi32(i32::MAX));
-        let x = _mm256_min_ps(_mm256_cvtepi32_ps(magnitude), _mm256_set1_ps(BELOW_2_31));
-        let octave = _mm256_srli_epi32::<23>(_mm256_castps_si256(x));
-        let mask = _mm256_set1_ps(f32::from_bits((1 << 23) - 1));
-        let fraction = _mm256_or_ps(_mm256_and_ps(x, mask), _mm256_set1_ps(f32::from_bits(ONE)));
-        let t = _mm256_sub_ps(fraction, _mm256_set1_ps(1.5));
-        let mut z = looked_up(&BY_OCTAVE[BY_OCTAVE.len() - 1], octave);
-        for coefficients in BY_OCTAVE[..BY_OCTAVE.len() - 1].iter().rev() {
-            z = _mm256_fmadd_ps(z, t, looked_up(coefficients, octave));
+        let words = words[row].as_chunks::<{ 4 * GROUP }>().0;
+        let mut word = [_mm256_setzero_si256(); ABREAST];
+        let mut x = [_mm256_setzero_ps(); ABREAST];
+        let mut octave = [_mm256_setzero_si256(); ABREAST];
+        let mut t = [_mm256_setzero_ps(); ABREAST];
+        for i in 0..ABREAST {
+            // SAFETY: the load stays inside the 32 bytes.
+            word[i] = unsafe { _mm256_loadu_si256(words[i].as_ptr().cast()) };
+            let magnitude = _mm256_and_si256(word[i], _mm256_set1_epi32(i32::MAX));
+            x[i] = _mm256_min_ps(_mm256_cvtepi32_ps(magnitude), _mm256_set1_ps(BELOW_2_31));
+            octave[i] = _mm256_srli_epi32::<23>(_mm256_castps_si256(x[i]));
+            let mask = _mm256_set1_ps(f32::from_bits((1 << 23) - 1));
+            let fraction = _mm256_or_ps(_mm256_and_ps(x[i], mask), _mm256_set1_ps(f32::from_bits(ONE)));
+            t[i] = _mm256_sub_ps(fraction, _mm256_set1_ps(1.5));
         }
-        let signed = _mm256_xor_ps(z, _mm256_and_ps(_mm256_castsi256_ps(word), sign_bit));
-        // Not above the largest number, ordered: finite.
-        let size = _mm256_andnot_ps(sign_bit, before);
-        let finite = _mm256_cmp_ps::<_CMP_LE_OQ>(size, _mm256_set1_ps(f32::MAX));
-        let steps = _mm256_mul_ps(_mm256_and_ps(before, finite), reciprocal);
-        let whole = nearest(steps);
-        let y = _mm256_fmadd_ps(signed, ratio, _mm256_sub_ps(steps, whole));
-        let n = nearest(y);
-        let distance = _mm256_andnot_ps(sign_bit, _mm256_sub_ps(y, n));
-        // Not-less-than, unordered: what is not a number is undecided.
-        let unclear = _mm256_cmp_ps::<_CMP_NLT_UQ>(distance, looked_up(&single.octave_limits, octave));
-        let tail = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(LEAST));
-        let undecided = _mm256_or_ps(unclear, tail);
-        let sum = _mm256_fmadd_ps(_mm256_add_ps(whole, n), _mm256_set1_ps(single.width), _mm256_setzero_ps());
-        let cut = _mm256_min_ps(_mm256_max_ps(sum, _mm256_set1_ps(f32::MIN)), _mm256_set1_ps(f32::MAX));
-        // SAFETY: the store stays inside the eight values.
-        unsafe { _mm256_storeu_ps(values[row].as_mut_ptr(), _mm256_blendv_ps(cut, before, undecided)) };
-        open.groups[row] = _mm256_movemask_ps(undecided) as u8;
+        let z = polynomial(table, &octave, &t);
+        for (i, values) in values[row].as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+            let limit = looked_up(&single.octave_limits, octave[i]);
+            open.groups[row * ABREAST + i] = finish(single, values, word[i], x[i], z[i], limit);
+        }
     }
+}
+
+/// Evaluates, lane by lane, the polynomial of that lane's octave.
+///
+/// Callers hide the table's length from the compiler, so that the loop stays a loop: unrolled, one vector's chain is put
+/// behind the other's, and neither hides the other's latency.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn polynomial(table: &[[f32; 8]], octave: &[__m256i; ABREAST], t: &[__m256; ABREAST]) -> [__m256; ABREAST] {
+    let mut sum = [_mm256_setzero_ps(); ABREAST];
+    let Some((highest, lower)) = table.split_last() else { return sum };
+    for i in 0..ABREAST {
+        sum[i] = looked_up(highest, octave[i]);
+    }
+    for coefficients in lower.iter().rev() {
+        for i in 0..ABREAST {
+            sum[i] = _mm256_fmadd_ps(sum[i], t[i], looked_up(coefficients, octave[i]));
+        }
+    }
+    sum
+}
+
+/// Adds noise to a group of values, those apart that it does not decide, and returns a mask of these.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn finish(single: &Single, values: &mut [f32; GROUP], word: __m256i, x: __m256, z: __m256, limit: __m256) -> u8 {
+    let sign_bit = _mm256_set1_ps(-0.0);
+    // SAFETY: the load stays inside the eight values.
+    let before = unsafe { _mm256_loadu_ps(values.as_ptr()) };
+    let signed = _mm256_xor_ps(z, _mm256_and_ps(_mm256_castsi256_ps(word), sign_bit));
+    // Not above the largest number, ordered: finite.
+    let size = _mm256_andnot_ps(sign_bit, before);
+    let finite = _mm256_cmp_ps::<_CMP_LE_OQ>(size, _mm256_set1_ps(f32::MAX));
+    let steps = _mm256_mul_ps(_mm256_and_ps(before, finite), _mm256_set1_ps(single.reciprocal));
+    let whole = nearest(steps);
+    let y = _mm256_fmadd_ps(signed, _mm256_set1_ps(single.ratio), _mm256_sub_ps(steps, whole));
+    let n = nearest(y);
+    let distance = _mm256_andnot_ps(sign_bit, _mm256_sub_ps(y, n));
+    // Not-less-than, unordered: what is not a number is undecided.
+    let unclear = _mm256_cmp_ps::<_CMP_NLT_UQ>(distance, limit);
+    let tail = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(LEAST));
+    let undecided = _mm256_or_ps(unclear, tail);
+    let sum = _mm256_fmadd_ps(_mm256_add_ps(whole, n), _mm256_set1_ps(single.width), _mm256_setzero_ps());
+    let cut = _mm256_min_ps(_mm256_max_ps(sum, _mm256_set1_ps(f32::MIN)), _mm256_set1_ps(f32::MAX));
+    // `cut`, or `before` where undecided. A blend would become a store under a mask, which is slow on some CPUs.
+    let chosen = _mm256_xor_ps(cut, _mm256_and_ps(_mm256_xor_ps(cut, before), undecided));
+    // SAFETY: the store stays inside the eight values.
+    unsafe { _mm256_storeu_ps(values.as_mut_ptr(), chosen) };
+    _mm256_movemask_ps(undecided) as u8
 }
