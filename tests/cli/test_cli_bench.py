@@ -16,6 +16,7 @@ from ferrodp.cli.bench import cases as _cases
 from ferrodp.cli.bench import command as bench
 from ferrodp.cli.bench import measure as _measure
 from ferrodp.cli.bench import peers as _peers
+from ferrodp.cli.bench import sibling as _sibling
 
 
 def test_a_quick_bench_measures_every_case(ferrodp: Callable[..., Any]) -> None:
@@ -110,6 +111,83 @@ def test_ctrl_c_ends_both_processes_without_a_trace(start: Callable[..., Any]) -
         out, err = process.communicate(timeout=60)  # returns when no process holds the other ends
 
     assert (process.returncode, out, err) == (130, "", "ferrodp: interrupted\n")
+
+
+@pytest.mark.skipif(_sibling.processors() is None, reason="no two processors that a process can be bound to")
+def test_a_sibling_works_only_while_it_is_awake_and_ends() -> None:
+    own, other = _sibling.processors() or (0, 0)
+    before = os.sched_getaffinity(0)
+    with _sibling.busy(own, other) as sibling:
+        assert os.sched_getaffinity(0) == {own}
+        assert os.sched_getaffinity(sibling.pid) == {other}
+        wait_until(lambda: is_stopped(sibling.pid))
+        asleep = ticks(sibling.pid)
+        sibling.wake()
+        wait_until(lambda: ticks(sibling.pid) > asleep)
+        sibling.rest()
+        wait_until(lambda: is_stopped(sibling.pid))
+
+    assert os.sched_getaffinity(0) == before
+    assert not Path(f"/proc/{sibling.pid}").exists()
+
+
+def ticks(process: int) -> int:
+    """Return how long a process has run."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_stopped(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_rounds_beside_a_busy_processor_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, awake = [0.0], [False]
+
+    def work(seconds: float) -> None:
+        now[0] += seconds * (3 if awake[0] else 1)
+
+    class Fake(_sibling.Sibling):
+        def __init__(self) -> None:
+            pass
+
+        def wake(self) -> None:
+            awake[0] = True
+
+        def rest(self) -> None:
+            awake[0] = False
+
+    monkeypatch.setattr(_measure.time, "process_time", lambda: now[0])
+    contenders = [_measure.Contender("a", lambda: work(1.0)), _measure.Contender("b", lambda: work(2.0))]
+    found = _measure.compare(_measure.Case("title", contenders, items=6), 3, Fake())["results"]
+
+    assert [each["seconds"] for each in found] == [1.0, 2.0]
+    assert [each["contended_seconds"] for each in found] == [3.0, 6.0]
+    assert [each["contended_ratio"] for each in found] == [1.0, 2.0]
+    assert not awake[0]
+
+
+def test_times_beside_a_busy_processor_are_shown(ferrodp: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    case = reported(0.002)
+    case["results"][0] |= {"contended_seconds": 0.005, "contended_ratio": 1.0}
+    asked = []
+    monkeypatch.setattr(bench, "processors", lambda: (3, 7))
+    monkeypatch.setattr(bench, "_measured", lambda *how: asked.append(how) or iter([{"extra_bytes": None}, case]))
+
+    found = ferrodp("bench", "--contended")
+
+    assert asked == [(False, 1, (3, 7))]
+    assert "ferrodp 2 ms 500 M 1 1.8 ms to 2.4 ms 5 ms 1" in [" ".join(line.split()) for line in found.out.splitlines()]
+    assert "--contended needs one thread" in ferrodp("bench", "--contended", "--threads", 2).error
+    monkeypatch.setattr(bench, "processors", lambda: None)
+    assert "two processors" in ferrodp("bench", "--contended").error
 
 
 def test_bad_numbers_of_threads_are_refused(ferrodp: Callable[..., Any]) -> None:

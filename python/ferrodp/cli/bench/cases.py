@@ -7,6 +7,7 @@ which is both. Peers that are not installed are left out.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import json
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from ferrodp.cli.bench.measure import OURS, Case, Contender, compare, peak_growth
 from ferrodp.cli.bench.peers import mkl_random_state, opendp_release, peer
 from ferrodp.cli.bench.shapes import shapes
+from ferrodp.cli.bench.sibling import busy
 from ferrodp.clipping import ClippedSum, clip_and_sum
 from ferrodp.mechanisms import ExponentialMechanism, GaussianMechanism, RandomizedResponse
 from ferrodp.random import NoiseSource
@@ -59,8 +61,11 @@ class Sizes:
         self.repetitions = 3 if quick else 5
 
 
-def cases(sizes: Sizes, threads: int) -> Iterator[Case]:
-    """Yield the cases one after another; the arrays of one are gone when the next is made."""
+def cases(sizes: Sizes, threads: int, *, pinned: bool = False) -> Iterator[Case]:
+    """Yield the cases one after another; the arrays of one are gone when the next is made.
+
+    That of two threads is left out where the process is bound to one processor.
+    """
     for make in (gaussian32, gaussian64, laplace64):
         yield make(sizes, threads)
     for scale in GAUSSIAN_SCALES:
@@ -70,7 +75,8 @@ def cases(sizes: Sizes, threads: int) -> Iterator[Case]:
     for make in (selection, responses, clip_rows, federated_round, small_calls, scalar, no_numbers):
         yield make(sizes, threads)
     yield from shapes(sizes.matrix, threads)
-    yield two_threads(sizes)
+    if not pinned:
+        yield two_threads(sizes)
 
 
 def gaussian32(sizes: Sizes, threads: int) -> Case:
@@ -363,12 +369,14 @@ def _main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--contended", type=int, nargs=2, metavar="PROCESSOR")
     args = parser.parse_args()
     sizes = Sizes(args.quick)
     print(json.dumps({"extra_bytes": noising_memory(sizes, args.threads)}), flush=True)
-    for case in cases(sizes, args.threads):
-        timed = dataclasses.replace(case, wall=case.wall or args.threads > 1)
-        print(json.dumps(compare(timed, sizes.repetitions)), flush=True)
+    with busy(*args.contended) if args.contended else contextlib.nullcontext() as sibling:
+        for case in cases(sizes, args.threads, pinned=sibling is not None):
+            timed = dataclasses.replace(case, wall=case.wall or args.threads > 1)
+            print(json.dumps(compare(timed, sizes.repetitions, sibling)), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,19 @@ import ferrodp
 from ferrodp import _native, _validate
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
+from ferrodp.cli.bench.sibling import processors
 from ferrodp.cli.printing.shapes import ANYTHING, FLAG, INTEGER, NUMBER, many, maybe
 from ferrodp.errors import FerroError, InvalidParameter
 
 NUM_CASES = 28
 PEERS = ("numpy", "torch", "mkl_random", "opendp")
+# What a table has beside time and rate, if it was measured.
+_COLUMNS = {
+    "quartiles": "quartiles",
+    "contended_seconds": "contended",
+    "contended_ratio": "relative",
+    "then_seconds": "then",
+}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -37,8 +45,8 @@ def _show(report: Report, console: Console) -> None:
         console.line(f"then: {report['compared_with'].get('cpu', 'an unknown machine')}")
     for case in report["cases"]:
         console.line()
-        columns = [name for name in ("quartiles", "then_seconds") if all(name in result for result in case["results"])]
-        titles = [{"quartiles": "quartiles", "then_seconds": "then"}[name] for name in columns]
+        columns = [name for name in _COLUMNS if all(name in result for result in case["results"])]
+        titles = [_COLUMNS[name] for name in columns]
         rows = [_row(result, case["items"], columns) for result in case["results"]]
         console.table([f"{case['title']} ({case['clock']} time)", "time", "values/s", "relative", *titles], rows)
     if report["extra_bytes_while_noising"] is not None:
@@ -48,13 +56,18 @@ def _show(report: Report, console: Console) -> None:
 
 def _row(result: dict[str, Any], items: int, columns: list[str]) -> list[str]:
     rate = f"{result['items_per_second'] / 1e6:,.4g} M" if items > 1 else ""
-    ratio = result["ratio"]
-    more = []
-    if "quartiles" in columns:
-        more.append(" to ".join(_time(seconds) for seconds in result["quartiles"]))
-    if "then_seconds" in columns:
-        more.append("" if result["then_seconds"] is None else _time(result["then_seconds"]))
-    return [result["name"], _time(result["seconds"]), rate, f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}", *more]
+    show: dict[str, Callable[[Any], str]] = {
+        "quartiles": lambda times: " to ".join(map(_time, times)),
+        "contended_seconds": _time,
+        "contended_ratio": _ratio,
+        "then_seconds": lambda seconds: "" if seconds is None else _time(seconds),
+    }
+    more = [show[name](result[name]) for name in columns]
+    return [result["name"], _time(result["seconds"]), rate, _ratio(result["ratio"]), *more]
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
 def _time(seconds: float) -> str:
@@ -67,11 +80,13 @@ def _time(seconds: float) -> str:
 @command(
     option("--quick", action="store_true", help="smaller arrays: seconds instead of a minute"),
     option("--threads", type=int, default=1, metavar="N", help="for all tools (default: %(default)s)"),
+    option("--contended", action="store_true", help="measure beside a busy processor as well"),
     option("--compare", metavar="RECORD", help="an earlier output of bench --json, shown beside"),
     show=_show,
     fields={
         "compared_with": maybe(ANYTHING),
         "quick": FLAG,
+        "contended": FLAG,
         "threads": INTEGER,
         "machine": ANYTHING,
         "cases": many(ANYTHING),
@@ -89,16 +104,24 @@ def bench(args: Args, console: Console) -> Report:
     many threads as FerroDP. FerroDP's noise is exact and cryptographic, as is
     OpenDP's; that of the others is neither.
 
+    With --contended every round is run twice: alone, and while another process
+    adds noise on a second processor, of the same core if there is one.
+
     example:
       ferrodp bench --quick
     """
     threads = _validate.count("--threads", args.threads, maximum=_validate.MAX_THREADS)
     record = None if args.compare is None else _record(Path(args.compare))
+    pair = None
+    if args.contended:
+        pair = processors()
+        if pair is None or threads > 1:
+            raise InvalidParameter("--contended needs one thread and two processors that a process can be bound to")
     load = _load()
     started = time.perf_counter()
     cases, extra = [], None
-    with console.progress("measuring", NUM_CASES) as advance:
-        for found in _measured(args.quick, threads):
+    with console.progress("measuring", NUM_CASES - (pair is not None)) as advance:
+        for found in _measured(args.quick, threads, pair):
             if "title" in found:
                 cases.append(_beside(found, record))
                 advance()
@@ -107,6 +130,7 @@ def bench(args: Args, console: Console) -> Report:
     return {
         "command": "bench",
         "quick": args.quick,
+        "contended": args.contended,
         "threads": threads,
         "compared_with": None if record is None else record["machine"],
         "machine": _machine() | {"load": None if load is None else [load, _load()], "mhz": _megahertz()},
@@ -116,9 +140,11 @@ def bench(args: Args, console: Console) -> Report:
     }
 
 
-def _measured(quick: bool, threads: int) -> Iterator[dict[str, Any]]:
+def _measured(quick: bool, threads: int, pair: tuple[int, int] | None) -> Iterator[dict[str, Any]]:
     """Yield what the measuring process prints. It is a new one, as libraries fix their threads when they are loaded."""
     command = [sys.executable, "-W", "ignore", "-m", "ferrodp.cli.bench.cases", f"--threads={threads}"]
+    if pair is not None:
+        command += ["--contended", *map(str, pair)]
     environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
     with subprocess.Popen(
         [*command, *["--quick"] * quick], stdout=subprocess.PIPE, env=environment, text=True

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ferrodp.cli.bench.sibling import Sibling
+
 OURS = "ferrodp"
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -60,27 +62,30 @@ class Case:
     more: int = 1
 
 
-def compare(case: Case, repetitions: int) -> dict[str, Any]:
+def compare(case: Case, repetitions: int, sibling: Sibling | None = None) -> dict[str, Any]:
     """Return the time of each contender, and how many times longer than the first it takes.
 
     That is the median of processor times, and the least of elapsed times, to which other programs only ever add.
 
     Every repetition runs all contenders once, in order, so that a slow spell of the machine meets all of them. One
-    round before that is not counted. The quartiles of all times are told as well.
+    round before that is not counted. The quartiles of all times are told as well. With a sibling every round
+    is followed by one during which the sibling works; those times are told apart.
     """
-    clock = time.perf_counter if case.wall else time.process_time
     repetitions *= case.more
-    seconds: dict[str, list[float]] = {contender.name: [] for contender in case.contenders}
+    alone: dict[str, list[float]] = {contender.name: [] for contender in case.contenders}
+    contended: dict[str, list[float]] = {contender.name: [] for contender in case.contenders}
     for repetition in range(repetitions + 1):
-        for contender in case.contenders:
-            start = clock()
-            contender.work()
-            if repetition:
-                seconds[contender.name].append((clock() - start) / contender.times)
-    typical = {name: min(times) if case.wall else statistics.median(times) for name, times in seconds.items()}
-    spread = {name: _quartiles(sorted(times)) for name, times in seconds.items()}
+        _round(case, alone if repetition else None)
+        if sibling is not None:
+            sibling.wake()
+            try:
+                _round(case, contended if repetition else None)
+            finally:
+                sibling.rest()
+    typical = _typical(case, alone)
+    spread = {name: _quartiles(sorted(times)) for name, times in alone.items()}
     first = typical[case.contenders[0].name]
-    return {
+    found: dict[str, Any] = {
         "title": case.title,
         "items": case.items,
         "clock": "wall" if case.wall else "cpu",
@@ -95,6 +100,29 @@ def compare(case: Case, repetitions: int) -> dict[str, Any]:
             for name, value in typical.items()
         ],
     }
+    if sibling is not None:
+        loaded = _typical(case, contended)
+        for result in found["results"]:
+            seconds = loaded[result["name"]]
+            result["contended_seconds"] = seconds
+            result["contended_ratio"] = seconds / loaded[case.contenders[0].name]
+            result["contended_quartiles"] = _quartiles(sorted(contended[result["name"]]))
+    return found
+
+
+def _round(case: Case, times: dict[str, list[float]] | None) -> None:
+    """Run all contenders once, in order, and note how long each took."""
+    clock = time.perf_counter if case.wall else time.process_time
+    for contender in case.contenders:
+        start = clock()
+        contender.work()
+        if times is not None:
+            times[contender.name].append((clock() - start) / contender.times)
+
+
+def _typical(case: Case, seconds: dict[str, list[float]]) -> dict[str, float]:
+    """Return the time of each contender that counts."""
+    return {name: min(times) if case.wall else statistics.median(times) for name, times in seconds.items()}
 
 
 def _quartiles(times: Sequence[float]) -> list[float]:
