@@ -194,6 +194,9 @@ def _of_predicates(event, *laws):
         releases = tuple(
             ((-1, 0, 1), enum.OfPredicate(pair, predicate)) for pair in laws for predicate in enum.PREDICATES
         )
+        if relation != "add_or_remove_one":
+            releases += tuple(((-1, 0, 1), enum.OfPredicateAndSize(pair, enum.PREDICATES[3])) for pair in laws)
+            releases += tuple(((0, 1), enum.OfPredicateAndSize(pair, enum.PREDICATES[4])) for pair in laws)
         return [Mechanism(event, releases)]
 
     return made

@@ -325,8 +325,8 @@ MUTANTS = [
     (
         "a child that no handler ran in keeps its parent's generation",
         "child-that-no-handler-ran-in-keeps-parent",
-        "memory) => memory.leak(",
-        "_) => Box::leak(Box::default()",
+        "memory.leak(),",
+        "{\n            let _: &AtomicU64 = memory.leak();\n            Box::leak(Box::default())\n        }",
         "forks",
     ),
     (

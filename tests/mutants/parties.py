@@ -126,8 +126,8 @@ MUTANTS = [
     (
         "a checksum only adds its words",
         "checksum-forgets-words",
-        "(h ^ word).wrapping_mul(K);",
-        "h.wrapping_add(word);\n    return mixed;\n    #[allow(unreachable_code)]",
+        "(h ^ word).wrapping_mul(K);\n    mixed ^ (mixed >> 32)",
+        "h.wrapping_add(word);\n    mixed",
         "secure units",
     ),
     (

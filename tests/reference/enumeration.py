@@ -154,6 +154,15 @@ class OfPredicate:
         return self.laws[int(self.predicate(sample))]
 
 
+class OfPredicateAndSize(OfPredicate):
+    """The same, and how many records the sample has, which is known wherever records are replaced."""
+
+    def law(self, sample):
+        masses = np.zeros((8, len(self.laws[0])))
+        masses[len(sample)] = super().law(sample)
+        return masses.reshape(-1)
+
+
 PREDICATES = [
     lambda sample: len(sample) % 2,
     lambda sample: len(sample) > 0,
