@@ -111,6 +111,26 @@ def install() -> None:
                 setattr(module, name, wrapped[value])
 
 
+def install_in(module_name: str) -> None:
+    """Give the functions of a module, and the constructors of its classes, their suggestions.
+
+    For what `ferrodp` does not import, such as `ferrodp.integrations`. Methods stay as they are: some frameworks read
+    their source.
+    """
+    module = sys.modules[module_name]
+    for name in vars(module)["__all__"]:
+        value = vars(module).get(name)
+        made = vars(value).get("__init__") if isinstance(value, type) and _is_ours(value) else value
+        if not isinstance(made, FunctionType) or hasattr(made, "__suggests__"):
+            continue
+        if isinstance(value, type):
+            setattr(value, "__init__", suggesting(made, value.__name__))  # noqa: B010  # mypy takes no method for a name
+        else:
+            wrapped = suggesting(made)
+            setattr(sys.modules[made.__module__], made.__name__, wrapped)  # for pickle
+            setattr(module, name, wrapped)
+
+
 def _wrap_methods(cls: type) -> None:
     """Wrap the constructor and the public methods of a class and of those of its bases that are this package's."""
     for base in filter(_is_ours, cls.__mro__):
@@ -228,6 +248,9 @@ def _told_of(name: str, function: Callable[..., Any], parameter: str, references
 
 def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return what the documentation of a function calls `name`: another of its class, its module, or a room."""
+    room, _, last = name.rpartition(".")
+    if room in sys.modules:
+        return getattr(sys.modules[room], last, None)
     module = sys.modules.get(function.__module__)
     owner = getattr(module, function.__qualname__.rpartition(".")[0], None)
     rooms = function.__module__.split(".")

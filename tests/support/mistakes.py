@@ -25,8 +25,8 @@ class Reason(enum.Enum):
     NO_PARAMETER = "an operator or a call is at fault, no parameter of it"
     NOTHING_GIVEN = "nothing was given: that is the mistake"
     NOT_LOOKED_AT = "the keyword is unknown: what it was given is not looked at"
-    NAMED_BY_POSITION = "what was named is at fault: a scope, a file, a ticket"
-    IS_ALLOWED = "the value is allowed, what it meets is not as it must be"
+    DATA = "data: how many records there are is not told"
+    FRAMEWORKS_OWN = "the framework's own message, which its checks ask for"
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,19 @@ def malformed(mistake: Mistake) -> str:
         return "a part says nothing"
     if len(set(texts)) < len(texts):
         return "two parts are the same"
-    if isinstance(mistake.way_out, Reason) or len(texts) < 2:
+    if mistake.way_out not in (*texts, Reason.FRAMEWORKS_OWN) or len(texts) < 2:
         return "a message has a way out, and something beside it"
     return ""
+
+
+def objections(mistake: Mistake, context: Any = None) -> list[str]:
+    """Return all that is wrong with the message of a mistake, for tables whose rows are one test each."""
+    message = message_of(mistake, context)
+    found = [f"{part} is missing" for part in PARTS if missing(mistake, part, message)]
+    found += [wrong] if (wrong := malformed(mistake)) else []
+    found += ["two parts share a place"] if not found and share_a_place(mistake, message) else []
+    found += ["it is told"] if mistake.hidden and mistake.hidden in message else []
+    return [f"{each}: {message}" for each in found]
 
 
 def _spans(message: str, text: str) -> list[tuple[int, int]]:

@@ -141,7 +141,7 @@ def start(
     else:
         total = ClippedSum(template, clip_norm=clip_norm, stability=stability, dtype=dtype)  # type: ignore[call-overload]
     if load is not None and not callable(load):
-        raise InvalidType(f"load must be callable, got {type(load).__name__}")
+        raise _validate.wrong_type("load", "callable", load, write="numpy.load")
     return total, Leaf(
         _shapes(layout.structure),
         layout.dtype,

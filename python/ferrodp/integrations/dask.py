@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ferrodp import _public
 from ferrodp._public import suggesting
 from ferrodp._validate import Real
 from ferrodp.distributed import tree
@@ -107,7 +108,9 @@ def clipped_sum(
     if client is None:
         client = distributed.get_client()
     elif not isinstance(client, distributed.Client):
-        raise InvalidType(f"client must be a distributed.Client, got {type(client).__name__}")
+        raise InvalidType(
+            f"client must be a distributed.Client, got {type(client).__name__}; for example client=Client(address)"
+        )
     call = uuid.uuid4().hex  # keys of this call's own: the scheduler must not take another call's result for one of it
 
     def submit(height: int, number: int, function: Any, arguments: list[Any], again: int = 0) -> Any:
@@ -146,3 +149,6 @@ def _distributed() -> Any:
     except ImportError as error:
         raise MissingPackage('ferrodp.integrations.dask needs Dask: pip install "ferrodp[dask]"') from error
     return distributed
+
+
+_public.install_in(__name__)

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _casting, _validate
+from ferrodp import _casting, _public, _validate
 from ferrodp._validate import Real
 from ferrodp.budget import PrivacyLedger
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType, MissingPackage
@@ -146,16 +146,22 @@ class GaussianUpdateFilter:
         kinds = [str(kind) for kind in _update_kinds()]
         _module("nvflare.apis.dxo_filter").DXOFilter.__init__(self, kinds, kinds)
         if noise_multiplier is None and target_epsilon is None:
-            raise InvalidParameter("noise_multiplier or target_epsilon must be given")
+            raise InvalidParameter(
+                "noise_multiplier or target_epsilon must be given, got neither; for example noise_multiplier=1.1"
+            )
         if (ledger is None) != (scope is None):
-            raise InvalidParameter("ledger and scope must be given together")
+            missing = "scope='trainings'" if scope is None else "ledger='budget.db'"
+            raise InvalidParameter(f"ledger and scope must be given together, got one of them; add {missing}")
+        _validate.count("rounds", rounds)
         if target_epsilon is not None:
             _validate.positive("target_epsilon", target_epsilon)
         if on_exhausted not in ("abort", "refuse"):
             raise _validate.out_of_domain("on_exhausted", '"abort" or "refuse"', on_exhausted)
         for name, names in {"tasks": tasks, "skip": skip}.items():
             if isinstance(names, str) or not all(isinstance(each, str) for each in names):
-                raise InvalidType(f"{name} must be a sequence of names")
+                raise InvalidType(
+                    f"{name} must be a sequence of names, got {type(names).__name__}; for example {name}=['train']"
+                )
         # Under the names of the parameters: NVFlare's job API writes a configuration from them.
         self.clip_norm, self.delta, self.rounds = clip_norm, _validate.delta(delta), rounds
         self.noise_multiplier, self.target_epsilon = noise_multiplier, target_epsilon
@@ -431,3 +437,6 @@ def _module(name: str) -> Any:
     except ImportError as error:
         rule = 'ferrodp.integrations.nvflare needs NVFlare (nvflare >= 2.9): pip install "ferrodp[nvflare]"'
         raise MissingPackage(rule) from error
+
+
+_public.install_in(__name__)

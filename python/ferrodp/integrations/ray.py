@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ferrodp import _public
 from ferrodp._public import suggesting
 from ferrodp._validate import Real
 from ferrodp.distributed import tree
@@ -133,3 +134,6 @@ def _ray() -> Any:
     if not ray.is_initialized():
         raise FerroError("Ray is not connected to a cluster; call ray.init first")
     return ray
+
+
+_public.install_in(__name__)

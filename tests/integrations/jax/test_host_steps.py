@@ -120,7 +120,12 @@ def test_padding_leaves_the_rows_and_says_which_are_real():
 @pytest.mark.parametrize(
     ("indices", "size", "error", "text"),
     [
-        ([1, 2, 3], 2, InvalidParameter, "num_rows must be at least the number of rows drawn, got 2; see batch_rows"),
+        (
+            [1, 2, 3],
+            2,
+            InvalidParameter,
+            "num_rows must be at least the number of rows drawn, got 2; batch_rows(plan) is",
+        ),
         ([1], -1, InvalidParameter, "num_rows must be an int from 0"),
         ([1], 2.0, InvalidType, "num_rows must be an int"),
         ([[1]], 2, InvalidArray, "indices must be one-dimensional"),

@@ -10,8 +10,11 @@
 Needs ``pip install "ferrodp[flower]"`` (flwr ≥ 1.41), imported by the first call.
 """
 
+from ferrodp import _public
 from ferrodp.integrations.flower.accountant import PlanAccountant
 from ferrodp.integrations.flower.mods import clip_mod, local_noise_mod
 from ferrodp.integrations.flower.strategy import PrivateStrategy
 
 __all__ = ["PlanAccountant", "PrivateStrategy", "clip_mod", "local_noise_mod"]
+
+_public.install_in(__name__)

@@ -129,13 +129,20 @@ class PrivateStrategy:
             )
         # mutant: plan-of-records-runs-clients
         if plan.unit != "client":
-            raise InvalidParameter(f'plan must have unit="client": a client is what sends an update; got {plan.unit!r}')
+            raise InvalidParameter(
+                f'plan must have unit="client": a client is what sends an update; got {plan.unit!r}, write '
+                'unit="client" in the plan'
+            )
         if plan.population_size is None or plan.records_per_group != 1:
-            raise InvalidParameter("plan must have a population_size and one vector for each client")
+            raise InvalidParameter(
+                "plan must have a population_size and one vector for each client, got "
+                f"population_size={plan.population_size} and records_per_group={plan.records_per_group}; write "
+                "population_size=... in the plan"
+            )
         if type(plan.sampling).__name__ == "GivenOrder":
             raise InvalidParameter("plan must draw its samples: the strategy asks the clients that it draws")
         if isinstance(skip, str) or not all(isinstance(name, str) for name in skip):
-            raise InvalidType("skip must be a sequence of names")
+            raise InvalidType(f"skip must be a sequence of names, got {type(skip).__name__}; for example skip=['bias']")
         self._inner, self._plan = inner, plan
         self._payment = {"ledger": ledger, "scope": scope, "key": key}
         self._delta = _validate.delta(delta)
@@ -420,7 +427,7 @@ def _check_inner(inner: Any) -> None:
     if names & _ORDER_STATISTICS:
         raise InvalidParameter(
             f"inner must not compare replies, as {type(inner).__name__} does: it receives one, the noised mean. "
-            "Clipping bounds what a client can do"
+            "Clipping bounds what a client can do: use FedAvg()"
         )
     if isinstance(inner, PrivateStrategy) or "DifferentialPrivacy" in "".join(names):
         raise InvalidParameter(f"inner must not add noise of its own, as {type(inner).__name__} does")

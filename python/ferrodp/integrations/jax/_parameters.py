@@ -39,14 +39,20 @@ class ParameterTree:
         tree = library("jax.tree_util")
         leaves, structure = tree.tree_flatten_with_path(params)
         if not leaves:
-            raise InvalidArray("params must hold at least one array")
+            raise InvalidArray(
+                f"params must hold at least one array, got {type(params).__name__} without one; "
+                f"for example params={{'w': jnp.zeros((4, 2))}}"
+            )
         names = tuple(tree.keystr(path, simple=True, separator=".") or "params" for path, _ in leaves)
         if len(set(names)) < len(names):
             raise InvalidArray("params must have leaves with different names, where dots join the keys of a path")
         for name, (_, leaf) in zip(names, leaves, strict=True):
             if not hasattr(leaf, "shape") or not is_floating(getattr(leaf, "dtype", np.bool_)):
                 found = getattr(leaf, "dtype", type(leaf).__name__)
-                raise InvalidArrayType(f"params[{name!r}] must be an array of real numbers, got {found}")
+                raise InvalidArrayType(
+                    f"params[{name!r}] must be an array of real numbers, got {found}; "
+                    "convert it with .astype(jnp.float32)"
+                )
         arrays = [leaf for _, leaf in leaves]
         return cls(
             structure,
@@ -90,7 +96,8 @@ class ParameterTree:
         found = library().tree.flatten(tree)
         if found[1] != self.structure:
             raise InvalidArray(
-                f"{name} must have the tree structure of the parameters, {self.structure}, got {found[1]}"
+                f"{name} must have the tree structure of the parameters, {self.structure}, got {found[1]}; "
+                "jax.grad returns it"
             )
         return dict(zip(self.names, found[0], strict=True))
 
@@ -105,7 +112,8 @@ class ParameterTree:
         for key, shape in zip(self.names, self.shapes, strict=True):
             if _shape(leaves[key]) != front + shape:
                 expected = f"({', '.join(['rows', *map(str, shape)])})" if front else shape
-                raise InvalidArray(f"{name}[{key!r}] must have shape {expected}, got {_shape(leaves[key])}")
+                way_out = "jax.vmap of jax.grad puts rows in front" if front else "jax.grad returns it"
+                raise InvalidArray(f"{name}[{key!r}] must have shape {expected}, got {_shape(leaves[key])}; {way_out}")
 
     def cast(self, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Return arrays in the dtype of sums, if that changes no number; what is wider is refused by the sum."""

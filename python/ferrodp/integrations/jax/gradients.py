@@ -49,7 +49,10 @@ def per_example_gradients(loss: Callable[..., Any]) -> Callable[..., Any]:
     """
     jax = library()
     if not callable(loss):
-        raise InvalidType(f"loss must be a function loss(params, *example), got {type(loss).__name__}")
+        raise InvalidType(
+            f"loss must be a function loss(params, *example), got {type(loss).__name__}; "
+            "for example lambda params, x, y: (x @ params - y) ** 2"
+        )
     gradient = jax.grad(loss)
 
     def gradients(params: Any, *batch: Any) -> Any:

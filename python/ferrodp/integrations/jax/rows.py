@@ -44,12 +44,20 @@ def pad_rows(indices: npt.ArrayLike | None, num_rows: int) -> tuple[npt.NDArray[
     """
     size = _validate.count("num_rows", num_rows, minimum=0)
     if indices is None:
-        raise InvalidType("indices must be rows, got None: a plan without population_size draws none")
+        raise InvalidType(
+            "indices must be rows, got None: a plan without population_size draws none; "
+            "write population_size=... in the plan"
+        )
     found = np.asarray(indices)
     if found.ndim != 1 or (found.size and (found.dtype.kind not in "iu" or int(found.max()) >= 2**31)):
-        raise InvalidArray("indices must be one-dimensional, of integers below 2^31")
+        raise InvalidArray(
+            f"indices must be one-dimensional, of integers below 2^31, got {found.ndim} dimensions of "
+            f"{found.dtype}; pass step.indices"
+        )
     if len(found) > size:
-        raise InvalidParameter(f"num_rows must be at least the number of rows drawn, got {size}; see batch_rows")
+        raise InvalidParameter(
+            f"num_rows must be at least the number of rows drawn, got {size}; batch_rows(plan) is enough"
+        )
     rows = np.zeros(size, np.int32)
     rows[: len(found)] = found
     return rows, np.arange(size) < len(found)

@@ -37,7 +37,7 @@ def one_of(name: str, value: object, accepted: Iterable[str]) -> str:
     """Return a name that is accepted, or raise `UnknownName`."""
     names = tuple(accepted)
     if not isinstance(value, str) or value not in names:
-        raise UnknownName(f"{name} must be one of {', '.join(map(repr, names))}, got {_validate.shown(value)}")
+        raise UnknownName(str(_validate.out_of_domain(name, f"one of {', '.join(map(repr, names))}", value)))
     return str(value)
 
 

@@ -389,7 +389,9 @@ class DPModel:
 def _mechanism(noise_mech: Any, optimizer: Any) -> NoiseGaussianRandom:
     """Return the one mechanism that noise mechanism and optimizer bring."""
     if optimizer is None:
-        raise InvalidParameter("optimizer must be given")
+        raise InvalidParameter(
+            "optimizer must be given, got None; for example one of DPOptimizerClassFactory().create('SGD')"
+        )
     if noise_mech is None:
         if not is_private(optimizer):
             raise InvalidParameter(

@@ -234,7 +234,10 @@ class CertifiedAccountant:
             If it has no history, or entries are outside their domains. Nothing was changed.
         """
         if not state_dict or not {"history", "mechanism"} <= state_dict.keys():
-            raise InvalidParameter("state_dict must have the keys 'history' and 'mechanism'")
+            raise InvalidParameter(
+                f"state_dict must have the keys 'history' and 'mechanism', got {sorted(state_dict or ())}; "
+                "accountant.state_dict() returns one"
+            )
         from_opacus_history(state_dict)
         self.history = [tuple(entry) for entry in state_dict["history"]]
 

@@ -89,7 +89,7 @@ def make_exact(optimizer: Optimizer, *, source: NoiseSource | None = None) -> Op
     library = framework("opacus.optimizers.optimizer", extra="opacus")
     if type(optimizer) is not library.DPOptimizer:
         rule = "optimizer must be an opacus DPOptimizer with flat clipping in one process"
-        raise InvalidType(f"{rule}, got {type(optimizer).__name__}")
+        raise InvalidType(f"{rule}, got {type(optimizer).__name__}; PrivacyEngine.make_private returns one")
     if optimizer.generator is not None and not optimizer.secure_mode:
         raise InvalidParameter("optimizer must have no noise generator: noise comes from the operating system")
     parameters = {f"parameter {i}": each for i, each in enumerate(optimizer.params)}

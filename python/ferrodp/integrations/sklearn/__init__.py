@@ -10,7 +10,10 @@ scikit-learn 1.6: ``pip install "ferrodp[sklearn]"``.
     The features.
 """
 
+from ferrodp import _public
 from ferrodp.integrations.sklearn.classifier import PrivateLogisticRegression
 from ferrodp.integrations.sklearn.features import OrientedGradients
 
 __all__ = ["OrientedGradients", "PrivateLogisticRegression"]
+
+_public.install_in(__name__)

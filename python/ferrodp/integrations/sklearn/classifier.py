@@ -128,7 +128,10 @@ class PrivateLogisticRegression(Estimator):
         )
         labels = validation.column_or_1d(labels, warn=True)
         if self.epsilon is None or self.delta is None:
-            raise InvalidParameter("epsilon and delta must be given: the guarantee that the model is to keep")
+            raise InvalidParameter(
+                f"epsilon and delta must be given, got {self.epsilon!r} and {self.delta!r}: the guarantee that "
+                "the model is to keep; for example epsilon=1.0, delta=1e-6"
+            )
         try:
             relation = NeighboringRelation(self.neighboring_relation)
         except ValueError:

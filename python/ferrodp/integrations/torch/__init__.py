@@ -8,9 +8,12 @@ Batches of a plan for other loops           `PlanLoader`
 PyTorch is imported by the first call that needs it.
 """
 
+from ferrodp import _public
 from ferrodp.integrations.torch.gradients import per_example_gradients
 from ferrodp.integrations.torch.loader import PlanLoader
 from ferrodp.integrations.torch.monitor import PrivacyMonitor
 from ferrodp.integrations.torch.run import TorchRun, TorchStep, start
 
 __all__ = ["PlanLoader", "PrivacyMonitor", "TorchRun", "TorchStep", "per_example_gradients", "start"]
+
+_public.install_in(__name__)

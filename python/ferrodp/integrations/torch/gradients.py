@@ -72,7 +72,12 @@ class Gradients:
         self._torch = torch = framework("torch", extra="torch")
         self._tree = framework("torch.utils._pytree", extra="torch")
         if not isinstance(model, torch.nn.Module):
-            made = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
+            name = model.__name__ if isinstance(model, type) else type(model).__name__
+            made = (
+                f"the class {name}: make one, {name}(...)"
+                if isinstance(model, type)
+                else f"{name}; for example torch.nn.Linear(10, 2)"
+            )
             raise InvalidType(f"model must be a torch.nn.Module, got {made}")
         if isinstance(loss, torch.nn.Module):
             criterion = type(loss).__name__
@@ -81,7 +86,10 @@ class Gradients:
                 "write lambda model, x, y: criterion(model(x), y)"
             )
         if not callable(loss):
-            raise InvalidType(f"loss must be a function loss(model, *batch), got {type(loss).__name__}")
+            raise InvalidType(
+                f"loss must be a function loss(model, *batch), got {type(loss).__name__}; "
+                "for example lambda model, x, y: cross_entropy(model(x), y)"
+            )
         self.model = model
         self.parameters = self.checked_parameters()
         self._checked = self._seen()
@@ -97,7 +105,7 @@ class Gradients:
         found = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
         if not found:
             raise InvalidParameter(
-                "model must have a parameter that requires a gradient: parameter.requires_grad_(True)"
+                "model must have a parameter that requires a gradient, got none; write parameter.requires_grad_(True)"
             )
         for name, parameter in found.items():
             check_place(f"parameter {name!r}", parameter)
@@ -137,13 +145,17 @@ class Gradients:
         """Return the number of examples of a batch."""
         leaves = self._tree.tree_leaves(batch)
         if not leaves or not all(isinstance(leaf, self._torch.Tensor) and leaf.ndim for leaf in leaves):
+            kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
             raise InvalidType(
-                "a batch must be made of tensors with the examples along their first axis, as of "
-                "torch.from_numpy(array)"
+                f"a batch must be made of tensors with the examples along their first axis, got {kinds}; "
+                "for example torch.from_numpy(array)"
             )
         lengths = {len(leaf) for leaf in leaves}
         if len(lengths) > 1:
-            raise InvalidParameter("the tensors of a batch must have the same length along their first axis")
+            raise InvalidParameter(
+                f"the tensors of a batch must have the same length along their first axis, got {sorted(lengths)}; "
+                "give each example its label"
+            )
         return int(lengths.pop())
 
     def part(self, batch: tuple[Any, ...], start: int, stop: int) -> Any:

@@ -61,7 +61,10 @@ class PlanLoader:
         if run.plan.population_size is None or run.plan.records_per_group > 1:
             raise InvalidParameter("run must be of a plan that draws its batches, without groups")
         if len(dataset) != run.plan.population_size:
-            raise InvalidParameter(f"dataset must have as many items as the plan: {run.plan.population_size}")
+            raise InvalidParameter(
+                f"dataset must have as many items as the plan, {run.plan.population_size}, got another number; "
+                "write population_size=len(dataset) in the plan where that is public"
+            )
         self._run, self._dataset = run, dataset
         self._collate = collate or framework("torch.utils.data", extra="torch").default_collate
         self._tree = framework("torch.utils._pytree", extra="torch")
