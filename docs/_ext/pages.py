@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import blocks
+import records
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -38,6 +39,11 @@ def _prepare(app: Sphinx, docname: str, content: list[str]) -> None:
         text = text.replace(f"```{{include}} ../{name}\n```", included)
     for name, page in _PAGES.items():
         text = re.sub(rf"\]\((?:\.\./)*{name}\.md(#[\w-]+)?\)", rf"](/{page}.md\1)", text)
+    if records.MARK in text:
+        folder = ROOT / "benches" / "record"
+        for record in folder.iterdir():
+            app.env.note_dependency(str(record))
+        text = text.replace(records.MARK, records.sections(folder))
     content[0] = re.sub(r"^<!--.*?-->\n", "", text, flags=re.MULTILINE | re.DOTALL)
 
 

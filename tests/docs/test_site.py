@@ -1,6 +1,8 @@
 """The extensions that build the site: mathematics, links, output of blocks, and nothing from elsewhere."""
 
+import re
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ pytest.importorskip("sphinx", reason="building pages needs ferrodp[docs]")
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+ROOT = Path(__file__).parents[2]
 EXTENSIONS = ["myst_parser", "mathml", "pages", "links"]
 REFERENCES = '# References\n\n- [Mir17] Mironov, "Rényi differential privacy", CSF 2017.\n'
 
@@ -88,3 +91,14 @@ def test_marks_of_blocks_are_not_shown(build):
     html, _ = build(index="# Page\n\n<!-- not run: it is an example only -->\n```python\n1 / 0\n```\n")
 
     assert "not run" not in html
+
+
+def test_records_are_sections_newest_first(build):
+    html, warnings = build(index="# Page\n\n## Records\n\n<!-- records -->\n")
+
+    dates = re.findall(r"<h3>(\d{4}-\d\d-\d\d), ", html)
+    assert len(dates) == len([*(ROOT / "benches" / "record").glob("*.txt")]) > 10
+    assert dates == sorted(dates, reverse=True)
+    assert "<h3>2026-11-22, aarch64" in html
+    assert "46 digests" in html
+    assert not warnings
