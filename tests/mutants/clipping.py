@@ -301,4 +301,25 @@ MUTANTS = [
         "False and not",
         "rows of every kind",
     ),
+    (
+        "rows of few columns that are not finite are multiplied by NaN",
+        "rows-of-few-columns-multiplied-by-nan",
+        ") & exists)",
+        "))",
+        "clip units",
+    ),
+    (
+        "a row exactly at the bound is taken for a longer one in panels",
+        "ties-of-panels-told-by-high-parts",
+        "< 0.0",
+        "<= 0.0",
+        "clip units",
+    ),
+    (
+        "rows of panels that are decided one by one lose their power of two",
+        "open-rows-of-panels-lose-power-of-two",
+        "=> (scale, factor",
+        "=> (1.0, factor",
+        "clip units",
+    ),
 ]

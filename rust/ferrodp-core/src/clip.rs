@@ -39,10 +39,13 @@ mod float_rows;
 mod gather;
 mod grid_sum;
 mod measure;
+mod narrow;
 mod panel;
 mod quantize;
 mod release;
 mod rows;
+mod settle;
+mod turn;
 mod zeros;
 
 pub use clip_norm::{ClipNorm, Stability};

@@ -1,8 +1,11 @@
 //! What is measured and decided of rows that lie side by side ([`super::panel`]): the order of additions and the operations are
 //! those of [`super::measure`] and [`super::decide`], for a vector of rows at once.
 
+#![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
+
 use super::close::Cut;
 use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
+use super::decide::Rule;
 use super::element::Element;
 use super::measure::BLOCK;
 use crate::dispatch::Kernel;
@@ -19,6 +22,27 @@ pub(super) struct Near {
     pub(super) high: Vector,
     pub(super) low: Vector,
     pub(super) inexact: Mask,
+}
+
+impl Near {
+    /// Adds the parts of the squares in a column.
+    #[inline(always)]
+    pub(super) fn add<T: Element>(&mut self, column: &[T; PANEL], cut: Cut) {
+        let (mut high, mut low, mut inexact) = ([0.0; PANEL], [0.0; PANEL], [0; PANEL]);
+        for r in 0..PANEL {
+            let parts = cut.parts::<T, true>(column[r].widen());
+            (high[r], low[r], inexact[r]) = (parts.high, parts.low, parts.inexact);
+        }
+        for r in 0..PANEL {
+            self.high[r] += high[r];
+        }
+        for r in 0..PANEL {
+            self.low[r] += low[r];
+        }
+        for r in 0..PANEL {
+            self.inexact[r] |= inexact[r];
+        }
+    }
 }
 
 pub(super) struct MeasureClosely<'a, T> {
@@ -161,34 +185,144 @@ impl Kernel for Decide<'_> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) -> (u64, bool) {
-        let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = self.limits;
         let (mut within, mut any) = (0_u64, 0);
         let outputs = self.factors.iter_mut().zip(self.masks).zip(self.open);
         for (totals, ((factors, masks), open)) in self.totals.iter().zip(outputs) {
-            let mut all = u64::MAX;
+            let decided = self.limits.decide(totals, masks);
             for r in 0..PANEL {
-                let total = totals[r];
-                // Squares of 0 are of elements below 2^-537: their row is within every bound, and its integers are zeros.
-                let clear = mask(total <= below) & (mask(total >= low) | (mask(total == 0.0) & keeps)) & masks[r];
-                let beyond = mask(total >= above) & mask(total <= high);
-                masks[r] &= mask(total <= finite);
-                open[r] = masks[r] & !(clear | beyond);
-                factors[r] = f64::from_bits(clear & keeps);
-                all &= clear & keeps;
-                any |= open[r];
-                within = within.wrapping_sub(clear);
+                any |= decided.open[r];
+                within = within.wrapping_sub(decided.clear[r]);
             }
-            if all == u64::MAX {
-                *factors = [steps_per_unit; PANEL];
-                continue;
-            }
+            (*factors, *masks, *open) = (decided.factors, decided.masks, decided.open);
+        }
+        (within, any != 0)
+    }
+}
+
+/// What begins with a cache line.
+#[repr(align(64))]
+pub(super) struct Aligned<T>(pub(super) T);
+
+/// What is decided about a panel.
+#[repr(align(64))]
+pub(super) struct Decided {
+    /// Of rows that are not open.
+    pub(super) factors: Vector,
+    /// Rows that do not count as zero.
+    pub(super) masks: Mask,
+    /// Rows that are certainly within the bound.
+    pub(super) clear: Mask,
+    /// Rows that the plain comparisons leave open.
+    pub(super) open: Mask,
+}
+
+impl Limits {
+    /// Returns those of a rule. Elements become integers after a multiplication by `steps_per_unit`, a power of two.
+    pub(super) fn new<T: Element>(rule: &Rule, steps_per_unit: f64) -> Self {
+        let (low, high) = rule.trusted::<T>();
+        let bound = rule.bound * rule.bound;
+        Self {
+            low,
+            high,
+            finite: if T::SQUARES_FIT { f64::MAX } else { f64::INFINITY },
+            below: bound * rule.budget.below(),
+            above: bound * rule.budget.above(),
+            bound: rule.bound,
+            shrink: rule.budget.shrink(),
+            keeps: mask(rule.stability.is_none()),
+            gamma: rule.stability.map_or(0.0, |stability| stability.value()),
+            steps_per_unit,
+        }
+    }
+
+    /// Decides a panel, of which these rows exist.
+    #[inline(always)]
+    pub(super) fn decide(&self, totals: &Vector, exist: &Mask) -> Decided {
+        let Self { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *self;
+        let (mut clear, mut open, mut masks, mut all) = ([0; PANEL], [0; PANEL], [0; PANEL], u64::MAX);
+        for r in 0..PANEL {
+            let total = totals[r];
+            // Squares of 0 are of elements below 2^-537: their row is within every bound, and its integers are zeros.
+            clear[r] = mask(total <= below) & (mask(total >= low) | (mask(total == 0.0) & keeps)) & exist[r];
+            let beyond = mask(total >= above) & mask(total <= high);
+            masks[r] = mask(total <= finite) & exist[r];
+            open[r] = masks[r] & !(clear[r] | beyond);
+            all &= clear[r] & keeps;
+        }
+        let mut factors = [steps_per_unit; PANEL];
+        if all != u64::MAX {
             for r in 0..PANEL {
-                let kept = factors[r].to_bits();
+                let kept = clear[r] & keeps;
                 let factor = bound / (totals[r].sqrt() + gamma) * shrink * steps_per_unit;
                 let factor = ((factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept)) & masks[r];
                 factors[r] = f64::from_bits(factor);
             }
         }
-        (within, any != 0)
+        Decided { factors, masks, clear, open }
     }
+}
+
+/// Lanes of a panel of few columns, folded once.
+pub(super) type Halves = [Vector; LANES / 2];
+
+/// Returns the sums of squares of a panel of few columns, in the order of [`super::measure`]. Where `scales` are given,
+/// elements are multiplied by them first.
+#[inline(always)]
+pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
+    columns: &[[T; PANEL]],
+    scales: &Vector,
+    halves: &mut Halves,
+) -> Vector {
+    let mut half = columns.len().next_power_of_two().min(LANES) / 2;
+    if half == 0 {
+        return lane::<T, NATIVE, SCALED>(columns, scales, 0, 1);
+    }
+    for (i, sum) in halves.iter_mut().enumerate().take(half) {
+        let lower = lane::<T, NATIVE, SCALED>(columns, scales, i, 2 * half);
+        let upper = lane::<T, NATIVE, SCALED>(columns, scales, i + half, 2 * half);
+        for r in 0..PANEL {
+            sum[r] = lower[r] + upper[r];
+        }
+    }
+    while half > 1 {
+        half /= 2;
+        for i in 0..half {
+            // Or a vector would hold one row's lanes, gathered.
+            let i = core::hint::black_box(i);
+            for r in 0..PANEL {
+                halves[i][r] += halves[i + half][r];
+            }
+        }
+    }
+    halves[0]
+}
+
+/// Returns one of so many lanes.
+#[inline(always)]
+fn lane<T: Element, const NATIVE: bool, const SCALED: bool>(
+    columns: &[[T; PANEL]],
+    scales: &Vector,
+    i: usize,
+    lanes: usize,
+) -> Vector {
+    // The last chunk fills the last lanes; a chunk before it fills all.
+    let whole = if columns.len() > LANES { LANES } else { 0 };
+    let rest = columns.len() - whole;
+    let mut sums = [0.0; PANEL];
+    if whole > 0 {
+        for r in 0..PANEL {
+            let x = columns[i][r].widen();
+            let x = if SCALED { x * scales[r] } else { x };
+            sums[r] = x * x;
+        }
+    }
+    if i + rest >= lanes {
+        let column = &columns[whole + i + rest - lanes];
+        for r in 0..PANEL {
+            let x = column[r].widen();
+            let x = if SCALED { x * scales[r] } else { x };
+            sums[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, sums[r]) } else { sums[r] + x * x };
+        }
+    }
+    sums
 }

@@ -7,6 +7,7 @@ use core::num::NonZeroUsize;
 use core::ops::Range;
 use std::sync::Mutex;
 
+use super::across::Limits;
 use super::clip_norm::{ClipNorm, Stability};
 use super::close::Cut;
 use super::columns::{Columns, PANEL};
@@ -15,10 +16,12 @@ use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::gather;
 use super::measure::{self, Power};
+use super::narrow::{self, Certified};
 use super::panel::Panels;
 use super::quantize::{self, Certificate, Step, Tile};
 use super::rows::{Rows, Strided};
 use crate::blocks::for_each_block;
+use crate::dispatch;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 
@@ -117,6 +120,17 @@ impl<'a, T: Element> Adding<'a, T> {
         Tiling { size, ahead: 0, gathers: false }
     }
 
+    /// Returns how many of so many rows are added in panels of few columns.
+    fn narrow(&self, count: usize) -> usize {
+        let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
+        match self.readings[0].leaves() {
+            [leaf] if is_one && (1..=narrow::MOST).contains(&leaf.width) && leaf.strides().axes.len() <= 1 => {
+                count / PANEL * PANEL
+            }
+            _ => 0,
+        }
+    }
+
     /// Returns how many of so many rows are added side by side, in vectors that hold a column of several rows.
     fn side_by_side(&self, count: usize) -> usize {
         let rows = self.readings[0];
@@ -202,8 +216,26 @@ impl<'a, T: Element> Adding<'a, T> {
         Some(within)
     }
 
+    /// Adds rows of few columns on one thread; whole panels of them.
+    fn add_narrow(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+        let [leaf] = self.readings[0].leaves() else { unreachable!("rows of one leaf") };
+        let certified = Certified {
+            steps: self.clip.in_grid_steps(),
+            products: self.rule.budget.certified(self.clip.in_grid_steps()),
+            integers: self.clip.largest_sum_of_squares(),
+        };
+        let limits = Limits::new::<T>(&self.rule, self.clip.granularity().reciprocal());
+        let leaf = &leaf.strides();
+        dispatch::run(self.rule.isa, narrow::Add { leaf, rows, rule: &self.rule, limits, certified, sums })
+    }
+
     /// Adds rows on one thread, tile by tile.
     fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+        let narrow = rows.start + self.narrow(rows.len());
+        if narrow > rows.start {
+            let within = self.add_narrow(rows.start..narrow, sums)?;
+            return Some(within + self.add_tiles(narrow..rows.end, sums)?);
+        }
         let aside = rows.start + self.side_by_side(rows.len());
         if aside > rows.start {
             let within = self.add_side_by_side(rows.start..aside, sums)?;

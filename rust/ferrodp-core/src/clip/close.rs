@@ -15,6 +15,8 @@
 
 use core::cmp::Ordering;
 
+use super::across::Near;
+use super::columns::{Mask, PANEL, mask};
 use super::element::Element;
 use super::measure::{Power, fold_in_halves};
 use crate::dispatch::{self, Kernel};
@@ -102,18 +104,51 @@ impl Cut {
             return if high == 0.0 { 0.0.partial_cmp(&(bounds.0 + bounds.1)) } else { high.partial_cmp(&0.0) };
         }
         let difference = high + (sums.low - bounds.0 - bounds.1);
-        let (elements, additions) = (elements as f64, (additions + 8) as f64);
-        let unit = f64::EPSILON / 2.0;
-        let largest = self.grid / 2.0 + 2.0 * unit * self.power;
-        // Eight more are for the additions above: where they cancel, `high` is no larger than the rest, n + 2 such terms;
-        // where they do not, the sign is that of `high`.
-        // mutant: close-sums-taken-for-exact
-        let margin = 1.1 * additions * unit * (elements + 2.0) * largest + elements * exp2(-1060);
+        let margin = self.margin(elements, additions);
         match (difference > margin, difference < -margin) {
             (true, _) => Some(Ordering::Greater),
             (_, true) => Some(Ordering::Less),
             _ => None,
         }
+    }
+}
+
+/// Which rows of a panel were told, and which of these are longer than the bound.
+pub(super) struct Told {
+    pub(super) told: Mask,
+    pub(super) longer: Mask,
+}
+
+impl Cut {
+    /// Compares the norms of a panel's rows with the bound, as [`Cut::tell`] does.
+    #[inline(always)]
+    pub(super) fn tell_panel(self, sums: &Near, elements: usize, additions: usize) -> Told {
+        let above = (self.power + self.shift) - self.shift;
+        let bounds = (self.power - above, self.error);
+        let margin = self.margin(elements, additions);
+        let (mut told, mut longer) = ([0; PANEL], [0; PANEL]);
+        for r in 0..PANEL {
+            let high = sums.high[r] - above;
+            let difference = high + (sums.low[r] - bounds.0 - bounds.1);
+            let exact = mask(sums.inexact[r] == 0);
+            let (more, less) = (mask(difference > margin), mask(difference < -margin));
+            told[r] = (exact & mask(!high.is_nan())) | (!exact & (more | less));
+            // mutant: ties-of-panels-told-by-high-parts
+            let tie = mask(high == 0.0) & mask(bounds.0 + bounds.1 < 0.0);
+            longer[r] = (exact & (mask(high > 0.0) | tie)) | (!exact & more);
+        }
+        Told { told, longer }
+    }
+
+    /// Returns how far a difference of sums of so many elements' parts may be off.
+    fn margin(self, elements: usize, additions: usize) -> f64 {
+        let (elements, additions) = (elements as f64, (additions + 8) as f64);
+        let unit = f64::EPSILON / 2.0;
+        let largest = self.grid / 2.0 + 2.0 * unit * self.power;
+        // Eight more are for the additions of the comparison: where they cancel, `high` is no larger than the rest, n + 2
+        // such terms; where they do not, the sign is that of `high`.
+        // mutant: close-sums-taken-for-exact
+        1.1 * additions * unit * (elements + 2.0) * largest + elements * exp2(-1060)
     }
 }
 

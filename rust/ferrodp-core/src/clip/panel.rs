@@ -80,25 +80,12 @@ impl Panels {
     /// Decides what becomes of the rows that are plainly within or beyond the bound, and returns how many of them are within.
     /// Elements become integers after a multiplication by `steps_per_unit`, a power of two.
     pub(super) fn decide<T: Element>(&mut self, rule: &Rule, steps_per_unit: f64) -> u64 {
-        let (low, high) = rule.trusted::<T>();
-        let bound = rule.bound * rule.bound;
         // Rows that do not exist count as zero, whatever a buffer holds in their place.
         let exist = self.masks.as_flattened_mut();
         exist.fill(u64::MAX);
         // mutant: rows-that-do-not-exist-are-added
         exist[self.rows..].fill(0);
-        let limits = Limits {
-            low,
-            high,
-            finite: if T::SQUARES_FIT { f64::MAX } else { f64::INFINITY },
-            below: bound * rule.budget.below(),
-            above: bound * rule.budget.above(),
-            bound: rule.bound,
-            shrink: rule.budget.shrink(),
-            keeps: mask(rule.stability.is_none()),
-            gamma: rule.stability.map_or(0.0, |stability| stability.value()),
-            steps_per_unit,
-        };
+        let limits = Limits::new::<T>(rule, steps_per_unit);
         let (totals, factors) = (&self.totals, &mut self.factors);
         let decide = Decide { limits, totals, factors, masks: &mut self.masks, open: &mut self.open };
         let (within, is_any_open) = dispatch::run(rule.isa, decide);

@@ -1,0 +1,342 @@
+//! Rows of few columns, sixteen at a time from the first element to the last integer, without a detour through memory.
+//!
+//! Nothing differs from what [`super::panel`] does with rows side by side, but for the certificates, which are sums of fewer
+//! terms, and rows of one element: their norm is its magnitude, which is compared with the bound itself.
+
+#![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
+
+use core::ops::Range;
+
+use super::across::{self, Aligned, Decided, Halves, Limits};
+use super::columns::{Mask, PANEL, Vector, mask};
+use super::decide::Rule;
+use super::element::Element;
+use super::quantize::{SHIFT, truncate};
+use super::rows::Strided;
+use super::settle::Settle;
+use super::turn::{self, Turned};
+use crate::dispatch::{self, Kernel};
+
+/// The most columns of such rows.
+pub(super) const MOST: usize = 64;
+
+/// What integers of a row may be at most.
+#[derive(Clone, Copy)]
+pub(super) struct Certified {
+    /// `C/g`.
+    pub(super) steps: f64,
+    /// A floating-point sum of squares that proves that the exact one is at most `(C/g)²`.
+    pub(super) products: f64,
+    /// `(C/g)²`, rounded down.
+    pub(super) integers: u64,
+}
+
+/// Adds whole panels of rows of one leaf to `sums`, one for each column.
+pub(super) struct Add<'a, T> {
+    pub(super) leaf: &'a Strided<'a, T>,
+    pub(super) rows: Range<usize>,
+    pub(super) rule: &'a Rule,
+    pub(super) limits: Limits,
+    pub(super) certified: Certified,
+    pub(super) sums: &'a mut [i64],
+}
+
+impl<T: Element> Kernel for Add<'_, T> {
+    /// How many rows were within the bound, if all were certified.
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> Option<u64> {
+        assert!(self.leaf.axes.len() <= 1 && self.sums.len() <= MOST, "rows of few columns");
+        match self.sums.len() {
+            1 if self.limits.keeps != 0 => self.add_single::<NATIVE>(),
+            1 => self.add::<NATIVE, 1>(),
+            2 => self.add::<NATIVE, 2>(),
+            3 => self.add::<NATIVE, 3>(),
+            4 => self.add::<NATIVE, 4>(),
+            _ => self.add::<NATIVE, 0>(),
+        }
+    }
+}
+
+/// Beyond this, squares of `f64` leave the range in which sums are trusted.
+const LARGE: f64 = f64::from_bits((1023 + 500) << 52); // 2^500
+/// Brings such a number to where its quotients are normal ones.
+const SMALLER: f64 = f64::from_bits((1023 - 600) << 52); // 2^-600
+
+impl<T: Element> Add<'_, T> {
+    /// Adds rows of one element. The root of a square is the magnitude, and a factor with another power of two in it
+    /// gives the same product.
+    #[inline(always)]
+    fn add_single<const NATIVE: bool>(self) -> Option<u64> {
+        let Limits { bound, shrink, steps_per_unit, .. } = self.limits;
+        let (mut within, mut certified, mut sums) = ([0_u64; PANEL], [u64::MAX; PANEL], [0_u64; PANEL]);
+        let mut columns = Aligned([[T::default(); PANEL]]);
+        let mut panels = 0_u64;
+        for first in self.rows.step_by(PANEL) {
+            // SAFETY: the leaf has these rows of one element.
+            unsafe { turn::panel::<T, 1>(self.leaf, first, &mut columns.0) };
+            let mut values = [0.0; PANEL];
+            for r in 0..PANEL {
+                let x = columns.0[0][r].widen();
+                let size = x.abs();
+                let kept = mask(size <= bound);
+                within[r] = within[r].wrapping_sub(kept);
+                // A multiplication by 1 or a power of two.
+                let smaller = if T::SQUARES_FIT { 0 } else { mask(size > LARGE) };
+                let x = x * f64::from_bits((1.0_f64.to_bits() & !smaller) | (SMALLER.to_bits() & smaller));
+                let factor = bound / x.abs() * shrink * steps_per_unit;
+                let factor = (factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept);
+                let exists = mask(size <= f64::MAX);
+                values[r] = f64::from_bits(x.to_bits() & exists) * f64::from_bits(factor & exists);
+            }
+            for r in 0..PANEL {
+                certified[r] &= mask(values[r].abs() <= self.certified.steps);
+                sums[r] = sums[r].wrapping_add((truncate::<NATIVE>(values[r]) + SHIFT).to_bits());
+            }
+            panels += 1;
+        }
+        add_to(&mut self.sums[0], &sums, panels);
+        finish(&certified, &within)
+    }
+
+    /// Adds rows of `W` elements, or of as many as there are sums where that is 0.
+    #[inline(always)]
+    fn add<const NATIVE: bool, const W: usize>(self) -> Option<u64> {
+        let Self { leaf, rows, rule, limits, certified, sums } = self;
+        let width = if W == 0 { sums.len() } else { W };
+        let mut columns = Aligned([[T::default(); PANEL]; MOST]);
+        let columns = &mut columns.0[..width];
+        let mut halves = Aligned([[0.0; PANEL]; 16]);
+        let mut state =
+            State { within: [0; PANEL], certified: [u64::MAX; PANEL], settled: 0, sums: [[0; PANEL / 2]; MOST] };
+        let mut panels = 0_u64;
+        for first in rows.step_by(PANEL) {
+            // SAFETY: the leaf has these rows, and as many columns as there are sums.
+            unsafe { turn::panel::<T, W>(leaf, first, columns) };
+            if W == 0 {
+                let mut panel = Panel {
+                    columns,
+                    rule,
+                    limits: &limits,
+                    certified: &certified,
+                    halves: &mut halves.0,
+                    state: &mut state,
+                };
+                panel.add::<NATIVE>();
+            } else if !state.add_few::<T, NATIVE, W>(columns, &limits, &certified) {
+                let panel = Panel {
+                    columns,
+                    rule,
+                    limits: &limits,
+                    certified: &certified,
+                    halves: &mut halves.0,
+                    state: &mut state,
+                };
+                dispatch::run(rule.isa, panel);
+            }
+            panels += 1;
+        }
+        for (sum, more) in sums.iter_mut().zip(&state.sums) {
+            add_to(sum, more, panels);
+        }
+        finish(&state.certified, &state.within).map(|within| within + state.settled)
+    }
+}
+
+/// What came of the panels so far.
+#[repr(align(64))]
+struct State {
+    within: Mask,
+    certified: Mask,
+    /// Rows within the bound that the plain comparisons left open.
+    settled: u64,
+    /// Integers of each column, with [`SHIFT`].
+    sums: [[u64; PANEL / 2]; MOST],
+}
+
+impl State {
+    /// Adds a panel of `W` columns; `false`, and nothing is added, if the plain comparisons leave a row open.
+    ///
+    /// All is done in one loop over the rows.
+    #[inline(always)]
+    fn add_few<T: Element, const NATIVE: bool, const W: usize>(
+        &mut self,
+        columns: &[Turned<T>],
+        limits: &Limits,
+        certificate: &Certified,
+    ) -> bool {
+        let columns: &[Turned<T>; W] = columns.first_chunk().expect("as many columns");
+        let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *limits;
+        let (mut within, mut certified) = (Aligned([0; PANEL]), Aligned([0; PANEL]));
+        let mut integers = Aligned([[0; PANEL]; W]);
+        let mut any = 0;
+        for r in 0..PANEL {
+            let mut x = [0.0; W];
+            for c in 0..W {
+                x[c] = columns[c][r].widen();
+            }
+            let mut squares = [0.0; W];
+            for c in 0..W {
+                squares[c] = x[c] * x[c];
+            }
+            // Lanes are folded in halves, and the first of four is a zero where there are three.
+            let total = match squares[..] {
+                [a, b] => a + b,
+                [a, b, c] => b + (a + c),
+                [a, b, c, d] => (a + c) + (b + d),
+                _ => squares[0],
+            };
+            let clear = mask(total <= below) & (mask(total >= low) | (mask(total == 0.0) & keeps));
+            let beyond = mask(total >= above) & mask(total <= high);
+            let exists = mask(total <= finite);
+            any |= exists & !(clear | beyond);
+            let kept = clear & keeps;
+            let factor = bound / (total.sqrt() + gamma) * shrink * steps_per_unit;
+            // mutant: rows-of-few-columns-multiplied-by-nan
+            let factor = f64::from_bits(((factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept)) & exists);
+            let mut products = 0.0;
+            for c in 0..W {
+                let v = f64::from_bits(x[c].to_bits() & exists) * factor;
+                products = if NATIVE { v.mul_add(v, products) } else { products + v * v };
+                integers.0[c][r] = (truncate::<NATIVE>(v) + SHIFT).to_bits();
+            }
+            within.0[r] = clear;
+            certified.0[r] = mask(products <= certificate.products);
+        }
+        if any != 0 {
+            return false;
+        }
+        for r in 0..PANEL {
+            self.within[r] = self.within[r].wrapping_sub(within.0[r]);
+            self.certified[r] &= certified.0[r];
+        }
+        for (sums, integers) in self.sums.iter_mut().zip(&integers.0) {
+            for r in 0..PANEL / 2 {
+                sums[r] = sums[r].wrapping_add(integers[r]).wrapping_add(integers[r + PANEL / 2]);
+            }
+        }
+        true
+    }
+}
+
+/// A panel of few columns, on its way into sums.
+struct Panel<'a, T> {
+    columns: &'a [Turned<T>],
+    rule: &'a Rule,
+    limits: &'a Limits,
+    certified: &'a Certified,
+    halves: &'a mut Halves,
+    state: &'a mut State,
+}
+
+impl<T: Element> Kernel for Panel<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(mut self) {
+        self.add::<NATIVE>();
+    }
+}
+
+impl<T: Element> Panel<'_, T> {
+    #[inline(always)]
+    fn add<const NATIVE: bool>(&mut self) {
+        let Self { columns, rule, limits, certified, halves, state } = self;
+        let totals = Aligned(across::squares::<T, NATIVE, false>(columns, &[1.0; PANEL], halves));
+        let mut decided = limits.decide(&totals.0, &[u64::MAX; PANEL]);
+        let mut is_open = 0;
+        for r in 0..PANEL {
+            state.within[r] = state.within[r].wrapping_sub(decided.clear[r]);
+            is_open |= decided.open[r];
+        }
+        let mut products = Aligned([0.0; PANEL]);
+        if is_open == 0 {
+            for (column, sums) in columns.iter().zip(&mut state.sums) {
+                add::<T, NATIVE>(column, &decided, None, &mut products.0, sums);
+            }
+            for r in 0..PANEL {
+                state.certified[r] &= mask(products.0[r] <= certified.products);
+            }
+            return;
+        }
+        let settle = Settle { rule, limits, totals: &totals.0, columns, decided: &mut decided, halves };
+        let (settled, within) = dispatch::run(rule.isa, settle);
+        state.settled += within;
+        let mut squares = Aligned([0_u64; PANEL]);
+        for (column, sums) in columns.iter().zip(&mut state.sums) {
+            let values = add::<T, NATIVE>(column, &decided, Some(&settled.scales), &mut products.0, sums);
+            for r in 0..PANEL {
+                let k = values[r].to_bits().wrapping_sub(SHIFT.to_bits());
+                squares.0[r] = squares.0[r].wrapping_add(k.wrapping_mul(k));
+            }
+        }
+        for r in 0..PANEL {
+            // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
+            let near = mask(products.0[r] <= 2_305_843_009_213_693_952.0) & mask(squares.0[r] <= certified.integers);
+            state.certified[r] &= (near & settled.close[r]) | mask(products.0[r] <= certified.products);
+        }
+    }
+}
+
+/// Adds integers of so many panels, each of which carries [`SHIFT`].
+#[inline(always)]
+fn add_to(sum: &mut i64, integers: &[u64], panels: u64) {
+    let shifts = SHIFT.to_bits().wrapping_mul(PANEL as u64).wrapping_mul(panels);
+    let mut total = 0_u64.wrapping_sub(shifts);
+    for k in integers {
+        total = total.wrapping_add(*k);
+    }
+    *sum = sum.wrapping_add(total.cast_signed());
+}
+
+/// Returns how many rows were within the bound, if all were certified.
+#[inline(always)]
+fn finish(certified: &Mask, within: &Mask) -> Option<u64> {
+    let (mut all, mut sum) = (u64::MAX, 0_u64);
+    for r in 0..PANEL {
+        all &= certified[r];
+        sum = sum.wrapping_add(within[r]);
+    }
+    (all == u64::MAX).then_some(sum)
+}
+
+/// Adds the integers of a column, and the squares of the products that they come from; returns the integers, added to
+/// [`SHIFT`].
+#[inline(always)]
+fn add<T: Element, const NATIVE: bool>(
+    column: &Turned<T>,
+    decided: &Decided,
+    scales: Option<&Vector>,
+    products: &mut Vector,
+    sums: &mut [u64; PANEL / 2],
+) -> Vector {
+    let mut values = [0.0; PANEL];
+    for r in 0..PANEL {
+        values[r] = f64::from_bits(column[r].widen().to_bits() & decided.masks[r]);
+    }
+    if let Some(scales) = scales
+        && !T::SQUARES_FIT
+    {
+        for r in 0..PANEL {
+            values[r] *= scales[r];
+        }
+    }
+    for r in 0..PANEL {
+        values[r] *= decided.factors[r];
+    }
+    for r in 0..PANEL {
+        let v = values[r];
+        products[r] = if NATIVE { v.mul_add(v, products[r]) } else { products[r] + v * v };
+    }
+    for v in &mut values {
+        *v = truncate::<NATIVE>(*v) + SHIFT;
+    }
+    for r in 0..PANEL / 2 {
+        sums[r] = sums[r].wrapping_add(values[r].to_bits()).wrapping_add(values[r + PANEL / 2].to_bits());
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests;

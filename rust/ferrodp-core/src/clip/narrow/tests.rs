@@ -1,0 +1,83 @@
+//! Sums of panels of few columns, compared with sums of the same rows, added one by one.
+
+use core::num::NonZeroUsize;
+
+use super::*;
+use crate::clip::{Brain, ClipNorm, GridSum, Half, Leaf, Rows, Stability};
+use crate::isa::Isa;
+
+const COUNT: usize = 35;
+
+/// Returns rows of some kind, in units of the clip norm 1.
+fn rows(kind: usize, width: usize) -> Vec<f64> {
+    let mut state = (kind * 100 + width) as u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    };
+    let mut data: Vec<f64> = (0..COUNT * width).map(|_| draw()).collect();
+    for (i, row) in data.chunks_mut(width).enumerate() {
+        let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let other = i % 3 == 0;
+        row.iter_mut().for_each(|x| match kind {
+            0 => *x *= 3.0 / norm,
+            1 => *x *= 0.3 / norm,
+            2 => *x /= norm,
+            3 => *x *= 2.0,
+            4 => *x = 0.0,
+            5 => *x *= 2.0_f64.powi(1023),
+            6 => *x *= 2.0_f64.powi(-1060),
+            _ if other => *x *= 2.0_f64.powi(if kind == 7 { -600 } else { 600 }),
+            _ => {}
+        });
+        match (kind, other) {
+            (4, _) => row[i % width] = 1.0,
+            (3, true) => row[width / 2] = f64::NAN,
+            (9, _) => row[width - 1] = if other { f64::INFINITY } else { f64::MAX },
+            _ => {}
+        }
+    }
+    data
+}
+
+fn check<T: Element>(clip: ClipNorm, stability: Option<Stability>, convert: fn(f64) -> T) {
+    let sum = |width| GridSum::new(clip, width).expect("memory").normalizing(stability);
+    for width in (1..=18).chain([31, 32, 33, 40, 63, 64]) {
+        for kind in 0..10 {
+            let data: Vec<T> = rows(kind, width).into_iter().map(convert).collect();
+            let mut one_by_one = sum(width);
+            for row in data.chunks(width) {
+                one_by_one.add(Isa::PORTABLE, &Rows::one(&[row]), NonZeroUsize::MIN).expect("room");
+            }
+            let expected = (one_by_one.integers().expect("whole").to_vec(), one_by_one.count_within());
+            // Steps from a row to the next and from a column to the next.
+            for (row, column) in [(width, 1), (width + 3, 1), (1, COUNT), (2 * width, 2), (1, COUNT + 5)] {
+                let mut memory = vec![T::default(); (COUNT + 5) * (2 * width + 3)];
+                for (i, x) in data.iter().enumerate() {
+                    memory[i / width * row + i % width * column] = *x;
+                }
+                // SAFETY: all these elements were just written.
+                let leaf = unsafe { Strided::new(memory.as_ptr(), row as isize, [(width, column as isize)]) };
+                let rows = Rows::of([Leaf::Strided(leaf)], COUNT).expect("nothing to disagree");
+                for isa in Isa::available() {
+                    let mut found = sum(width);
+                    found.add(isa, &rows, NonZeroUsize::MIN).expect("room");
+                    let found = (found.integers().expect("whole").to_vec(), found.count_within());
+                    assert!(expected == found, "{isa:?}, {} of width {width}, kind {kind}, {row}, {column}", T::NAME);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_few_columns_have_the_sums_of_rows_one_by_one() {
+    let (single, double) = (ClipNorm::new::<f32>(1.0), ClipNorm::new::<f64>(1.0));
+    let (single, double) = (single.expect("in range"), double.expect("in range"));
+    check::<f64>(double, None, |x| x);
+    check::<f32>(single, None, |x| x as f32);
+    check::<Brain>(single, None, |x| Brain(((x as f32).to_bits() >> 16) as u16));
+    check::<Half>(single, None, |x| Half(if x.is_nan() { 0x7e00 } else { (x * 8192.0) as i16 as u16 & 0xfbff }));
+    check::<f64>(double, Some(Stability::new::<f64>(0.1).expect("in range")), |x| x);
+    check::<f32>(single, Some(Stability::new::<f32>(0.1).expect("in range")), |x| x as f32);
+}

@@ -1,0 +1,104 @@
+//! Sixteen rows whose elements lie one after the other, turned so that those of a column do.
+
+#![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
+
+use super::columns::PANEL;
+use super::element::Element;
+use super::rows::Strided;
+
+/// Columns of sixteen rows.
+pub(super) type Turned<T> = [T; PANEL];
+
+/// Columns that are turned at a time where rows are longer: as many as the compiler turns by shuffles.
+const BLOCK: usize = 8;
+
+/// Copies the columns of `PANEL` rows of a leaf, from row `first` on, to `out`; `W` of them, or as many as `out` has where
+/// that is 0.
+///
+/// # Safety
+/// The leaf has these rows, at most one axis, and as many columns.
+#[inline(always)]
+pub(super) unsafe fn panel<T: Element, const W: usize>(leaf: &Strided<'_, T>, first: usize, out: &mut [Turned<T>]) {
+    let width = if W == 0 { out.len() } else { W };
+    let out = &mut out[..width];
+    let start = leaf.start.wrapping_offset((first as isize).wrapping_mul(leaf.row));
+    let stride = leaf.axes.first().map_or(1, |axis| axis.1);
+    // Of eight bytes, four columns are turned by shuffles, and eight are gathered.
+    let is_long = size_of::<T>() == 8;
+    let is_dense = stride == 1 && leaf.row == width as isize;
+    if leaf.row == 1 {
+        for (c, out) in out.iter_mut().enumerate() {
+            // SAFETY: the elements of these rows in one column, which lie one after the other.
+            *out = unsafe { start.wrapping_offset((c as isize).wrapping_mul(stride)).cast::<Turned<T>>().read() };
+        }
+    } else if is_dense && W > 0 && W <= BLOCK {
+        // SAFETY: so many elements of these rows lie one after the other.
+        unsafe { dense::<T, W>(start, out) };
+    } else if is_dense && W == 0 && !is_long && (5..=7).contains(&width) {
+        // SAFETY: as above.
+        unsafe {
+            match width {
+                5 => dense::<T, 5>(start, out),
+                6 => dense::<T, 6>(start, out),
+                _ => dense::<T, 7>(start, out),
+            }
+        }
+    } else if W == 0 && stride == 1 && !is_long && width >= BLOCK {
+        // SAFETY: the caller's promise; the columns of a block are within a row.
+        unsafe { blocks::<T, BLOCK>(start, leaf.row, out) };
+    } else if W == 0 && stride == 1 && width >= BLOCK / 2 {
+        // SAFETY: as above.
+        unsafe { blocks::<T, { BLOCK / 2 }>(start, leaf.row, out) };
+    } else {
+        for (c, out) in out.iter_mut().enumerate() {
+            let start = start.wrapping_offset((c as isize).wrapping_mul(stride));
+            for (r, out) in out.iter_mut().enumerate() {
+                // SAFETY: an element of these rows.
+                *out = unsafe { start.wrapping_offset((r as isize).wrapping_mul(leaf.row)).read() };
+            }
+        }
+    }
+}
+
+/// Turns rows of `W` elements, one row after the other.
+///
+/// # Safety
+/// `PANEL` such rows can be read from `start` on.
+#[inline(always)]
+unsafe fn dense<T: Element, const W: usize>(start: *const T, out: &mut [Turned<T>]) {
+    // SAFETY: the caller's promise.
+    turn(unsafe { &*start.cast::<[[T; W]; PANEL]>() }, out.first_chunk_mut().expect("as many columns"));
+}
+
+/// Turns blocks of `N` columns; the last one ends with the last column, and so may overlap the one before.
+///
+/// # Safety
+/// `PANEL` rows of as many elements as `out` has, `N` or more, can be read from `start` on, `pitch` apart.
+#[inline(always)]
+unsafe fn blocks<T: Element, const N: usize>(start: *const T, pitch: isize, out: &mut [Turned<T>]) {
+    for block in (0..out.len()).step_by(N) {
+        let first = block.min(out.len() - N);
+        let mut rows = Rows([[T::default(); N]; PANEL]);
+        for (r, row) in rows.0.iter_mut().enumerate() {
+            let at = start.wrapping_add(first).wrapping_offset((r as isize).wrapping_mul(pitch));
+            // SAFETY: `N` elements of a row.
+            *row = unsafe { at.cast::<[T; N]>().read() };
+        }
+        turn(&rows.0, out[first..].first_chunk_mut().expect("a block of columns"));
+    }
+}
+
+/// Turns rows that lie one after the other.
+#[inline(always)]
+fn turn<T: Element, const W: usize>(rows: &[[T; W]; PANEL], out: &mut [Turned<T>; W]) {
+    let rows = &rows.as_flattened()[..PANEL * W];
+    for r in 0..PANEL {
+        for c in 0..W {
+            out[c][r] = rows[r * W + c];
+        }
+    }
+}
+
+/// Some columns of rows, from the start of a cache line on.
+#[repr(align(64))]
+struct Rows<T, const N: usize>([[T; N]; PANEL]);
