@@ -131,6 +131,36 @@ def test_a_sibling_works_only_while_it_is_awake_and_ends() -> None:
     assert not Path(f"/proc/{sibling.pid}").exists()
 
 
+@pytest.mark.skipif(_sibling.processors() is None, reason="no two processors that a process can be bound to")
+@pytest.mark.parametrize("state", ["rest", "wake"])
+def test_a_sibling_ends_with_the_process_that_measures(state: str) -> None:
+    code = f"""
+        import time
+        from ferrodp.cli.bench.sibling import busy, processors
+
+        with busy(*processors()) as sibling:
+            sibling.{state}()
+            print(sibling.pid, flush=True)
+            time.sleep(600)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    ) as measuring:
+        assert measuring.stdout is not None
+        sibling = int(measuring.stdout.readline())
+        measuring.kill()
+
+    wait_until(lambda: has_ended(sibling))
+
+
+def has_ended(process: int) -> bool:
+    """Return whether a process is dead and only waits for somebody to collect it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def ticks(process: int) -> int:
     """Return how long a process has run."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -14,7 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Linux ends it with its parent, even while it is stopped (PR_SET_PDEATHSIG is 1).
 _WORK = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit()
 import numpy as np
 from ferrodp.random import NoiseSource
 v, source = np.zeros(1 << 15, np.float32), NoiseSource()
@@ -76,7 +81,9 @@ def busy(own: int, other: int) -> Iterator[Sibling]:
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {other})  # the child inherits it
     try:
-        with subprocess.Popen([sys.executable, "-c", _WORK], stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", _WORK, str(os.getpid())], stdout=subprocess.PIPE, text=True
+        ) as process:
             try:
                 os.sched_setaffinity(0, {own})
                 assert process.stdout is not None
