@@ -10,10 +10,25 @@ KILLERS = {
     "normalized sums": "pytest tests/sums/test_normalized_sums.py",
     "rows within the bound": "pytest tests/sums/test_rows_within_bound.py",
     "rows of every kind": "pytest tests/sums/test_rows_of_every_kind.py",
+    "differences": "pytest tests/sums/test_differences.py",
     "numbers of 16 bits": "cargo test -p ferrodp-core --lib clip::element",
 }
 
 MUTANTS = [
+    (
+        "a difference is added with its sign turned",
+        "difference-added-with-its-sign-turned",
+        "leaves, others, threads",
+        "others, leaves, threads",
+        "differences",
+    ),
+    (
+        "the last elements of differences are not subtracted",
+        "last-elements-of-differences-not-subtracted",
+        "*from - *minus",
+        "*from",
+        "clip",
+    ),
     (
         "factors are not shrunk",
         "factors-not-shrunk",

@@ -350,7 +350,9 @@ class ClippedSum(GridSum[Tree]):
     >>> acc.add_many({"w": np.ones((5, 2, 3), np.float32), "b": np.zeros((5, 3), np.float32)})
     >>> elsewhere = fd.ClippedSum.from_state(acc.state())  # on another machine, say
     >>> acc.merge(fd.ClippedSum({"w": (2, 3), "b": (3,)}, clip_norm=1.0, dtype=np.float32))
-    >>> mean = acc.release(noise_multiplier=1.1, denominator=15)
+    >>> model = {"w": np.zeros((2, 3), np.float32), "b": np.ones(3, np.float32)}
+    >>> acc.add({"w": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)}, minus=model)
+    >>> mean = acc.release(noise_multiplier=1.1, denominator=16)
     >>> mean["w"].shape, acc.event
     ((2, 3), GaussianEvent(noise_multiplier=1.1))
 
@@ -422,7 +424,7 @@ class ClippedSum(GridSum[Tree]):
         super().__init__(_native.GridSum(layout.size, bound, layout.dtype.name, gamma), layout, bound, gamma)
 
     @_arrays.quiet
-    def add(self, update: object, *, threads: int | None = None) -> None:
+    def add(self, update: object, *, minus: object = None, threads: int | None = None) -> None:
         """Add one update, clipped.
 
         Parameters
@@ -431,6 +433,10 @@ class ClippedSum(GridSum[Tree]):
             Structure, shapes and dtype of the template; where that is float32, float16 and bfloat16 as well, whose
             numbers are numbers of float32. Keys may come in any order. Read where it lies, in any memory layout, and
             never written to.
+        minus : tree of ndarrays, optional
+            Like `update`, and subtracted from it first, such as the model that a client was sent from the one that it
+            sent back: the same, bit for bit, as adding ``update - minus`` in the template's dtype, and faster. The sum
+            keeps memory of the size of one update for that until it is released; arrays not in C order are copied.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -443,8 +449,14 @@ class ClippedSum(GridSum[Tree]):
         FerroError
             If the sum has been released.
         """
-        leaves = self._layout.rows(update, "update")
-        self._native.add(*_arrays.for_native(leaves, 1, _validate.threads(threads)))
+        threads = _validate.threads(threads)
+        if minus is None:
+            leaves = self._layout.rows(update, "update")
+            self._native.add(*_arrays.for_native(leaves, 1, threads))
+        else:
+            leaves, others = self._layout.dense(update, "update"), self._layout.dense(minus, "minus")
+            # mutant: difference-added-with-its-sign-turned
+            self._native.add_difference(leaves, others, threads)
 
     @_arrays.quiet
     def add_many(self, updates: object, *, threads: int | None = None) -> None:

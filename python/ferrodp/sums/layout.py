@@ -48,6 +48,10 @@ class Layout:
             return [array.astype(self.dtype, copy=False) for array in arrays]
         return arrays
 
+    def dense(self, tree: object, name: str) -> list[npt.NDArray[Any]]:
+        """Return the arrays that `rows` does, in C order and the template's dtype; copies where they are not."""
+        return [np.asarray(array, self.dtype, order="C") for array in self.rows(tree, name)]
+
     def stacked(self, updates: object) -> tuple[list[npt.NDArray[Any]], int]:
         """Return the arrays of updates that are stacked along a first axis, and how many there are."""
         count = self._count(updates, _trees.float_array)

@@ -33,6 +33,7 @@ mod clip_norm;
 mod close;
 mod columns;
 mod decide;
+mod difference;
 mod element;
 mod error_budget;
 mod float_rows;

@@ -429,6 +429,73 @@ fn rows_in_leaves_have_the_same_sums_however_they_are_added() {
     }
 }
 
+/// Adds `from` less `minus`, cut into leaves of `size` columns, formed on the way and written out first.
+fn check_difference<T: Float + core::fmt::Debug>(from: &[T], minus: &[T], size: usize, value: f64) {
+    let written: Vec<T> = from.iter().zip(minus).map(|(x, y)| *x - *y).collect();
+    let pairs: Vec<_> = from.chunks(size).zip(minus.chunks(size)).collect();
+    let leaves: Vec<_> = written.chunks(size).collect();
+    for stability in [None, Some(Stability::new::<T>(0.1).expect("in range"))] {
+        let empty = || GridSum::new(clip::<T>(value), from.len()).expect("memory").normalizing(stability);
+        for isa in Isa::available() {
+            let mut expected = empty();
+            expected.add(isa, &Rows::one(&leaves), ONE).expect("the row does not change");
+            for count in [1, 3] {
+                let (mut sum, mut room) = (empty(), vec![from[0]; 3]);
+
+                sum.add_difference(isa, &pairs, &mut room, threads(count)).expect("the rows do not change");
+
+                assert_eq!(expected.integers(), sum.integers(), "{isa:?}, leaves of {size}, {written:?}");
+                assert_eq!((1, expected.count_within()), (sum.count(), sum.count_within()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_difference_has_the_sums_of_the_row_that_is_written_out() {
+    let mut draw = Draw(12);
+    let mut rows = hard_rows();
+    rows.retain(|row| !row.is_empty());
+    rows.push((0..70_000).map(|_| draw.unit()).collect()); // more columns than threads take at a time
+    for row in rows {
+        let far: Vec<f64> = row.iter().map(|_| draw.unit()).collect();
+        let moved: Vec<f64> = row.iter().zip(&far).map(|(x, y)| x + y).collect();
+        let half: Vec<f64> = row.iter().map(|x| x / 2.0).collect();
+        let less: Vec<f64> = half.iter().map(|x| -x).collect();
+        let sizes = [row.len().max(1), 33, 5000];
+        for (from, minus) in [(&row, &vec![0.0; row.len()]), (&moved, &far), (&half, &less), (&row, &row)] {
+            for size in sizes.into_iter().filter(|size| row.len() <= 300 * size) {
+                check_difference(from, minus, size, 1.0);
+                let single = |row: &[f64]| row.iter().map(|x| *x as f32).collect::<Vec<_>>();
+                check_difference(&single(from), &single(minus), size, 1.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_difference_that_is_not_finite_counts_as_zeros_and_one_that_cancels_does_not() {
+    let infinite = [f32::INFINITY, 1.0];
+    check_difference(&infinite, &infinite, 2, 1.0);
+    check_difference(&[f64::MAX, 1.0], &[f64::MIN, 0.0], 2, 1.0);
+    let mut sum = GridSum::new(clip::<f64>(1.0), 2).expect("memory");
+    let pairs = [(&[1e300, 1.0][..], &[1e300, 0.5][..])];
+
+    sum.add_difference(Isa::best(), &pairs, &mut Vec::new(), ONE).expect("a row of that width");
+
+    assert_eq!(Ok(&[0, 1 << 28][..]), sum.integers());
+}
+
+#[test]
+fn a_difference_of_leaves_of_other_lengths_is_refused() {
+    let mut sum = GridSum::new(clip::<f32>(1.0), 2).expect("memory");
+    let mut add = |pair| sum.add_difference(Isa::best(), &[pair], &mut Vec::new(), ONE);
+
+    assert_eq!(Err(Error::Length { name: "minus", given: 1, needed: 2 }), add((&[1.0_f32, 2.0][..], &[1.0][..])));
+    assert_eq!(Err(Error::Length { name: "row", given: 1, needed: 2 }), add((&[1.0][..], &[1.0][..])));
+    assert_eq!((0, Ok(&[0; 2][..])), (sum.count(), sum.integers()));
+}
+
 #[test]
 fn a_row_with_an_element_that_is_not_finite_counts_as_zero() {
     for isa in Isa::available() {

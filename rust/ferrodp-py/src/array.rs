@@ -132,6 +132,17 @@ where
     Rows::of(leaves, count).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// Returns the elements of arrays with those of others, one by one, in C order.
+pub(crate) fn pairs<'a, T: numpy::Element>(
+    arrays: &'a [PyReadonlyArrayDyn<'_, T>],
+    others: &'a [PyReadonlyArrayDyn<'_, T>],
+) -> PyResult<Vec<(&'a [T], &'a [T])>> {
+    if arrays.len() != others.len() {
+        return Err(PyValueError::new_err("there must be as many arrays of one as of the other"));
+    }
+    Ok(slices(arrays)?.into_iter().zip(slices(others)?).collect())
+}
+
 /// Numbers that the core reads as numbers of type `T`.
 ///
 /// # Safety

@@ -13,7 +13,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{Floats, FloatsMut, FloatsMutAll, RowArrays, rows, slices, slices_mut};
+use crate::array::{Floats, FloatsMut, FloatsMutAll, RowArrays, pairs, rows, slices, slices_mut};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
@@ -47,6 +47,9 @@ fn threads_or_default(threads: Option<NonZeroUsize>, elements: usize) -> NonZero
 struct State {
     sum: GridSum,
     released: bool,
+    /// Where differences are formed: memory that the next one uses again.
+    single: Vec<f32>,
+    double: Vec<f64>,
 }
 
 impl State {
@@ -77,7 +80,10 @@ struct PyGridSum {
 
 impl PyGridSum {
     fn wrap(sum: GridSum) -> Self {
-        Self { state: Mutex::new(State { sum, released: false }), generation: fork::generation() }
+        Self {
+            state: Mutex::new(State { sum, released: false, single: Vec::new(), double: Vec::new() }),
+            generation: fork::generation(),
+        }
     }
 
     /// Whether this process made the sum, and did not inherit a copy of it.
@@ -115,6 +121,24 @@ impl PyGridSum {
         py.detach(|| Ok(self.lock()?.open()?.add(isa, rows, threads)?))
     }
 
+    fn subtract<T: Float>(
+        &self,
+        py: Python<'_>,
+        leaves: &[(&[T], &[T])],
+        room: fn(&mut State) -> &mut Vec<T>,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<()> {
+        let isa = isa::active()?;
+        let threads = threads_or_default(threads, leaves.iter().map(|(from, _)| from.len()).sum());
+        py.detach(|| {
+            let mut state = self.lock()?;
+            let mut row = core::mem::take(room(&mut state));
+            let added = state.open().and_then(|sum| Ok(sum.add_difference(isa, leaves, &mut row, threads)?));
+            *room(&mut state) = row;
+            added
+        })
+    }
+
     fn release_to<T: Element + sample::Element>(
         &self,
         py: Python<'_>,
@@ -141,6 +165,7 @@ impl PyGridSum {
             // mutant: sum-not-looked-at-again-after-ticket-armed
             let noise = state.check(noise_multiplier, out.len())?;
             state.released = true;
+            (state.single, state.double) = Default::default();
             Ok(state.sum.release(isa, &key, &noise, denominator, out, threads)?)
         })
     }
@@ -193,6 +218,26 @@ impl PyGridSum {
             RowArrays::Double(leaves) => self.add_rows(py, &rows::<_, f64>(&leaves, count)?, threads),
             RowArrays::Half(leaves) => self.add_rows(py, &rows::<_, Half>(&leaves, count)?, threads),
             RowArrays::Brain(leaves) => self.add_rows(py, &rows::<_, Brain>(&leaves, count)?, threads),
+        }
+    }
+
+    /// Adds one row: `leaves` less `minus`, both C-contiguous and of the sum's dtype.
+    #[pyo3(signature = (leaves, minus, threads, /))]
+    fn add_difference(
+        &self,
+        py: Python<'_>,
+        leaves: Vec<Bound<'_, PyAny>>,
+        minus: Vec<Bound<'_, PyAny>>,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<()> {
+        match (Floats::new(&leaves)?, Floats::new(&minus)?) {
+            (Floats::Single(leaves), Floats::Single(minus)) => {
+                self.subtract(py, &pairs(&leaves, &minus)?, |state| &mut state.single, threads)
+            }
+            (Floats::Double(leaves), Floats::Double(minus)) => {
+                self.subtract(py, &pairs(&leaves, &minus)?, |state| &mut state.double, threads)
+            }
+            _ => Err(PyValueError::new_err("leaves and minus must have one dtype").into()),
         }
     }
 

@@ -330,7 +330,11 @@ impl<'a, T: Element> Adding<'a, T> {
 
     /// Adds one row, its columns shared among threads.
     fn add_row(&self, row: usize, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
-        let total = self.measure(row, threads);
+        self.add_measured(row, self.measure(row, threads), sums, threads)
+    }
+
+    /// Adds one row with this sum of squares, its columns shared among threads.
+    pub(super) fn add_measured(&self, row: usize, total: f64, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
         let (step, within) = self.step(row, total);
         let certificate = Mutex::new(Certificate::default());
         for_each_block(sums, SHARE, threads, |start, sums| {

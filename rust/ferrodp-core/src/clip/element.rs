@@ -1,6 +1,6 @@
 //! The types that rows may have: `f32` and `f64`, and the two of 16 bits, whose numbers are those of `f32`.
 
-use core::ops::RangeInclusive;
+use core::ops::{RangeInclusive, Sub};
 
 /// An element of a row.
 pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
@@ -21,7 +21,7 @@ pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
 }
 
 /// An element of a clipped row: `f32` or `f64`.
-pub trait Float: Element {
+pub trait Float: Element + Sub<Output = Self> {
     /// Returns the number of this type next to `value` on the side of zero.
     fn narrow(value: f64) -> Self;
 

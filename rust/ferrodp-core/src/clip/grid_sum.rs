@@ -5,7 +5,8 @@ use std::collections::TryReserveError;
 
 use super::adding::Adding;
 use super::clip_norm::{ClipNorm, Stability};
-use super::element::Element;
+use super::difference;
+use super::element::{Element, Float};
 use super::rows::Rows;
 use super::zeros::zeros;
 use crate::error::Error;
@@ -164,12 +165,47 @@ impl GridSum {
         if self.broken { Err(Error::Mutated) } else { Ok(self.sums) }
     }
 
+    /// Adds one row whose leaves are the differences `(from, minus)`, rounded to nearest as `T` subtracts, on up to
+    /// `threads` threads: the sums of the row that is written out first.
+    ///
+    /// It is written to `room`, whose content does not matter, and whose memory serves the next row.
+    ///
+    /// # Errors
+    /// As [`GridSum::add`], and [`Error::Length`] if the two of a leaf differ in length.
+    pub fn add_difference<T: Float>(
+        &mut self,
+        isa: Isa,
+        leaves: &[(&[T], &[T])],
+        room: &mut Vec<T>,
+        threads: NonZeroUsize,
+    ) -> Result<(), Error> {
+        let total = difference::form(isa, leaves, room, threads)?;
+        let mut rest = &room[..];
+        let formed = leaves.iter().map(|(from, _)| {
+            let (leaf, after) = rest.split_at(from.len());
+            rest = after;
+            (leaf, from.len())
+        });
+        let row = Rows::new(formed, 1)?;
+        self.add_by([&row, &row], isa, |adding, sums| adding.add_measured(0, total, sums, threads))
+    }
+
     /// Adds the rows; norms are those of the first reading, integers those of the second. Tests let them differ.
     fn add_read_twice<'a, T: Element>(
         &mut self,
         isa: Isa,
         readings: [&'a Rows<'a, T>; 2],
         threads: NonZeroUsize,
+    ) -> Result<(), Error> {
+        self.add_by(readings, isa, |adding, sums| adding.add(sums, threads))
+    }
+
+    /// Adds the rows by `add`, which tells how many were within the clip norm if all were certified.
+    fn add_by<'a, T: Element>(
+        &mut self,
+        readings: [&'a Rows<'a, T>; 2],
+        isa: Isa,
+        add: impl FnOnce(&Adding<'a, T>, &mut [i64]) -> Option<u64>,
     ) -> Result<(), Error> {
         let rows = readings[0];
         if rows.width() != self.width() {
@@ -180,7 +216,7 @@ impl GridSum {
         let adding = Adding::new(isa, self.clip, self.stability, readings);
         // From here on, whatever ends this early leaves the sum unusable; a panic too.
         self.broken = true;
-        if let Some(within) = in_default_environment(|| adding.add(&mut self.sums, threads)) {
+        if let Some(within) = in_default_environment(|| add(&adding, &mut self.sums)) {
             self.count = count;
             self.within = self.within.map(|so_far| so_far + within);
             self.broken = false;

@@ -9,7 +9,7 @@
 
 use core::ops::Range;
 
-use super::element::Element;
+use super::element::{Element, Float};
 use super::rows::{Piece, Rows};
 use crate::dispatch::{self, Kernel, prefetch_page};
 use crate::isa::Isa;
@@ -202,6 +202,30 @@ fn block_sum<T: Element, const SQUARES: bool, const NATIVE: bool>(data: &[T], le
     fold_in_halves(sums)
 }
 
+/// Writes `from − minus`, up to [`BLOCK`] elements, to `out`, and returns the sum of squares that [`block_sum`] gives them.
+#[inline(always)]
+pub(super) fn form_block<T: Float, const NATIVE: bool>(from: &[T], minus: &[T], out: &mut [T]) -> f64 {
+    let mut sums = [0.0; LANES];
+    let pairs = from.as_chunks::<LANES>().0.iter().zip(minus.as_chunks::<LANES>().0);
+    for (out, (from, minus)) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(pairs) {
+        for ((out, from), (minus, sum)) in out.iter_mut().zip(from).zip(minus.iter().zip(&mut sums)) {
+            *out = *from - *minus;
+            *sum = add_power::<T, true, NATIVE>(*sum, out.widen());
+        }
+    }
+    let tail = out.len() % LANES;
+    let start = out.len() - tail;
+    for (out, (from, minus)) in out[start..].iter_mut().zip(from[start..].iter().zip(&minus[start..])) {
+        // mutant: last-elements-of-differences-not-subtracted
+        *out = *from - *minus;
+    }
+    if tail > 0 {
+        let mut spare = [T::default(); LANES];
+        add_chunk::<T, true, NATIVE, LANES, true>(&mut sums, Chunk::last(out, tail, &mut spare), 1.0);
+    }
+    fold_in_halves(sums)
+}
+
 #[inline(always)]
 fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize, const MASKED: bool>(
     sums: &mut [f64; N],
@@ -211,11 +235,16 @@ fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize
     for (i, sum) in sums.iter_mut().enumerate() {
         let x = chunk.lane(i);
         let x = if T::SQUARES_FIT { x } else { x * scale };
-        *sum = match (SQUARES, NATIVE && T::SQUARES_FIT) {
-            (false, _) => *sum + x.abs(),
-            (true, false) => *sum + x * x,
-            (true, true) => x.mul_add(x, *sum), // the square is exact: the same number
-        };
+        *sum = add_power::<T, SQUARES, NATIVE>(*sum, x);
+    }
+}
+
+#[inline(always)]
+fn add_power<T: Element, const SQUARES: bool, const NATIVE: bool>(sum: f64, x: f64) -> f64 {
+    match (SQUARES, NATIVE && T::SQUARES_FIT) {
+        (false, _) => sum + x.abs(),
+        (true, false) => sum + x * x,
+        (true, true) => x.mul_add(x, sum), // the square is exact: the same number
     }
 }
 
