@@ -18,6 +18,7 @@
 //! Everything is computed in 256 bits, and again in 512 where that leaves two neighboring floats open.
 
 use crate::certified::{Interval, Real};
+use crate::functions::{ln, normal::mills};
 use crate::types::Bounds;
 use crate::types::Rounding::{Down, Up};
 
@@ -174,14 +175,16 @@ fn crossing(function: impl Fn(f64) -> Bounds, target: f64, guess: f64) -> Bounds
 
 /// Returns ε with ln δ(ε) = ln target to about 30 digits, by Newton's method from the right, or `None` if it does not settle.
 ///
-/// Starts from ε = μ²/2 + μ·√(2 ln(1/target)), which is enough (Bun, Steinke, "Concentrated differential privacy", TCC 2016,
-/// Proposition 1.3). Proposes; [`epsilon`] certifies.
+/// Starts from what floats find, or from ε = μ²/2 + μ·√(2 ln(1/target)), which is enough (Bun, Steinke, "Concentrated
+/// differential privacy", TCC 2016, Proposition 1.3). A start on the left of the root leads to one on its right, as ln δ is
+/// concave. Proposes; [`epsilon`] certifies.
 fn newton_for_epsilon<const N: usize>(target: f64, mu_squared: Wide) -> Option<f64> {
     let mu_squared: Interval<N> = mu_squared.converted();
     let goal = Interval::from(target).ln().upper;
     let mu = mu_squared.sqrt().upper;
     let spread = goal.negated().scaled(1).sqrt(Up);
-    let mut x = mu.mul(mu.scaled(-1).add(spread, Up), Up);
+    let enough = mu.mul(mu.scaled(-1).add(spread, Up), Up);
+    let mut x = floats_for_epsilon(target, mu.float(Up), enough.float(Up)).map_or(enough, Real::new);
     for _ in 0..STEPS {
         let curve = curve(x, mu_squared);
         if !curve.factor.is_positive() {
@@ -191,6 +194,28 @@ fn newton_for_epsilon<const N: usize>(target: f64, mu_squared: Wide) -> Option<f
         let moved = x.sub(step, Up).max(x.scaled(-10));
         if is_settled(moved.sub(x, Up), x) {
             return Some(moved.float(Up));
+        }
+        x = moved;
+    }
+    None
+}
+
+/// Returns about the ε that [`newton_for_epsilon`] looks for, to some digits, by the same steps in floats from `start`.
+fn floats_for_epsilon(target: f64, mu: f64, start: f64) -> Option<f64> {
+    let (goal, mut x) = (ln(target), start);
+    for _ in 0..STEPS {
+        let (a, b) = (x / mu - mu / 2.0, x / mu + mu / 2.0);
+        if !(a > 0.0 && b < 1e6) {
+            return None;
+        }
+        let (tail, factor) = (mills(b), mills(a) - mills(b));
+        let logarithm = -a * a / 2.0 + ln(factor / (2.0 * core::f64::consts::PI).sqrt());
+        let moved = x - (goal - logarithm) * factor / tail;
+        if !(moved > 0.0 && moved.is_finite()) {
+            return None;
+        }
+        if (moved - x).abs() <= 1e-12 * x {
+            return Some(moved);
         }
         x = moved;
     }
