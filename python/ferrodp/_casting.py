@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,46 +27,47 @@ class Casting:
     dtype: np.dtype[Any]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether updates are vectors as they are: nothing is left out or cast."""
+        return not self.skip and all(dtype == self.dtype for dtype in self.dtypes)
+
+    @property
     def template(self) -> Any:
         """A tree of arrays of the vector's type that take no memory."""
         empty = [np.broadcast_to(np.zeros((), self.dtype), shape) for shape in self.shapes]
         return _trees.put_together(self.structure, empty)
 
     @_arrays.quiet
-    def vector(self, update: object, weight: float = 1.0) -> Any:
-        """Return an update in the vector's type, times a weight, or refuse what is not like the template."""
-        found = self._leaves(update, "update")
+    def vector(self, update: object, name: str = "update") -> Any:
+        """Return an update in the vector's type, or refuse what is not like the template."""
         out = []
-        for (path, value), dtype, shape in zip(found, self.dtypes, self.shapes, strict=True):
-            array = _arrays.base_array(
-                value, _trees.where(path)
-            )  # not asarray: its dtype would depend on numbers in lists
+        for (path, array), dtype in zip(self._shaped(update, name), self.dtypes, strict=True):
             if array.dtype != dtype:
                 rule = f"must have the dtype of the template, {dtype}"
                 raise InvalidArrayType(f"{_trees.where(path)} {rule}, got {array.dtype}")
-            if array.shape != shape:
-                raise InvalidArray(f"{_trees.where(path)} must have shape {shape}, got {array.shape}")
-            array = array.astype(self.dtype, copy=False)
-            out.append(array if weight == 1.0 else array * self.dtype.type(weight))
+            out.append(array.astype(self.dtype, copy=False))
         return _trees.put_together(self.structure, out)
 
     @_arrays.quiet
-    def difference(self, sent: object, base: object, out: list[npt.NDArray[Any]] | None = None) -> Any:
-        """Return a model less another in the vector's type, or refuse what is not like the template.
-
-        The model that was sent may have other float types than the template. With `out`, arrays of the vector's type
-        and the template's shapes are written over.
-        """
-        pairs = zip(self._leaves(sent, "sent"), self._leaves(base, "base"), self.shapes, strict=True)
-        found = []
-        for number, ((path, value), (_, start), shape) in enumerate(pairs):
-            array = _arrays.base_array(value, _trees.where(path))
-            if array.dtype.name not in FLOATS:
+    def cast(self, model: object, name: str) -> Any:
+        """Return a model in the vector's type, whatever float types it has, or refuse what is not like the template."""
+        out = []
+        for path, array in self._shaped(model, name):
+            if array.dtype != self.dtype and array.dtype.name not in FLOATS:
                 raise InvalidArrayType(f"{_trees.where(path)} must be of floats, got {array.dtype}")
-            if array.shape != shape:
-                raise InvalidArray(f"{_trees.where(path)} must have shape {shape}, got {array.shape}")
-            into = None if out is None else out[number]
-            found.append(np.asarray(np.subtract(array, start, out=into, dtype=self.dtype, casting="same_kind")))
+            # A view: parameters that a trainer shares are two leaves here, and one object cannot be.
+            out.append(array.astype(self.dtype, copy=False).view())
+        return _trees.put_together(self.structure, out)
+
+    @_arrays.quiet
+    def weighted(self, vector: object, weight: float, minus: object = None) -> Any:
+        """Return a vector, less another if there is one, times a weight; each step rounded in the vector's type."""
+        leaves = _trees.matching_leaves(vector, self.structure, "vector")
+        others = None if minus is None else _trees.matching_leaves(minus, self.structure, "minus")
+        factor = self.dtype.type(weight)
+        found = []
+        for number, (_, value) in enumerate(leaves):
+            found.append((value if others is None else np.subtract(value, others[number][1])) * factor)
         return _trees.put_together(self.structure, found)
 
     @_arrays.quiet
@@ -83,6 +84,15 @@ class Casting:
             largest = min(_largest(self.dtype), _largest(dtype))
             new.append(np.clip(moved, -largest, largest, out=moved).astype(dtype, copy=False))
         return _trees.put_together(self.structure, new)
+
+    def _shaped(self, tree: object, name: str) -> Iterator[tuple[_trees.Path, npt.NDArray[Any]]]:
+        """Yield arrays of the template's shapes with their paths."""
+        for (path, value), shape in zip(self._leaves(tree, name), self.shapes, strict=True):
+            # Not asarray: its dtype would depend on numbers in lists.
+            array = _arrays.base_array(value, _trees.where(path))
+            if array.shape != shape:
+                raise InvalidArray(f"{_trees.where(path)} must have shape {shape}, got {array.shape}")
+            yield path, array
 
     def _leaves(self, tree: object, name: str) -> list[tuple[_trees.Path, Any]]:
         return _trees.matching_leaves(_without(tree, self.skip), self.structure, name)

@@ -5,6 +5,13 @@ KILLERS = {"flower": f"framework flower {TESTS}/test_strategy.py {TESTS}/test_mo
 
 MUTANTS = [
     (
+        "a client's whole model is added, not its update",
+        "whole-model-added-for-the-update",
+        ", minus=self._base",
+        "",
+        "flower",
+    ),
+    (
         "a plan of records runs clients",
         "plan-of-records-runs-clients",
         'plan.unit != "client"',

@@ -55,10 +55,11 @@ class FederatedRound:
     (4,)
     """
 
-    __slots__ = ("_casting", "_run", "_step")
+    __slots__ = ("_casting", "_is_plain", "_run", "_step")
 
     def __init__(self, run: FederatedRun, step: PlanStep[Any], casting: Casting) -> None:
         self._run, self._step, self._casting = run, step, casting
+        self._is_plain = casting.is_plain
 
     @property
     def number(self) -> int:
@@ -75,13 +76,16 @@ class FederatedRound:
         """Largest L2 norm of what one client adds."""
         return self._step.clip_norm
 
-    def add(self, update: Any, *, weight: Real = 1.0) -> None:
+    def add(self, update: Any, *, weight: Real = 1.0, minus: Any = None) -> None:
         """Add a client's update, clipped.
 
         Parameters
         ----------
         update : tree of ndarrays
             Like the template. One that holds NaN or infinity counts as zeros, which nobody is told.
+        minus : tree of ndarrays, optional
+            Like the template: the model that the client was sent, where `update` is the one that it sent back. The
+            difference is the update, as for `ClippedSum.add`.
         weight : float
             Multiplies the update *before* it is clipped, so that no weight moves the sum by more than the clip norm;
             finite, ≥ 0.
@@ -94,7 +98,14 @@ class FederatedRound:
             If the round was released.
         """
         factor = _validate.non_negative("weight", weight)
-        self._step.add_one(self._casting.vector(update, factor))
+        if factor == 1.0 and self._is_plain:
+            self._step.add_one(update, minus=minus)  # the sum refuses what is not like the template
+            return
+        vector = self._casting.vector(update)
+        base = None if minus is None else self._casting.vector(minus, "minus")
+        if factor != 1.0:
+            vector, base = self._casting.weighted(vector, factor, base), None
+        self._step.add_one(vector, minus=base)
 
     def add_missing(self, count: int) -> None:
         """Count clients that were drawn and sent nothing as updates of zeros.

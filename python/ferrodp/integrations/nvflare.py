@@ -318,11 +318,8 @@ class GaussianUpdateFilter:
         assert casting is not None
         assert run is not None
         assert current is not None
-        if whole and self._base is not None:
-            update = casting.difference(sent, self._base)
-        else:
-            update = casting.difference(sent, casting.template)  # less zeros: the cast
-        current.add(update)
+        base = casting.cast(self._base, "model") if whole else None
+        current.add(casting.cast(sent, "sent"), minus=base)
         self._round = None
         change = current.release(denominator=1)
         if not whole or self._base is None:

@@ -47,8 +47,8 @@ class StepSum(abc.ABC):
         """Add vectors that are stacked along a first axis, each clipped by itself."""
 
     @abc.abstractmethod
-    def add_one(self, update: object) -> None:
-        """Add one vector."""
+    def add_one(self, update: object, minus: object = None) -> None:
+        """Add one vector, less another if there is one."""
 
     @abc.abstractmethod
     def merge(self, other: object) -> None:
@@ -104,8 +104,8 @@ class _OneSum(StepSum):
     def add(self, stacked: object) -> None:
         self._total.add_many(stacked)
 
-    def add_one(self, update: object) -> None:
-        self._total.add(update)
+    def add_one(self, update: object, minus: object = None) -> None:
+        self._total.add(update, minus=minus)
 
     def merge(self, other: object) -> None:
         self._total.merge(other)  # type: ignore[arg-type]  # refuses what is no sum
@@ -159,10 +159,11 @@ class _GroupSums(StepSum):
         for name in self._names:
             self._totals[name].add_many(groups[name])
 
-    def add_one(self, update: object) -> None:
+    def add_one(self, update: object, minus: object = None) -> None:
         groups = self._groups(update, "update")
+        others: Mapping[str, Any] = {} if minus is None else self._groups(minus, "minus")
         for name in self._names:
-            self._totals[name].add(groups[name])
+            self._totals[name].add(groups[name], minus=others.get(name))
 
     def merge(self, other: object) -> None:
         raise InvalidParameter("merge takes sums of one clip norm; with PerGroupClipping add the vectors here")
@@ -193,8 +194,8 @@ class _AdaptiveSum(StepSum):
     def add(self, stacked: object) -> None:
         self._total.add_many(stacked)
 
-    def add_one(self, update: object) -> None:
-        self._total.add(update)
+    def add_one(self, update: object, minus: object = None) -> None:
+        self._total.add(update, minus=minus)
 
     def merge(self, other: object) -> None:
         self._total.merge(other)  # type: ignore[arg-type]

@@ -176,13 +176,15 @@ class PlanStep(Generic[Tree]):
         self._check_open()
         self._sum.add(gradients)
 
-    def add_one(self, update: Any) -> None:
+    def add_one(self, update: Any, *, minus: Any = None) -> None:
         """Add the vector of one unit, such as the update of a client.
 
         Parameters
         ----------
         update : tree of ndarrays
             Like the template. As for `add`.
+        minus : tree of ndarrays, optional
+            Subtracted from it, as for `ClippedSum.add`.
 
         Raises
         ------
@@ -190,7 +192,7 @@ class PlanStep(Generic[Tree]):
             As for `add`.
         """
         self._check_open()
-        self._sum.add_one(update)
+        self._sum.add_one(update, minus)
 
     def add_missing(self, count: int) -> None:
         """Count units that were drawn and sent nothing, such as clients that dropped out, as zero vectors.

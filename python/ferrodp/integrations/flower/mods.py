@@ -88,9 +88,8 @@ def _modified(message: Any, context: Any, call_next: Callable[[Any, Any], Any], 
     if set(record) != set(sent):
         raise InvalidParameter("a reply must have the arrays that were sent")
     new = {key: array_of(array) for key, array in record.items()}
-    update = cast_as.difference(new, model)
     total: ClippedSum[Any] = ClippedSum(cast_as.template, clip_norm=norm)
-    total.add(update)
+    total.add(cast_as.cast(new, "reply"), minus=cast_as.cast(model, "model"))
     # mutant: local-noise-for-half-the-sensitivity
     moved: Any = total.to_float() if multiplier is None else total.release(noise_multiplier=2.0 * multiplier)
     new |= cast_as.moved(model, moved)

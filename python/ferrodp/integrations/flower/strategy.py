@@ -156,7 +156,7 @@ class PrivateStrategy:
         self._run: FederatedRun | None = None
         self._round: FederatedRound | None = None
         self._casting: Casting | None = None
-        self._buffers: list[npt.NDArray[Any]] = []
+        self._base: dict[str, npt.NDArray[Any]] = {}  # the model as updates are: what they are differences from
         self._dtype = np.dtype(np.float32)  # of updates: strategies such as FedAdam change that of the model
         self._slots: dict[int, int] = {}
         self._asked: set[int] = set()
@@ -211,10 +211,9 @@ class PrivateStrategy:
             self._run = FederatedRun(
                 self._plan, self._casting.template, delta=self._delta, max_epsilon=self._max_epsilon, **self._payment
             )
-            self._buffers = [np.empty(shape, self._dtype) for shape in self._casting.shapes]
         elif self._round is not None:
             raise FerroError("a round must be aggregated before the next one is configured")
-        self._model = model
+        self._model, self._base = model, self._casting.cast(model, "model")
         self._round = next(self._run, None)
         if self._round is None:
             _LOGGER.info("round %d: not begun, the privacy budget is spent", server_round)
@@ -255,11 +254,12 @@ class PrivateStrategy:
             # mutant: one-client-replies-twice
             if reply.metadata.src_node_id in waiting and not reply.has_error():
                 waiting.discard(reply.metadata.src_node_id)
-                update = self._update(reply)
-                if update is None:
+                sent = self._sent(reply)
+                if sent is None:
                     current.add_missing(1)
                 else:
-                    current.add(update)
+                    # mutant: whole-model-added-for-the-update
+                    current.add(sent, minus=self._base)
         current.add_missing(len(waiting))
         noised = current.release()
         self._round = None
@@ -374,13 +374,12 @@ class PrivateStrategy:
     def _key(self, name: str) -> str:
         return str(getattr(self._inner, name, {"arrayrecord_key": "arrays", "configrecord_key": "config"}.get(name)))
 
-    def _update(self, reply: Any) -> Any:
-        """Return a reply's update, in buffers that the next one overwrites; None if it does not look like the model."""
+    def _sent(self, reply: Any) -> Any:
+        """Return the model that a client sent, in the type of updates; None if it does not look like ours."""
         assert self._casting is not None
         try:
             record = reply.content.array_records[self._key("arrayrecord_key")]
-            sent = {name: array_of(record[name]) for name in self._model}
-            return self._casting.difference(sent, self._model, self._buffers)
+            return self._casting.cast({name: array_of(record[name]) for name in self._model}, "sent")
         except Exception:  # whatever a client sent: it counts as zeros, and nothing of it is told
             return None
 
