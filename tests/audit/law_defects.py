@@ -100,6 +100,29 @@ def drawn(law: str) -> bool:
     return mechanism(FromSource(noise_multiplier=3.0, l2_sensitivity=1.0))
 
 
+def doubles(kind: type) -> bool:
+    """Whether noise of double precision, and of vectors that one thread draws in many chunks, has the stated law."""
+
+    class Doubles(kind):  # type: ignore[misc,valid-type]
+        def release(self, value, **options):  # type: ignore[no-untyped-def]
+            out = options["out"]
+            out[...] = super().release(np.asarray(value, dtype=np.float64))
+            return out
+
+    name = "l2_sensitivity" if kind is fd.GaussianMechanism else "l1_sensitivity"
+    scale = "noise_multiplier" if kind is fd.GaussianMechanism else "scale"
+    return mechanism(Doubles(**{scale: 3.0, name: 1.0}), draws=2_000_000)
+
+
+def scales_of_integers(kind: type) -> bool:
+    """Whether integers have the stated law where tables are of numbers, of blocks, and of blocks beyond a word."""
+    name = "l2_sensitivity" if kind is fd.DiscreteGaussianMechanism else "l1_sensitivity"
+    return any(
+        mechanism(kind(**{"scale": scale, name: 1}), epsilon=50.0, delta=1e-3, draws=1_000_000)
+        for scale in (0.6, 2.0, 50.0, 3000.0, 1e7, 1e14)
+    )
+
+
 def batch() -> bool:
     def run(rows: np.ndarray) -> object:
         total = fd.ClippedSum((2,), clip_norm=1.0)
@@ -154,9 +177,9 @@ def vectors(kind: str) -> bool:
     return function(lambda value, n: pair.release(np.full((n, 2), value)).sum(axis=1), (0, 1), epsilon=pair.epsilon())
 
 
-def answered(value: tuple[float, ...]) -> list[bool]:
+def answered(value: tuple[float, ...], epsilon: float = 1.0) -> list[bool]:
     """Return the answers to a sequence of queries, as far as two may be positive."""
-    vector = fd.SparseVector(threshold=0.0, sensitivity=1.0, epsilon=1.0, max_answers=2)
+    vector = fd.SparseVector(threshold=0.0, sensitivity=1.0, epsilon=epsilon, max_answers=2)
     found: list[bool] = []
     with contextlib.suppress(fd.errors.FerroError):
         found.extend(vector.query(query) for query in value)
@@ -164,12 +187,29 @@ def answered(value: tuple[float, ...]) -> list[bool]:
 
 
 def queries() -> bool:
-    def many(value: tuple[float, ...], n: int) -> np.ndarray:
-        runs = [answered(value) for _ in range(n)]
-        return np.array([sum(bit << i for i, bit in enumerate(bits)) + float(100 << len(bits)) for bits in runs])
+    """Answers after one another, where queries that are to be negative rise and those to be positive fall."""
 
-    one, other = (0.0,) * 12, (1.0, -1.0) * 6
-    return function(many, (one, other), draws=8000) or function(many, (other, one), draws=8000)
+    def many(value: tuple[float, ...], n: int) -> np.ndarray:
+        runs = np.full((n, len(value)), -1.0)
+        for i in range(n):
+            bits = answered(value, 3.0)
+            runs[i, : len(bits)] = bits
+        return runs
+
+    return function(many, ((-0.3,) * 5 + (1.0,) * 3, (0.7,) * 5 + (0.0,) * 3), epsilon=3.0, draws=50_000)
+
+
+def long_run() -> bool:
+    """How many queries are negative before the first positive one, where all of them rise."""
+
+    def first(value: float, n: int) -> np.ndarray:
+        counts = np.empty(n)
+        for i in range(n):
+            vector = fd.SparseVector(threshold=0.0, sensitivity=1.0, epsilon=3.0)
+            counts[i] = next((j for j in range(24) if vector.query(value)), 24)
+        return counts
+
+    return function(first, (-1.5, -0.5), epsilon=3.0, draws=30_000)
 
 
 def answers_of_a_run() -> bool:
@@ -201,6 +241,10 @@ AUDITS: dict[str, Callable[[], bool]] = {
         fd.DiscreteGaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, l2_sensitivity=2), epsilon=1.0, draws=2_000_000
     ),
     "discrete Laplace": lambda: mechanism(fd.DiscreteLaplaceMechanism(scale=2), delta=0.0, draws=2_000_000),
+    "discrete Gaussian of many scales": lambda: scales_of_integers(fd.DiscreteGaussianMechanism),
+    "discrete Laplace of many scales": lambda: scales_of_integers(fd.DiscreteLaplaceMechanism),
+    "Gaussian doubles": lambda: doubles(fd.GaussianMechanism),
+    "Laplace doubles": lambda: doubles(fd.LaplaceMechanism),
     "noise of a source": lambda: drawn("gaussian"),
     "coordinates": rows_of_noise,
     "batch": batch,
@@ -212,6 +256,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "vectors of integers": lambda: vectors("gaussian"),
     "two integers": lambda: vectors("laplace"),
     "queries": queries,
+    "long run": long_run,
     "answers of a run": answers_of_a_run,
     "training": training,
     "sum": lambda: code(lambda d: fd.private_sum(d, bounds=(0.0, 10.0), epsilon=1.0).value),
@@ -266,6 +311,10 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the L1 distance is taken for one": ("two integers",),
     "the noise of a query serves all": ("queries",),
     "answers are not counted": ("answers of a run",),
+    "the noise of the threshold is drawn for every query": ("long run",),
+    "scales are those for one answer fewer": ("queries",),
+    "queries that need not move together are treated as if they did": ("queries",),
+    "each of several quantiles gets the whole budget": ("quantiles",),
     "a column is clamped after it was summed": ("sum",),
     "a replaced row moves a sum as little as one that comes": ("sum, replaced",),
     "a row that comes moves a sum by half of what it can": ("sum",),
@@ -282,10 +331,6 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
 
 
 NOT_FOUND: dict[str, str] = {
-    "the noise of the threshold is drawn for every query": "moves rates by less than 16 000 runs show at ε = 1",
-    "scales are those for one answer fewer": "the worst neighbors of a run are not known to the audit",
-    "queries that need not move together are treated as if they did": "the same",
-    "each of several quantiles gets the whole budget": "two choices rarely cost twice what one does",
     "a part of a variance is drawn with noise that nobody paid for": "tickets alone differ; what is released does not",
 }
 """Defects that change what is released, or its cost, and that no audit here finds, with the reason."""

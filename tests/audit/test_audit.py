@@ -287,6 +287,35 @@ def test_exceptions_text_and_arrays_are_outputs():
     assert "output[1]" in report.region
 
 
+def test_sequences_of_answers_are_events_too():
+    """Each of six answers is ε = 0.5 by itself, and 3 together; no single one, nor their first, shows more than 0.5."""
+    rng = np.random.default_rng(6)
+    truth = math.exp(0.5) / (1 + math.exp(0.5))
+
+    def release(value, n):
+        return (rng.random((n, 6)) < (truth if value else 1 - truth)).astype(float)
+
+    report = audit_callable(None, neighbors=(0, 1), epsilon=2.0, delta=0.0, draws=60_000, release_many=release)
+    assert report.violation
+    assert "sequences of numbers" in report.region
+    assert report.epsilon_lower_bound < 3.0
+    some = audit_callable(
+        None, neighbors=(0, 1), epsilon=3.0, delta=0.0, draws=60_000,
+        release_many=lambda value, n: [list(row) if row[0] else [row[0]] * 3 for row in release(value, n)],
+    )  # fmt: skip
+    assert not some.violation
+    assert some.epsilon_lower_bound > 1.0
+
+
+def test_a_claim_beyond_all_numbers_is_not_contradicted():
+    rng = np.random.default_rng(6)
+    report = audit_callable(None, neighbors=(0, 1), epsilon=1e9, delta=0.0, draws=200, release_many=response(rng, 1.0))
+
+    assert not report.violation
+    assert report.log_e_value == 0.0
+    assert report.power == math.inf
+
+
 def test_a_leak_that_is_rarer_than_delta_is_no_violation():
     rng = np.random.default_rng(2)
     leak = lambda value, n: np.where(rng.random(n) < 0.01, value, 0)  # noqa: E731

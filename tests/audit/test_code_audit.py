@@ -63,6 +63,14 @@ def test_kinds_of_findings_say_what_is_wrong():
     }
 
 
+def test_costs_without_a_lower_bound_are_compared_as_they_are_certified():
+    def two(values):
+        return [each.value for each in fd.private_quantiles(values, [0.3, 0.7], bounds=(0.0, 9.0), epsilon=1.0)]
+
+    assert not audit_code(two, VALUES, accounted=fd.events.EpsilonDeltaEvent(epsilon=1.0)).violation
+    assert audit_code(two, VALUES, accounted=fd.events.EpsilonDeltaEvent(epsilon=0.9)).findings[0].kind == "accounting"
+
+
 def test_an_exception_that_depends_on_a_record_is_found():
     def picky(values):
         if len(values) < 5:

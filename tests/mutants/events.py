@@ -384,6 +384,13 @@ MUTANTS = [
         "canaries",
     ),
     (
+        "costs that have no lower bound are not compared",
+        "costs-without-a-lower-bound-not-compared",
+        "costs[0].lower <= 0.0",
+        "False",
+        "code audits",
+    ),
+    (
         "what code returns is not compared",
         "results-of-code-not-compared",
         "not _same(result, again, _DEPTH)",

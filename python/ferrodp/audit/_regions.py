@@ -17,6 +17,10 @@ Hits: TypeAlias = npt.NDArray[np.bool_]
 _MAX_COLUMNS = 8
 _MAX_ATOMS = 16
 _NO_BITS = 9999.0
+_MAX_PATTERNS = 1024
+_PATTERN_HITS = 10
+"""Patterns that were seen less often join no event."""
+_SETS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +31,20 @@ class Outputs:
     kinds: list[str] | str
     """One for all, if they are alike."""
     _bits: dict[int, Array] = field(default_factory=dict, compare=False, repr=False)
+    _patterns: list[tuple[list[bytes], npt.NDArray[np.intp]]] = field(default_factory=list, compare=False, repr=False)
 
     def bits(self, column: int) -> Array:
         """Return the last bits of a column; see `last_bits`."""
         if column not in self._bits:
             self._bits[column] = last_bits(self.columns[column])
         return self._bits[column]
+
+    def patterns(self) -> tuple[list[bytes], npt.NDArray[np.intp]]:
+        """Return which different rows there are, and which of them each output is."""
+        if not self._patterns:
+            rows, which = np.unique(_comparable(self.columns), axis=0, return_inverse=True)
+            self._patterns.append(([row.tobytes() for row in rows], which.reshape(-1)))
+        return self._patterns[0]
 
     @property
     def size(self) -> int:
@@ -68,12 +80,13 @@ def _row(value: Any) -> tuple[str, list[float]]:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A set of outputs: a comparison of one number, of its last bit, or of the kind of output."""
+    """A set of outputs: a comparison of one number, of its last bit, of the kind of output, or some rows of numbers."""
 
     what: str
     column: int = 0
     at: float = 0.0
     kind: str = ""
+    rows: frozenset[bytes] = frozenset()
 
     def __str__(self) -> str:
         name = "output" if not self.column else f"output[{self.column}]"
@@ -84,6 +97,7 @@ class Region:
             "finer": f"{name} is no multiple of 2^{int(self.at)}",
             "coarser": f"{name} is a multiple of 2^{int(self.at)}",
             "kind": self.kind,
+            "among": f"output is one of {len(self.rows)} sequences of numbers",
         }[self.what]
 
     def hits(self, outputs: Outputs) -> Hits:
@@ -93,6 +107,9 @@ class Region:
             if isinstance(kinds, str):
                 return np.full(outputs.size, kinds == self.kind)
             return np.array([kind == self.kind for kind in kinds], dtype=np.bool_)
+        if self.what == "among":
+            rows, which = outputs.patterns()
+            return np.array([row in self.rows for row in rows], dtype=np.bool_)[which]
         if self.column >= outputs.columns.shape[0]:
             return np.zeros(outputs.size, dtype=np.bool_)
         x = outputs.columns[self.column]
@@ -110,6 +127,8 @@ class Region:
         mine, its = sorted((self, other), key=lambda region: region.what)  # "above", "below", "equal", ...
         if mine.what == its.what == "kind":
             return mine.kind != its.kind
+        if mine.what == its.what == "among":
+            return not mine.rows & its.rows
         if mine.column != its.column:
             return False
         if (mine.what, its.what) == ("above", "below"):
@@ -150,7 +169,36 @@ def candidates(one: Outputs, other: Outputs) -> list[Region]:
         for place in np.unique(np.concatenate([one.bits(column), other.bits(column)])):
             if place < _NO_BITS:
                 found += [Region("finer", column, float(place)), Region("coarser", column, float(place))]
+    return found + _sequences(one, other)
+
+
+def _sequences(one: Outputs, other: Outputs) -> list[Region]:
+    """Return sets of rows of a few numbers, those with the largest ratios first, for each of both sides."""
+    if not one.columns.shape[0] == other.columns.shape[0] >= 2:
+        return []
+    begin = np.concatenate([each.columns[:, :_MAX_PATTERNS] for each in (one, other)], axis=1)
+    if np.unique(_comparable(begin), axis=0).shape[0] > _MAX_PATTERNS // 2:
+        return []
+    counts = [
+        dict(zip(rows, np.bincount(which).tolist(), strict=True))
+        for rows, which in (each.patterns() for each in (one, other))
+    ]
+    seen = {row: (counts[0].get(row, 0), counts[1].get(row, 0)) for row in counts[0] | counts[1]}
+    found: list[Region] = []
+    for side in (0, 1):
+        often = [(hits[side], hits[1 - side], row) for row, hits in seen.items() if sum(hits) >= _PATTERN_HITS]
+        if not often:
+            continue
+        often.sort(key=lambda each: ((each[1] + 3.0) / (each[0] + 3.0), each[2]))
+        sums = np.cumsum([hits for hits, _, _ in often])
+        ends = sorted({int(np.searchsorted(sums, sums[-1] * share)) for share in np.geomspace(1e-3, 0.9, _SETS)})
+        found += [Region("among", rows=frozenset(row for _, _, row in often[: end + 1])) for end in ends]
     return found
+
+
+def _comparable(columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return rows for columns, in which what is no number equals itself."""
+    return np.where(np.isnan(columns), np.finfo(np.float64).max, columns).T + 0.0
 
 
 def _common(*kinds: list[str] | str) -> list[str]:

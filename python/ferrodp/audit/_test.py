@@ -21,6 +21,8 @@ Draw = Callable[[int, int], Iterator[Outputs]]
 
 MAX_CHOSEN = 200_000
 _LARGE = 50.0
+_LARGEST = 700.0
+"""Of a claim that is bet against: no number of draws shows more."""
 _DELTAS = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
@@ -195,6 +197,8 @@ def _roc(best: _Count, outputs: tuple[list[Outputs], list[Outputs]]) -> tuple[tu
 
 def _stake(p: float, q: float, epsilon: float, delta: float) -> float:
     """Return the share that maximizes the expected logarithm of the e-value if the rates are these."""
+    if epsilon > _LARGEST:
+        return 0.0
     loss = math.exp(epsilon) + delta
 
     def growth(stake: float) -> float:
@@ -206,7 +210,7 @@ def _stake(p: float, q: float, epsilon: float, delta: float) -> float:
 
 def _factor(x: int, y: int, stake: float, epsilon: float, delta: float) -> float:
     """Return what a pair of draws multiplies the e-value by: if P ≤ e^ε·Q + δ, its mean is at most 1."""
-    return 1.0 + stake * (x - math.exp(epsilon) * y - delta)
+    return 1.0 + stake * (x - math.exp(epsilon) * y - delta) if stake else 1.0
 
 
 def _log_e_value(count: _Count, counted: int, epsilon: float, delta: float) -> float:

@@ -26,8 +26,9 @@ def audit_callable(
 ) -> AuditReport:
     """Test whether outputs of a function contradict its (ε, δ).
 
-    Among many events (tails, single values, the last bits of floating-point numbers, kinds of output, exceptions) the
-    one that promises most is chosen on a part of the draws, for each of the two directions, and counted on the others.
+    Among many events (tails, single values, the last bits of floating-point numbers, sets of short sequences, kinds of
+    output, exceptions) the one that promises most is chosen on a part of the draws, for each of the two directions, and
+    counted on the others.
 
     Parameters
     ----------

@@ -58,6 +58,8 @@ def favorable(*, draws: int, epsilon: Real, delta: Real) -> tuple[float, float]:
     n = _validate.count("draws", draws, minimum=1)
     claimed = _validate.non_negative("epsilon", epsilon)
     failure = _validate.probability("delta", delta)
+    if claimed > 700.0:
+        return math.inf, 0.0
     quantile = NormalDist().inv_cdf(1.0 - JOINT * SIGNIFICANCE / 2.0)
     beta = NormalDist().inv_cdf(_POWER)
 
