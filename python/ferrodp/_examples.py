@@ -36,6 +36,8 @@ _USUAL = {
     "wrap_probability": "1e-12",
 }
 """What people write who use these parameters."""
+_PAIRS = {"bounds": "(0, 100)"}
+"""What is written for parameters that hold several numbers, each of which is checked under their name."""
 _NUMBER = r"-?(?:inf|[0-9.]+(?:\^-?[0-9]+)?(?:e-?[0-9]+)?)"
 _FROM_TO = re.compile(rf"\bfrom ({_NUMBER}) to ({_NUMBER})(?![\w/])")
 _INTERVAL = re.compile(rf"([(\[])({_NUMBER}), ({_NUMBER})([)\]])")
@@ -51,7 +53,7 @@ def offered(name: str, accepted: str, value: object, write: str = "") -> str:
 
     `name` is what is refused: a parameter, or an option of the command line; `write` is an allowed value, if known.
     """
-    found = write or allowed(name, accepted, value)
+    found = write or _PAIRS.get(name) or allowed(name, accepted, value)
     if not found:
         return ""
     option = name.startswith("--")

@@ -37,9 +37,9 @@ _OTHER_NAMES = {
     "alphas": ("orders",),
     "batch_size": ("sample_size", "sampling_probability"),
     "max_grad_norm": ("clip_norm",),
-    "q": ("sampling_probability", "quantile", "quantiles"),
-    "sample_rate": ("sampling_probability",),
-    "sampling_rate": ("sampling_probability",),
+    "q": ("sampling_probability", "probability", "quantile", "quantiles"),
+    "sample_rate": ("sampling_probability", "probability"),
+    "sampling_rate": ("sampling_probability", "probability"),
     "seed": ("source",),
     "columns": ("sums",),
     "epochs": ("count", "num_steps"),
@@ -80,7 +80,7 @@ def suggesting(function: Callable[P, R], name: str | None = None) -> Callable[P,
         try:
             return function(*args, **kwargs)
         except TypeError:
-            told = type(args[0]).__name__ if name and args else name or function.__qualname__
+            told = type(args[0]).__name__ if name and args else name or _called_name(function, args)
             _refuse_unknown(told, function, kwargs)
             _refuse_positional(told, function, len(args))
             _refuse_missing(told, function, args, kwargs)
@@ -88,6 +88,14 @@ def suggesting(function: Callable[P, R], name: str | None = None) -> Callable[P,
 
     called.__suggests__ = True  # type: ignore[attr-defined]
     return called
+
+
+def _called_name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Return what a function is called where it was called: a method by the class of its object, not by a base."""
+    owner = function.__qualname__.rpartition(".")[0]
+    if not owner or not args or owner not in [base.__name__ for base in type(args[0]).__mro__]:
+        return function.__qualname__
+    return f"{type(args[0]).__name__}.{function.__name__}"
 
 
 def install() -> None:

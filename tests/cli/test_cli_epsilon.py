@@ -200,7 +200,7 @@ def test_counts_and_probabilities_are_calibrated(ferrodp: Callable[..., Any]) ->
         (("noise-multiplier", "--epsilon", "1", "--noise-multiplier", "2"), "cannot be given too"),
         (("count", "--epsilon", "1"), "--noise-multiplier must be given"),
         (("noise-multiplier",), "required"),
-        (("noise-multiplier", "--epsilon", "0"), "target_epsilon must be"),
+        (("noise-multiplier", "--epsilon", "0"), "--epsilon must be finite and > 0, got 0.0"),
         (("scale", "--epsilon", "1"), "invalid choice"),
     ],
 )

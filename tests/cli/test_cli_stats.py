@@ -1,5 +1,6 @@
 """`ferrodp stats`: what is released of a file, what is charged, what is refused, and what no message tells."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import ferrodp as fd
 from ferrodp.accounting import EpsilonDeltaEvent
 from ferrodp.cli.stats import command as stats_command
+from ferrodp.cli.stats import tables
 
 Run = Callable[..., Any]
 ROWS = 4000
@@ -102,6 +104,25 @@ def test_numbers_are_keys_of_columns_of_numbers(ferrodp: Run, tmp_path: Path, mo
     assert np.abs(np.array(found["statistics"][0]["values"]) - [300, 600]).max() < 30
     refused = ferrodp("stats", "t.parquet", "--count", "--group-by", "code=1,two", "--epsilon", 5)
     assert (refused.code, "must be numbers" in refused.error) == (4, True)
+
+
+def test_parquet_is_read_by_polars_where_pyarrow_is_not_installed(
+    ferrodp: Run, visits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("polars")
+    if not Path("visits.parquet").exists():
+        pytest.skip("pyarrow has to write the file")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    options = ("--count", "--mean", "age:0,100", "--epsilon", 8, "--group-by", "region=north,south", "--json")
+    statistics = ferrodp("stats", "visits.parquet", *options).json["statistics"]
+    ages = [[row["age"] for row in visits if row["region"] == name and row["age"]] for name in ("north", "south")]
+    assert isinstance(tables.table("visits.parquet"), tables._ByPolars)
+    rows = [sum(row["region"] == name for row in visits) for name in ("north", "south")]
+    assert np.abs(np.array(statistics[0]["values"]) - rows).max() < 10  # noise of scale 1/4: 40 of them, 1e-17
+    assert np.abs(np.array(statistics[1]["values"]) - [np.mean(each) for each in ages]).max() < 2
+    assert tables.table("visits.parquet").columns(set())[""].size == ROWS
+    Path("broken.parquet").write_bytes(b"no")
+    assert ferrodp("stats", "broken.parquet", "--count", "--epsilon", 1).error.endswith("is not a Parquet file\n")
 
 
 def test_all_statistics_are_one_charge_before_a_row_is_read(

@@ -6,6 +6,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
+from ferrodp import _validate
 from ferrodp.accounting import calibration
 from ferrodp.accounting.calibration import CalibratedCount, CalibratedValue
 from ferrodp.cli import _privacy
@@ -112,6 +113,7 @@ def calibrate(args: Args, console: Console) -> Report:
 
 
 def _found(wanted: str, setting: dict[str, Any], common: dict[str, Any]) -> CalibratedValue | CalibratedCount:
+    _validate.positive("--epsilon", setting["epsilon"])
     target = {"target_epsilon": setting["epsilon"], "target_delta": setting["delta"]}
     rest = {name: value for name, value in setting.items() if name not in ("epsilon", "delta")}
     if wanted == "noise_multiplier":

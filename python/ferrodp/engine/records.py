@@ -271,7 +271,7 @@ def member(choices: type[_Choice], name: str, value: object) -> _Choice:
 def config_of(value: object) -> DPConfig:
     """Return a configuration, or refuse what is none."""
     if not isinstance(value, DPConfig):
-        raise InvalidType(f"config must be a DPConfig, got {type(value).__name__}")
+        raise _validate.wrong_type("config", "a DPConfig", value, write="DPConfig(target_epsilon=1.0)")
     return value
 
 

@@ -178,17 +178,24 @@ def add_counts(counts: npt.NDArray[np.int64], places: npt.NDArray[np.intp]) -> N
         np.add.at(counts, places, 1)
 
 
+def names_of(frame: Any) -> list[Any]:
+    """Return the names of the columns of a table, or refuse what is none or has none."""
+    lazy = type(frame).__name__ == "LazyFrame"  # its names would be found by running it
+    names = list(frame) if isinstance(frame, dict) else []
+    if not lazy and hasattr(frame, "__getitem__") and not names:
+        names = list(getattr(frame, "column_names", getattr(frame, "columns", [])))
+    if not names:
+        way_out = "frame.collect() is one" if lazy else "for example {'age': [31, 64]}"
+        accepted = "a table of pandas, polars or Arrow, or a dict of columns"
+        raise InvalidType(f"frame must be {accepted}, with at least one column, got {type(frame).__name__}; {way_out}")
+    return names
+
+
 def column_of(frame: Any, name: object) -> Any:
     """Return a column of a table, or name the columns that it has."""
     if not isinstance(name, str):
-        raise InvalidType(f"a column is named by a string, got {type(name).__name__}")
-    if isinstance(frame, dict):
-        names = list(frame)
-    else:
-        names = list(getattr(frame, "column_names", getattr(frame, "columns", [])))
-        if not names or not hasattr(frame, "__getitem__") or type(frame).__name__ == "LazyFrame":
-            kind = type(frame).__name__
-            raise InvalidType(f"frame must be a table of pandas, polars or Arrow, or a dict of columns, got {kind}")
+        raise InvalidType(f"a column must be named by a string, got {type(name).__name__}; for example 'age'")
+    names = names_of(frame)
     if name not in names:
         shown = ", ".join(map(str, names[:20]))
         meant = _validate.nearest(str(name), map(str, names))

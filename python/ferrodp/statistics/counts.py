@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays
+from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import NeighboringRelation
@@ -233,6 +233,8 @@ def _ascending(bins: Any) -> npt.NDArray[np.float64]:
 def public_labels(categories: Any, name: str = "categories") -> npt.NDArray[Any] | list[str]:
     """Return public categories or keys: an array of numbers, or a list of strings."""
     given = categories
+    if isinstance(given, (str, bytes)):
+        raise _validate.wrong_type(name, "a list of categories", given, write=f"[{given!r}]")
     if not isinstance(given, (list, tuple)) and (isinstance(found := read(given, name), Labels)):
         given = found.values.tolist() if found.entries is None else [found.entries[place] for place in found.values]
     if isinstance(given, (list, tuple)) and given and all(type(each) in (str, np.str_) for each in given):

@@ -19,7 +19,7 @@ from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics._column import column_of
+from ferrodp.statistics._column import column_of, names_of
 from ferrodp.statistics._pictures import panels
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.groups import PrivateGroups
@@ -213,8 +213,7 @@ def release(
 def _whole(frame: Any, name: str | None, rows: int) -> PrivateGroups:
     """Return all rows of a table as one group."""
     if name is None:
-        names = list(frame) if isinstance(frame, dict) else list(getattr(frame, "column_names", frame.columns))
-        name = str(names[0]) if names else ""
+        name = next(iter(names_of(frame)))
     size = len(column_of(frame, name))
     return PrivateGroups(
         frame, np.zeros(size, np.intp), ("all",), _validate.count("max_contributions", rows, maximum=2**20)

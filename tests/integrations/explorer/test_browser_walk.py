@@ -193,11 +193,11 @@ def test_the_list_of_lessons_is_behind_a_button_where_there_is_no_room(page, add
 def test_a_simulation_follows_what_is_certain(page, address):
     page.goto(f"{address}/learn/knobs?seed=77")
     page.wait_for_selector(f"{FIGURE} dd.pending")  # trainings that were not made yet
-    known = numbers_on(page)["ε at δ = 1e-05"]
+    known = numbers_on(page)["ε at δ = 10⁻⁵"]
     settled(page)
 
     assert page.locator(f"{FIGURE} dd.pending").count() == 0
-    assert numbers_on(page)["ε at δ = 1e-05"] == known
+    assert numbers_on(page)["ε at δ = 10⁻⁵"] == known
     assert page.locator(f"{FIGURE} svg.graph").count() == 2
 
 

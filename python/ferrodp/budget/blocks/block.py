@@ -159,7 +159,9 @@ class Spending:
                 neighboring_relation=relation or NeighboringRelation.ADD_OR_REMOVE_ONE,
             )
         elif ledger is None:
-            raise InvalidParameter("epsilon must be given for a budget that is not a scope of a ledger")
+            raise InvalidParameter(
+                "epsilon must be given for a budget that is not a scope of a ledger, got None; for example epsilon=1.0"
+            )
         self._weights = _split.weights_of(parts, weights)
         self._account: _accounts.Account
         if ledger is None or scope is None:

@@ -31,7 +31,7 @@ def bounded(kind: str) -> Callable[[str], Asked]:
     def parse(text: str) -> Asked:
         column, numbers = _after_colon(text)
         if len(numbers) != 2:
-            raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER")
+            raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER, such as age:0,120")
         return Asked(kind, column, numbers)
 
     return parse
@@ -42,7 +42,7 @@ def quantiles(text: str) -> Asked:
     rest, _, last = text.rpartition(":")
     column, numbers = _after_colon(rest) if ":" in rest else (rest, ())
     if len(numbers) != 2:
-        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as age:0,120:0.25,0.5")
     return Asked("quantiles", column, numbers, _numbers(text, last))
 
 
@@ -59,14 +59,14 @@ def keys(text: str) -> Keys:
     """Parse ``COLUMN=NAME,NAME,...``."""
     column, equals, names = text.partition("=")
     if not (column and equals and names):
-        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=NAME,NAME,...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=NAME,NAME,..., such as region=north,south")
     return Keys(column, tuple(names.split(",")))
 
 
 def _after_colon(text: str) -> tuple[str, tuple[float, ...]]:
     column, colon, numbers = text.rpartition(":")
     if not (column and colon):
-        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER")
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER, such as age:0,120")
     return column, _numbers(text, numbers)
 
 

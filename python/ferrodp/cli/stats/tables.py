@@ -1,4 +1,4 @@
-"""Tables in files: CSV by the standard library, Parquet by pyarrow.
+"""Tables in files: CSV by the standard library, Parquet by pyarrow, or by polars where only that is installed.
 
 What is in a row never raises: a cell that holds no number is a missing one, and so is one that a short row lacks. Names
 of columns, and the types of a Parquet file, are public.
@@ -50,7 +50,7 @@ def table(path: str) -> Table:
     if suffix == ".csv":
         return _Csv(path)
     if suffix == ".parquet":
-        return _Parquet(path)
+        return _parquet(path)
     raise FileRefused(path, "must end in .csv or .parquet")
 
 
@@ -132,16 +132,35 @@ def _number(cell: str) -> float:
         return math.nan
 
 
+def _parquet(path: str) -> Table:
+    """Return a Parquet file, read by what is installed."""
+    try:
+        import pyarrow.parquet as parquet  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        parquet = None
+    if parquet is not None:
+        return _Parquet(path, parquet)
+    try:
+        import polars
+    except ImportError:
+        raise MissingPackage('reading Parquet needs pyarrow or polars: pip install "ferrodp[parquet]"') from None
+    return _ByPolars(path, polars)
+
+
+def _as_numbers(names: tuple[str, ...], kind: object, whole: bool) -> list[int] | list[float]:
+    """Return public names as the numbers of a column of this kind, or refuse them."""
+    try:
+        return [int(name) for name in names] if whole else [float(name) for name in names]
+    except ValueError:
+        raise InvalidParameter(f"keys of a column of {kind} must be numbers, got {','.join(names)}") from None
+
+
 class _Parquet:
     """A file of columns with types."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, parquet: Any) -> None:
         self._path = path
-        try:
-            import pyarrow.parquet as parquet  # type: ignore[import-untyped,unused-ignore]
-        except ImportError:
-            raise MissingPackage('reading Parquet needs pyarrow: pip install "ferrodp[parquet]"') from None
-        self._parquet: Any = parquet
+        self._parquet = parquet
         self._schema: Any = self._read(parquet.read_schema)
         self.names = tuple(self._schema.names)
         if len(set(self.names)) < len(self.names):
@@ -162,12 +181,7 @@ class _Parquet:
 
         if not (types.is_integer(column.type) or types.is_floating(column.type)):
             return list(names)
-        try:
-            return [int(name) if types.is_integer(column.type) else float(name) for name in names]
-        except ValueError:
-            raise InvalidParameter(
-                f"keys of a column of {column.type} must be numbers, got {','.join(names)}"
-            ) from None
+        return _as_numbers(names, column.type, types.is_integer(column.type))
 
     def _read(self, read: Any) -> Any:
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
@@ -175,5 +189,34 @@ class _Parquet:
         try:
             return read(self._path)
         except (OSError, pyarrow.ArrowException) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "is not a Parquet file"
+            raise FileRefused(self._path, reason) from None
+
+
+class _ByPolars:
+    """The same, without pyarrow."""
+
+    def __init__(self, path: str, polars: Any) -> None:
+        self._path, self._polars = path, polars
+        self.names = tuple(self._read(polars.read_parquet_schema))
+
+    def columns(self, names: set[str], *, empty: bool = False) -> dict[str, Any]:
+        rows = 0 if empty else None
+        found = self._read(lambda path: self._polars.read_parquet(path, columns=sorted(names), n_rows=rows))
+        length = self._polars.len()
+        size = 0 if empty else self._read(lambda path: self._polars.scan_parquet(path).select(length).collect().item())
+        return {"": np.ones(size, np.int64), **{name: found[name] for name in names}}
+
+    def numbers(self, column: Any) -> Any:
+        return column
+
+    def labels(self, column: Any, names: tuple[str, ...]) -> Any:
+        whole = column.dtype.is_integer()
+        return _as_numbers(names, column.dtype, whole) if whole or column.dtype.is_float() else list(names)
+
+    def _read(self, read: Any) -> Any:
+        try:
+            return read(self._path)
+        except (OSError, self._polars.exceptions.PolarsError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else "is not a Parquet file"
             raise FileRefused(self._path, reason) from None

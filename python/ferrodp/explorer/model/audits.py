@@ -76,7 +76,7 @@ def audit(*, defect: str, noise_multiplier: float, draws: int, seed: int) -> dic
     """Audit a step of DP-SGD with a part taken away."""
     report = report_of(defect, noise_multiplier, draws, seed)
     return {
-        f"ε that is claimed, at δ = {_DELTA:g}": upper(report.epsilon),
+        "ε that is claimed, at δ = 10⁻⁵": upper(report.epsilon),
         "ε is at least (95 % confidence)": lower(report.epsilon_lower_bound),
         "ε is at least (99.9 % confidence)": lower(report.epsilon_lower_bound_999),
         "The claim is": "contradicted" if report.violation else "not contradicted",
@@ -89,7 +89,7 @@ def audit(*, defect: str, noise_multiplier: float, draws: int, seed: int) -> dic
 def first_audit(parameters: Parameters) -> Answer:
     """Return the claim, before it is tested."""
     claimed = upper(gaussian_epsilon(noise_multiplier=parameters["noise_multiplier"], delta=_DELTA))
-    numbers: dict[str, Value] = {f"ε that is claimed, at δ = {_DELTA:g}": claimed}
+    numbers: dict[str, Value] = {"ε that is claimed, at δ = 10⁻⁵": claimed}
     numbers |= dict.fromkeys(_FOUND, PENDING)
     sentence = f"ε = {claimed} is claimed: {parameters['draws']} releases in each world are being tested."
     return Answer(sentence, numbers, (), cell_of(audit, parameters))
@@ -113,7 +113,10 @@ def compute_audit(parameters: Parameters) -> Answer:
     plot = Plot("20 000 releases in each world", "released sum, in clip norms", "releases", series)
     verdict = str(numbers["The claim is"])
     taken = dict(DEFECTS)[parameters["defect"]]
-    least, claimed = numbers["ε is at least (99.9 % confidence)"], numbers[f"ε that is claimed, at δ = {_DELTA:g}"]
+    least, claimed = (
+        numbers["ε is at least (99.9 % confidence)"],
+        numbers["ε that is claimed, at δ = 10⁻⁵"],
+    )
     sentence = (
         f"Taken away: {taken}. ε is at least {least} with confidence 99.9 %, where {claimed} is claimed: {verdict}."
     )

@@ -44,7 +44,7 @@ def _known(training: Training) -> dict[str, Value]:
     assert training.plan is not None  # the noise multiplier is positive
     accountant.compose(training.plan.event)
     return {
-        "ε at δ = 1e-05": upper(accountant.epsilon(1e-5)),
+        "ε at δ = 10⁻⁵": upper(accountant.epsilon(1e-5)),
         "Won bets about one record, at even odds, at most": upper(0.5 + membership_advantage(accountant) / 2),
     }
 
@@ -91,7 +91,7 @@ def first(parameters: Parameters) -> Answer:
     numbers = _known(training)
     for name in ("from the model without privacy", "from the private model"):
         numbers[f"Likeness to the class, {name}"] = PENDING
-    sentence = f"At ε = {numbers['ε at δ = 1e-05']}: {training.num_steps} steps are running, with privacy and without."
+    sentence = f"At ε = {numbers['ε at δ = 10⁻⁵']}: {training.num_steps} steps are running, with privacy and without."
     return Answer(sentence, numbers, (), cell_of(inversion, parameters))
 
 
@@ -106,7 +106,7 @@ def compute(parameters: Parameters) -> Answer:
     plain, private = list(numbers.values())[2:]
     sentence = (
         f"The typical input of the class is like the class with correlation {plain} without privacy and {private} with "
-        f"ε = {numbers['ε at δ = 1e-05']}: both know the class, which is what they were trained for."
+        f"ε = {numbers['ε at δ = 10⁻⁵']}: both know the class, which is what they were trained for."
     )
     return Answer(sentence, numbers, (plot,), cell_of(inversion, parameters))
 

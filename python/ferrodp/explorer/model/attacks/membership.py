@@ -7,6 +7,7 @@ import functools
 import numpy as np
 
 import ferrodp as fd
+from ferrodp._pictures import power
 from ferrodp.accounting import PldAccountant, PrivacyEvent
 from ferrodp.accounting.reports import membership_advantage
 from ferrodp.explorer.cells import cell_of
@@ -110,7 +111,7 @@ def membership(
     accountant = PldAccountant()
     accountant.compose(plan.event)
     points, seen = proven(plan.event), scores(plan, dataset, learning_rate, trainings, seed)
-    found: dict[str, Value] = {f"ε at δ = {_DELTA:g}": upper(accountant.epsilon(_DELTA))}
+    found: dict[str, Value] = {f"ε at δ = {power(_DELTA)}": upper(accountant.epsilon(_DELTA))}
     for attacker, name in enumerate(_ATTACKERS):
         count = int(hits(seen[attacker, 0], seen[attacker, 1], trainings // 10))
         found[f"Found at about 10 % false alarms, {name}"] = told(count, trainings)
@@ -125,7 +126,7 @@ def first(parameters: Parameters) -> Answer:
     accountant, trainings = PldAccountant(), parameters["trainings"]
     accountant.compose(plan_like(**{name: parameters[name] for name in names}).event)
     epsilon = upper(accountant.epsilon(_DELTA))
-    numbers: dict[str, Value] = {f"ε at δ = {_DELTA:g}": epsilon}
+    numbers: dict[str, Value] = {f"ε at δ = {power(_DELTA)}": epsilon}
     numbers |= {f"Found at about 10 % false alarms, {name}": PENDING for name in _ATTACKERS}
     numbers["Most that any attack finds at 10 % false alarms"] = PENDING
     numbers["Won bets at even odds, at most"] = PENDING

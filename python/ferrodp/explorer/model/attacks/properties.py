@@ -73,7 +73,7 @@ def _known(share: float, noise_multiplier: float) -> dict[str, Value]:
     accountant = PldAccountant()
     accountant.compose(GaussianEvent(noise_multiplier=noise_multiplier), count=_STEPS)
     return {
-        "ε of one record at δ = 1e-05": upper(accountant.epsilon(1e-5)),
+        "ε of one record at δ = 10⁻⁵": upper(accountant.epsilon(1e-5)),
         "Won bets about one record, at even odds, at most": upper(0.5 + membership_advantage(accountant) / 2),
         "Told right, without privacy": PENDING,
         "Told right, with privacy": PENDING,

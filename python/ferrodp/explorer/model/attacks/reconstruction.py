@@ -41,7 +41,7 @@ def reconstruction(
     found = pictures(record, batch, clip_norm, noise_multiplier, seed)
     accountant = PldAccountant()
     accountant.compose(GaussianEvent(noise_multiplier=noise_multiplier))
-    numbers: dict[str, Value] = {"ε of this step at δ = 1e-05": upper(accountant.epsilon(1e-5))}
+    numbers: dict[str, Value] = {"ε of this step at δ = 10⁻⁵": upper(accountant.epsilon(1e-5))}
     for name in ("from the plain gradient", "from the private release"):
         error = float(np.abs(found[name] - found["the record"]).mean())
         numbers[f"Mean error of a pixel, {name}"] = shown(round(error, 6))
