@@ -24,6 +24,8 @@ PINS = {
     "laplace float32": "65c8b389e96a026d1b58c2df56968012895d569779a4c6a09f78b1b6777b84d4",
     "laplace float64": "6593801f696244061cdb1e52ad56b63f6bf1f63184a8352571732b298c343db8",
     "laplace float64 on a coarse grid": "f0102e2e100b37e35a720372c9f50bc5fd1502ca9e32d68508f6e36322e42856",
+    "sums float32": "f5c6433b89ffa0d07411d6a21995db4b6f0ea00a063cccc959fd93eee5696ab3",
+    "sums float64": "0658bbd6e67fdb2dd4c8657bdca3e5b891acb933aa56628d70f12df3b519b29c",
     "bytes": "d5b8c514f9b9793521ab5c0b7844e8953951f27aa4a628a093eeead10af1e683",
 }
 
@@ -38,6 +40,10 @@ def digests() -> dict[str, str]:
             array = ramp.astype(dtype)
             getattr(source, f"add_{law}_")(array, **{name: 1.25}, granularity=granularity)
             found[f"{law} {np.dtype(dtype).name}{suffix}"] = hashlib.sha256(array.tobytes()).hexdigest()
+    for dtype in (np.float32, np.float64):
+        total = fd.clip_and_sum(np.tile(ramp.astype(dtype), (3, 1)), clip_norm=2.5)
+        released = total.release(noise_multiplier=1.25, denominator=3, source=fd.testing.seeded(SEED))
+        found[f"sums {np.dtype(dtype).name}"] = hashlib.sha256(released.tobytes()).hexdigest()
     found["bytes"] = hashlib.sha256(fd.testing.seeded(SEED).bytes(1_000_003)).hexdigest()
     return found
 

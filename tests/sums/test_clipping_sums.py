@@ -178,9 +178,9 @@ def seed_of(name):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("bound", "multiplier"), [(1.0, 1.1), (0.3, 1e-6), (7.7, 300.0)])
+@pytest.mark.parametrize(("bound", "multiplier"), [(1.0, 1.1), (0.3, 1e-6), (1.9, 1e-4), (0.7, 60.0), (7.7, 300.0)])
 def test_a_release_is_sum_plus_noise_by_definition(dtype, bound, multiplier):
-    """Bit for bit: the integer of the noise is added to the integer of the sum, then rounded once."""
+    """Bit for bit: the sum with noise is rounded to the grid of the noise, and that integer once to a float."""
     seed = seed_of(f"release {np.dtype(dtype)} {bound} {multiplier}")
     matrix = normal(4, 30, dtype=dtype)
     total = fd.clip_and_sum(matrix, clip_norm=bound)
@@ -192,9 +192,12 @@ def test_a_release_is_sum_plus_noise_by_definition(dtype, bound, multiplier):
     scale = Fraction(multiplier * bound)
     if scale < Fraction(multiplier) * Fraction(bound):
         scale = Fraction(math.nextafter(multiplier * bound, math.inf))
-    g = Fraction(total.granularity)
-    sampled = (rounded_noise.sample(key, i, "gaussian", k * g, scale, g) for i, k in enumerate(integers))
-    expected = [rounded_noise.output(n, g, np.dtype(dtype)) for n in sampled]
+    unit = grid = Fraction(total.granularity)
+    if dtype is np.float32:
+        while grid * 2**13 <= scale and grid < unit * 2**24:
+            grid *= 2
+    sampled = (rounded_noise.sample(key, i, "gaussian", k * unit, scale, grid) for i, k in enumerate(integers))
+    expected = [rounded_noise.output(n, grid, np.dtype(dtype)) for n in sampled]
     assert released.dtype == dtype
     assert expected == released.tolist()
 

@@ -371,9 +371,13 @@ mod tests {
                 let (mut values, sums) = (vec![T::default(); 103], vec![0; 103]);
                 deepest = deepest.max(depth_of(&mut || noise.add(isa, &key(), &mut values, ONE)));
                 deepest = deepest.max(depth_of(&mut || noise.fill(isa, &key(), &mut values[..3], ONE)));
-                let release =
-                    &mut || noise.add_to_sums(isa, &key(), &sums, Some(3.0), &mut values, ONE).expect("one length");
-                deepest = deepest.max(depth_of(release));
+                for finer in [0, 17] {
+                    let unit = Granularity::from_exponent(exponent - finer).expect("in range");
+                    let release = &mut || {
+                        noise.add_to_sums(isa, &key(), &sums, unit, Some(3.0), &mut values, ONE).expect("one length");
+                    };
+                    deepest = deepest.max(depth_of(release));
+                }
                 let integers = [(0, long()), (102, Integer::default())];
                 deepest = deepest.max(depth_of(&mut || drop(noise.steps(isa, &key(), &integers))));
             }

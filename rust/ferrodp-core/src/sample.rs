@@ -71,12 +71,28 @@ impl Noise {
         Granularity::from_exponent(exponent)
     }
 
+    /// Returns the grid of Gaussian noise on sums of integers that are released as numbers of type `T`: that of the sums, but
+    /// for `f32` a coarser one where that is finer than `scale · 2⁻¹³`: the default one, or as near as [`Noise::add_to_sums`]
+    /// comes to it.
+    ///
+    /// # Errors
+    /// If `scale` is not finite and positive, or the grid leaves its range.
+    pub fn granularity_for_sums<T: Element>(scale: f64, sums: Granularity) -> Result<Granularity, Error> {
+        let scale = positive("scale", scale)?;
+        if !T::IS_SINGLE {
+            return Ok(sums);
+        }
+        let default = floor_log2(scale) - T::DEFAULT_BITS[Law::Gaussian as usize];
+        let (finest, coarsest) = (sums.exponent(), sums.exponent() + sums::MAX_SHIFT.cast_signed());
+        Granularity::from_exponent(default.clamp(finest, coarsest))
+    }
+
     /// Adds noise to every value, in place: `v` becomes `g · round((v + scale·Z)/g)`, rounded once to `T`.
     ///
     /// A value that is not finite counts as 0, and a result beyond the range of `T` becomes its largest finite number.
     pub fn add<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
         leaving_nothing(|| {
-            let sampler = chunk::Sampler::new(self, isa, key);
+            let sampler = chunk::Sampler::new::<T>(self, isa, key, values.len());
             blocks::for_each_block(values, BLOCK, threads, |start, block| {
                 // mutant: every-thread-block-starts-at-sample-0
                 in_default_environment(|| sampler.add(start as u64, block));
@@ -87,7 +103,7 @@ impl Noise {
     /// Fills `values` with noise alone: what [`Noise::add`] makes of zeros.
     pub fn fill<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
         leaving_nothing(|| {
-            let sampler = chunk::Sampler::new(self, isa, key);
+            let sampler = chunk::Sampler::new::<T>(self, isa, key, values.len());
             blocks::for_each_block(values, BLOCK, threads, |start, block| {
                 in_default_environment(|| sampler.fill(start as u64, block));
             });
@@ -101,23 +117,26 @@ impl Noise {
     #[must_use]
     pub fn steps(&self, isa: Isa, key: &Key, integers: &[(u64, Integer)]) -> Vec<i128> {
         leaving_nothing(|| {
-            let sampler = chunk::Sampler::new(self, isa, key);
+            let sampler = chunk::Sampler::new::<f64>(self, isa, key, integers.len());
             in_default_environment(|| integers.iter().map(|(index, value)| sampler.steps(*index, value)).collect())
         })
     }
 
-    /// Writes `g · (sum + N)`, rounded once to `T`, for sums of integers on this noise's own grid.
+    /// Writes `g · round((sum · g′ + scale·Z)/g)`, rounded once to `T`, for sums of integers in units of `granularity`, `g′`,
+    /// which is that of this noise, `g`, or finer.
     ///
     /// With a `denominator` the written numbers are then divided by it and rounded once more: post-processing. What is
     /// beyond the range of `T` becomes its largest finite number.
     ///
     /// # Errors
-    /// If `out` and `sums` differ in length.
+    /// If `out` and `sums` differ in length, or the sums are in units of a coarser grid, or of one 2²⁵ times as fine.
+    #[allow(clippy::too_many_arguments, reason = "sums and their unit, and what every release takes")]
     pub fn add_to_sums<T: Element>(
         &self,
         isa: Isa,
         key: &Key,
         sums: &[i64],
+        granularity: Granularity,
         denominator: Option<f64>,
         out: &mut [T],
         threads: NonZeroUsize,
@@ -125,11 +144,16 @@ impl Noise {
         if sums.len() != out.len() {
             return Err(Error::Length { name: "out", given: out.len(), needed: sums.len() });
         }
+        let finer = self.granularity.exponent() - granularity.exponent();
+        // mutant: sums-on-a-grid-far-finer-than-their-noise
+        let Some(shift) = u32::try_from(finer).ok().filter(|shift| *shift <= sums::MAX_SHIFT) else {
+            return Err(Error::Incompatible { what: "granularity" });
+        };
         leaving_nothing(|| {
-            let sampler = chunk::Sampler::new(self, isa, key);
+            let sampler = chunk::Sampler::in_steps::<T>(self, isa, key, out.len());
             blocks::for_each_block(out, BLOCK, threads, |start, block| {
-                let sums = &sums[start..start + block.len()];
-                in_default_environment(|| sampler.add_to_sums(start as u64, sums, denominator, block));
+                let sums = sums::Sums { integers: &sums[start..start + block.len()], shift };
+                in_default_environment(|| sampler.add_to_sums(start as u64, &sums, denominator, block));
             });
         });
         Ok(())

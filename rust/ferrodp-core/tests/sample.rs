@@ -184,7 +184,9 @@ fn filling_is_adding_to_zeros_and_sums_are_shifted_noise() {
         noise.fill(Isa::best(), &key(6), &mut filled, one_thread());
         let sums: Vec<i64> = (0..5000).map(|i| (i - 2500) << 20).collect();
         let mut summed = vec![0.0_f64; 5000];
-        noise.add_to_sums(Isa::best(), &key(6), &sums, None, &mut summed, one_thread()).expect("same length");
+        noise
+            .add_to_sums(Isa::best(), &key(6), &sums, noise.granularity(), None, &mut summed, one_thread())
+            .expect("same length");
 
         assert_eq!(bits(&added), bits(&filled));
         let g = noise.granularity().width();
@@ -193,6 +195,66 @@ fn filling_is_adding_to_zeros_and_sums_are_shifted_noise() {
             assert_eq!((sum + n) as f64 * g, *total);
         }
     }
+}
+
+#[test]
+fn a_sum_in_finer_units_gets_the_noise_of_the_float_that_it_is() {
+    fn check<T: Element + PartialEq + core::fmt::Debug + Into<f64>>(narrow: fn(f64) -> T) {
+        let unit = Granularity::from_exponent(0).expect("in range");
+        for (finer, ratio) in [(0, 4097.3), (1, 0.2), (8, 1.7), (17, 4096.0), (17, 8191.9), (24, 20_000.0), (24, 1e7)] {
+            let noise = Noise::gaussian(ratio, unit).expect("in range");
+            let units = Granularity::from_exponent(-finer).expect("in range");
+            let mut state = 1_u64;
+            let sums: Vec<i64> = (0..5003)
+                .map(|i| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    state.cast_signed() >> (11 + i % 50)
+                })
+                .collect();
+            let mut floats: Vec<f64> = sums.iter().map(|sum| *sum as f64 * units.width()).collect();
+            noise.add(Isa::PORTABLE, &key(9), &mut floats, one_thread());
+            let expected: Vec<T> = floats.into_iter().map(narrow).collect();
+            for isa in Isa::available() {
+                for threads in [1, 3] {
+                    let mut released = vec![narrow(1.0); sums.len()];
+                    let threads = NonZeroUsize::new(threads).expect("positive");
+                    noise.add_to_sums(isa, &key(9), &sums, units, None, &mut released, threads).expect("one length");
+
+                    assert_eq!(expected, released, "{finer} {ratio} {isa:?}");
+                }
+            }
+        }
+    }
+    check::<f32>(|x| x as f32);
+    check::<f64>(|x| x);
+}
+
+#[test]
+fn sums_in_units_of_a_coarser_grid_or_a_far_finer_one_are_refused() {
+    let noise = Noise::gaussian(4096.0, Granularity::from_exponent(0).expect("in range")).expect("in range");
+    for (exponent, accepted) in [(1, false), (0, true), (-24, true), (-25, false), (-900, false)] {
+        let unit = Granularity::from_exponent(exponent).expect("in range");
+        let mut out = [7.0_f32; 3];
+
+        let outcome = noise.add_to_sums(Isa::best(), &key(9), &[1; 3], unit, None, &mut out, one_thread());
+
+        assert_eq!(accepted, outcome.is_ok(), "{exponent}");
+        assert_eq!(accepted, out != [7.0; 3]);
+    }
+}
+
+#[test]
+fn the_grid_of_released_sums_is_theirs_or_the_default_one_of_single_precision() {
+    let sums = Granularity::from_exponent(-29).expect("in range");
+    // (scale, for f32)
+    for (scale, expected) in [(1e-9, -29), (0.5_f64.powi(17), -29), (0.5_f64.powi(16), -28), (1.0, -12), (1.9, -12)] {
+        assert_eq!(expected, Noise::granularity_for_sums::<f32>(scale, sums).expect("in range").exponent());
+        assert_eq!(sums, Noise::granularity_for_sums::<f64>(scale, sums).expect("in range"));
+    }
+    for scale in [128.0, 256.0, 1e4] {
+        assert_eq!(-5, Noise::granularity_for_sums::<f32>(scale, sums).expect("in range").exponent());
+    }
+    assert!(Noise::granularity_for_sums::<f32>(0.0, sums).is_err());
 }
 
 #[test]
@@ -264,7 +326,9 @@ fn a_released_zero_is_positive_in_single_precision_too() {
                 let mut released = [1.0_f32; 1000];
 
                 noise.add(isa, &key(4), &mut values, one_thread());
-                noise.add_to_sums(isa, &key(4), &sums, None, &mut released, one_thread()).expect("lengths agree");
+                noise
+                    .add_to_sums(isa, &key(4), &sums, granularity, None, &mut released, one_thread())
+                    .expect("lengths agree");
 
                 assert!(values.iter().chain(&released).all(|x| x.to_bits() == 0), "{noise:?} {isa:?}");
             }

@@ -60,13 +60,13 @@ impl State {
     }
 
     /// Returns the noise of a release to `length` values, after everything that could refuse it.
-    fn check(&mut self, noise_multiplier: f64, length: usize) -> Result<Noise> {
+    fn check<T: sample::Element>(&mut self, noise_multiplier: f64, length: usize) -> Result<Noise> {
         let sum = self.open()?;
         let needed = sum.integers()?.len();
         if needed != length {
             return Err(ferrodp_core::Error::Length { name: "out", given: length, needed }.into());
         }
-        Ok(sum.clip().noise(noise_multiplier)?)
+        Ok(sum.clip().noise::<T>(noise_multiplier)?)
     }
 }
 
@@ -157,13 +157,13 @@ impl PyGridSum {
             ));
         }
         // mutant: ticket-armed-before-sum-looked
-        py.detach(|| self.lock()?.check(noise_multiplier, out.len()))?;
+        py.detach(|| self.lock()?.check::<T>(noise_multiplier, out.len()))?;
         // A ticket's Python code runs here, so not under the lock; another thread may release the sum meanwhile.
         let key = key.draw(py)?;
         py.detach(|| {
             let mut state = self.lock()?;
             // mutant: sum-not-looked-at-again-after-ticket-armed
-            let noise = state.check(noise_multiplier, out.len())?;
+            let noise = state.check::<T>(noise_multiplier, out.len())?;
             state.released = true;
             (state.single, state.double) = Default::default();
             Ok(state.sum.release(isa, &key, &noise, denominator, out, threads)?)

@@ -234,9 +234,11 @@ fn clipped(isa: Isa, cases: &mut Vec<Case>) {
             sum.add(isa, &Rows::new([(&singles[..], width)], rows).expect("lengths agree"), TWO).expect("unchanged");
             digest.integers(sum.integers().expect("usable"));
             let mut released = vec![0.0_f64; width];
-            let noise = norm.noise(1.3).expect("in range");
+            let noise = norm.noise::<f64>(1.3).expect("in range");
             let integers = sum.integers().expect("usable");
-            noise.add_to_sums(isa, &key(6), integers, Some(7.0), &mut released, TWO).expect("one length");
+            noise
+                .add_to_sums(isa, &key(6), integers, norm.granularity(), Some(7.0), &mut released, TWO)
+                .expect("one length");
             digest.doubles(&released);
         }
     }));

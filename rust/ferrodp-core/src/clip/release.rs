@@ -12,33 +12,36 @@ use crate::random::Key;
 use crate::sample::{self, Noise};
 
 impl ClipNorm {
-    /// Returns Gaussian noise on this grid whose standard deviation is at least `noise_multiplier` times the clip norm.
+    /// Returns Gaussian noise whose standard deviation is at least `noise_multiplier` times the clip norm, for sums that are
+    /// released as numbers of type `T`: on this grid or, as [`Noise::granularity_for_sums`] has it, a coarser one.
     ///
     /// The product is rounded up, so the noise is never smaller than what is accounted for.
     ///
     /// # Errors
     /// If `noise_multiplier` is not finite and positive, or the noise is too small or too large for the grid.
-    pub fn noise(self, noise_multiplier: f64) -> Result<Noise, Error> {
+    pub fn noise<T: sample::Element>(self, noise_multiplier: f64) -> Result<Noise, Error> {
         let multiplier = positive("noise_multiplier", noise_multiplier)?;
         // mutant: noise-multiplier-of-sum-taken-for-standard
         let scale = in_default_environment(|| product_up(multiplier, self.value()));
+        // Refuses the same multipliers for every type.
         Noise::gaussian(scale, self.granularity()).map_err(|error| match error {
             Error::Parameter { accepted, .. } => {
                 let accepted = format!("such that its product with clip_norm {:e} is {accepted}", self.value());
                 Error::parameter("noise_multiplier", noise_multiplier, accepted)
             }
             other => other,
-        })
+        })?;
+        Noise::gaussian(scale, Noise::granularity_for_sums::<T>(scale, self.granularity())?)
     }
 }
 
 impl GridSum {
-    /// Writes `g · (Σk + N)` to `out`, rounded once to `T`: the sum with noise by [`ClipNorm::noise`]. With a `denominator`
-    /// that is divided by it, and rounded once more.
+    /// Writes the sum with noise by [`ClipNorm::noise`] to `out`, rounded to the noise's grid and once to `T`. With a
+    /// `denominator` that is divided by it, and rounded once more.
     ///
     /// # Errors
     /// [`Error::Length`] if `out` has another length, [`Error::Mutated`] if this sum is unusable,
-    /// [`Error::Incompatible`] if `noise` is on another grid. Nothing is written then.
+    /// [`Error::Incompatible`] if `noise` is on a grid that [`Noise::add_to_sums`] refuses. Nothing is written then.
     pub fn release<T: sample::Element>(
         &self,
         isa: Isa,
@@ -48,10 +51,7 @@ impl GridSum {
         out: &mut [T],
         threads: NonZeroUsize,
     ) -> Result<(), Error> {
-        if noise.granularity() != self.clip().granularity() {
-            return Err(Error::Incompatible { what: "granularity" });
-        }
-        noise.add_to_sums(isa, key, self.integers()?, denominator, out, threads)
+        noise.add_to_sums(isa, key, self.integers()?, self.clip().granularity(), denominator, out, threads)
     }
 }
 
@@ -85,11 +85,11 @@ mod tests {
     fn a_noise_multiplier_that_the_grid_cannot_carry_is_refused_by_its_name() {
         let clip = ClipNorm::new::<f32>(1.0).expect("in range");
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-12, 1e6, 1e308] {
-            let message = clip.noise(bad).expect_err("out of range").to_string();
+            let message = clip.noise::<f32>(bad).expect_err("out of range").to_string();
 
             assert!(message.starts_with("noise_multiplier must be "), "{message}");
         }
-        assert!(clip.noise(1e-9).is_ok());
-        assert!(clip.noise(1e4).is_ok());
+        assert!(clip.noise::<f32>(1e-9).is_ok());
+        assert!(clip.noise::<f32>(1e4).is_ok());
     }
 }

@@ -9,10 +9,10 @@
 //! function of `r + N` alone, and so is whatever follows: rounding to the type, cutting to its range, dropping the sign
 //! of a zero.
 
-use super::sums::{self, Release};
+use super::sums::{self, Release, Steps, Sums};
 use super::types::{CHUNK, GROUP, Lazy, Noise, Number, Offset, Open, PADDING, Plan, Word};
 use super::{decide, lanes, single};
-use crate::dispatch::{PAGE, prefetch_start};
+use crate::dispatch::{PAGE, prefetch_page, prefetch_start};
 use crate::isa::{Isa, Kind};
 use crate::math::integer::Integer;
 use crate::params::exp2;
@@ -89,22 +89,30 @@ pub(super) struct Sampler<'a> {
     plan: Plan,
     /// The stage that comes before, for `f32`, where it applies.
     single: Option<Single>,
-    /// The same on the grid of width 1, for sums of integers.
-    unit_plan: Plan,
 }
 
 impl<'a> Sampler<'a> {
-    pub(super) fn new(noise: &'a Noise, isa: Isa, key: &Key) -> Self {
-        let plan = Plan::new(noise, noise.granularity.width());
-        let (single, unit_plan) = (Single::new(noise, noise.granularity.width()), Plan::new(noise, 1.0));
-        Self { noise, isa, keystream: Keystream::new(isa, key), plan, single, unit_plan }
+    /// Returns the sampler of noise for `count` values of type `T`.
+    pub(super) fn new<T: Cell>(noise: &'a Noise, isa: Isa, key: &Key, count: usize) -> Self {
+        Self::on_grid::<T>(noise, isa, key, count, noise.granularity.width())
+    }
+
+    /// Returns the sampler of noise for sums of integers that are released as numbers of type `T`: in units of the grid.
+    pub(super) fn in_steps<T: Cell>(noise: &'a Noise, isa: Isa, key: &Key, count: usize) -> Self {
+        Self::on_grid::<T>(noise, isa, key, count, 1.0)
+    }
+
+    fn on_grid<T: Cell>(noise: &'a Noise, isa: Isa, key: &Key, count: usize, width: f64) -> Self {
+        // Fewer than a vector are cheaper without it.
+        let single = if T::IS_SINGLE && count >= PADDING { Single::new(noise, width) } else { None };
+        Self { noise, isa, keystream: Keystream::new(isa, key), plan: Plan::new(noise, width), single }
     }
 
     /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`].
     pub(super) fn add<T: Cell>(&self, start: u64, values: &mut [T]) {
         self.with_chunks(start, values, |chunk, first, words| {
             // mutant: zeros-released-without-noise
-            self.noise_chunk(&self.plan, first, words, chunk);
+            self.noise_chunk(first, words, chunk);
         });
     }
 
@@ -112,23 +120,41 @@ impl<'a> Sampler<'a> {
     pub(super) fn fill<T: Cell>(&self, start: u64, values: &mut [T]) {
         self.with_chunks(start, values, |chunk, first, words| {
             chunk.fill(T::default());
-            self.noise_chunk(&self.plan, first, words, chunk);
+            self.noise_chunk(first, words, chunk);
         });
     }
 
-    /// Writes `g · (sum + N)` for every sum, divided by `denominator` if there is one.
-    pub(super) fn add_to_sums<T: Cell>(&self, start: u64, sums: &[i64], denominator: Option<f64>, out: &mut [T]) {
-        let mut noise = [0.0; CHUNK];
-        let width = self.plan.width;
+    /// Writes `g · round(sum + s·Z)` for every sum, divided by `denominator` if there is one.
+    pub(super) fn add_to_sums<T: Cell>(&self, start: u64, sums: &Sums<'_>, denominator: Option<f64>, out: &mut [T]) {
+        if self.single.is_some() {
+            self.noise_sums::<f32, T>(start, sums, denominator, out);
+        } else {
+            self.noise_sums::<f64, T>(start, sums, denominator, out);
+        }
+    }
+
+    /// The same, with integers of noise as numbers of type `N`.
+    fn noise_sums<N: Cell + Steps, T: Cell>(
+        &self,
+        start: u64,
+        sums: &Sums<'_>,
+        denominator: Option<f64>,
+        out: &mut [T],
+    ) {
+        let mut steps = [N::default(); CHUNK];
+        let (shift, width) = (sums.shift, self.noise.granularity.width());
+        let prefetch =
+            |sums: &[i64]| sums[..sums.len().min(CHUNK)].chunks(PAGE / size_of::<i64>()).for_each(prefetch_page);
+        prefetch(sums.integers);
         self.with_chunks(start, out, |chunk, first, words| {
-            let sums = &sums[(first - start) as usize..][..chunk.len()];
-            // The CPU sees for itself how a page goes on; where it begins comes from memory while the noise is computed.
-            sums.chunks(PAGE / size_of::<i64>()).for_each(prefetch_start);
+            let (sums, next) = sums.integers[(first - start) as usize..].split_at(chunk.len());
+            let steps = &mut steps[..chunk.len()];
+            sums::fractions(self.isa, sums, shift, steps);
+            // Come from memory while the noise is computed.
+            prefetch(next);
             prefetch_start(chunk);
-            let noise = &mut noise[..chunk.len()];
-            noise.fill(0.0);
-            self.noise_chunk(&self.unit_plan, first, words, noise);
-            sums::release(self.isa, Release { sums, noise, width, denominator, out: chunk });
+            self.noise_chunk(first, words, steps);
+            sums::release(self.isa, Release { sums, steps, shift, width, denominator, out: chunk });
         });
     }
 
@@ -154,25 +180,25 @@ impl<'a> Sampler<'a> {
     }
 
     /// Adds noise to one chunk: what comes in multiples of [`PADDING`], then the rest, padded.
-    fn noise_chunk<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T]) {
+    fn noise_chunk<T: Cell>(&self, start: u64, words: &[u8], values: &mut [T]) {
         let whole = values.len() / PADDING * PADDING;
         let (body, rest) = values.split_at_mut(whole);
         // mutant: last-partial-vector-draws-words-of-first
         let (body_words, rest_words) = words.split_at(whole * self.word_bytes());
-        self.all_stages(plan, start, body_words, body, whole);
+        self.all_stages(start, body_words, body, whole);
         if !rest.is_empty() {
             let mut padded = [T::default(); PADDING];
             padded[..rest.len()].copy_from_slice(rest);
-            self.all_stages(plan, start + whole as u64, rest_words, &mut padded, rest.len());
+            self.all_stages(start + whole as u64, rest_words, &mut padded, rest.len());
             rest.copy_from_slice(&padded[..rest.len()]);
         }
     }
 
     /// Adds noise to the first `count` of `values`, the samples from `start` on; those after them only fill a vector.
-    fn all_stages<T: Cell>(&self, plan: &Plan, start: u64, words: &[u8], values: &mut [T], count: usize) {
+    fn all_stages<T: Cell>(&self, start: u64, words: &[u8], values: &mut [T], count: usize) {
         match (&self.single, T::singles(values)) {
             (Some(single), Some(values)) => self.single_first(single, start, words, values, count),
-            _ => self.in_double(plan, words, values, count, |place| start + place as u64),
+            _ => self.in_double(words, values, count, |place| start + place as u64),
         }
     }
 
@@ -210,7 +236,7 @@ impl<'a> Sampler<'a> {
         let len = count.next_multiple_of(PADDING);
         // mutant: extension-bits-of-what-was-gathered
         let index = |i: usize| start + u64::from(places[i]);
-        self.in_double(&self.plan, words[..len].as_flattened(), &mut open[..len], *count, index);
+        self.in_double(words[..len].as_flattened(), &mut open[..len], *count, index);
         for (&place, &value) in places.iter().zip(&*open).take(*count) {
             values[usize::from(place)] = value;
         }
@@ -219,27 +245,20 @@ impl<'a> Sampler<'a> {
 
     /// Adds noise by the stage in double precision, and by the later ones to what it leaves open; `index` gives the sample
     /// at a place.
-    fn in_double<T: Cell>(
-        &self,
-        plan: &Plan,
-        words: &[u8],
-        values: &mut [T],
-        count: usize,
-        index: impl Fn(usize) -> u64,
-    ) {
+    fn in_double<T: Cell>(&self, words: &[u8], values: &mut [T], count: usize, index: impl Fn(usize) -> u64) {
         let mut open = Open { groups: [0; CHUNK / GROUP] };
-        self.first_stage(plan, words, values, &mut open);
+        self.first_stage(words, values, &mut open);
         for (word, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
             let mut mask = u64::from_le_bytes(*groups) & below(count.saturating_sub(word * NOTED));
             if mask.count_ones() >= MANY_OPEN {
                 let block = word * NOTED..values.len().min((word + 1) * NOTED);
                 let words = &words[block.start * self.word_bytes()..block.end * self.word_bytes()];
-                mask = self.with_zeros(plan, words, &mut values[block], mask);
+                mask = self.with_zeros(words, &mut values[block], mask);
             }
             while mask != 0 {
                 let place = word * NOTED + mask.trailing_zeros() as usize;
                 mask &= mask - 1;
-                let value = self.settle(plan, index(place), self.word(words, place), values[place].widen());
+                let value = self.settle(index(place), self.word(words, place), values[place].widen());
                 values[place] = T::narrow(value);
             }
         }
@@ -247,7 +266,7 @@ impl<'a> Sampler<'a> {
 
     /// Runs the first stage on zeros in place of what is open and no number, and returns what is open then: a mask of
     /// lanes, as `open` was.
-    fn with_zeros<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: u64) -> u64 {
+    fn with_zeros<T: Cell>(&self, words: &[u8], values: &mut [T], open: u64) -> u64 {
         let is_open = |lane: usize| open >> lane & 1 == 1;
         if !values.iter().enumerate().any(|(lane, value)| is_open(lane) && !value.widen().is_finite()) {
             return open;
@@ -260,7 +279,7 @@ impl<'a> Sampler<'a> {
             }
         }
         let mut noted = Open { groups: [0; CHUNK / GROUP] };
-        self.first_stage(plan, words, &mut again[..values.len()], &mut noted);
+        self.first_stage(words, &mut again[..values.len()], &mut noted);
         let still = open & u64::from_le_bytes(noted.groups.as_chunks::<8>().0[0]);
         for (lane, (again, value)) in again.iter().zip(values).enumerate() {
             if (open & !still) >> lane & 1 == 1 {
@@ -298,21 +317,22 @@ impl<'a> Sampler<'a> {
         (negative, Lazy { leading, width, extension })
     }
 
-    fn first_stage<T: Cell>(&self, plan: &Plan, words: &[u8], values: &mut [T], open: &mut Open) {
+    fn first_stage<T: Cell>(&self, words: &[u8], values: &mut [T], open: &mut Open) {
         match self.isa.kind() {
-            Kind::Portable => lanes::first_stage(plan, words, values, open),
+            Kind::Portable => lanes::first_stage(&self.plan, words, values, open),
             // In double precision two lanes gain nothing: looking up a coefficient takes as many instructions.
             #[cfg(target_arch = "aarch64")]
-            Kind::Neon => lanes::first_stage(plan, words, values, open),
+            Kind::Neon => lanes::first_stage(&self.plan, words, values, open),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => T::first_stage_avx2(self.isa, plan, words, values, open),
+            Kind::Avx2 => T::first_stage_avx2(self.isa, &self.plan, words, values, open),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => T::first_stage_avx512(self.isa, plan, words, values, open),
+            Kind::Avx512 => T::first_stage_avx512(self.isa, &self.plan, words, values, open),
         }
     }
 
     /// Returns the noised value of one sample, for certain.
-    fn settle(&self, plan: &Plan, index: u64, word: u64, value: f64) -> f64 {
+    fn settle(&self, index: u64, word: u64, value: f64) -> f64 {
+        let plan = &self.plan;
         // mutant: not-number-passes
         let value = if value.is_finite() { value } else { 0.0 };
         let steps = value * plan.reciprocal;

@@ -1,9 +1,14 @@
 //! Integer sums and integer noise, as floating-point numbers: the last step of a release, while its chunk is in cache.
 //!
+//! The noise's grid may be coarser than that of the sums, by a power of two. A sum is then split as `k/2^shift = r + f`, `r` the
+//! nearest integer: [`fractions`] gives `f` to the stages, which make `N = round(f + s·Z)` of it, and `r + N` is what is
+//! released: the sum with noise, rounded to the noise's grid, as [`super::Noise::add`] would round it if a float held the sum.
+//!
 //! The definition is [`released`], one element at a time. The loop does the same without conversions that a CPU may lack:
-//! an integer below 2⁵¹ is read from the bits of its sum with 1.5·2⁵², and one of 64 bits becomes a float as the sum of its
-//! halves. Both are exact but for the rounding of that sum, which is the one that the conversion makes. A chunk with noise of
-//! 2⁵¹ steps or more, or a sum beyond ± 2⁶², where an addition could overflow, is formed again by the definition.
+//! a small integer is read from the bits of its sum with 1.5·2⁵² (2²³ in single precision), and one of 64 bits becomes a
+//! float as the sum of its halves. Both are exact but for the rounding of that sum, which is the one that the conversion
+//! makes. A chunk with noise of 2⁵¹ (2²²) steps or more, or a sum beyond ± 2⁶², where an addition could overflow, is
+//! formed again by the definition.
 
 use super::types::Number;
 use crate::dispatch::{self, Kernel};
@@ -14,15 +19,102 @@ use crate::isa::Kind;
 /// Elements in one step of the loop.
 const LANES: usize = 16;
 
-/// `1.5 · 2⁵²`: added to an integer of size 2⁵¹ or less, it leaves that integer in the low bits.
-const SHIFT: f64 = 6_755_399_441_055_744.0;
+/// The largest shift: fractions of so many bits are exact in single precision.
+pub(super) const MAX_SHIFT: u32 = 24;
+
+/// Sums of integers, in units of the noise's grid divided by `2^shift`.
+pub(super) struct Sums<'a> {
+    pub(super) integers: &'a [i64],
+    /// At most [`MAX_SHIFT`].
+    pub(super) shift: u32,
+}
+
+/// A type that integers of noise come in.
+pub(super) trait Steps: Number {
+    /// Says, joined over all of them, whether they were small enough.
+    type Bits: Copy + Default + core::ops::BitOrAssign;
+    /// Returns `low · scale`, exact.
+    fn fraction(low: i32, scale: f64) -> Self;
+    /// Returns the integer, and the bits that tell whether it is right.
+    fn read(self) -> (i64, Self::Bits);
+    /// Whether the integers with these bits were all small enough.
+    fn are_right(bits: Self::Bits) -> bool;
+}
+
+macro_rules! steps {
+    ($type:ty, $bits:ty, $shift:literal, $fraction_bits:literal) => {
+        impl Steps for $type {
+            type Bits = $bits;
+
+            #[inline(always)]
+            #[allow(clippy::cast_lossless, clippy::unnecessary_cast, reason = "exact: 24 bits and a power of two")]
+            fn fraction(low: i32, scale: f64) -> Self {
+                low as Self * scale as Self
+            }
+
+            #[inline(always)]
+            fn read(self) -> (i64, $bits) {
+                // Added to an integer below a third of it in size, it leaves that integer in the low bits.
+                const SHIFT: $type = $shift;
+                const SHIFTED: $bits = SHIFT.to_bits();
+                let shifted = (self + SHIFT).to_bits();
+                (i64::from(shifted.wrapping_sub(SHIFTED).cast_signed()), shifted ^ SHIFTED)
+            }
+
+            #[inline(always)]
+            fn are_right(bits: $bits) -> bool {
+                // Outside the range, the exponent is another one.
+                bits >> $fraction_bits == 0
+            }
+        }
+    };
+}
+
+steps!(f32, u32, 12_582_912.0, 23);
+steps!(f64, u64, 6_755_399_441_055_744.0, 52);
+
+/// Writes what is left of the sums beside the nearest multiples of `2^shift`, in units of that.
+pub(super) fn fractions<N: Steps>(isa: Isa, sums: &[i64], shift: u32, out: &mut [N]) {
+    if shift == 0 {
+        out.fill(N::default());
+    } else {
+        dispatch::run(isa, Fractions { sums, shift, out });
+    }
+}
+
+struct Fractions<'a, N> {
+    sums: &'a [i64],
+    shift: u32,
+    out: &'a mut [N],
+}
+
+impl<N: Steps> Kernel for Fractions<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        let (above, scale) = (32 - self.shift, crate::params::exp2(-self.shift.cast_signed()));
+        for (out, sum) in self.out.iter_mut().zip(self.sums) {
+            // mutant: fractions-of-sums-without-sign
+            *out = N::fraction((*sum as i32).wrapping_shl(above) >> above, scale);
+        }
+    }
+}
+
+/// Returns the integer nearest to `sum/2^shift`, the upper one of two: what [`fractions`] leaves.
+#[inline(always)]
+fn nearest(sum: i64, shift: u32) -> i64 {
+    // mutant: sums-cut-to-the-coarser-grid
+    if shift == 0 { sum } else { (sum >> shift) + (sum >> (shift - 1) & 1) }
+}
 
 /// What becomes of a chunk of sums.
-pub(super) struct Release<'a, T> {
-    /// In units of the grid.
+pub(super) struct Release<'a, N, T> {
+    /// In units of the grid divided by `2^shift`.
     pub(super) sums: &'a [i64],
     /// Integers, in units of the grid.
-    pub(super) noise: &'a [f64],
+    pub(super) steps: &'a [N],
+    pub(super) shift: u32,
     /// Of the grid.
     pub(super) width: f64,
     /// What the released number is divided by.
@@ -30,9 +122,9 @@ pub(super) struct Release<'a, T> {
     pub(super) out: &'a mut [T],
 }
 
-/// Returns `width · (sum + noise)`, rounded once to `T`, and divided by `denominator`, rounded once more.
-fn released<T: Number>(sum: i64, noise: f64, width: f64, denominator: Option<f64>) -> T {
-    let value = T::narrow(sum.saturating_add(noise as i64) as f64 * width);
+/// Returns `width · (round(sum/2^shift) + steps)`, rounded once to `T`, and divided by `denominator`, rounded once more.
+fn released<T: Number>(sum: i64, steps: f64, shift: u32, width: f64, denominator: Option<f64>) -> T {
+    let value = T::narrow(nearest(sum, shift).saturating_add(steps as i64) as f64 * width);
     denominator.map_or(value, |denominator| divided(value, denominator))
 }
 
@@ -43,58 +135,66 @@ fn divided<T: Number>(value: T, denominator: f64) -> T {
 }
 
 /// Writes what `release` describes, on the instructions of `isa`.
-pub(super) fn release<T: Number>(isa: Isa, release: Release<'_, T>) {
+pub(super) fn release<N: Steps, T: Number>(isa: Isa, release: Release<'_, N, T>) {
     // Whether an integer of 64 bits is converted by one instruction.
     #[cfg(target_arch = "x86_64")]
     let converts = isa.kind() == Kind::Avx512;
     #[cfg(not(target_arch = "x86_64"))]
     let converts = cfg!(target_arch = "aarch64");
-    if converts { dispatch::run(isa, Loop::<T, true>(release)) } else { dispatch::run(isa, Loop::<T, false>(release)) }
+    if converts {
+        dispatch::run(isa, Loop::<N, T, true>(release));
+    } else {
+        dispatch::run(isa, Loop::<N, T, false>(release));
+    }
 }
 
-struct Loop<'a, T, const CONVERTS: bool>(Release<'a, T>);
+struct Loop<'a, N, T, const CONVERTS: bool>(Release<'a, N, T>);
 
-impl<T: Number, const CONVERTS: bool> Kernel for Loop<'_, T, CONVERTS> {
+impl<N: Steps, T: Number, const CONVERTS: bool> Kernel for Loop<'_, N, T, CONVERTS> {
     type Output = ();
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        let Release { sums, noise, width, denominator, out } = self.0;
+        let Release { sums, steps, shift, width, denominator, out } = self.0;
         let float = |sum: i64| (if CONVERTS { sum as f64 } else { joined(sum) }) * width;
         // A sum of 64 bits in units of a narrow grid is within the range of floats.
         let fits = width * 9_223_372_036_854_775_808.0 <= T::LARGEST;
-        let is_small = match (denominator, fits) {
-            (None, true) => lanes(sums, noise, out, |sum| T::narrow_within(float(sum))),
-            (None, false) => lanes(sums, noise, out, |sum| T::narrow(float(sum))),
-            (Some(by), true) => lanes(sums, noise, out, |sum| divided(T::narrow_within(float(sum)), by)),
-            (Some(by), false) => lanes(sums, noise, out, |sum| divided(T::narrow(float(sum)), by)),
+        // A quotient of two numbers of 24 bits that is rounded to 53 bits, and to 24 or fewer, is as if rounded once: one that is
+        // not halfway between two such numbers is farther from there than 2⁻⁵⁰ of itself.
+        let by = denominator.map(T::narrow).filter(|by| denominator == Some(by.widen()));
+        let is_small = match (denominator, fits, by) {
+            (_, true, Some(by)) => lanes(sums, steps, shift, out, |sum| T::narrow_within(float(sum)).quotient(by)),
+            (None, true, _) => lanes(sums, steps, shift, out, |sum| T::narrow_within(float(sum))),
+            (None, false, _) => lanes(sums, steps, shift, out, |sum| T::narrow(float(sum))),
+            (Some(by), true, None) => lanes(sums, steps, shift, out, |sum| divided(T::narrow_within(float(sum)), by)),
+            (Some(by), false, _) => lanes(sums, steps, shift, out, |sum| divided(T::narrow(float(sum)), by)),
         };
         // mutant: noise-beyond-2-51-taken-from-its-bits
         let start = if is_small { out.len() / LANES * LANES } else { 0 };
-        for ((out, sum), noise) in out.iter_mut().zip(sums).zip(noise).skip(start) {
-            *out = released(*sum, *noise, width, denominator);
+        for ((out, sum), steps) in out.iter_mut().zip(sums).zip(steps).skip(start) {
+            *out = released(*sum, steps.widen(), shift, width, denominator);
         }
     }
 }
 
 /// Forms what comes in multiples of [`LANES`], and returns whether all of it was small enough to be right.
 #[inline(always)]
-fn lanes<T: Number>(sums: &[i64], noise: &[f64], out: &mut [T], finish: impl Fn(i64) -> T) -> bool {
-    const SHIFTED: u64 = SHIFT.to_bits();
+fn lanes<N: Steps, T>(sums: &[i64], steps: &[N], shift: u32, out: &mut [T], finish: impl Fn(i64) -> T) -> bool {
     const ROOM: i64 = 1 << 62;
-    let (mut large, mut overflow) = ([0_u64; LANES], [0_i64; LANES]);
-    let groups = sums.as_chunks::<LANES>().0.iter().zip(noise.as_chunks::<LANES>().0);
-    for ((sums, noise), out) in groups.zip(out.as_chunks_mut::<LANES>().0) {
+    // Half a step of the noise's grid; nothing where the grids are one.
+    let half = (1_i64 << shift) >> 1;
+    let (mut joined, mut overflow) = ([N::Bits::default(); LANES], [0_i64; LANES]);
+    let groups = sums.as_chunks::<LANES>().0.iter().zip(steps.as_chunks::<LANES>().0);
+    for ((sums, steps), out) in groups.zip(out.as_chunks_mut::<LANES>().0) {
         for i in 0..LANES {
-            // Outside 2^52 to 2^53, the exponent is another one.
-            let shifted = (noise[i] + SHIFT).to_bits();
-            large[i] |= shifted ^ SHIFTED;
+            let (integer, bits) = steps[i].read();
+            joined[i] |= bits;
             // Negative outside -2^62 to 2^62.
             overflow[i] |= sums[i].wrapping_add(ROOM);
-            out[i] = finish(sums[i].wrapping_add(shifted.wrapping_sub(SHIFTED).cast_signed()));
+            out[i] = finish((sums[i].wrapping_add(half) >> shift).wrapping_add(integer));
         }
     }
-    large.iter().all(|bits| bits >> 52 == 0) && overflow.iter().all(|bits| *bits >= 0)
+    joined.iter().all(|bits| N::are_right(*bits)) && overflow.iter().all(|bits| *bits >= 0)
 }
 
 /// Returns the float nearest to an integer, from its halves.
@@ -139,27 +239,33 @@ mod tests {
         }
     }
 
-    fn check<T: Number + PartialEq + core::fmt::Debug>(noises: &[f64]) {
+    fn check<N: Steps, T: Number>(steps: &[N]) {
         let sums = integers();
-        let noise: Vec<f64> = (0..sums.len()).map(|i| noises[i * 7 % noises.len()]).collect();
-        for width in [1.0, 0.5_f64.powi(29), 2.0_f64.powi(98), 2.0_f64.powi(400), 0.5_f64.powi(149)] {
-            for denominator in [None, Some(3.0), Some(1e-300), Some(5e-324), Some(1e300)] {
-                for isa in Isa::available() {
-                    for len in [0, 1, 15, 16, 17, 31, 100, sums.len()] {
-                        // Parts without the extremes, and with them.
-                        for start in [0, 7, sums.len() - len] {
-                            let part = start.min(sums.len() - len)..start.min(sums.len() - len) + len;
-                            let (sums, noise) = (&sums[part.clone()], &noise[part]);
-                            let mut out = vec![T::default(); len];
+        let steps: Vec<N> = (0..sums.len()).map(|i| steps[i * 7 % steps.len()]).collect();
+        let widths = [1.0, 0.5_f64.powi(29), 2.0_f64.powi(98), 2.0_f64.powi(400), 0.5_f64.powi(149)];
+        // Half of them numbers of single precision, the smallest and the largest included.
+        let singles = [3.0, 0.1_f32, f32::MIN_POSITIVE * 0.7, f32::from_bits(1), f32::MAX].map(f64::from);
+        let doubles = [3.1, 1e-300, 5e-324, 1e300];
+        let denominators: Vec<_> = singles.into_iter().chain(doubles).map(Some).chain([None]).collect();
+        let shifts = [0, 1, 17, MAX_SHIFT];
+        let settings = widths.into_iter().flat_map(|width| denominators.iter().map(move |by| (width, *by)));
+        for ((width, denominator), shift) in settings.flat_map(|(width, by)| shifts.map(|shift| ((width, by), shift))) {
+            for isa in Isa::available() {
+                for len in [0, 1, 15, 16, 17, 31, 100, sums.len()] {
+                    // Parts without the extremes, and with them.
+                    for start in [0, 7, sums.len() - len] {
+                        let part = start.min(sums.len() - len)..start.min(sums.len() - len) + len;
+                        let (sums, steps) = (&sums[part.clone()], &steps[part]);
+                        let mut out = vec![T::default(); len];
 
-                            release(isa, Release { sums, noise, width, denominator, out: &mut out });
+                        release(isa, Release { sums, steps, shift, width, denominator, out: &mut out });
 
-                            for ((out, sum), n) in out.iter().zip(sums).zip(noise) {
-                                let expected: T = released(*sum, *n, width, denominator);
-                                let (expected, out) = (expected.widen(), out.widen());
-                                assert_eq!(expected.to_bits(), out.to_bits(), "{sum} + {n}, {width:e}, {isa:?}");
-                                assert!(out.is_finite());
-                            }
+                        for ((out, sum), n) in out.iter().zip(sums).zip(steps) {
+                            let expected: T = released(*sum, n.widen(), shift, width, denominator);
+                            let (expected, out) = (expected.widen(), out.widen());
+                            let what = || format!("{sum} + {}, {shift}, {width:e}, {isa:?}", n.widen());
+                            assert_eq!(expected.to_bits(), out.to_bits(), "{}", what());
+                            assert!(out.is_finite());
                         }
                     }
                 }
@@ -170,26 +276,50 @@ mod tests {
     #[test]
     fn every_path_gives_the_numbers_of_the_definition() {
         let small = [0.0, 1.0, -1.0, 12_345.0, -2_251_799_813_685_247.0, 2_251_799_813_685_247.0];
-        check::<f32>(&small);
-        check::<f64>(&small);
+        check::<f64, f32>(&small);
+        check::<f64, f64>(&small);
+        check::<f32, f32>(&[0.0, 1.0, -1.0, 12_345.0, -4_194_303.0, 4_194_303.0]);
     }
 
     #[test]
     fn noise_that_no_loop_reads_is_added_all_the_same() {
         let large = [0.0, 2_251_799_813_685_248.0, -9_007_199_254_740_992.0, 1e17, -1e18, 1e19, -1e300, 4.0];
-        check::<f32>(&large);
-        check::<f64>(&large);
+        check::<f64, f32>(&large);
+        check::<f64, f64>(&large);
+        check::<f32, f32>(&[0.0, 4_194_304.0, -8_388_608.0, 1e9, -1e18, 1e19, f32::MAX, 4.0]);
+    }
+
+    #[test]
+    fn a_sum_is_its_nearest_multiple_and_a_fraction_of_half_a_step_at_most() {
+        fn check<N: Steps>() {
+            let sums = integers();
+            for shift in 0..=MAX_SHIFT {
+                for isa in Isa::available() {
+                    let mut left = vec![N::default(); sums.len()];
+                    fractions(isa, &sums, shift, &mut left);
+
+                    for (sum, left) in sums.iter().zip(left) {
+                        let scaled = left.widen() * 2.0_f64.powi(shift.cast_signed());
+                        let whole = i128::from(nearest(*sum, shift)) << shift;
+                        assert_eq!(i128::from(*sum), whole + scaled as i128, "{sum} {shift} {isa:?}");
+                        assert!(scaled.fract() == 0.0 && left.widen().abs() <= 0.5, "{sum} {shift} {isa:?}");
+                    }
+                }
+            }
+        }
+        check::<f32>();
+        check::<f64>();
     }
 
     #[test]
     fn what_is_divided_stays_finite_and_a_zero_positive() {
-        let by = |sum, denominator| released::<f32>(sum, 0.0, 0.5_f64.powi(20), Some(denominator)).to_bits();
+        let by = |sum, denominator| released::<f32>(sum, 0.0, 0, 0.5_f64.powi(20), Some(denominator)).to_bits();
 
         assert_eq!(2.0_f32.to_bits(), by(1 << 20, 0.5));
         assert_eq!([f32::MAX, f32::MIN].map(f32::to_bits), [by(1, 1e-300), by(-1, 1e-300)]);
         assert_eq!([0, 0], [by(-1, 1e300), by(0, 3.0)]);
-        assert_eq!(7.0 / 3.0, released::<f64>(7, 0.0, 1.0, Some(3.0)));
+        assert_eq!(7.0 / 3.0, released::<f64>(7, 0.0, 0, 1.0, Some(3.0)));
         assert_ne!(7.0 / 3.0, 7.0 * (1.0 / 3.0));
-        assert_eq!(f64::MIN.to_bits(), released::<f64>(-1, 0.0, 1.0, Some(5e-324)).to_bits());
+        assert_eq!(f64::MIN.to_bits(), released::<f64>(-1, 0.0, 0, 1.0, Some(5e-324)).to_bits());
     }
 }

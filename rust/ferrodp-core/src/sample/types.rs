@@ -41,6 +41,8 @@ pub(super) enum Word {
 pub trait Number: Copy + Default + Send + Sync + 'static {
     /// `log₂(scale/g)` of the default grid, rounded down: of Gaussian and of Laplace noise.
     const DEFAULT_BITS: [i32; 2];
+    /// Whether samples can be decided in single precision.
+    const IS_SINGLE: bool;
     /// The largest finite value.
     const LARGEST: f64;
     /// The value, exactly.
@@ -49,12 +51,15 @@ pub trait Number: Copy + Default + Send + Sync + 'static {
     fn narrow(x: f64) -> Self;
     /// The same for an `x` of size [`Number::LARGEST`] or less.
     fn narrow_within(x: f64) -> Self;
+    /// Returns what [`Number::narrow`] makes of `self/by`, where `by` is a number of this type.
+    fn quotient(self, by: Self) -> Self;
 }
 
 macro_rules! number {
-    ($type:ty, $bits:expr) => {
+    ($type:ty, $bits:expr, $is_single:expr) => {
         impl Number for $type {
             const DEFAULT_BITS: [i32; 2] = $bits;
+            const IS_SINGLE: bool = $is_single;
             const LARGEST: f64 = <$type>::MAX as f64;
 
             #[inline(always)]
@@ -72,12 +77,18 @@ macro_rules! number {
             fn narrow_within(x: f64) -> Self {
                 x as Self + 0.0
             }
+
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "its largest number")]
+            fn quotient(self, by: Self) -> Self {
+                (self / by).max(-Self::LARGEST as Self).min(Self::LARGEST as Self) + 0.0
+            }
         }
     };
 }
 
-number!(f32, [12, 20]);
-number!(f64, [32, 32]);
+number!(f32, [12, 20], true);
+number!(f64, [32, 32], false);
 
 /// A law, its scale and the grid it is rounded to: checked once, used for any number of samples.
 #[derive(Clone, Debug)]
