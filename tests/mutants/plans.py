@@ -166,7 +166,7 @@ MUTANTS = [
     (
         "a step whose release failed begins again",
         "step-whose-release-failed-begins-again",
-        "begun or",
+        "self._begun or",
         "False or",
         "plan ledger",
     ),

@@ -64,6 +64,10 @@ class Payments:
 
     def charge_of(self, step: int) -> int:
         """Return which charge covers a step."""
+        starts = self._starts
+        # Of starts that grow by 1 at least, this one can only be its own: the charge of one step each.
+        if 0 <= step < len(starts) - 1 and starts[step] == step:
+            return step
         return bisect.bisect_right(self._starts, step) - 1
 
     def steps_of(self, charge: int) -> range:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -89,6 +88,7 @@ class PlanStep(Generic[Tree]):
     """
 
     __slots__ = (
+        "_begun",
         "_done",
         "_groups",
         "_indices",
@@ -117,7 +117,7 @@ class PlanStep(Generic[Tree]):
     ) -> None:
         self._plan, self._number, self._indices, self._groups, self._layout = plan, number, indices, groups, layout
         self._sum, self._payments, self._source, self._done = total, payments, source, done
-        self._over = False
+        self._begun = self._over = False
         self._missing = 0
         self._lock = threading.Lock()
 
@@ -258,10 +258,12 @@ class PlanStep(Generic[Tree]):
             self._check_count()
             divisor = self._divisor(denominator)
             ticket = self._payments.ticket_for(self._number) if self._sum.takes_ticket else None
-            with self._paid(ticket) as pay:
+            try:
                 released: Tree = self._sum.release(
-                    self.noise_multiplier, divisor, source=self._source, ticket=ticket, pay=pay
+                    self.noise_multiplier, divisor, source=self._source, ticket=ticket, pay=self._pay
                 )
+            finally:
+                self._finish(ticket)
         return released
 
     def release_sum(self, total: Any, *, denominator: Real | None = None) -> Tree:
@@ -300,36 +302,32 @@ class PlanStep(Generic[Tree]):
             if signs is not None:
                 values = np.concatenate([values, (signs * self.clip_norm).astype(values.dtype)])
             mechanism = GaussianMechanism(noise_multiplier=self.noise_multiplier, l2_sensitivity=self.clip_norm)
-            with self._paid(None) as pay:
-                pay()
+            try:
+                self._pay()
                 mechanism.release(values, out=values, source=self._source)
                 if signs is not None:
                     self._sum.marks = values[own:].astype(np.float64) / self.clip_norm
                     values = values[:own].copy()
+            finally:
+                self._finish(None)
         np.divide(values, divisor, out=values)
         noised: Tree = self._layout.split(values)
         return noised
 
-    @contextlib.contextmanager
-    def _paid(self, ticket: Ticket | None) -> Iterator[Callable[[], None]]:
-        """Give what is to be called before the first random bit; end the step if that was reached."""
-        begun = False
+    def _pay(self) -> None:
+        """Pay for the step: called before the first random bit of its noise."""
+        self._payments.pay(self._number)
+        self._begun = True
 
-        def pay() -> None:
-            nonlocal begun
-            self._payments.pay(self._number)
-            begun = True
-
-        try:
-            yield pay
-        finally:
-            # mutant: step-whose-release-failed-begins-again
-            if begun or (ticket is not None and ticket.state is not TicketState.HELD):
-                self._over = True
-                self._payments.count(self._number)
-                excess, expected = self._sum.noised_excess, self.expected_batch_size
-                # mutant: quantile-told-by-the-count-itself
-                self._done(self, None if excess is None or expected is None else 0.5 + excess / expected)
+    def _finish(self, ticket: Ticket | None) -> None:
+        """End the step if it was paid for; the ticket is the one that its sum took along."""
+        # mutant: step-whose-release-failed-begins-again
+        if self._begun or (ticket is not None and ticket.state is not TicketState.HELD):
+            self._over = True
+            self._payments.count(self._number)
+            excess, expected = self._sum.noised_excess, self.expected_batch_size
+            # mutant: quantile-told-by-the-count-itself
+            self._done(self, None if excess is None or expected is None else 0.5 + excess / expected)
 
     def _divisor(self, denominator: Real | None) -> float:
         if denominator is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,10 +29,13 @@ class Layout:
     dtype: np.dtype[Any]
     shapes: list[Shape] = field(init=False, compare=False)
     size: int = field(init=False, compare=False)
+    _pieces: list[tuple[slice, Shape]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         shapes = _trees.shapes(self.structure)
-        settle(self, shapes=shapes, size=sum(math.prod(shape) for shape in shapes))
+        ends = list(itertools.accumulate((math.prod(shape) for shape in shapes), initial=0))
+        pieces = [(slice(*ends), shape) for ends, shape in zip(itertools.pairwise(ends), shapes, strict=True)]
+        settle(self, shapes=shapes, size=ends[-1], _pieces=pieces)
 
     def leaves(self, tree: object, name: str, front: Shape = ()) -> list[npt.NDArray[Any]]:
         """Return the arrays of one or many updates, in order, or refuse what does not look like the template."""
@@ -98,8 +102,8 @@ class Layout:
         return np.concatenate([leaf.reshape(-1) for leaf in self.leaves(tree, name)])
 
     def split(self, flat: npt.NDArray[Any]) -> Any:
-        """Return a flat array as a tree like the template."""
-        return _trees.split(flat, self.structure)
+        """Return a flat array as a tree like the template, whose leaves are views of it."""
+        return _trees.put_together(self.structure, [flat[piece].reshape(shape) for piece, shape in self._pieces])
 
 
 def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:
