@@ -316,10 +316,12 @@ class PrivacyAccountant(abc.ABC):
 
         Notes
         -----
-        As certified as single answers, from which they differ by no more than the width of these or 10⁻⁵ of the value:
-        points share contours (500 of them cost some 2 to 5 ms for Gaussian noise, sampled or not), compositions on a
-        grid, and the orders of Rényi divergences. Where single answers are wide or expensive, at most 24 of them are
-        made, and chords lie between them: δ is a convex function of e^ε.
+        As certified as single answers. Points share contours (500 of them cost some 2 to 5 ms for Gaussian noise,
+        sampled or not), compositions on a grid, and the orders of Rényi divergences; they differ from single answers
+        by no more than the width of these or 10⁻⁵ of the value. Where single answers are wide or expensive, at most
+        24 of them are made, and chords lie between them, as δ is a convex function of e^ε: bounds all the same, but
+        looser ones. A δ of sampled Gaussian noise was up to 25 % above the single answer; ask for that where it
+        matters.
 
         Examples
         --------
