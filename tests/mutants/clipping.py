@@ -278,8 +278,8 @@ MUTANTS = [
     (
         "a sum near its bound is taken for exact",
         "close-sums-taken-for-exact",
-        "let margin = 1.1",
-        "let margin = 0.0",
+        "1.1 * additions",
+        "0.0 * additions",
         "rows near the bound",
     ),
     (
