@@ -159,6 +159,16 @@ def _count(what, at, likelier, hits, rates):
     return _test._Count(Region(what, 0, at), likelier, rates, 0.0, *map(int, hits))
 
 
+def test_a_rate_between_two_nodes_counts_as_the_upper_one(monkeypatch):
+    """With few nodes for 150 hits of 300, and a rate of the other side that is known well: the box is what is lost."""
+    exact = slow([(150, 9000)], 300, 0.025, 0.0, 0.5, (0.01, 0.025), [30_000])
+    monkeypatch.setattr(_joint, "_NODES", 40)
+
+    found = bound([Pair(150, 9000, 300, Rates(0.5, 0.3), 0.5, 0.0, 30_000)], 0.025, 0.0)
+
+    assert exact - 0.1 < found <= exact
+
+
 def test_counts_that_show_nothing_bound_nothing():
     for hits, other in ((0, 0), (0, 10), (10, 10), (5, 9)):
         assert bound([Pair(hits, other, 10, Rates(0.5, 0.2), 1.0, 0.0, 10)], 0.05, 0.0) == 0.0

@@ -10,7 +10,7 @@ KILLERS = {
     "Skellam noise": "pytest tests/accounting/parties/test_skellam.py",
     "groups and shuffles": "pytest tests/accounting/parties/test_shuffled.py tests/accounting/parties/test_parallel.py",
     "audits": "pytest tests/audit/test_audit.py tests/audit/test_binomial.py",
-    "joint bounds": "pytest tests/audit/test_joint_bounds.py -k 'slow or draws_of_one'",
+    "joint bounds": "pytest tests/audit/test_joint_bounds.py -k 'slow or draws_of_one or upper_one'",
     "code audits": "pytest tests/audit/test_code_audit.py",
     "evidence": "pytest tests/audit/test_evidence.py",
     "saved canaries": "pytest tests/audit/test_canaries.py -k state",
