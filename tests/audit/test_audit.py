@@ -230,7 +230,7 @@ def test_threads_count_all_draws_and_report_the_same_event(monkeypatch):
         report = audit_mechanism(mechanism, delta=0.0, draws=4_000_001)
         assert sum(seen) == report.counted == 3_800_001
         assert report.law_holds
-        assert 0.97 < report.epsilon_lower_bound <= 1.0
+        assert 0.97 < report.epsilon_lower_bound < 1.01  # ε is 1; a bound deviates by about 0.001
         assert abs(report.hits[0] / report.counted - math.exp(1.0) * report.hits[1] / report.counted) < 0.003
 
 

@@ -68,7 +68,7 @@ def test_the_table_has_a_line_a_round(ferrodp: Callable[..., Any], tmp_path: Pat
         (["--delta", 1], "--delta must be finite and in (0, 1)"),
         (["--noise-multiplier", 0], "--noise-multiplier must be finite and > 0"),
         (["--clip-norm", "inf"], "--clip-norm must be finite and > 0"),
-        (["--data-seed", -1], "--data-seed must be an int from 0"),
+        (["--data-seed", -1], "--data-seed must be an int"),
         (["--epsilon", 1], "one round costs epsilon 1.144 at delta 1e-05, the budget is 1"),
         (["--output", "file"], "file: File exists"),
         (["--output", "file/folder"], "file/folder: Not a directory"),

@@ -289,7 +289,7 @@ OF_FEDERATED_ENGINEERS = [
         lambda c: fd.ClippedSum((3,), clip_norm=1).add(np.zeros(3), weight=2),
         "ClippedSum.add() got an unknown keyword argument 'weight'",
         Reason.NOT_LOOKED_AT,
-        "it takes update, threads",
+        "it takes update, minus, threads",
         "leave 'weight' out",
     ),
     Mistake(

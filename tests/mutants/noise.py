@@ -206,9 +206,9 @@ MUTANTS = [
     (
         "zeros are released without noise",
         "zeros-released-without-noise",
-        "self.noise_chunk(&self.plan, first, words, chunk);",
+        "self.noise_chunk(first, words, chunk);",
         "let before = chunk.to_vec();\n"
-        "            self.noise_chunk(&self.plan, first, words, chunk);\n"
+        "            self.noise_chunk(first, words, chunk);\n"
         "            for (value, old) in chunk.iter_mut().zip(before) {\n"
         "                if old.widen() == 0.0 { *value = old; }\n"
         "            }",

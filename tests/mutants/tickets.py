@@ -60,14 +60,14 @@ MUTANTS = [
     (
         "a sum is not looked at again after its ticket was armed",
         "sum-not-looked-at-again-after-ticket-armed",
-        "check(noise_multiplier, out.len())",
-        "sum.clip().noise(noise_multiplier)",
+        "check::<T>(noise_multiplier, out.len())",
+        "sum.clip().noise::<T>(noise_multiplier)",
         "ticketed",
     ),
     (
         "a ticket is armed before its sum is looked at",
         "ticket-armed-before-sum-looked",
-        "py.detach(|| self.lock()?.check(noise_multiplier, out.len()))?;",
+        "py.detach(|| self.lock()?.check::<T>(noise_multiplier, out.len()))?;",
         "",
         "ticketed",
     ),

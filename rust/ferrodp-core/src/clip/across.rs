@@ -3,7 +3,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use super::close::Cut;
+use super::close::{Cut, Near};
 use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
 use super::decide::Rule;
 use super::element::Element;
@@ -15,35 +15,6 @@ pub(super) const LANES: usize = 32;
 
 /// Columns that are measured of a panel before the next one: what was fetched of their pages and lanes is used again.
 const STRIP: usize = 128;
-
-/// Sums of parts of squares ([`super::close`]).
-#[derive(Clone, Copy, Default)]
-pub(super) struct Near {
-    pub(super) high: Vector,
-    pub(super) low: Vector,
-    pub(super) inexact: Mask,
-}
-
-impl Near {
-    /// Adds the parts of the squares in a column.
-    #[inline(always)]
-    pub(super) fn add<T: Element>(&mut self, column: &[T; PANEL], cut: Cut) {
-        let (mut high, mut low, mut inexact) = ([0.0; PANEL], [0.0; PANEL], [0; PANEL]);
-        for r in 0..PANEL {
-            let parts = cut.parts::<T, true>(column[r].widen());
-            (high[r], low[r], inexact[r]) = (parts.high, parts.low, parts.inexact);
-        }
-        for r in 0..PANEL {
-            self.high[r] += high[r];
-        }
-        for r in 0..PANEL {
-            self.low[r] += low[r];
-        }
-        for r in 0..PANEL {
-            self.inexact[r] |= inexact[r];
-        }
-    }
-}
 
 pub(super) struct MeasureClosely<'a, T> {
     pub(super) columns: Columns<'a, T>,

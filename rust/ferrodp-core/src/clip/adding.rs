@@ -20,6 +20,7 @@ use super::narrow::{self, Certified};
 use super::panel::Panels;
 use super::quantize::{self, Certificate, Step, Tile};
 use super::rows::{Rows, Strided};
+use super::turn;
 use crate::blocks::for_each_block;
 use crate::dispatch;
 use crate::isa::Isa;
@@ -124,7 +125,7 @@ impl<'a, T: Element> Adding<'a, T> {
     fn narrow(&self, count: usize) -> usize {
         let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
         match self.readings[0].leaves() {
-            [leaf] if is_one && (1..=narrow::MOST).contains(&leaf.width) && leaf.strides().axes.len() <= 1 => {
+            [leaf] if is_one && (1..=turn::MOST).contains(&leaf.width) && leaf.strides().axes.len() <= 1 => {
                 count / PANEL * PANEL
             }
             _ => 0,

@@ -15,8 +15,7 @@
 
 use core::cmp::Ordering;
 
-use super::across::Near;
-use super::columns::{Mask, PANEL, mask};
+use super::columns::{Mask, PANEL, Vector, mask};
 use super::element::Element;
 use super::measure::{Power, fold_in_halves};
 use crate::dispatch::{self, Kernel};
@@ -109,6 +108,35 @@ impl Cut {
             (true, _) => Some(Ordering::Greater),
             (_, true) => Some(Ordering::Less),
             _ => None,
+        }
+    }
+}
+
+/// Sums of parts of the squares of rows that lie side by side.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Near {
+    pub(super) high: Vector,
+    pub(super) low: Vector,
+    pub(super) inexact: Mask,
+}
+
+impl Near {
+    /// Adds the parts of the squares in a column.
+    #[inline(always)]
+    pub(super) fn add<T: Element>(&mut self, column: &[T; PANEL], cut: Cut) {
+        let (mut high, mut low, mut inexact) = ([0.0; PANEL], [0.0; PANEL], [0; PANEL]);
+        for r in 0..PANEL {
+            let parts = cut.parts::<T, true>(column[r].widen());
+            (high[r], low[r], inexact[r]) = (parts.high, parts.low, parts.inexact);
+        }
+        for r in 0..PANEL {
+            self.high[r] += high[r];
+        }
+        for r in 0..PANEL {
+            self.low[r] += low[r];
+        }
+        for r in 0..PANEL {
+            self.inexact[r] |= inexact[r];
         }
     }
 }

@@ -14,11 +14,8 @@ use super::element::Element;
 use super::quantize::{SHIFT, truncate};
 use super::rows::Strided;
 use super::settle::Settle;
-use super::turn::{self, Turned};
+use super::turn::{self, MOST, Turned};
 use crate::dispatch::{self, Kernel};
-
-/// The most columns of such rows.
-pub(super) const MOST: usize = 64;
 
 /// What integers of a row may be at most.
 #[derive(Clone, Copy)]

@@ -8,8 +8,8 @@
 //! The certificate of a row, `Σv²`, is added in runs of 64 columns, sixteen of them to a part, and parts one after the other: no
 //! longer a path than [`super::error_budget`] allows.
 
-use super::across::{Decide, LANES, Limits, Measure, MeasureClosely, Near};
-use super::close::{Cut, Parts};
+use super::across::{Decide, LANES, Limits, Measure, MeasureClosely};
+use super::close::{Cut, Near, Parts};
 use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;

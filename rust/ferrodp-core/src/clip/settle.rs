@@ -4,13 +4,12 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use super::across::{Aligned, Decided, Halves, Limits, Near, squares};
-use super::close::Cut;
+use super::across::{Aligned, Decided, Halves, Limits, squares};
+use super::close::{Cut, Near};
 use super::columns::{Mask, PANEL, Vector, mask};
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
-use super::narrow::MOST;
-use super::turn::Turned;
+use super::turn::{MOST, Turned};
 use crate::dispatch::Kernel;
 
 /// The bits of infinity; those of magnitudes of what is finite are below.

@@ -9,6 +9,9 @@ use super::rows::Strided;
 /// Columns of sixteen rows.
 pub(super) type Turned<T> = [T; PANEL];
 
+/// The most columns of narrow rows.
+pub(super) const MOST: usize = 64;
+
 /// Columns that are turned at a time where rows are longer: as many as the compiler turns by shuffles.
 const BLOCK: usize = 8;
 
