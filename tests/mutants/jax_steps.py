@@ -61,8 +61,8 @@ MUTANTS = [
     (
         "padding is added to a step",
         "padding-added-to-step",
-        "int(found.sum())",
-        "len(found)",
+        "int(found.sum())\n    return slice(count) if found[:count].all() else found",
+        "len(found)\n    return slice(count)",
         "jax steps",
     ),
     (
