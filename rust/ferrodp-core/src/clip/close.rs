@@ -13,6 +13,8 @@
 //!
 //! *Ties.* If no `l` and no `e` is different from zero and no power has underflowed, the sum of `h` is the exact sum.
 
+#![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
+
 use core::cmp::Ordering;
 
 use super::columns::{Mask, PANEL, Vector, mask};
