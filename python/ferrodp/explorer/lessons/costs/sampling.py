@@ -124,7 +124,7 @@ def _compute(parameters: Parameters) -> Answer:
     bars = Plot(
         "What the same training costs, by way to form batches",
         "Batches",
-        f"ε at δ = {_DELTA:g}, Rényi",
+        "ε at δ = 10⁻⁵, Rényi",
         (
             Series(
                 "ε, upper bound",
@@ -148,7 +148,7 @@ def _sentence(parameters: Parameters, numbers: Mapping[str, Value]) -> str:
         f"have {min(map(len, members))} to "
         f"{max(map(len, members))} records. Accounted by Rényi divergences, the training costs "
         f"ε = {numbers['ε, poisson']} with Poisson samples and {numbers['ε, shuffled once an epoch']} with a shuffle, "
-        f"at δ = {_DELTA:g}."
+        f"at δ = 10⁻⁵."
     )
 
 

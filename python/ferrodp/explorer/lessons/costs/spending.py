@@ -31,7 +31,7 @@ def spending(budget: float, noise_multiplier: float, queries: int) -> dict[str, 
     planned = GdpAccountant()
     planned.compose(event, answered)
     return {
-        f"Queries that ε = {budget:g} at δ = {_DELTA:g} pays for": allowed,
+        f"Queries that ε = {budget:g} at δ = 10⁻⁶ pays for": allowed,
         "Answered": answered,
         "Refused": queries - answered,
         "Part of the budget that is used": spent.spent / spent.budget,
@@ -92,7 +92,7 @@ def _compute(parameters: Parameters) -> Answer:
     plot = Plot(
         "What queries cost",
         "Queries asked",
-        f"ε at δ = {_DELTA:g}",
+        "ε at δ = 10⁻⁶",
         (
             Series("odometer", x=x, y=read, role="b"),
             Series("number fixed in advance", x=x, y=fixed, role="private"),

@@ -59,7 +59,7 @@ def two_worlds(mechanism: str, scale: float, epsilon: float, record: str, seed: 
         "One release": released,
         "It is so many times as likely with the record": float(ratio),
         f"δ at ε = {epsilon:g}": upper(delta),
-        f"ε at δ = {_DELTA:g}": upper(at_delta),
+        "ε at δ = 10⁻⁵": upper(at_delta),
     }
 
 

@@ -63,14 +63,14 @@ def secure_sum(clients: int, spare: int, lost: int, noise_multiplier: float, see
         ),
     }
     if lost > spare:
-        return found | {"Sum": "refused: too little noise", f"ε at δ = {_DELTA:g}": "nothing is released"}
+        return found | {"Sum": "refused: too little noise", "ε at δ = 10⁻⁵": "nothing is released"}
     result = secure.decode(total, num_clients=clients - lost)
     exact = _updates(clients)[: clients - lost].sum(axis=0)
     return found | {
         "True sum of the first coordinate": float(exact[0]),
         "Released sum of the first coordinate": float(result.value[0]),
         "Standard deviation of the noise": result.standard_deviation,
-        f"ε at δ = {_DELTA:g}, for a client": upper(secure.epsilon(_DELTA)),
+        "ε at δ = 10⁻⁵, for a client": upper(secure.epsilon(_DELTA)),
     }
 
 

@@ -56,7 +56,7 @@ def membership(noise_multiplier: float, steps: int, trainings: int, seed: int) -
     accountant.compose(GaussianEvent(noise_multiplier=noise_multiplier), steps)
     epsilon = accountant.epsilon(_DELTA)
     without, with_it = _scores(noise_multiplier, steps, trainings, seed)
-    found: dict[str, Value] = {f"ε at δ = {_DELTA:g}": upper(epsilon)}
+    found: dict[str, Value] = {"ε at δ = 10⁻⁵": upper(epsilon)}
     for at, name in enumerate(("sees every step", "sees the model")):
         count = int(hits(without[at], with_it[at], int(_AT * trainings)))
         found[f"Found at {_AT:.0%} false alarms, attacker {name}"] = told(count, trainings)
@@ -98,7 +98,7 @@ def _compute(parameters: Parameters) -> Answer:
     plot = Plot("Was the record in the training?", "False alarms", "Found", tuple(series))
     measured = str(numbers[f"Found at {_AT:.0%} false alarms, attacker sees every step"])
     sentence = (
-        f"At ε = {numbers[f'ε at δ = {_DELTA:g}']}, of 100 trainings with the record an attacker with 10 false alarms "
+        f"At ε = {numbers['ε at δ = 10⁻⁵']}, of 100 trainings with the record an attacker with 10 false alarms "
         f"in 100 finds at most {100 * float(numbers[f'Most that any attack finds at {_AT:.0%}']):.1f}. Measured on "
         f"{trainings} trainings with it and as many without: {measured} as a share, with its 95 % interval."
     )

@@ -69,7 +69,7 @@ def one_step(clip_norm: float, noise_multiplier: float, batch: int, step: int, s
         "Standard deviation of the noise in each coordinate": noise_multiplier * clip_norm,
         "Weights after the step": f"({after[0]:.4f}, {after[1]:.4f})",
         "Right answers after the step, of 100": float(100 * ((features @ after > 0) == is_one).mean()),
-        f"ε after this step, at δ = {_DELTA:g}": upper(plan.epsilon_after(step, _DELTA))
+        "ε after this step, at δ = 10⁻⁵": upper(plan.epsilon_after(step, _DELTA))
         if noise_multiplier
         else "no guarantee",
     }

@@ -106,7 +106,7 @@ def knobs(knob: str, position: int, seed: int) -> dict[str, Value]:
         f"Lowest of {_REPEATS} trainings": 100 * min(outcome.accuracies),
         f"Highest of {_REPEATS} trainings": 100 * max(outcome.accuracies),
         "Clipped, of 100 gradients": 100 * outcome.clipped,
-        f"ε at δ = {_DELTA:g}": upper(outcome.epsilon),
+        "ε at δ = 10⁻⁵": upper(outcome.epsilon),
     }
 
 
@@ -120,10 +120,10 @@ def _first(parameters: Parameters) -> Answer:
         f"Lowest of {_REPEATS} trainings": PENDING,
         f"Highest of {_REPEATS} trainings": PENDING,
         "Clipped, of 100 gradients": PENDING,
-        f"ε at δ = {_DELTA:g}": epsilon,
+        "ε at δ = 10⁻⁵": epsilon,
     }
     sentence = (
-        f"{_NAMES[knob]} {shown(value)}: ε = {epsilon} at δ = {_DELTA:g}. {_POSITIONS * _REPEATS} trainings, "
+        f"{_NAMES[knob]} {shown(value)}: ε = {epsilon} at δ = 10⁻⁵. {_POSITIONS * _REPEATS} trainings, "
         f"{_REPEATS} with each value, are running."
     )
     return Answer(sentence, numbers, (), cell_of(knobs, parameters))
@@ -159,7 +159,7 @@ def _compute(parameters: Parameters) -> Answer:
     cost = Plot(
         "What the training costs",
         _NAMES[knob],
-        f"ε at δ = {_DELTA:g}",
+        "ε at δ = 10⁻⁵",
         (Series("ε", x=values, y=[each.epsilon for each in outcomes], role="bound"),),
         x_scale="log",
         y_scale="log",
@@ -171,7 +171,7 @@ def _compute(parameters: Parameters) -> Answer:
     sentence = (
         f"{_NAMES[knob]} {shown(numbers[_NAMES[knob]])}: {numbers['Right answers on held-out digits, of 100']:.0f} in "
         f"100 held-out digits right, "
-        f"at ε = {numbers[f'ε at δ = {_DELTA:g}']}. Of the values drawn, {best:g} is right most often. Held fixed: "
+        f"at ε = {numbers['ε at δ = 10⁻⁵']}. Of the values drawn, {best:g} is right most often. Held fixed: "
         f"{others}."
     )
     return Answer(sentence, numbers, (accuracy, cost), cell_of(knobs, parameters))
