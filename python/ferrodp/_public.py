@@ -101,6 +101,7 @@ def _called_name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 def install() -> None:
     """Give all public modules that are imported their listing, and all public callables their suggestions."""
     wrapped: dict[Any, Any] = {}
+    seen: set[type] = set()
     for module_name, module in list(sys.modules.items()):
         names = vars(module).get("__all__") if _is_public(module_name) else None
         if names is None:
@@ -111,7 +112,9 @@ def install() -> None:
         for name in names:
             value = vars(module)[name]
             if isinstance(value, type) and _is_ours(value):
-                _wrap_methods(value)
+                for cls in set(value.__mro__) - seen:
+                    seen.add(cls)
+                    _wrap_methods(cls)
             elif isinstance(value, FunctionType) and not hasattr(value, "__suggests__"):
                 if value not in wrapped:
                     wrapped[value] = suggesting(value)
@@ -140,22 +143,27 @@ def install_in(module_name: str) -> None:
 
 
 def _wrap_methods(cls: type) -> None:
-    """Wrap the constructor and the public methods of a class and of those of its bases that are this package's."""
-    for base in filter(_is_ours, cls.__mro__):
-        for key, member in list(vars(base).items()):
-            kind = type(member) if isinstance(member, (classmethod, staticmethod)) else None
-            function = member.__func__ if kind else member
-            if not isinstance(function, FunctionType) or hasattr(function, "__suggests__"):
-                continue
-            if inspect.unwrap(function).__code__.co_flags & inspect.CO_VARKEYWORDS:
-                continue  # what it passes its keywords to knows which there are
-            if not _accepted(function) or (base.__name__ in _MADE_HERE and key == "__init__"):
-                continue  # a wrapper would cost as much as the shortest of these calls
-            if key == "__init__":
-                setattr(base, key, suggesting(function, base.__name__))
-            elif not key.startswith("_"):
-                method = suggesting(function)
-                setattr(base, key, kind(method) if kind else method)
+    """Wrap the constructor and the public methods that a class defines, if it is one of this package's."""
+    if not _is_ours(cls):
+        return
+    for key, member in list(vars(cls).items()):
+        if key.startswith("_") and key != "__init__":
+            continue
+        kind = type(member) if isinstance(member, (classmethod, staticmethod)) else None
+        function = member.__func__ if kind else member
+        if not isinstance(function, FunctionType) or hasattr(function, "__suggests__"):
+            continue
+        code = inspect.unwrap(function).__code__
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            continue  # what it passes its keywords to knows which there are
+        names = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+        if set(names) <= {"self", "cls"} or (cls.__name__ in _MADE_HERE and key == "__init__"):
+            continue  # a wrapper would cost as much as the shortest of these calls
+        if key == "__init__":
+            setattr(cls, key, suggesting(function, cls.__name__))
+        else:
+            method = suggesting(function)
+            setattr(cls, key, kind(method) if kind else method)
 
 
 def _is_public(module_name: str) -> bool:
