@@ -341,6 +341,40 @@ def test_a_release_that_fails_after_its_charge_is_not_repeated(tmp_path, monkeyp
         assert next(run).number == 1
 
 
+@pytest.mark.parametrize(
+    ("sampling", "clipping"),
+    [(PoissonSampling(0.5), PerGroupClipping({"a": 1.0, "b": 1.0})), (RandomAllocation(4), FlatClipping(1.0))],
+)
+def test_a_charge_whose_record_failed_pays_for_nothing(tmp_path, monkeypatch, sampling, clipping):
+    """Neither again by the same step, nor by the next one of its round: whether it was written is not known."""
+    plan = plan_of(sampling, clipping=clipping)
+    with opened(tmp_path / "b.db", epsilon=50.0) as ledger:
+        run = plan.start(TEMPLATE, ledger=ledger, scope="a", key="training")
+        step = next(run)
+        step.add(ones(step))
+        monkeypatch.setattr(fd.tickets.Ticket, "_arm_in", _lost)
+        with pytest.raises(OSError, match="disk is full"):
+            step.release()
+        monkeypatch.undo()
+        assert states(ledger) == [TicketState.HELD]
+        for _ in range(2):
+            with pytest.raises(TicketError, match="was used"):
+                step.release()
+        assert run.epsilon(DELTA) == 0.0
+        run.close()
+
+        again = plan.start(TEMPLATE, ledger=ledger, scope="a", key="training")
+        step = next(again)  # nothing was released for this charge
+        assert step.number == 0
+        step.add(ones(step))
+        step.release()
+        assert states(ledger)[0] in (TicketState.ARMED, TicketState.SPENT)
+
+
+def _lost(*_):
+    raise OSError("the disk is full")
+
+
 def _fails(*_, **__):
     raise FerroError("broken")
 

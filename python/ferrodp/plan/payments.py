@@ -135,9 +135,10 @@ class Payments:
         Raises
         ------
         FerroError
-            Without a ledger, if another run of this training has released the step in this process.
+            Without a ledger, if another run of this training has released the step in this process; with one, if the
+            run was closed meanwhile.
         BudgetExceeded, TicketError
-            If the ledger refuses. Nothing was drawn then.
+            If the ledger refuses, or failed to record the charge before. Nothing was drawn then.
         """
         self.check_process()
         if self._ledger is None:
@@ -146,12 +147,16 @@ class Payments:
                 if _released.get(self.name, 0) > step:
                     raise FerroError(f"step {step} was released by another run of this training; go on from its state")
                 _released[self.name] = step + 1
-        elif self._ticket is not None:
-            if self._ticket.state is TicketState.HELD:
-                self._ticket.arm()
+        else:
+            ticket = self._ticket
+            if ticket is None:
+                raise FerroError(f"step {step} has no charge any more: its run was closed; go on with another run")
+            # mutant: charge-that-was-never-recorded-pays
+            if ticket.state is not TicketState.ARMED:
+                ticket.arm()  # refuses a ticket whose record failed: whether it was written is unknown
             else:
                 # mutant: frozen-scope-goes-on-within-a-round
-                self._ticket.check_running()
+                ticket.check_running()
         self.count(step)
 
     def count(self, step: int) -> None:
