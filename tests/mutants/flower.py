@@ -5,6 +5,20 @@ KILLERS = {"flower": f"framework flower {TESTS}/test_strategy.py {TESTS}/test_mo
 
 MUTANTS = [
     (
+        "counters of a client leave without noise",
+        "counters-of-a-client-leave-without-noise",
+        "model if noise else new",
+        "new",
+        "flower",
+    ),
+    (
+        "configurations of a client leave without noise",
+        "configurations-of-a-client-leave-without-noise",
+        "list(reply.content.config_records)",
+        "[]",
+        "flower",
+    ),
+    (
         "a client's whole model is added, not its update",
         "whole-model-added-for-the-update",
         ", minus=self._base",

@@ -57,6 +57,31 @@ def test_local_noise_is_that_of_a_replaced_client(grid, model, make_client):
     assert metrics == {"num-examples": 1}
 
 
+def test_local_noise_lets_nothing_else_of_a_client_leave(grid, model):
+    """Neither counters that are not trained, which tell how many batches there were, nor configurations."""
+    from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp(mods=[local_noise_mod])
+
+    @app.train()
+    def train(message, context):
+        arrays = {"w": np.ones(3, np.float32), "bn.num_batches_tracked": np.array(417)}
+        record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+        told = {"arrays": record, "metrics": MetricRecord({"num-examples": 13_344})}
+        return Message(RecordDict({**told, "notes": ConfigRecord({"patient": "Doe"})}), reply_to=message)
+
+    made = grid({1: app}, **{"clip-norm": 0.5, "noise-multiplier": 3.0, "skip": "num_batches_tracked"})
+    arrays = model(w=np.zeros(3, np.float32), **{"bn.num_batches_tracked": np.array(7)})
+    sent = RecordDict({"arrays": arrays, "config": ConfigRecord()})
+    (reply,) = made.send_and_receive([Message(sent, dst_node_id=1, message_type="train")])
+
+    assert not made.failures
+    assert set(reply.content) == {"arrays", "metrics"}
+    assert reply.content["arrays"]["bn.num_batches_tracked"].numpy() == 7
+    assert dict(reply.content["metrics"]) == {"num-examples": 1}
+
+
 @pytest.mark.parametrize("config", [{}, {"clip-norm": "1"}, {"clip-norm": True}, {"clip-norm": -1.0}])
 def test_a_configuration_without_a_norm_is_refused(grid, model, make_client, config):
     with pytest.raises(InvalidParameter, match=r"clip-norm|clip_norm"):

@@ -48,7 +48,8 @@ def local_noise_mod(message: Any, context: Any, call_next: Callable[[Any, Any], 
     Use as ``@app.train(mods=[local_noise_mod])``. Reads ``clip-norm``, ``noise-multiplier`` and ``skip`` of the run's
     configuration at every call. The noise has standard deviation ``noise-multiplier`` times 2·``clip-norm``, the L2
     sensitivity if a client's data is replaced, so each reply costs what
-    ``GaussianEvent(noise_multiplier=noise-multiplier)`` says, per client and round. Metrics of the client are dropped.
+    ``GaussianEvent(noise_multiplier=noise-multiplier)`` says, per client and round. Nothing else of the client leaves:
+    arrays in ``skip`` go back as the server sent them, and metrics and configurations of the reply are dropped.
 
     Parameters
     ----------
@@ -92,12 +93,16 @@ def _modified(message: Any, context: Any, call_next: Callable[[Any, Any], Any], 
     total.add(cast_as.cast(new, "reply"), minus=cast_as.cast(model, "model"))
     # mutant: local-noise-for-half-the-sensitivity
     moved: Any = total.to_float() if multiplier is None else total.release(noise_multiplier=2.0 * multiplier)
-    new |= cast_as.moved(model, moved)
+    # mutant: counters-of-a-client-leave-without-noise
+    new = {**(model if noise else new), **cast_as.moved(model, moved)}
     reply.content.array_records[name] = array_record(new)
     if noise:
         app = library("flwr.app")
         for key in list(reply.content.metric_records):
             reply.content.metric_records[key] = app.MetricRecord({"num-examples": 1})
+        # mutant: configurations-of-a-client-leave-without-noise
+        for key in list(reply.content.config_records):
+            del reply.content[key]
     return reply
 
 
