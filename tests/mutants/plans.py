@@ -38,7 +38,7 @@ MUTANTS = [
     (
         "a frozen scope goes on within a round",
         "frozen-scope-goes-on-within-a-round",
-        "self._ticket.check_running()",
+        "ticket.check_running()",
         "pass",
         "plan ledger",
     ),
@@ -47,6 +47,27 @@ MUTANTS = [
         "plan-run-goes-on-in-forked-child",
         "not self.is_ours",
         "False",
+        "plan runs",
+    ),
+    (
+        "a charge that was never recorded pays",
+        "charge-that-was-never-recorded-pays",
+        "is not TicketState.ARMED",
+        "is TicketState.HELD",
+        "plan ledger",
+    ),
+    (
+        "a batch of one group stays when another is refused",
+        "batch-of-one-group-stays-when-another-is-refused",
+        "._layout.stacked_rows(groups[name])",
+        "",
+        "plan runs",
+    ),
+    (
+        "a vector of one group stays when another is refused",
+        "vector-of-one-group-stays-when-another-is-refused",
+        "if tree:",
+        "if not tree:",
         "plan runs",
     ),
     (

@@ -10,7 +10,7 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.accounting import PldAccountant
-from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidType
+from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PoissonSampledEvent
 from ferrodp.plan import (
     AdaptiveClipping,
@@ -179,6 +179,26 @@ def test_a_batch_that_was_not_drawn_is_refused_before_any_noise(sampling, relati
         step.add(np.ones((1, WIDTH)))
         step.release()
         assert run.epsilon(DELTA) > 0.0
+
+
+@pytest.mark.parametrize("bad", [np.ones((4, 3), np.float32), np.ones((4, 2)), np.full((4, 3), "no number")])
+def test_a_vector_that_one_group_refuses_is_added_to_none(bad):
+    """The one that is added in its place would count twice in the groups before."""
+    clipping = PerGroupClipping({"a": 1.0, "b": 1.0})
+    plan = plan_of(GivenOrder(64, 1), relation=RS, clipping=clipping)
+    step = next(plan.start({"a": (2,), "b": (3,)}))
+    good = {"a": np.ones((4, 2)), "b": np.ones((4, 3))}
+    with pytest.raises((InvalidArray, InvalidArrayType)):
+        step.add(good | {"b": bad})
+    with pytest.raises((InvalidArray, InvalidArrayType)):
+        step.add_one({"a": good["a"][0], "b": bad[0]})
+    with pytest.raises((InvalidArray, InvalidArrayType)):
+        step.add_one({name: rows[0] for name, rows in good.items()}, minus={"a": good["a"][0], "b": bad[0]})
+    assert {total.count for total in step._sum._totals.values()} == {0}
+    assert not any(total.integers.any() for total in step._sum._totals.values())
+    step.add(good)
+    step.add_one({name: rows[0] for name, rows in good.items()}, minus={name: rows[1] for name, rows in good.items()})
+    assert {total.count for total in step._sum._totals.values()} == {5}
 
 
 def test_units_that_sent_nothing_count_as_zeros_and_the_denominator_stays():

@@ -156,12 +156,20 @@ class _GroupSums(StepSum):
         lengths = {np.shape(leaf)[:1] for group in groups.values() for leaf in _leaves(group)}
         if len(lengths) > 1:
             raise InvalidParameter("gradients must have the same length along the first axis in every group")
+        for name in self._names:  # looked at before one is added: what is refused leaves nothing behind
+            # mutant: batch-of-one-group-stays-when-another-is-refused
+            self._totals[name]._layout.stacked_rows(groups[name])
         for name in self._names:
             self._totals[name].add_many(groups[name])
 
     def add_one(self, update: object, minus: object = None) -> None:
         groups = self._groups(update, "update")
         others: Mapping[str, Any] = {} if minus is None else self._groups(minus, "minus")
+        for name in self._names:
+            for tree, what in ((groups, "update"), (others, "minus")):
+                # mutant: vector-of-one-group-stays-when-another-is-refused
+                if tree:
+                    self._totals[name]._layout.rows(tree[name], what)
         for name in self._names:
             self._totals[name].add(groups[name], minus=others.get(name))
 
