@@ -14,6 +14,27 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "a unit is as many as its id has types",
+        "unit-is-as-many-as-its-id-has-types",
+        "table.setdefault(row, len(table))",
+        "table.setdefault((type(row), row), len(table))",
+        "groups",
+    ),
+    (
+        "ids of a list are rounded to floats",
+        "ids-of-a-list-rounded-to-floats",
+        "isinstance(found, Numbers)",
+        "False",
+        "groups",
+    ),
+    (
+        "a list of nones is taken for numbers",
+        "list-of-nones-taken-for-numbers",
+        "not drops and",
+        "False and",
+        "columns",
+    ),
+    (
         "a null record counts as a zero, and for nothing in the sensitivity",
         "null-record-counts-as-zero-and-as-nothing",
         'missing == "zero" and',

@@ -208,6 +208,37 @@ def test_keys_are_found_sorted_and_without_a_trace_of_the_order_of_rows():
         none.count(epsilon=1.0)
 
 
+IDS = {
+    "one float for all": [2**60 + i for i in range(50)],
+    "adjacent": [2**53, 2**53 + 1, np.int64(2**53 + 2), np.uint64(2**64 - 1), 2**64 + 1],
+    "strings and numbers": np.array(["7", 7, "7 ", "07"], dtype=object),
+    "large unsigned": np.array([2**64 - 1, 2**64 - 2, 2**63], dtype=np.uint64),
+}
+
+
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
+def test_units_with_different_ids_are_different(ids):
+    """Were two of them one, a unit that comes would take the place of another: it moved counts by two."""
+    frame = {"key": ["a"] * len(ids), "unit": ids}
+    for rows in (1, 2):
+        counted = fd.private_group_by(frame, "key", keys=["a"], unit="unit", rows_per_unit=rows)
+        assert (counted._codes == 0).all()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([7, 7.0, np.int64(7), np.float64(7.0), True, 1, "x", np.str_("x")], dtype=object),
+        [7, 7.0, np.int32(7), np.float32(7.0), 1.0, 1, np.uint8(2), 2],
+    ],
+)
+def test_ids_that_are_equal_are_one_unit_whatever_their_types(ids):
+    """One person whose id is an int in one row and a float in another must not have twice as many rows."""
+    frame = {"key": ["a"] * len(ids), "unit": ids}
+    counted = fd.private_group_by(frame, "key", keys=["a"], unit="unit")
+    assert (counted._codes == 0).tolist() == [True, False, False, False, True, False, True, False]
+
+
 def test_units_count_with_their_first_rows_and_rows_without_unit_do_not():
     frame = {"key": ["a"] * 2000, "unit": [1] * 1000 + [None] * 999 + [2]}
     keys = fd.private_group_by(frame, "key", keys=fd.KeyThreshold(epsilon=5.0, delta=1e-9), unit="unit").keys

@@ -248,3 +248,13 @@ def test_a_null_record_moves_a_sum_by_no_more_than_the_larger_bound(missing, bou
         fd.private_sum([12.0, each], bounds=bounds, source=seeded(), **keywords).value for each in (value, np.nan)
     )
     assert abs(here - there) <= max(map(abs, bounds)) * (1 + 1e-6)
+
+
+def test_what_a_list_of_nones_is_a_list_of_is_not_guessed():
+    """With one truth value more they would count as false, with one number more as rows."""
+    for values in ([None] * 5, (None,)):
+        with pytest.raises(InvalidParameter, match='missing must be "drop" for a list of None alone'):
+            fd.private_count(values, missing="zero", epsilon=1.0)
+        assert isinstance(fd.private_count(values, epsilon=1.0).value, int)
+    assert isinstance(fd.private_count([None, True], missing="zero", epsilon=1.0).value, int)
+    assert isinstance(fd.private_count([], missing="zero", epsilon=1.0).value, int)

@@ -96,6 +96,19 @@ def read(values: object, name: str = "values") -> Numbers | Labels:
     return found
 
 
+def units(values: object, name: str) -> Numbers | Labels:
+    """Return whose each row is, as `read` does, but the elements of a list as they are.
+
+    As floats, two ids beyond 2⁵³ may be one, and then the rows of one unit decide on which rows of another count.
+    """
+    found = read(values, name)
+    # mutant: ids-of-a-list-rounded-to-floats
+    if isinstance(values, (list, tuple)) and isinstance(found, Numbers):
+        rows = [value.item() if isinstance(value, np.generic) else value for value in values]
+        return Labels(np.array([*rows, None], dtype=object)[:-1], "objects", _foreign.LIST)
+    return found
+
+
 def _hint(num_dimensions: int) -> str:
     """Return how a column is made of an array with more dimensions, or with none."""
     return "a single one is written in a list" if not num_dimensions else "one of its columns is values[:, 0]"

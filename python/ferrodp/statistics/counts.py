@@ -110,6 +110,12 @@ def private_count(
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     drops = check_missing(missing)
+    # mutant: list-of-nones-taken-for-numbers
+    if not drops and isinstance(values, (list, tuple)) and values and set(map(type, values)) == {type(None)}:
+        raise InvalidParameter(
+            'missing must be "drop" for a list of None alone, which may stand for truth values or for numbers, got '
+            '"zero"; an array says by its dtype what it has'
+        )
     exact, can_miss, what = _counter(read(values), drops)
     if spent.replaces and not can_miss:
         raise InvalidParameter(

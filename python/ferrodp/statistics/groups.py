@@ -9,6 +9,8 @@ changes, which a `ParallelEvent` says. With k rows, k_j of them in group j, the 
 
 *Units.* `unit` names a column; of each unit its first `rows_per_unit` rows count. Which they are depends on the rows of
 that unit alone, so a unit that comes or goes changes nothing about the rows of others. Rows without one are left out.
+Ids are compared exactly, in a list as Python compares its elements: rounded to floats, two people could be one unit, and
+one person whose id is written as 7 and as 7.0 must not be two.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ferrodp.random import NoiseSource
 from ferrodp.statistics import quantiles, sums
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
-from ferrodp.statistics._column import Column, column, column_of, read
+from ferrodp.statistics._column import Column, column, column_of, read, units
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
 from ferrodp.statistics.counts import places, public_labels
@@ -388,7 +390,8 @@ def private_group_by(
         Public keys, all different; or how to find them.
     unit : str, optional
         The column that says whose a row is: of each unit the first `rows_per_unit` rows count, and rows without a unit
-        do not. Without it the caller promises that no unit has more rows.
+        do not. Ids that are equal are one unit, such as 7 and 7.0; "7" is another. Without it the caller promises that
+        no unit has more rows.
     rows_per_unit : int
         The most rows of a unit in all groups together; ≥ 1.
     source : NoiseSource, optional
@@ -429,7 +432,7 @@ def private_group_by(
     """
     rows = _validate.count("rows_per_unit", rows_per_unit, maximum=2**20)
     found = read(column_of(frame, by), by)
-    counted = None if unit is None else first_rows(read(column_of(frame, unit), unit), rows, found.values.size)
+    counted = None if unit is None else first_rows(units(column_of(frame, unit), unit), rows, found.values.size)
     if not isinstance(keys, KeyThreshold):
         if ticket is not None:
             raise InvalidParameter("ticket must be None where keys are given: they cost nothing")

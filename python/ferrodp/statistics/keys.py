@@ -108,6 +108,17 @@ def distinct(found: Numbers | Labels) -> tuple[npt.NDArray[np.intp], list[Any]]:
     return codes_of_rows, [_unsigned(entry) for entry in entries.tolist()]
 
 
+def _units(found: Numbers | Labels) -> npt.NDArray[np.intp]:
+    """Return for each row the place of its unit, −1 where there is none; ids that are equal are one unit."""
+    if isinstance(found, Numbers) or found.entries is not None:
+        return distinct(found)[0]
+    table: dict[Any, int] = {}
+    rows = found.values.tolist()
+    # mutant: unit-is-as-many-as-its-id-has-types
+    codes = (table.setdefault(row, len(table)) if plain_label(row) and not is_missing(row) else -1 for row in rows)
+    return np.fromiter(codes, np.intp, len(rows))
+
+
 def _unsigned(label: Any) -> Any:
     """Return a label without what is not seen when labels are compared: the sign of a zero."""
     return label + 0.0 if isinstance(label, float) else str(label) if isinstance(label, str) else label
@@ -117,7 +128,7 @@ def first_rows(found: Numbers | Labels, rows: int, size: int) -> npt.NDArray[np.
     """Return which rows are among the first of their unit."""
     if found.values.size != size:
         raise InvalidArray("the column of units must have as many rows as the others")
-    units, _ = distinct(found)
+    units = _units(found)
     order = np.argsort(units, kind="stable")
     ascending = units[order]
     counted = np.zeros(units.size, np.bool_)
