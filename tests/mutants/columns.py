@@ -14,6 +14,13 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "releases about one column are paid for as if about disjoint groups",
+        "releases-about-one-column-paid-as-if-about-disjoint-groups",
+        "parallel != whole and",
+        "False and",
+        "groups",
+    ),
+    (
         "a unit is as many as its id has types",
         "unit-is-as-many-as-its-id-has-types",
         "table.setdefault(row, len(table))",

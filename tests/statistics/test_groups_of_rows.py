@@ -10,7 +10,7 @@ from scipy import stats
 
 import ferrodp as fd
 from ferrodp.accounting import EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PureDpAccountant
-from ferrodp.errors import InvalidArrayType, InvalidParameter, InvalidType
+from ferrodp.errors import InvalidArrayType, InvalidParameter, InvalidType, TicketError
 from ferrodp.statistics import groups
 from ferrodp.testing import record, replay
 
@@ -237,6 +237,41 @@ def test_ids_that_are_equal_are_one_unit_whatever_their_types(ids):
     frame = {"key": ["a"] * len(ids), "unit": ids}
     counted = fd.private_group_by(frame, "key", keys=["a"], unit="unit")
     assert (counted._codes == 0).tolist() == [True, False, False, False, True, False, True, False]
+
+
+def test_a_price_for_disjoint_groups_does_not_pay_for_the_same_rows_twice(tmp_path):
+    """Three quantiles of a column at the price of one, for instance."""
+    values, ends = np.arange(100.0), {"bounds": (0, 100)}
+    groups = fd.private_group_by({"key": ["a"] * 50 + ["b"] * 50, "value": values}, "key", keys=["a", "b"])
+
+    def quantile(share, **keywords):
+        return groups.quantile("value", share, epsilon=1.0, **ends, **keywords)
+
+    statistics = {
+        "quantiles": lambda **keywords: fd.private_quantiles(values, [0.25, 0.5, 0.75], epsilon=3.0, **ends, **keywords),
+        "mean": lambda **keywords: fd.private_mean(values, epsilon=1.0, **ends, **keywords),
+        "count": lambda **keywords: fd.private_count(values, epsilon=1.0, **keywords),
+        "means of groups": lambda **keywords: groups.mean("value", epsilon=1.0, **ends, **keywords),
+    }
+    with fd.PrivacyLedger.open(tmp_path / "b.db") as ledger:
+        ledger.create("a", epsilon=100.0, delta=0.0, measure="pure")
+        for statistic in statistics.values():
+            event = statistic().event
+            parts = getattr(event, "events", (event,))
+            for paid in (ParallelEvent(events=parts), ParallelEvent(events=(event, event))):
+                with ledger.reserve("a", paid) as ticket, pytest.raises(InvalidParameter, match="about the same rows"):
+                    statistic(ticket=ticket)
+            with ledger.reserve("a", event) as ticket:
+                statistic(ticket=ticket)
+
+        one = quantile(0.25).event
+        with ledger.reserve("a", ParallelEvent(events=one.events * 2)) as ticket:
+            with pytest.raises(InvalidParameter, match="about the same rows"):
+                quantile(0.25, ticket=ticket)
+        with ledger.reserve("a", one) as ticket:
+            quantile(0.25, ticket=ticket)
+            with pytest.raises(TicketError):
+                quantile(0.75, ticket=ticket)
 
 
 def test_units_count_with_their_first_rows_and_rows_without_unit_do_not():

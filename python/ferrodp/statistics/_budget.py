@@ -22,7 +22,7 @@ from ferrodp.statistics._noise import Law
 from ferrodp.statistics.estimate import Estimate, Value
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import PAYER, payer_of
-from ferrodp.tickets.payment import poisson_samples
+from ferrodp.tickets.payment import covers, of_groups, poisson_samples, releases
 from ferrodp.tickets.source import checked, source_for, sources_for
 
 Mechanism = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
@@ -97,6 +97,7 @@ class Budget(NamedTuple):
             ticket = payer.ticket(whole if event is None else event, asked)
         held = checked(self.source, ticket)
         self._check_samples(held, math.inf if null_distance is None else null_distance)
+        self._check_groups(held, event, (*events, asked))
         if held.pays_for(asked):
             return [source_for(self.source, held, asked)] * len(events)
         return sources_for(self.source, held, events)
@@ -122,6 +123,21 @@ class Budget(NamedTuple):
                 f"ticket must be for a Poisson sample whose null_distance is {needed}, got {closest!r}: so much may "
                 "this statistic tell of a missing record"
             )
+
+    @staticmethod
+    def _check_groups(ticket: Ticket, whole: PrivacyEvent | None, events: tuple[PrivacyEvent, ...]) -> None:
+        """Refuse a ticket for releases about disjoint groups, unless those of this statistic are just these.
+
+        Its price is that of one group, so that several releases about the same rows would cost more.
+        """
+        for parallel in of_groups(ticket.event):
+            parts = {part for each in parallel.events for part in releases(each)}
+            # mutant: releases-about-one-column-paid-as-if-about-disjoint-groups
+            if parallel != whole and any(covers(part, event) for part in parts for event in events):
+                raise InvalidParameter(
+                    "ticket must be for the event of the result, got one for a ParallelEvent, which pays for releases "
+                    "about disjoint groups: these are about the same rows"
+                )
 
     def mechanism(
         self, l1_sensitivity: int, squared_l2_sensitivity: int | None = None, dimension: int = 1

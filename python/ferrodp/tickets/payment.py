@@ -63,6 +63,21 @@ def poisson_samples(event: PrivacyEvent) -> list[PoissonSampledEvent]:
     return found
 
 
+def of_groups(event: PrivacyEvent) -> list[ParallelEvent]:
+    """Return the parts of an event that pay for releases about disjoint groups, at the price of one."""
+    found: list[ParallelEvent] = []
+    pending = [event]
+    while pending:
+        event = pending.pop()
+        if isinstance(event, ParallelEvent):
+            found.append(event)
+        elif isinstance(event, ComposedEvent):
+            pending.extend(event.events)
+        elif isinstance(inner := getattr(event, "event", None), PrivacyEvent):
+            pending.append(inner)
+    return found
+
+
 def covers(paid: PrivacyEvent, event: PrivacyEvent) -> bool:
     """Whether what was paid is surely no less than what `event` costs."""
     # mutant: event-not-compared

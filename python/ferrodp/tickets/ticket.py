@@ -55,9 +55,10 @@ class Ticket:
 
     The cost of a release has to be what the ticket was paid for: the same event, or one inside it (the noise of a
     composed or sampled event), or the same noise with a larger multiplier. Anything else is refused before a bit is
-    drawn. The caller promises that samples were drawn as a sampled event states, with its `null_distance`, and that a
-    mechanism's sensitivity was stated for the ticket's neighboring relation. Sums of `ClippedSum` have a
-    `null_distance` of ½ by construction, and the functions of `ferrodp.statistics` refuse one that they would violate.
+    drawn. The caller promises that samples were drawn as a sampled event states, with its `null_distance`, that the
+    releases of a `ParallelEvent` are about disjoint groups, and that a mechanism's sensitivity was stated for the
+    ticket's neighboring relation. Sums of `ClippedSum` have a `null_distance` of ½ by construction, and the functions
+    of `ferrodp.statistics` refuse a `null_distance` or a `ParallelEvent` that they would violate.
 
     Releases of different tickets may be interleaved, each chosen after seeing parts of others, including interactive
     ones such as the queries of a sparse vector: the guarantee of a filter for sequential releases holds then, too
