@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+from ferrodp.errors import (
+    BudgetExceeded,
+    FerroError,
+    InvalidArray,
+    InvalidArrayType,
+    InvalidParameter,
+    InvalidType,
+    TicketError,
+)
 from ferrodp.events import DistributedDiscreteGaussianEvent, GaussianEvent, NeighboringRelation, ShuffledEvent
 from ferrodp.federated import (
     DistributedPlacement,
@@ -354,6 +362,29 @@ def test_a_secure_sum_takes_the_ticket_of_its_event_once_and_no_other(tmp_path):
         assert secure.decode(total, num_clients=8, ticket=ticket).num_clients == 8
         with pytest.raises(TicketError):
             secure.decode(total, num_clients=8, ticket=ticket)
+
+
+def test_a_secure_sum_is_charged_to_the_budget_that_is_open():
+    secure = SecureSum((4,), clip_norm=1.0, noise_multiplier=4.0, min_clients=8, max_clients=10)
+    total = secure.zero()
+    for _ in range(8):
+        secure.add(total, secure.encode(np.zeros(4)))
+    with fd.budget(epsilon=2.0, delta=1e-5, measure="rdp", neighboring_relation=SPECIAL) as spending:
+        with pytest.raises(FerroError, match="throw the sum away"):
+            secure.decode(total, num_clients=7)
+        assert spending.report().charges == ()
+        allowed = spending.remaining_count(secure.event)
+        assert 1 <= allowed < 100
+        for _ in range(allowed):
+            secure.decode(total, num_clients=8)
+        assert spending.report().charges == (secure.event,) * allowed
+        with pytest.raises(BudgetExceeded):
+            secure.decode(total, num_clients=8)
+    with fd.budget(epsilon=2.0, delta=1e-5, measure="rdp") as spending:
+        with pytest.raises(InvalidParameter, match="neighboring_relation REPLACE_SPECIAL of the sum"):
+            secure.decode(total, num_clients=8)
+        assert spending.report().charges == ()
+    assert secure.decode(total, num_clients=8).num_clients == 8
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,13 @@ MUTANTS = [
         "placements",
     ),
     (
+        "a secure sum in a block is free",
+        "secure-sum-in-a-block-is-free",
+        "payer is not None",
+        "False",
+        "placements",
+    ),
+    (
         "a secure sum is paid for by another release",
         "secure-sum-paid-for-another-release",
         "or not ticket.pays_for(self.event)",

@@ -248,7 +248,9 @@ def test_a_price_for_disjoint_groups_does_not_pay_for_the_same_rows_twice(tmp_pa
         return groups.quantile("value", share, epsilon=1.0, **ends, **keywords)
 
     statistics = {
-        "quantiles": lambda **keywords: fd.private_quantiles(values, [0.25, 0.5, 0.75], epsilon=3.0, **ends, **keywords),
+        "quantiles": lambda **keywords: fd.private_quantiles(
+            values, [0.25, 0.5, 0.75], epsilon=3.0, **ends, **keywords
+        ),
         "mean": lambda **keywords: fd.private_mean(values, epsilon=1.0, **ends, **keywords),
         "count": lambda **keywords: fd.private_count(values, epsilon=1.0, **keywords),
         "means of groups": lambda **keywords: groups.mean("value", epsilon=1.0, **ends, **keywords),

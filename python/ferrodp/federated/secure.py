@@ -23,6 +23,7 @@ from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
 from ferrodp.sums.layout import from_template
 from ferrodp.tickets import Ticket
+from ferrodp.tickets.payer import PAYER
 
 __all__ = ["SecureSum", "SecureTotal"]
 
@@ -355,7 +356,6 @@ class SecureSum:
         """
         self._modulus.add(self._modulus.checked(total, self.length), message)
 
-    @_arrays.quiet
     def decode(
         self, total: object, *, num_clients: int, denominator: Real | None = None, ticket: Ticket | None = None
     ) -> SecureTotal[Any]:
@@ -372,7 +372,7 @@ class SecureSum:
         ticket : Ticket, optional
             What pays for the sum: reserved for `event` alone, in a scope with this sum's neighboring relation. Reserve
             it before clients are asked, since whoever adds their messages has the sum: `PlacedRun` does, and takes its
-            own before the first message.
+            own before the first message. Without one, a budget that is open here is charged.
 
         Returns
         -------
@@ -388,6 +388,22 @@ class SecureSum:
         InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
             If a parameter is not accepted.
         """
+        payer = PAYER.get() if ticket is None else None
+        # mutant: secure-sum-in-a-block-is-free
+        if payer is not None:
+            if payer.neighboring_relation is not self.neighboring_relation:
+                raise InvalidParameter(
+                    f"the open budget must have the neighboring_relation {self.neighboring_relation.name} of the sum, "
+                    f"got {payer.neighboring_relation.name}"
+                )
+            ticket = payer.ticket(self.event)
+        return self._decoded(total, num_clients, denominator, ticket)
+
+    @_arrays.quiet
+    def _decoded(
+        self, total: object, num_clients: int, denominator: Real | None, ticket: Ticket | None = None
+    ) -> SecureTotal[Any]:
+        """Return what `decode` does, without asking who else pays."""
         clients = _validate.count("num_clients", num_clients, minimum=0)
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
         # mutant: too-few-clients-released

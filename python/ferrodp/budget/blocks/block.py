@@ -101,6 +101,7 @@ class Spending:
     a forked child                   is refused; a ledger has to be opened there again
     a release of no noise            costs nothing, such as the groups of public keys
     `NoiseSource`                    draws noise for whatever purpose: nothing is charged
+    a `SecureSum`                    is charged when it is decoded: clients draw its noise
     plans, engines, placed rounds    have ledgers of their own: give them one, and run them outside
     ===============================  ==============================================================================
 
