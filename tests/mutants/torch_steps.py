@@ -38,6 +38,20 @@ MUTANTS = [
         "torch steps",
     ),
     (
+        "averages of examples are kept without noise",
+        "averages-of-examples-kept-without-noise",
+        "isinstance(module, keeping)",
+        "isinstance(module, ())",
+        "torch gradients",
+    ),
+    (
+        "buffers keep what layers write about examples",
+        "buffers-keep-what-layers-write-about-examples",
+        "each.clone()",
+        "each",
+        "torch gradients",
+    ),
+    (
         "layers that normalize over the batch are trained",
         "batch-normalization-trained",
         "if isinstance(module, mixing)",

@@ -267,9 +267,9 @@ def test_a_price_for_disjoint_groups_does_not_pay_for_the_same_rows_twice(tmp_pa
                 statistic(ticket=ticket)
 
         one = quantile(0.25).event
-        with ledger.reserve("a", ParallelEvent(events=one.events * 2)) as ticket:
-            with pytest.raises(InvalidParameter, match="about the same rows"):
-                quantile(0.25, ticket=ticket)
+        twice = ledger.reserve("a", ParallelEvent(events=one.events * 2))
+        with pytest.raises(InvalidParameter, match="about the same rows"):
+            quantile(0.25, ticket=twice)
         with ledger.reserve("a", one) as ticket:
             quantile(0.25, ticket=ticket)
             with pytest.raises(TicketError):

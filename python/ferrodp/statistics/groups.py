@@ -9,7 +9,7 @@ changes, which a `ParallelEvent` says. With k rows, k_j of them in group j, the 
 
 *Units.* `unit` names a column; of each unit its first `rows_per_unit` rows count. Which they are depends on the rows of
 that unit alone, so a unit that comes or goes changes nothing about the rows of others. Rows without one are left out.
-Ids are compared exactly, in a list as Python compares its elements: rounded to floats, two people could be one unit, and
+Ids are compared exactly, in a list as Python compares its elements: rounded to floats two people could be one unit, and
 one person whose id is written as 7 and as 7.0 must not be two.
 """
 

@@ -1,13 +1,22 @@
 """Per-example gradients of modules: equal to those of one backward pass for each example."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
 from torch import nn
 
 import ferrodp as fd
-from ferrodp.integrations.torch import per_example_gradients
+from ferrodp.integrations.torch import per_example_gradients, start
+
+PLAN = fd.PrivacyPlan(
+    population_size=10,
+    sampling=fd.plan.PoissonSampling(0.5),
+    num_steps=1,
+    clipping=fd.plan.FlatClipping(1.0),
+    noise=fd.plan.ConstantNoise(2.0),
+)
 
 
 def cross_entropy(model, x, y):
@@ -208,3 +217,55 @@ def test_what_is_no_batch_is_refused(batch, message):
 def test_what_is_no_module_on_the_cpu_is_refused(model, message):
     with pytest.raises(fd.errors.FerroError, match=message):
         per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 3))
+
+
+class Averaging(nn.Module):
+    """Keeps an average of what it sees, and counts how often it was called."""
+
+    def __init__(self, into):
+        super().__init__()
+        self.layer, self.into = nn.Linear(3, 3), into
+        self.register_buffer("average", torch.zeros(3))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.calls += 1
+            if self.into == "place":
+                self.average.mul_(0.9).add_(0.1 * x.mean(0))
+            else:
+                self.average = 0.9 * self.average + 0.1 * x.mean(0)
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("into", ["place", "new"])
+@pytest.mark.parametrize("records", [1, 4])
+def test_what_layers_write_about_examples_does_not_stay_in_the_model(into, records):
+    """It would leave with the model's state, without noise; so would how many parts a batch was cut into."""
+    if (into, records) == ("place", 1):
+        pytest.skip("vmap refuses to write an example into a buffer")
+    model, x = Averaging(into).train(), torch.ones(40, 3)
+    plan = dataclasses.replace(PLAN, population_size=40, records_per_group=records)
+    step = next(start(plan, model, lambda model, x: model(x).sum()))
+    if records == 1:
+        step.add(x[step.indices])
+    else:
+        for members in step.groups:
+            step.add_group(x[members])
+    step.release()
+
+    assert not model.average.any()
+    assert not model.calls.any()
+    assert model.layer.weight.grad.any()
+
+
+def test_layers_that_keep_averages_of_examples_are_refused():
+    model = nn.Sequential(nn.InstanceNorm1d(3, affine=True, track_running_stats=True), nn.Linear(8, 2))
+    with pytest.raises(fd.errors.InvalidParameter, match="keeps averages of the examples"):
+        per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 3, 8))
+    with pytest.raises(fd.errors.InvalidParameter, match="keeps averages of the examples"):
+        start(PLAN, model, lambda model, x: model(x).sum())
+    model[0].eval()
+    assert per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 3, 8))["1.bias"].shape == (2, 2)
+    model = nn.Sequential(nn.InstanceNorm1d(3, affine=True), nn.Linear(8, 2)).train()
+    assert per_example_gradients(model, lambda model, x: model(x).sum(), torch.ones(2, 3, 8))["1.bias"].shape == (2, 2)

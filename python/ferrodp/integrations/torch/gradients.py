@@ -25,7 +25,7 @@ def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, T
     Parameters
     ----------
     model : torch.nn.Module
-        In the memory of the CPU. Its parameters and their ``.grad`` are not changed.
+        In the memory of the CPU. Its parameters, their ``.grad`` and its buffers are not changed.
     loss : callable
         ``loss(model, *batch)`` returns the scalar loss of a batch. It is called with one example at a time, as a batch
         of size 1, and has to call the `model` that it is given, not one that it knows.
@@ -51,7 +51,8 @@ def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, T
     ``torch.func.vmap`` of ``torch.func.grad``. Where linear layers that see one row an example have all the parameters,
     ``vmap`` maps the losses only, and one backward pass gives the gradients. Random layers, such as dropout, draw anew
     for each example. A layer that mixes examples has no per-example gradients; batch normalization in training is
-    refused for that reason.
+    refused for that reason. Layers may write to buffers while a gradient is taken, but the model keeps what it had:
+    averages of examples would have no noise.
 
     Examples
     --------
@@ -137,9 +138,16 @@ class Gradients:
         self._kinds = [(each.requires_grad, each.dtype, each.device) for each in self._all]
 
     def check_layers(self) -> None:
-        """Refuse layers that mix the examples of a batch."""
+        """Refuse layers that mix the examples of a batch, or keep averages of them."""
         mixing = self._torch.nn.modules.batchnorm._BatchNorm
+        keeping = self._torch.nn.modules.instancenorm._InstanceNorm
         for name, module in self.model.named_modules():
+            # mutant: averages-of-examples-kept-without-noise
+            if isinstance(module, keeping) and module.training and module.track_running_stats:
+                raise InvalidParameter(
+                    f"module {name!r} keeps averages of the examples, which no noise protects: make it with "
+                    "track_running_stats=False, or put it into evaluation mode"
+                )
             # mutant: batch-normalization-trained
             if isinstance(module, mixing) and (module.training or not module.track_running_stats):
                 raise InvalidParameter(
@@ -221,10 +229,14 @@ class Gradients:
         return found
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parameters that are trained, and all other state."""
+        """Return the parameters that are trained, and all other state; buffers as copies.
+
+        What a layer writes to a buffer is computed from examples and has no noise: it must not stay in the model.
+        """
         parameters = {name: each.detach() for name, each in self.parameters.items()}
         frozen = {name: each.detach() for name, each in self.model.named_parameters() if not each.requires_grad}
-        return parameters, frozen | dict(self.model.named_buffers())
+        # mutant: buffers-keep-what-layers-write-about-examples
+        return parameters, frozen | {name: each.clone() for name, each in self.model.named_buffers()}
 
     def _grad_of_one(self, parameters: dict[str, Any], added: list[Any], rest: dict[str, Any], example: Any) -> Any:
         row = self._tree.tree_map(lambda leaf: leaf.unsqueeze(0), example)
