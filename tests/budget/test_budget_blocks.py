@@ -532,3 +532,17 @@ def test_looking_for_an_open_budget_costs_less_than_50_ns_where_there_is_none():
         for setup in ["from ferrodp.tickets.payer import PAYER"]
     )
     assert look - loop < 50e-9
+
+
+def test_keys_are_found_at_what_the_open_budget_is_charged(monkeypatch):
+    """A float such as 0.1 is more than the decimal: ten of them would not fit into 1."""
+    frame, made = {"key": ["a"] * 3000 + ["b"]}, []
+    noise = fd.KeyThreshold._noise
+    monkeypatch.setattr(fd.KeyThreshold, "_noise", lambda self, rows: made.append(noise(self, rows)) or made[-1])
+    with fd.budget(epsilon=1.0, delta=1e-5) as spending:
+        for _ in range(10):
+            found = fd.private_group_by(frame, "key", keys=fd.KeyThreshold(epsilon=0.1, delta=1e-6))
+            charged = spending.report().charges[-1]
+            assert found.event == charged
+            assert Fraction(charged.epsilon) <= Fraction(1, 10) < Fraction(0.1)
+            assert Fraction(made[-1].l1_sensitivity) / Fraction(made[-1].scale) <= Fraction(charged.epsilon)

@@ -289,6 +289,28 @@ def test_the_same_object_twice_is_refused_where_a_sequence_holds_it():
     assert summed([(part,), (list(part),)], load=lambda pair: pair[0]).count == 2
 
 
+def test_a_tuple_of_arrays_that_is_given_twice_is_refused():
+    """It has no hash, so it is known as the object that it is."""
+    pair = np.ones(4), np.zeros(4)
+    with pytest.raises(fd.errors.InvalidParameter, match="one is given twice"):
+        fd.distributed.clipped_sum([pair, pair], (4,), clip_norm=1.0)
+    assert fd.distributed.clipped_sum([pair, (np.ones(4), np.zeros(4))], (4,), clip_norm=1.0).count == 4
+
+
+def test_a_file_that_is_given_by_two_names_is_refused(tmp_path, monkeypatch):
+    """Its update would weigh two clip norms."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.ones(4))
+    (tmp_path / "link.npy").symlink_to("a.npy")
+    for other in ("./a.npy", Path("a.npy"), str(tmp_path / "a.npy"), tmp_path / "link.npy"):
+        with pytest.raises(fd.errors.InvalidParameter, match="one is given twice"):
+            fd.distributed.clipped_sum(["a.npy", "b.npy", other], (4,), clip_norm=1.0)
+    assert fd.distributed.clipped_sum(["a.npy", tmp_path / "b.npy"], (4,), clip_norm=1.0).count == 2
+    names_of_something_else = {"load": lambda _: [np.ones(4)]}
+    assert fd.distributed.clipped_sum(["a", "./a"], (4,), clip_norm=1.0, **names_of_something_else).count == 2
+
+
 def test_the_count_of_updates_is_compared_with_what_is_expected():
     assert summed(PARTITIONS, load=updates, expected_count=23).count == 23
     for wrong in (0, 22, 24):

@@ -14,6 +14,13 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "keys are found at more than the open budget is charged",
+        "keys-found-at-more-than-the-open-budget-is-charged",
+        "keys = KeyThreshold(epsilon=spent.epsilon, delta=spent.delta)",
+        "pass",
+        "keys in blocks",
+    ),
+    (
         "releases about one column are paid for as if about disjoint groups",
         "releases-about-one-column-paid-as-if-about-disjoint-groups",
         "parallel != whole and",

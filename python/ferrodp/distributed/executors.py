@@ -120,7 +120,7 @@ def clipped_sum(
         pool = stack.enter_context(ThreadPoolExecutor(cores)) if executor is None else executor
         pending: set[Future[bytes]] = set()
         try:
-            for partition in tree.distinct(partitions):
+            for partition in tree.distinct(partitions, leaf):
                 while len(pending) >= limit:
                     pending = _added(total, pending)
                 pending.add(pool.submit(leaf, partition))

@@ -154,11 +154,13 @@ def start(
     )
 
 
-def distinct(partitions: Iterable[Any], identity: Callable[[Any], Any] = lambda partition: None) -> Iterator[Any]:
-    """Yield the partitions, and refuse one that is given twice: its updates would count twice.
+def distinct(
+    partitions: Iterable[Any], leaf: Leaf, identity: Callable[[Any], Any] = lambda partition: None
+) -> Iterator[Any]:
+    """Yield the partitions of a leaf, and refuse one that is given twice: its updates would count twice.
 
-    Two are one if `identity` returns the same for both; or they are equal and strings, paths, numbers or tuples; or the
-    same object in a sequence of them.
+    Two are one if `identity` returns the same for both; or they are equal and strings, paths, numbers or tuples, or
+    names of one file where files are read; or the same object in a sequence of them.
     """
     if isinstance(partitions, (str, bytes, Mapping)) or not isinstance(partitions, Iterable):
         raise InvalidType(f"partitions must be an iterable of partitions, got {type(partitions).__name__}")
@@ -166,20 +168,29 @@ def distinct(partitions: Iterable[Any], identity: Callable[[Any], Any] = lambda 
     seen: set[Any] = set()
     for partition in partitions:
         name = identity(partition)
+        # mutant: file-counts-twice-under-two-names
+        if name is None and leaf.load is None and isinstance(partition, (str, os.PathLike)):
+            name = os.path.realpath(partition)
         if name is None and isinstance(partition, (str, bytes, int, tuple, os.PathLike)):
             name = partition
         if name is None and kept:
             name = id(partition)
         try:
             # mutant: partition-counts-twice
-            again = name is not None and (type(partition), name) in seen
+            again = name is not None and (_kind(partition), name) in seen
         except TypeError:  # a tuple of what has no hash
-            name, again = (id(partition), id(partition) in seen) if kept else (None, False)
+            # mutant: tuple-of-arrays-counts-twice
+            name, again = (id(partition), (_kind(partition), id(partition)) in seen) if kept else (None, False)
         if again:
             raise InvalidParameter("partitions must be distinct, but one is given twice: its updates would count twice")
         if name is not None:
-            seen.add((type(partition), name))
+            seen.add((_kind(partition), name))
         yield partition
+
+
+def _kind(partition: Any) -> Any:
+    """Return what tells apart partitions of equal names: their type, which for paths is that of their text."""
+    return str if isinstance(partition, os.PathLike) else type(partition)
 
 
 def grouped(

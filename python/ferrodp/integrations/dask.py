@@ -128,7 +128,7 @@ def clipped_sum(
 
     root = tree.reduced(
         tree.grouped(
-            tree.distinct(partitions, lambda partition: getattr(partition, "key", None)),
+            tree.distinct(partitions, leaf, lambda partition: getattr(partition, "key", None)),
             tree.size_of(partitions),
             sum(client.nthreads().values()),
             is_placed,

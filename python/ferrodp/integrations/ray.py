@@ -101,7 +101,7 @@ def clipped_sum(
     join = ray.remote(max_retries=attempts)(tree.join)
     root = tree.reduced(
         tree.grouped(
-            tree.distinct(partitions, lambda partition: partition if is_placed(partition) else None),
+            tree.distinct(partitions, leaf, lambda partition: partition if is_placed(partition) else None),
             tree.size_of(partitions),
             int(ray.cluster_resources().get("CPU", 1)),
             is_placed,

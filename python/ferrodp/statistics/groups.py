@@ -446,8 +446,10 @@ def private_group_by(
         labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
         # mutant: rows-beyond-the-bound-of-a-unit-count
         return PrivateGroups(frame, codes if counted is None else np.where(counted, codes, -1), labels, rows)
-    asked = EpsilonDeltaEvent(epsilon=keys.epsilon, delta=keys.delta)
     spent = budget(keys.epsilon, keys.delta, rows, _ADD_OR_REMOVE, source, ticket)
+    # mutant: keys-found-at-more-than-the-open-budget-is-charged
+    keys = KeyThreshold(epsilon=spent.epsilon, delta=spent.delta)
+    asked = EpsilonDeltaEvent(epsilon=keys.epsilon, delta=keys.delta)
     mechanism, least = keys._noise(rows), keys.threshold(rows)
     codes, entries = distinct(found)
     codes = codes if counted is None else np.where(counted, codes, -1)
