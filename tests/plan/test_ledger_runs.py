@@ -1,5 +1,6 @@
 """Runs that a ledger pays for: charged before a step, stopped by the budget, gone on with after a kill."""
 
+import dataclasses
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from ferrodp.plan import (
     FlatClipping,
     GivenOrder,
     PerGroupClipping,
+    PiecewiseNoise,
     PlanRun,
     PoissonSampling,
     PrivacyPlan,
@@ -339,6 +341,26 @@ def test_a_release_that_fails_after_its_charge_is_not_repeated(tmp_path, monkeyp
             step.release()
         assert run.epsilon(DELTA) == plan_of().epsilon_after(1, DELTA)
         assert next(run).number == 1
+
+
+@pytest.mark.parametrize("most", [None, 2, 4])
+def test_a_given_order_with_decaying_noise_is_paid_for_to_its_end(tmp_path, most):
+    """The least noise of all steps is charged first, and the most last, whatever noise a step has."""
+    noise = PiecewiseNoise((4.0, 3.0, 2.0, 1.0), boundaries=(1, 2, 3))
+    plan = dataclasses.replace(plan_of(GivenOrder(10, most), relation=RS, steps=4), noise=noise)
+    with opened(tmp_path / "b.db", neighboring_relation=RS) as ledger:
+        run = plan.start(TEMPLATE, ledger=ledger, scope="a")
+        for step in run:
+            step.add(ones(step, 10))
+            step.release()
+            spent = [ticket for ticket in ledger.tickets("a") if ticket.state is TicketState.SPENT]
+            assert len(spent) == step.number + 1
+        assert run.step_number == 4
+        other = opened(tmp_path / "other.db", neighboring_relation=RS)
+        for multiplier in sorted(plan.noise_multipliers)[:most]:
+            other.spend("a", fd.events.GaussianEvent(noise_multiplier=multiplier))
+        assert ledger.epsilon_charged("a") == other.epsilon_charged("a")
+        other.close()
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,9 @@ class PlanStep(Generic[Tree]):
             self._check_open()
             self._check_count()
             divisor = self._divisor(denominator)
-            ticket = self._payments.ticket_for(self._number) if self._sum.takes_ticket else None
+            # In a given order the least noise of all is charged first, which need not be that of this step.
+            takes_ticket = self._sum.takes_ticket and not isinstance(self._plan.sampling, GivenOrder)
+            ticket = self._payments.ticket_for(self._number) if takes_ticket else None
             try:
                 released: Tree = self._sum.release(
                     self.noise_multiplier, divisor, source=self._source, ticket=ticket, pay=self._pay
