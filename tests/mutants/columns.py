@@ -14,6 +14,13 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "a missing row makes the false ones count",
+        "missing-row-makes-the-false-ones-count",
+        " & ~found.false()",
+        "",
+        "columns",
+    ),
+    (
         "keys are found at more than the open budget is charged",
         "keys-found-at-more-than-the-open-budget-is-charged",
         "keys = KeyThreshold(epsilon=spent.epsilon, delta=spent.delta)",

@@ -258,3 +258,15 @@ def test_what_a_list_of_nones_is_a_list_of_is_not_guessed():
         assert isinstance(fd.private_count(values, epsilon=1.0).value, int)
     assert isinstance(fd.private_count([None, True], missing="zero", epsilon=1.0).value, int)
     assert isinstance(fd.private_count([], missing="zero", epsilon=1.0).value, int)
+
+
+def test_one_missing_truth_value_does_not_make_the_false_ones_count():
+    """pandas makes objects of a column of truth values as soon as one is missing. False alarm 2e-8."""
+    pandas = pytest.importorskip("pandas")
+    whole = pandas.DataFrame([{"flag": False}] * 1000 + [{"flag": True}] * 10).flag
+    missing = pandas.DataFrame([{"flag": False}] * 1000 + [{"flag": True}] * 10 + [{"flag": None}]).flag
+    assert (whole.dtype, missing.dtype) == (np.dtype(bool), np.dtype(object))
+    for values in (whole, missing, np.array([*whole, None, np.nan, np.False_], dtype=object)):
+        assert fd.private_count(values, epsilon=20.0).value == 10
+    assert fd.private_count(missing, epsilon=20.0, missing="zero").value == 11
+    assert fd.private_count(np.array(["", "x", None, 0, 0.0, False], dtype=object), epsilon=20.0).value == 4

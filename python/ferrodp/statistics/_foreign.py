@@ -64,6 +64,16 @@ class Labels:
         rows = self.values.tolist()
         return np.fromiter((not is_missing(row) for row in rows), np.bool_, len(rows))
 
+    def false(self) -> npt.NDArray[np.bool_]:
+        """Return which rows hold a truth value that is false, among objects.
+
+        pandas makes objects of a column of truth values as soon as one is missing: the others must not count otherwise.
+        """
+        if self.entries is not None or self.values.dtype.kind != "O":
+            return np.zeros(self.values.size, np.bool_)
+        rows = self.values.tolist()
+        return np.fromiter((type(row) in (bool, np.bool_) and not row for row in rows), np.bool_, len(rows))
+
 
 def plain_label(value: object) -> bool:
     """Return whether a label is a string or a number, whose comparison runs no code of the label's own."""

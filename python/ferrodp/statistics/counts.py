@@ -57,7 +57,7 @@ def private_count(
     ----------
     values : array, Series or list, one-dimensional
         Truth values, integers, floats, strings or categories; of numpy, pandas, polars or Arrow. Of truth values those
-        that are true are counted, of others the rows.
+        that are true are counted, in columns of objects as well, of others the rows.
     epsilon : float, optional
         Finite, > 0. Rounded down if not exactly representable. To be given, except within a ``ferrodp.budget(…)`` that
         is split into parts, of which the release takes the next.
@@ -132,7 +132,8 @@ def private_count(
 def _counter(found: Numbers | Labels, drops: bool) -> tuple[Callable[[], int], bool, str]:
     """Return what counts a column, whether the count depends on what is in the rows, and what it is a count of."""
     if isinstance(found, Labels):
-        return (lambda: int(found.present().sum()) if drops else found.values.size), drops, "count of values"
+        # mutant: missing-row-makes-the-false-ones-count
+        return (lambda: int(((found.present() | (not drops)) & ~found.false()).sum())), drops, "count of values"
     held = Column(found.values, found.nulls, found.can_miss, drops)
     if found.values.dtype == np.bool_:
         return (lambda: sum(int(np.count_nonzero(part)) for part in held.parts())), True, "count of true values"
