@@ -25,7 +25,7 @@ MUTANTS = [
         "keys-found-at-more-than-the-open-budget-is-charged",
         "keys = KeyThreshold(epsilon=spent.epsilon, delta=spent.delta)",
         "pass",
-        "keys in blocks",
+        "blocks",
     ),
     (
         "releases about one column are paid for as if about disjoint groups",
