@@ -5,6 +5,13 @@ KILLERS = {"flower": f"framework flower {TESTS}/test_strategy.py {TESTS}/test_mo
 
 MUTANTS = [
     (
+        "a client that comes back under another name takes part twice",
+        "client-that-comes-back-takes-part-twice",
+        "number - number % _period(self._plan)",
+        "number",
+        "flower",
+    ),
+    (
         "counters of a client leave without noise",
         "counters-of-a-client-leave-without-noise",
         "model if noise else new",

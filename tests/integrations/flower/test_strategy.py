@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from flwr.app import MetricRecord
+from flwr.app import ConfigRecord, MetricRecord
 from flwr.serverapp.strategy import (
     Bulyan,
     DifferentialPrivacyServerSideFixedClipping,
@@ -32,12 +32,14 @@ from ferrodp.integrations.flower import PrivateStrategy
 from ferrodp.plan import (
     AdaptiveClipping,
     ConstantNoise,
+    CyclicPoisson,
     FixedSizeSampling,
     FlatClipping,
     FullBatch,
     GivenOrder,
     PoissonSampling,
     PrivacyPlan,
+    RandomAllocation,
 )
 
 WIDTH = 2000
@@ -326,3 +328,35 @@ def test_fixed_size_samples_are_asked_as_drawn(grid, model):
     private(plan).start(asked, model(w=np.zeros(1, np.float32)))
 
     assert [len(nodes) for nodes in asked.asked[0::2]] == [5] * 6
+
+
+@pytest.mark.parametrize(
+    ("sampling", "relation"),
+    [
+        (RandomAllocation(5), NeighboringRelation.ADD_OR_REMOVE_ONE),
+        (CyclicPoisson(1.0, num_parts=5), NeighboringRelation.REPLACE_SPECIAL),
+    ],
+)
+def test_a_client_that_comes_back_under_another_name_takes_part_once_an_epoch(
+    grid, model, make_client, sampling, relation
+):
+    """Flower names a client anew that was started again; what an epoch costs is charged for one participation.
+
+    False alarm 1e-8: that nobody is asked at all.
+    """
+    apps = {node: make_client(added(1.0)) for node in range(1, 9)}
+    made, arrays = grid(apps), model(w=np.zeros(4, np.float32))
+    strategy = private(plan_of(100, sampling=sampling, steps=15, neighboring_relation=relation))
+    for number in range(15):
+        if number in (2, 4, 8, 13):  # all of them are started again
+            first = 100 * (number + 1)
+            apps = {first + place: app for place, app in enumerate(apps.values())}
+            made.apps = apps
+        config = ConfigRecord()
+        replies = made.send_and_receive(strategy.configure_train(number + 1, arrays, config, made))
+        arrays, _ = strategy.aggregate_train(number + 1, replies)
+    asked = [[node % 100 if node > 10 else node - 1 for node in nodes] for nodes in made.asked]
+    for epoch in range(3):
+        seen = [client for nodes in asked[5 * epoch : 5 * epoch + 5] for client in nodes]
+        assert len(seen) == len(set(seen))
+    assert any(asked)

@@ -18,7 +18,7 @@ from ferrodp._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.federated import FederatedRound, FederatedRun, RoundRecord
 from ferrodp.integrations.flower._library import array_of, array_record, library, model_of
-from ferrodp.plan import PrivacyPlan
+from ferrodp.plan import CyclicPoisson, PrivacyPlan, RandomAllocation
 
 __all__ = ["PrivateStrategy"]
 
@@ -80,6 +80,7 @@ class PrivateStrategy:
     two replies of one client       the first counts
     metrics of clients              dropped; those of a round are ε, δ and the plan's own numbers
     empty round                     noised and charged like any other
+    a client that connects late     zeros until the next epoch of `RandomAllocation` or `CyclicPoisson`
     ==============================  ====================================================================
 
     Examples
@@ -159,6 +160,7 @@ class PrivateStrategy:
         self._base: dict[str, npt.NDArray[Any]] = {}  # the model as updates are: what they are differences from
         self._dtype = np.dtype(np.float32)  # of updates: strategies such as FedAdam change that of the model
         self._slots: dict[int, int] = {}
+        self._since: dict[int, int] = {}  # the round in which each node was first seen
         self._asked: set[int] = set()
         self._model: Any = None
         library("flwr.serverapp.strategy").Strategy.register(type(self))
@@ -219,8 +221,12 @@ class PrivateStrategy:
             _LOGGER.info("round %d: not begun, the privacy budget is spent", server_round)
             return []
         assert self._round.clients is not None
-        drawn = set(self._round.clients.tolist())
-        self._asked = {node for node in nodes if self._slots[node] in drawn}
+        drawn, number = set(self._round.clients.tolist()), self._round.number
+        for node in nodes:
+            self._since.setdefault(node, number)
+        # mutant: client-that-comes-back-takes-part-twice
+        begun = number - number % _period(self._plan)
+        self._asked = {node for node in nodes if self._slots[node] in drawn and self._since[node] <= begun}
         self._round.add_missing(len(drawn) - len(self._asked))
         return self._messages(server_round, arrays, config, grid)
 
@@ -400,6 +406,18 @@ class PrivateStrategy:
 
     def __repr__(self) -> str:
         return f"PrivateStrategy({type(self._inner).__name__}, epsilon={self.epsilon:.4g} at delta={self._delta:g})"
+
+
+def _period(plan: PrivacyPlan) -> int:
+    """Return in how many rounds together each client takes part as often as was charged; 1 where each is by itself.
+
+    A node that appears in the midst of them may be a client that took part already, under another name: Flower gives a
+    new one to a client that was started again. It is asked from the next of these stretches on.
+    """
+    sampling = plan.sampling
+    if isinstance(sampling, RandomAllocation):
+        return sampling.num_steps
+    return sampling.num_parts if isinstance(sampling, CyclicPoisson) else 1
 
 
 class _Nodes:
