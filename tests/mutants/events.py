@@ -265,6 +265,13 @@ MUTANTS = [
         "enumeration",
     ),
     (
+        "a null row shows in an allocation and in a truncated sample",
+        "null-row-shows-in-a-sample-of-random-size",
+        "*_OF_RANDOM_SIZE",
+        "PoissonSampledEvent",
+        "statistics' tickets",
+    ),
+    (
         "a column's sum is paid for by any sample",
         "column-sum-paid-for-by-any-sample",
         "> closest:",

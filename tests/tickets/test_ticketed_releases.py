@@ -18,7 +18,9 @@ from ferrodp.accounting import (
     GaussianEvent,
     NeighboringRelation,
     PoissonSampledEvent,
+    RandomAllocationEvent,
     SelfComposedEvent,
+    TruncatedPoissonSampledEvent,
 )
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType, LedgerError, TicketError
 from ferrodp.tickets import TicketState
@@ -330,6 +332,25 @@ def test_a_null_row_is_a_row_of_a_statistic():
         event = release(neighboring_relation=relation).event
         with pytest.raises(InvalidParameter, match="null rows are rows"):
             release(neighboring_relation=relation, ticket=sampled_ticket(event, np.inf, relation))
+
+
+@pytest.mark.parametrize(
+    "sampled",
+    [
+        lambda event: TruncatedPoissonSampledEvent(
+            population_size=100, sampling_probability=0.1, truncated_batch_size=20, event=event
+        ),
+        lambda event: RandomAllocationEvent(num_steps=10, num_selected=1, event=event),
+    ],
+)
+def test_a_null_row_is_a_row_of_every_sample_of_random_size(sampled):
+    """A sum of one step of an allocation holds a row's share of it where the row was allotted to it, null or not."""
+    relation = NeighboringRelation.REPLACE_SPECIAL
+    for _, _, release in STATISTICS:
+        ticket = ticket_for(sampled(release(neighboring_relation=relation).event), relation=relation)
+        with pytest.raises(InvalidParameter, match="null rows are rows"):
+            release(neighboring_relation=relation, ticket=ticket)
+        assert ticket.state is TicketState.HELD
 
 
 def test_a_clipped_sum_keeps_the_distance_of_clipped_contributions():

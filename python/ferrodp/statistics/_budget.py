@@ -12,7 +12,16 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.events import (
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    NeighboringRelation,
+    ParallelEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomAllocationEvent,
+    TruncatedPoissonSampledEvent,
+)
 from ferrodp.events.base import check_relation
 from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
@@ -22,12 +31,14 @@ from ferrodp.statistics._noise import Law
 from ferrodp.statistics.estimate import Estimate, Value
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import PAYER, payer_of
-from ferrodp.tickets.payment import covers, of_groups, poisson_samples, releases
+from ferrodp.tickets.payment import covers, parts_of_kind, releases
 from ferrodp.tickets.source import checked, source_for, sources_for
 
 Mechanism = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
 Bounds: TypeAlias = tuple[Real, Real] | Estimate[Any]
 """Two numbers, or what `private_bounds` found."""
+_OF_RANDOM_SIZE = PoissonSampledEvent, TruncatedPoissonSampledEvent, RandomAllocationEvent
+"""Samples of which the number of rows tells whether a row is there."""
 
 
 class Budget(NamedTuple):
@@ -103,18 +114,22 @@ class Budget(NamedTuple):
         return sources_for(self.source, held, events)
 
     def _check_samples(self, ticket: Ticket, null_distance: Fraction | float) -> None:
-        """Refuse a ticket for a Poisson sample whose cost supposes what the statistic does not keep.
+        """Refuse a ticket for a sample of random size whose cost supposes what the statistic does not keep.
 
         Under REPLACE_ONE that is how far a result is from one without the record; under REPLACE_SPECIAL, that a null
         record leaves a result as it is: here it is a row like any other.
         """
-        samples = [] if self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE else poisson_samples(ticket.event)
-        if not samples:
+        if self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
             return
-        if self.relation is NeighboringRelation.REPLACE_SPECIAL:
+        # mutant: null-row-shows-in-a-sample-of-random-size
+        if self.relation is NeighboringRelation.REPLACE_SPECIAL and parts_of_kind(ticket.event, *_OF_RANDOM_SIZE):
             raise InvalidParameter(
-                "ticket must be for no Poisson sample under REPLACE_SPECIAL: null rows are rows; use ADD_OR_REMOVE_ONE"
+                "ticket must be for no Poisson sample and no random allocation under REPLACE_SPECIAL: null rows are "
+                "rows; use ADD_OR_REMOVE_ONE"
             )
+        samples = parts_of_kind(ticket.event, PoissonSampledEvent)
+        if not samples or self.relation is NeighboringRelation.REPLACE_SPECIAL:
+            return
         closest = min(sample.null_distance for sample in samples)
         # mutant: column-sum-paid-for-by-any-sample
         if null_distance > closest:
@@ -130,7 +145,7 @@ class Budget(NamedTuple):
 
         Its price is that of one group, so that several releases about the same rows would cost more.
         """
-        for parallel in of_groups(ticket.event):
+        for parallel in parts_of_kind(ticket.event, ParallelEvent):
             parts = {part for each in parallel.events for part in releases(each)}
             # mutant: releases-about-one-column-paid-as-if-about-disjoint-groups
             if parallel != whole and any(covers(part, event) for part in parts for event in events):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from ferrodp.events import (
     AdaptiveClipEvent,
     ComposedEvent,
@@ -17,6 +19,8 @@ from ferrodp.events import (
     ShuffledEvent,
     TruncatedPoissonSampledEvent,
 )
+
+Kind = TypeVar("Kind", bound=PrivacyEvent)
 
 
 def releases(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
@@ -48,30 +52,15 @@ def releases(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
     return found
 
 
-def poisson_samples(event: PrivacyEvent) -> list[PoissonSampledEvent]:
-    """Return the Poisson samples that an event speaks of, whatever they are wrapped in."""
-    found: list[PoissonSampledEvent] = []
+def parts_of_kind(event: PrivacyEvent, *kinds: type[Kind]) -> list[Kind]:
+    """Return the parts of an event that are of these kinds, whatever they are wrapped in."""
+    found: list[Kind] = []
     pending = [event]
     while pending:
         event = pending.pop()
-        if isinstance(event, PoissonSampledEvent):
+        if isinstance(event, kinds):
             found.append(event)
         if isinstance(event, (ComposedEvent, ParallelEvent)):
-            pending.extend(event.events)
-        elif isinstance(inner := getattr(event, "event", None), PrivacyEvent):
-            pending.append(inner)
-    return found
-
-
-def of_groups(event: PrivacyEvent) -> list[ParallelEvent]:
-    """Return the parts of an event that pay for releases about disjoint groups, at the price of one."""
-    found: list[ParallelEvent] = []
-    pending = [event]
-    while pending:
-        event = pending.pop()
-        if isinstance(event, ParallelEvent):
-            found.append(event)
-        elif isinstance(event, ComposedEvent):
             pending.extend(event.events)
         elif isinstance(inner := getattr(event, "event", None), PrivacyEvent):
             pending.append(inner)
