@@ -344,7 +344,7 @@ MUTANTS = [
     (
         "a violation is called at the lower confidence",
         "violation-at-the-lower-confidence",
-        "max(strict)",
+        "max(decisive)",
         "max(usual)",
         "audits",
     ),

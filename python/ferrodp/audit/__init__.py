@@ -10,6 +10,7 @@ any function of a value, of any library     `audit_callable`
 a mechanism of this library, at its speed   `audit_mechanism`; on the command line ``ferrodp audit mechanism``
 a whole training, in one run                `audit_canaries`; ``audit_canaries=`` of `PrivacyPlan.start` and of `train`
 the code around releases                    `audit_code`; ``ferrodp audit code``
+whether outputs are independent             `audit_independence`
 the evidence of many runs                   `keep_evidence`
 a picture                                   `plot_roc`
 how many draws or canaries are needed       `smallest_violation`, `smallest_canary_violation`
@@ -20,6 +21,7 @@ from ferrodp.audit.callables import audit_callable
 from ferrodp.audit.canaries import CanaryReport, audit_canaries, smallest_canary_violation
 from ferrodp.audit.code import CodeReport, Finding, audit_code
 from ferrodp.audit.evidence import Evidence, keep_evidence
+from ferrodp.audit.independence import IndependenceReport, audit_independence
 from ferrodp.audit.mechanisms import audit_mechanism
 from ferrodp.audit.plots import plot_roc
 from ferrodp.audit.power import smallest_violation
@@ -31,9 +33,11 @@ __all__ = [
     "CodeReport",
     "Evidence",
     "Finding",
+    "IndependenceReport",
     "audit_callable",
     "audit_canaries",
     "audit_code",
+    "audit_independence",
     "audit_mechanism",
     "keep_evidence",
     "plot_roc",

@@ -16,14 +16,13 @@ from ferrodp.audit import _binomial
 Law: TypeAlias = Callable[[float, float], tuple[float, float]]
 """Takes x and the scale and returns bounds, below and above, on P[noise ≥ x]."""
 
-LEVEL = 1e-3
-"""False alarms of all events together, at most."""
 MAX_DRAWS = 1 << 27
 """That the law is tested on, about: a standard deviation that is off by 0.0003 of itself shows in so many."""
 _PLACES = (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 _SMALLEST = 3
 _SUMMED_SCALE = 1e4
 _ERROR = 1e-9
+_CATEGORIES = 64
 _GRID = 2.0**-19
 """Real noise is rounded to a grid that is finer than so many scales."""
 
@@ -70,8 +69,8 @@ def _tails(scale: float) -> npt.NDArray[np.float64]:
     return beyond
 
 
-class _Event(NamedTuple):
-    """Noise is at least a number, at most its negative, that number itself, or even."""
+class Event(NamedTuple):
+    """Noise is at least a number, at most its negative, that number itself, or has a binary digit that is 0."""
 
     what: str
     at: float
@@ -80,8 +79,8 @@ class _Event(NamedTuple):
 
     def count(self, noise: npt.NDArray[Any]) -> int:
         """Return how many are in it."""
-        if self.what == "even":
-            return int(np.count_nonzero((noise & 1) == 0))
+        if self.what == "digit":
+            return int(np.count_nonzero((noise & (1 << int(self.at))) == 0))
         at = noise.dtype.type(self.at)
         if self.what == "equal":
             return int(np.count_nonzero(noise == at))
@@ -91,9 +90,8 @@ class _Event(NamedTuple):
 class Tails:
     """How often noise is in each of some events."""
 
-    def __init__(self, law: Law, scale: float, is_whole: bool) -> None:
-        self.events = _whole_events(law, scale) if is_whole else _real_events(law, scale)
-        self.total, self.counts = 0, [0] * len(self.events)
+    def __init__(self, events: list[Event]) -> None:
+        self.events, self.total, self.counts = events, 0, [0] * len(events)
         self._lock = threading.Lock()
 
     def count(self, noise: npt.NDArray[Any]) -> None:
@@ -105,9 +103,9 @@ class Tails:
             self.total += noise.size
             self.counts = [count + more for count, more in zip(self.counts, found, strict=True)]
 
-    def hold(self) -> bool:
-        """Return whether all rates are within exact bounds of the stated ones."""
-        share = LEVEL / (2 * len(self.events))
+    def hold(self, level: float) -> bool:
+        """Return whether all rates are within exact bounds of the stated ones; wrongly not with probability `level`."""
+        share = level / (2 * len(self.events))
         return all(
             _binomial.lower_bound(hits, self.total, share) <= event.high
             and event.low <= _binomial.upper_bound(hits, self.total, share)
@@ -115,25 +113,45 @@ class Tails:
         )
 
 
-def _real_events(law: Law, scale: float) -> list[_Event]:
+def real_events(law: Law, scale: float) -> list[Event]:
+    """Return the events of real noise: tails."""
     found = []
     for place in _PLACES:
         rounded = _GRID * max(place, 1.0)
         low, high = law(place + rounded, 1.0)[0], law(place - rounded, 1.0)[1]
-        found += [_Event(what, place * scale, low, high) for what in ("above", "below")]
+        found += [Event(what, place * scale, low, high) for what in ("above", "below")]
     return found
 
 
-def _whole_events(law: Law, scale: float) -> list[_Event]:
+def whole_events(law: Law, scale: float) -> list[Event]:
+    """Return the events of whole noise: tails, small numbers, and last digits."""
     places = sorted({max(math.ceil(place * scale), 1) for place in _PLACES})
-    found = [_Event(what, place, *law(place, scale)) for place in places for what in ("above", "below")]
+    found = [Event(what, place, *law(place, scale)) for place in places for what in ("above", "below")]
     for number in range(-_SMALLEST, _SMALLEST + 1):
         this, beyond = law(abs(number), scale), law(abs(number) + 1.0, scale)
-        found.append(_Event("equal", number, max(this[0] - beyond[1], 0.0), this[1] - beyond[0]))
+        found.append(Event("equal", number, max(this[0] - beyond[1], 0.0), this[1] - beyond[0]))
     if scale <= _SUMMED_SCALE:
         even = _even(law, scale)
-        found.append(_Event("even", 0.0, even - 1e-6, even + 1e-6))
-    return found
+        found.append(Event("digit", 0.0, even - 1e-6, even + 1e-6))
+    return found + _digits(scale)
+
+
+def _digits(scale: float) -> list[Event]:
+    """Return that digits are 0: half of the time, as far as noise is spread out.
+
+    The law falls on both sides of 0, so numbers with the digit 0 and with the digit 1, in stretches of w = 2^digit that
+    take turns, differ in their probabilities by w times the largest one at most, which is below 1/(2·scale).
+    """
+    last = min(math.floor(math.log2(max(scale, 1.0))) - 6, 61)
+    uneven = [(digit, 2.0**digit / scale) for digit in range(last + 1)]
+    return [Event("digit", float(digit), 0.5 - most, 0.5 + most) for digit, most in uneven]
+
+
+def answer_events(truth: float, categories: int) -> list[Event]:
+    """Return the first categories that come out for the answer 0, which stays with probability `truth`."""
+    lie = (1.0 - truth) / (categories - 1)
+    rates = [truth, *[lie] * (min(categories, _CATEGORIES) - 1)]
+    return [Event("equal", float(i), rate * (1.0 - _ERROR), rate * (1.0 + _ERROR)) for i, rate in enumerate(rates)]
 
 
 def _even(law: Law, scale: float) -> float:

@@ -60,11 +60,13 @@ def run(
     epsilon: float,
     delta: float,
     draws: int,
+    level: float = SIGNIFICANCE,
     stated: tuple[Stated, Stated] | None = None,
     workers: int = 1,
 ) -> AuditReport:
     """Choose an event for each of the two directions, count both, and report the one that shows more.
 
+    A true claim is called violated with probability `level` at most.
     With several workers `draw` is called from as many threads at once.
     """
     chosen, counted = split(draws)
@@ -77,7 +79,7 @@ def run(
     # mutant: draws-of-one-worker-counted
     _count(draw, counts, [counted * (i + 1) // workers - counted * i // workers for i in range(workers)])
     bounds = _Bounds(counts, counted, epsilon, delta)
-    usual, strict = (bounds.of(level, delta) for level in (0.05, SIGNIFICANCE))
+    usual, strict, decisive = (bounds.of(each, delta) for each in (0.05, SIGNIFICANCE, level))
     shown = max((0, 1), key=lambda i: usual[i])
     best = counts[shown]
     logs = [_log_e_value(count, counted, epsilon, delta) for count in counts]
@@ -100,8 +102,9 @@ def run(
         epsilon_lower_bound=max(usual),
         epsilon_lower_bound_999=max(strict),
         # mutant: violation-at-the-lower-confidence
-        violation=max(strict) > epsilon,
-        power=smallest_violation(draws=counted, epsilon=epsilon, delta=delta),
+        violation=max(decisive) > epsilon,
+        power=smallest_violation(draws=counted, epsilon=epsilon, delta=delta, confidence=1.0 - level),
+        confidence=1.0 - level,
         log_e_value=top + math.log(sum(math.exp(each - top) for each in logs) / len(logs)),
         curve=tuple((each, max(bounds.of(0.05, each))) for each in _DELTAS),
         multiplicity=len(counts),

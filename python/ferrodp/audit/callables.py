@@ -9,6 +9,7 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.audit import _test
 from ferrodp.audit._regions import Outputs, outputs_of
+from ferrodp.audit.power import confidence_of
 from ferrodp.audit.report import AuditReport
 from ferrodp.errors import InvalidParameter
 
@@ -23,6 +24,7 @@ def audit_callable(
     delta: Real,
     draws: int,
     release_many: Callable[[Any, int], Any] | None = None,
+    confidence: Real = 0.999,
 ) -> AuditReport:
     """Test whether outputs of a function contradict its (ε, δ).
 
@@ -45,6 +47,9 @@ def audit_callable(
         Outputs of each neighbor; at least 100.
     release_many : callable, optional
         Takes a neighbor and n, and returns n independent outputs at once: an array with n rows, or a list.
+    confidence : float
+        Of `violation`; in [0.5, 1). A true claim is called violated with probability
+        1 − confidence at most. For tests that run every night, near 1; see Notes.
 
     Returns
     -------
@@ -61,6 +66,9 @@ def audit_callable(
     Rates of both sides are tested jointly: each pair of rates is rejected by the weighted sum of two binomial scores
     ([SSDSW49]), for each direction, and for both at once where their events exclude each other. The bound is the least
     ε of the pairs that are left, rounded down. The e-value is that of bets on pairs of draws.
+
+    Of m tests in each of n nights, with ``confidence=1 - 1e-3 / (m * n)`` none raises a false alarm, but with
+    probability 0.1 %; that takes a few times as many draws. See also `keep_evidence`.
 
     References
     ----------
@@ -109,6 +117,7 @@ def audit_callable(
         epsilon=claimed,
         delta=failure,
         draws=number,
+        level=1.0 - confidence_of(confidence),
     )
 
 

@@ -15,6 +15,7 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.accounting.curves import gaussian_epsilon_bounds, gaussian_noise_multiplier
 from ferrodp.audit import _guesses
+from ferrodp.audit.power import confidence_of
 from ferrodp.audit.report import plain
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 
@@ -202,7 +203,7 @@ def audit_canaries(
     (True, True)
     """
     claimed, failure = _validate.non_negative("epsilon", epsilon), _validate.delta(delta)
-    miss = 1.0 - _confidence(confidence)
+    miss = 1.0 - confidence_of(confidence)
     chosen = _method(method)
     numbers, coins = _arrays(scores, included)
     count = numbers.size
@@ -280,7 +281,7 @@ def smallest_canary_violation(
     [5.5, 4.5, 4.1]
     """
     claimed, failure = _validate.non_negative("epsilon", epsilon), _validate.delta(delta)
-    miss = 1.0 - _confidence(confidence)
+    miss = 1.0 - confidence_of(confidence)
     count = _validate.count("canaries", canaries, minimum=LEAST_CANARIES)
     return _smallest(count, _number(guesses, claimed, failure, miss, count), claimed, failure, _method(method), miss)
 
@@ -345,13 +346,6 @@ def _method(method: str) -> CanaryMethod:
             found: CanaryMethod = known
             return found
     raise _validate.out_of_domain("method", '"guesses", "f_dp" or "gaussian"', method)
-
-
-def _confidence(confidence: Real) -> float:
-    found = _validate.probability("confidence", confidence)
-    if not 0.5 <= found < 1.0:
-        raise _validate.out_of_domain("confidence", "in [0.5, 1)", confidence)
-    return found
 
 
 def _arrays(scores: npt.ArrayLike, included: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

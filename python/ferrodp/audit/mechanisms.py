@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,9 +14,21 @@ from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.audit import _test
 from ferrodp.audit._joint import Rates
-from ferrodp.audit._law import Law, Tails, discrete_gaussian, discrete_laplace, gaussian, laplace
+from ferrodp.audit._law import (
+    Event,
+    Law,
+    Tails,
+    answer_events,
+    discrete_gaussian,
+    discrete_laplace,
+    gaussian,
+    laplace,
+    real_events,
+    whole_events,
+)
 from ferrodp.audit._regions import Outputs, Region
 from ferrodp.audit._test import Stated
+from ferrodp.audit.power import confidence_of
 from ferrodp.audit.report import AuditReport
 from ferrodp.errors import InvalidType
 from ferrodp.mechanisms import (
@@ -24,6 +36,11 @@ from ferrodp.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     LaplaceMechanism,
+    RandomizedResponse,
+)
+
+Audited: TypeAlias = (
+    GaussianMechanism | LaplaceMechanism | DiscreteGaussianMechanism | DiscreteLaplaceMechanism | RandomizedResponse
 )
 
 _CHUNK = 1 << 16
@@ -31,33 +48,40 @@ _CHUNK = 1 << 16
 
 
 def audit_mechanism(
-    mechanism: GaussianMechanism | LaplaceMechanism | DiscreteGaussianMechanism | DiscreteLaplaceMechanism,
+    mechanism: Audited,
     *,
     delta: Real,
     draws: int,
     epsilon: Real | None = None,
+    confidence: Real = 0.999,
 ) -> AuditReport:
     """Test whether the noise of a mechanism contradicts its (ε, δ), and whether it has the stated law.
 
-    The neighbors are 0 and the sensitivity. Outputs are drawn, compared and counted in chunks; none is kept.
+    The neighbors are 0 and the sensitivity, or the answers 0 and 1. Outputs are drawn, compared and counted in chunks;
+    none is kept.
 
     Parameters
     ----------
-    mechanism : GaussianMechanism, LaplaceMechanism, DiscreteGaussianMechanism or DiscreteLaplaceMechanism
-        What draws.
+    mechanism : mechanism that adds noise, or RandomizedResponse
+        What draws: `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism` or
+        `RandomizedResponse`.
     delta : float
         Of the claim; in [0, 1).
     draws : int
         Of each neighbor; at least 100.
     epsilon : float, optional
         Of the claim; by default what the mechanism states for `delta`.
+    confidence : float
+        Of `violation` and of `law_holds`; in [0.5, 1). A true claim is called violated with probability
+        1 − confidence at most. For tests that run every night, near 1; see Notes.
 
     Returns
     -------
     AuditReport
         `law_holds` is whether the rates of both tails, beyond several multiples of the scale, are as the law states; of
-        whole numbers, also those of the smallest ones and of the even ones. If they are, it is false in one run of a
-        thousand at most.
+        whole numbers, also those of the smallest ones and of binary digits; of answers, those of the first 64
+        categories. If they are, it is false with probability
+        1 − confidence at most.
 
     Raises
     ------
@@ -67,7 +91,11 @@ def audit_mechanism(
     Notes
     -----
     For real noise, thresholds at which the stated law shows most are among the events to choose from. A vector of so
-    many values is released at once: each coordinate's noise has the law of a single release.
+    many values is released at once: each coordinate's noise has the law of a single release. Whether coordinates are
+    independent is tested by `audit_independence`.
+
+    Of m tests in each of n nights, with ``confidence=1 - 1e-3 / (m * n)`` none raises a false alarm, but with
+    probability 0.1 %; that takes a few times as many draws. See also `keep_evidence`.
 
     Examples
     --------
@@ -81,11 +109,13 @@ def audit_mechanism(
     number = _validate.count("draws", draws, minimum=100)
     if failure >= 1.0:
         raise _validate.out_of_domain("delta", "in [0, 1)", delta)
+    level = 1.0 - confidence_of(confidence)
     scale, shift, is_whole = _described(mechanism)
     claimed = mechanism.epsilon(failure) if epsilon is None else _validate.non_negative("epsilon", epsilon)
-    tails = Tails(_law_of(mechanism), float(scale), is_whole)
+    tails = Tails(_events(mechanism))
     dtype: Any = np.int64 if is_whole else np.float32
     begun: set[int] = set()
+    has_out = not isinstance(mechanism, RandomizedResponse)
 
     def drawn_at_once(size: int) -> Any:
         if isinstance(mechanism, DiscreteGaussianMechanism):
@@ -99,7 +129,7 @@ def audit_mechanism(
         exact, buffer = np.full(step, shift if side else 0, dtype=dtype), np.empty(step, dtype=dtype)
         for first in range(0, n, step):
             size = min(step, n - first)
-            found = drawn_at_once(size).release(exact[:size], out=buffer[:size], threads=1)
+            found = drawn_at_once(size).release(exact[:size], threads=1, **({"out": buffer[:size]} if has_out else {}))
             if side == 0 and is_counted:
                 tails.count(found)
             yield Outputs(found[None, :], "numbers of shape ()")
@@ -112,10 +142,11 @@ def audit_mechanism(
         epsilon=claimed,
         delta=failure,
         draws=number,
+        level=level,
         stated=stated,
         workers=min(_cores(), max(number // (16 * _CHUNK), 1)),
     )
-    return dataclasses.replace(report, law_holds=tails.hold())
+    return dataclasses.replace(report, law_holds=tails.hold(level))
 
 
 def _described(mechanism: Any) -> tuple[float, float, bool]:
@@ -128,7 +159,17 @@ def _described(mechanism: Any) -> tuple[float, float, bool]:
         return float(mechanism.scale), math.floor(mechanism.l2_sensitivity), True
     if isinstance(mechanism, DiscreteLaplaceMechanism):
         return float(mechanism.scale), mechanism.l1_sensitivity, True
-    raise InvalidType(f"mechanism must be one that adds noise, got {type(mechanism).__name__}")
+    if isinstance(mechanism, RandomizedResponse):
+        return 1.0, 1, True
+    raise InvalidType(f"mechanism must be one that adds noise or randomizes answers, got {type(mechanism).__name__}")
+
+
+def _events(mechanism: Any) -> list[Event]:
+    """Return the events by which the law is tested."""
+    if isinstance(mechanism, RandomizedResponse):
+        return answer_events(mechanism.truth_probability, mechanism.num_categories)
+    scale, _, is_whole = _described(mechanism)
+    return (whole_events if is_whole else real_events)(_law_of(mechanism), float(scale))
 
 
 def _law_of(mechanism: Any) -> Law:

@@ -14,7 +14,15 @@ SIGNIFICANCE = 1e-3
 _POWER = 0.9
 
 
-def smallest_violation(*, draws: int, epsilon: Real, delta: Real) -> float:
+def confidence_of(value: Real) -> float:
+    """Return a confidence, checked."""
+    found = _validate.probability("confidence", value)
+    if not 0.5 <= found < 1.0:
+        raise _validate.out_of_domain("confidence", "in [0.5, 1)", value)
+    return found
+
+
+def smallest_violation(*, draws: int, epsilon: Real, delta: Real, confidence: Real = 1.0 - SIGNIFICANCE) -> float:
     """Return about the least true ε, at the same δ, that a test of a claim shows to be too large, with power 90 %.
 
     It is that of the most favorable mechanism, whose best event has the best size for the test: for a given mechanism
@@ -28,6 +36,8 @@ def smallest_violation(*, draws: int, epsilon: Real, delta: Real) -> float:
         Of the claim; finite, ≥ 0.
     delta : float
         Of the claim; in [0, 1].
+    confidence : float
+        With which the claim has to be contradicted; in [0.5, 1).
 
     Returns
     -------
@@ -50,17 +60,17 @@ def smallest_violation(*, draws: int, epsilon: Real, delta: Real) -> float:
     >>> [round(smallest_violation(draws=n, epsilon=1.0, delta=1e-5), 3) for n in (10**4, 10**6, 10**8)]
     [1.063, 1.006, 1.001]
     """
-    return favorable(draws=draws, epsilon=epsilon, delta=delta)[0]
+    return favorable(draws=draws, epsilon=epsilon, delta=delta, level=1.0 - confidence_of(confidence))[0]
 
 
-def favorable(*, draws: int, epsilon: Real, delta: Real) -> tuple[float, float]:
+def favorable(*, draws: int, epsilon: Real, delta: Real, level: float = SIGNIFICANCE) -> tuple[float, float]:
     """Return the least ε that is seen, and the rate of the event for the neighbor for which it is rarer."""
     n = _validate.count("draws", draws, minimum=1)
     claimed = _validate.non_negative("epsilon", epsilon)
     failure = _validate.probability("delta", delta)
     if claimed > 700.0:
         return math.inf, 0.0
-    quantile = NormalDist().inv_cdf(1.0 - JOINT * SIGNIFICANCE / 2.0)
+    quantile = NormalDist().inv_cdf(1.0 - JOINT * level / 2.0)
     beta = NormalDist().inv_cdf(_POWER)
 
     factor = math.exp(claimed)
@@ -80,7 +90,7 @@ def favorable(*, draws: int, epsilon: Real, delta: Real) -> tuple[float, float]:
                 middle = 0.5 * (low + high)
                 low, high = (low, middle) if is_seen(middle, q) else (middle, high)
             best = min(best, (math.log((high - failure) / q), q))
-    needed = factor * math.log(4.0 / SIGNIFICANCE) / n + failure
+    needed = factor * math.log(4.0 / level) / n + failure
     p = needed + (quantile + beta) * math.sqrt(needed / n) + (quantile + beta) ** 2 / n
     if p <= 1.0:  # no hit at all on the other side, with probability 95 %
         best = min(best, (math.log((p - failure) / (0.05 / n)), 0.05 / n))

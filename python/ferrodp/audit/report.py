@@ -39,7 +39,7 @@ class AuditReport:
     epsilon_lower_bound_999 : float
         The same with confidence 99.9 %.
     violation : bool
-        Whether the claim is contradicted with confidence 99.9 %.
+        Whether the claim is contradicted with the confidence that was asked for.
     power : float
         About the least true ε that so many draws could have shown to be a violation, with probability 90 %; see
         `smallest_violation`.
@@ -55,7 +55,10 @@ class AuditReport:
     roc : tuple of tuple of float
         Rates of false and true alarms of tests by a threshold, on the draws that chose the event; for pictures.
     law_holds : bool or None
-        Whether the noise had the stated law in a test of its tails at level 0.1 %; None where no law was stated.
+        Whether the noise had the stated law in a test of its tails with the same confidence as `violation`; None where
+        no law was stated.
+    confidence : float
+        Of `violation` and `law_holds`.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class AuditReport:
     multiplicity: int
     roc: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
     law_holds: bool | None = None
+    confidence: float = 0.999
 
     @property
     def e_value(self) -> float:
@@ -105,10 +109,11 @@ class AuditReport:
 
     def __str__(self) -> str:
         verdict = "VIOLATED" if self.violation else "not contradicted"
+        percent = f"{100 * self.confidence:.12g}"
         (low, high), (other_low, other_high) = self.rates
         lines = [
             f"claim            {self.claim}: ({self.epsilon:g}, {self.delta:g})",
-            f"verdict          {verdict} at confidence 99.9 %",
+            f"verdict          {verdict} at confidence {percent} %",
             f"neighbors        {self.neighbors[0]} and {self.neighbors[1]}",
             f"draws            {self.draws} on each side, {self.counted} of them counted",
             f"event            {self.region}, likelier for the {self.likelier}",
@@ -120,7 +125,9 @@ class AuditReport:
             f"e-value          {self.e_value:.4g} (logarithm {self.log_e_value:.4g})",
         ]
         if self.law_holds is not None:
-            lines.append(f"law of the noise {'as stated' if self.law_holds else 'NOT AS STATED'} (level 0.1 %)")
+            lines.append(
+                f"law of the noise {'as stated' if self.law_holds else 'NOT AS STATED'} (confidence {percent} %)"
+            )
         return "\n".join(lines)
 
 

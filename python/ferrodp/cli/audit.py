@@ -53,6 +53,7 @@ _FIELDS = (
         "event": shapes.EVENT,
         **dict.fromkeys(("region", "likelier"), shapes.TEXT),
         "law_holds": shapes.maybe(shapes.FLAG),
+        "confidence": shapes.NUMBER,
         "neighbors": shapes.many(shapes.TEXT),
         **dict.fromkeys(("draws", "counted", "multiplicity"), shapes.INTEGER),
         "hits": shapes.many(shapes.INTEGER),
