@@ -31,7 +31,8 @@ def rows_of(rng: np.random.Generator, width: int, dtype: Any) -> np.ndarray:
     near = rng.normal(size=(24, width))
     near *= (CLIP * (1.0 - 2.0**-50) / np.linalg.norm(near, axis=1))[:, None]
     usual = rng.normal(size=(24, width)) * 10.0 ** rng.uniform(-3, 3, size=(24, 1))
-    far = rng.normal(size=(8, width)) * 2.0 ** rng.uniform(-100, 100, size=(8, 1))
+    powers = 100 if dtype == np.float32 else 900
+    far = rng.normal(size=(12, width)) * 2.0 ** rng.uniform(-powers, powers, size=(12, 1))
     parts = [ties, near.astype(dtype), usual.astype(dtype), far.astype(dtype)]
     huge = np.finfo(dtype).max
     none = np.zeros((6, width), dtype=dtype)
@@ -91,6 +92,28 @@ def rows_of_sums(stability: float | None) -> bool:
         return any(sums(rng, width, dtype, stability) for width in widths for dtype in (np.float32, np.float64))
     except fd.errors.InvalidArray:  # whether rows are refused tells of them
         return True
+
+
+def rows_of_half_precision() -> bool:
+    """Whether rows of 16 bits, all that there are, are clipped as the same numbers in single precision."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16).reshape(-1, 8)
+    for first in range(0, len(every), 512):
+        halves, singles = (fd.ClippedSum((8,), clip_norm=CLIP, dtype=np.float32) for _ in range(2))
+        halves.add_many(every[first : first + 512])
+        singles.add_many(every[first : first + 512].astype(np.float32))
+        if not np.array_equal(halves.integers, singles.integers):
+            return True
+    return False
+
+
+def merged_stabilities() -> bool:
+    """Whether sums of two stabilities become one, which would have neither."""
+    one, other = (fd.ClippedSum((2,), clip_norm=1.0, stability=each) for each in (0.01, 0.02))
+    try:
+        one.merge(other)
+    except fd.errors.FerroError:
+        return False
+    return True
 
 
 def long_sums() -> bool:
@@ -167,6 +190,8 @@ def released_once() -> bool:
 def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
     yield "rows of sums", lambda: rows_of_sums(None)
     yield "normalized rows of sums", lambda: rows_of_sums(0.01)
+    yield "rows of half precision", rows_of_half_precision
+    yield "sums of two stabilities", merged_stabilities
     yield "long sums", long_sums
     yield "differences", differences
     yield "trees", trees

@@ -14,7 +14,7 @@ from ferrodp.random import fixed_size_sample, poisson_sample, random_allocation
 
 UTILITIES = (0.0, 1.0, 3.0, -2.0)
 FAR = 2.0**50
-"""Added to all utilities: where floats know them to a few units only, and digits decide."""
+"""Added to utilities and thresholds. Floats know sums of these and noise to a few units only, so digits decide."""
 SOURCE = fd.NoiseSource()
 
 
@@ -28,7 +28,7 @@ def invalid_answers() -> bool:
     made = fd.RandomizedResponse(noise_parameter=0.5, num_categories=3)
     return any(
         function(lambda value, n: made.release(np.full(n, value)), (0, wrong), epsilon=made.epsilon())
-        for wrong in (7, -1, 2**40)
+        for wrong in (3, 7, -1, 2**40)
     )
 
 
@@ -72,13 +72,16 @@ def laplace_race_law(utilities: tuple[float, ...], scale: float) -> dict[int, fl
     return found
 
 
-def choices(kind: type, law: Callable[[tuple[float, ...], float], dict[int, float]], n: int = 30_000) -> bool:
-    """Whether candidates are chosen with the stated probabilities, where floats decide and where digits do."""
+def choices(
+    kind: type,
+    law: Callable[[tuple[float, ...], float], dict[int, float]],
+    n: int = 30_000,
+    fars: tuple[float, ...] = (0.0, FAR),
+) -> bool:
+    """Whether candidates are chosen with the stated probabilities, with small utilities and with large ones."""
     made = kind(scale=2.0, sensitivity=1.0)
     expected = law(UTILITIES, 2.0)
-    return any(
-        rates([made.release([each + far for each in UTILITIES]) for _ in range(n)], expected) for far in (0.0, FAR)
-    )
+    return any(rates([made.release([each + far for each in UTILITIES]) for _ in range(n)], expected) for far in fars)
 
 
 def threshold_law(distance: float, own: float, query: float) -> float:

@@ -304,6 +304,12 @@ AUDITS: dict[str, Callable[[], bool]] = {
 """Each returns whether it raised an alarm."""
 
 DEEP: dict[str, Callable[[], bool]] = {
+    "law of permute-and-flip, 2e5 draws": lambda: finite_audits.choices(
+        fd.PermuteAndFlip, finite_audits.race_law, 200_000, (0.0,)
+    ),
+    "law of the exponential mechanism, 2e5 draws": lambda: finite_audits.choices(
+        fd.ExponentialMechanism, finite_audits.exponential_law, 200_000, (0.0,)
+    ),
     "discrete Gaussian, 1e8 draws": lambda: mechanism(
         fd.DiscreteGaussianMechanism(scale=50.0, l2_sensitivity=1), epsilon=50.0, delta=1e-3, draws=120_000_000
     ),

@@ -65,7 +65,8 @@ def _last_bits(sample: Array) -> list[Property]:
 
         def whole(x: Array) -> npt.NDArray[np.int64]:
             steps = np.clip(np.ldexp(x.astype(np.float64), -lowest), -(2.0**62), 2.0**62)
-            return np.floor(steps).astype(np.int64)
+            found: npt.NDArray[np.int64] = np.floor(steps).astype(np.int64)
+            return found
 
     def digit(place: int) -> Callable[[Array], npt.NDArray[np.bool_]]:
         return lambda x: (whole(x) >> place & 1).astype(np.bool_)
