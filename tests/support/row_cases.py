@@ -6,6 +6,7 @@ Shared by a quick test of small sizes and by ``benches/clipping/fuzz.py``, which
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -120,7 +121,7 @@ def sums(leaves: list[npt.NDArray], clip_norm: float) -> tuple[npt.NDArray[np.in
     """Return the sum of the rows' integers by definition, and how many rows were within the bound.
 
     As `reference.quantize`, which a test holds beside it, for all rows at once. Rows whose norm is within 10⁻⁹ of the
-    bound are decided in rational numbers.
+    bound are decided exactly.
     """
     with np.errstate(all="ignore"):
         wide = [leaf.astype(np.float64) for leaf in leaves]
@@ -135,14 +136,37 @@ def sums(leaves: list[npt.NDArray], clip_norm: float) -> tuple[npt.NDArray[np.in
             total = np.where(again, _powers([leaf * scale[:, None] for leaf in wide]), total)
         norm = np.sqrt(total) / scale
         kept = (norm <= clip_norm) | (largest == 0.0)
-        for row in np.flatnonzero(np.abs(norm - clip_norm) <= 1e-9 * clip_norm):
-            kept[row] = reference.within(rows[row], clip_norm, 2)
+        near = np.flatnonzero(np.abs(norm - clip_norm) <= 1e-9 * clip_norm)
+        kept[near] = _within(rows[near], clip_norm)
         finite = np.isfinite(largest)
         factor = np.where(kept, 1.0, clip_norm / np.sqrt(total) * reference.shrink([leaf[0] for leaf in leaves]))
         scale = np.where(kept, 1.0, scale)
         steps = np.ldexp(factor, -reference.grid(clip_norm))
         products = np.where(finite[:, None], rows, 0.0) * scale[:, None] * np.where(finite, steps, 0.0)[:, None]
         return np.trunc(products).astype(np.int64).sum(axis=0), int((kept & finite).sum())
+
+
+def _within(rows: Doubles, bound: float) -> list[bool]:
+    """Say of rows near the bound whether their norm is at most `bound`, exactly.
+
+    Σx² − bound² is a sum of floats, the squares and their errors, whose sign `math.fsum` does not change. An element
+    whose square may have an error that underflows is decided in rational numbers.
+    """
+    plain = ((rows == 0.0) | (np.abs(rows) > 2.0**-480)).all(axis=1)
+    exact = np.concatenate([*_squares(rows), *(-part for part in _squares(np.full((len(rows), 1), bound)))], axis=1)
+    return [
+        math.fsum(terms) <= 0.0 if is_plain else reference.within(row, bound, 2)
+        for row, terms, is_plain in zip(rows, exact.tolist(), plain, strict=True)
+    ]
+
+
+def _squares(x: Doubles) -> tuple[Doubles, Doubles]:
+    """Return squares, and what rounding took from each: Dekker's product of the two halves of a number."""
+    split = x * (2.0**27 + 1.0)
+    high = split - (split - x)
+    low = x - high
+    squares = x * x
+    return squares, low * low - ((squares - high * high) - 2.0 * high * low)
 
 
 def _powers(leaves: list[Doubles]) -> Doubles:

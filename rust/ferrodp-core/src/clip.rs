@@ -46,6 +46,7 @@ mod quantize;
 mod release;
 mod rows;
 mod settle;
+mod single;
 mod turn;
 mod zeros;
 

@@ -28,13 +28,16 @@ pub(crate) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     }
 }
 
+// Never inlined: a kernel that another one runs would become part of it again.
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<true>()
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 fn avx512<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<true>()

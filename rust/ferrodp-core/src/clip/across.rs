@@ -216,8 +216,10 @@ impl Limits {
             // Squares of 0 are of elements below 2^-537: their row is within every bound, and its integers are zeros.
             clear[r] = mask(total <= below) & (mask(total >= low) | (mask(total == 0.0) & keeps)) & exist[r];
             let beyond = mask(total >= above) & mask(total <= high);
-            masks[r] = mask(total <= finite) & exist[r];
-            open[r] = masks[r] & !(clear[r] | beyond);
+            let counts = mask(total <= finite) & exist[r];
+            open[r] = counts & !(clear[r] | beyond);
+            // Elements that are far below a step are taken for zeros: their products would be subnormal.
+            masks[r] = counts & !(clear[r] & mask(total == 0.0));
             all &= clear[r] & keeps;
         }
         let mut factors = [steps_per_unit; PANEL];

@@ -373,6 +373,10 @@ impl<'a, T: Element> Adding<'a, T> {
 
     /// Returns how a row is added, given its sum of squares, and whether it is within the clip norm.
     fn step(&self, row: usize, total: f64) -> (Step, bool) {
+        // Squares of 0 are of elements far below a step: the row is within every bound, and its integers are zeros.
+        if total == 0.0 && self.rule.stability.is_none() {
+            return (Step::Skip, true);
+        }
         let steps_per_unit = self.clip.granularity().reciprocal();
         let Decision { fate, within, .. } = self.rule.decide(total, self.readings[0].row(row));
         let step = match fate {

@@ -51,7 +51,7 @@ pub(super) fn compare<'a, T: Element>(
 }
 
 /// Where powers are cut, and what their sum is compared with.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Cut {
     power: f64,
     /// What the bound's power is more than `power`.
@@ -85,12 +85,30 @@ impl Cut {
     #[inline(always)]
     pub(super) fn parts<T: Element, const SQUARES: bool>(self, x: f64) -> Parts {
         let power = if SQUARES { x * x } else { x.abs() };
-        let error = if SQUARES && !T::SQUARES_FIT { x.mul_add(x, -power) } else { 0.0 };
-        let high = (power + self.shift) - self.shift;
-        let low = (power - high) + error;
+        let high = self.high(power);
+        let low = self.low::<T, SQUARES>(x, power, high);
         let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && power < TINY;
         // `l + e` is zero only if both are: `e` is less than half a unit in the last place of `p`, whose multiple `l` is.
         Parts { high, low, inexact: low.to_bits() << 1 | u64::from(lost) }
+    }
+
+    /// Returns `h` of a power.
+    #[inline(always)]
+    fn high(self, power: f64) -> f64 {
+        (power + self.shift) - self.shift
+    }
+
+    /// Returns `l + e` of one element, rounded.
+    #[inline(always)]
+    fn low<T: Element, const SQUARES: bool>(self, x: f64, power: f64, high: f64) -> f64 {
+        let error = if SQUARES && !T::SQUARES_FIT { x.mul_add(x, -power) } else { 0.0 };
+        (power - high) + error
+    }
+
+    /// Returns what sums of so many elements' parts, each of which went through at most so many additions, are compared with.
+    pub(super) fn edge(self, elements: usize, additions: usize) -> Edge {
+        let high = self.high(self.power);
+        Edge { cut: self, high, low: (self.power - high) + self.error, margin: self.margin(elements, additions) }
     }
 
     /// Compares a row's norm with the bound, if that can be told from the sums of so many elements' parts, each of which
@@ -114,33 +132,42 @@ impl Cut {
     }
 }
 
+/// The parts of the bound's power, and from which difference on a row's is certainly another one.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Edge {
+    cut: Cut,
+    high: f64,
+    low: f64,
+    margin: f64,
+}
+
+impl Edge {
+    /// Returns `h` of a square.
+    #[inline(always)]
+    pub(super) fn high(&self, square: f64) -> f64 {
+        self.cut.high(square)
+    }
+
+    /// Returns `l + e` of the square of one element, rounded.
+    #[inline(always)]
+    pub(super) fn low<T: Element>(&self, x: f64, square: f64, high: f64) -> f64 {
+        self.cut.low::<T, true>(x, square, high)
+    }
+
+    /// Returns whether a row whose parts have these sums is certainly shorter than the bound, and whether it is longer.
+    #[inline(always)]
+    pub(super) fn tell(&self, high: f64, low: f64) -> (u64, u64) {
+        let difference = (high - self.high) + (low - self.low);
+        (mask(difference < -self.margin), mask(difference > self.margin))
+    }
+}
+
 /// Sums of parts of the squares of rows that lie side by side.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Near {
     pub(super) high: Vector,
     pub(super) low: Vector,
     pub(super) inexact: Mask,
-}
-
-impl Near {
-    /// Adds the parts of the squares in a column.
-    #[inline(always)]
-    pub(super) fn add<T: Element>(&mut self, column: &[T; PANEL], cut: Cut) {
-        let (mut high, mut low, mut inexact) = ([0.0; PANEL], [0.0; PANEL], [0; PANEL]);
-        for r in 0..PANEL {
-            let parts = cut.parts::<T, true>(column[r].widen());
-            (high[r], low[r], inexact[r]) = (parts.high, parts.low, parts.inexact);
-        }
-        for r in 0..PANEL {
-            self.high[r] += high[r];
-        }
-        for r in 0..PANEL {
-            self.low[r] += low[r];
-        }
-        for r in 0..PANEL {
-            self.inexact[r] |= inexact[r];
-        }
-    }
 }
 
 /// Which rows of a panel were told, and which of these are longer than the bound.
@@ -175,8 +202,8 @@ impl Cut {
         let (elements, additions) = (elements as f64, (additions + 8) as f64);
         let unit = f64::EPSILON / 2.0;
         let largest = self.grid / 2.0 + 2.0 * unit * self.power;
-        // Eight more are for the additions of the comparison: where they cancel, `high` is no larger than the rest, n + 2
-        // such terms; where they do not, the sign is that of `high`.
+        // Eight more are for the additions of the comparison and of the bound's parts: where they cancel, `high` is no larger
+        // than the rest, n + 2 such terms; where they do not, the sign is that of `high`.
         // mutant: close-sums-taken-for-exact
         1.1 * additions * unit * (elements + 2.0) * largest + elements * exp2(-1060)
     }

@@ -11,6 +11,7 @@ use super::close;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::{Power, add_powers, largest_magnitude};
+use super::single;
 use crate::isa::Isa;
 use crate::math::exact_sum::ExactSum;
 use crate::params::{exp2, floor_log2};
@@ -170,8 +171,10 @@ impl Rule {
 
     /// Compares the norm of a row, whose sum of powers is near that of the bound, with the bound, exactly.
     fn exceeds<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]> + Clone) -> Ordering {
-        let told = close::compare(self.isa, self.power, leaves.clone(), self.bound);
-        told.unwrap_or_else(|| self.exceeds_by_exact_sum(leaves))
+        let single = single::magnitude(self.isa, leaves.clone()).and_then(|size| size.partial_cmp(&self.bound));
+        single
+            .or_else(|| close::compare(self.isa, self.power, leaves.clone(), self.bound))
+            .unwrap_or_else(|| self.exceeds_by_exact_sum(leaves))
     }
 
     fn exceeds_by_exact_sum<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]>) -> Ordering {

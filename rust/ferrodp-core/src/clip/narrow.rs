@@ -1,7 +1,9 @@
 //! Rows of few columns, sixteen at a time from the first element to the last integer, without a detour through memory.
 //!
-//! Nothing differs from what [`super::panel`] does with rows side by side, but for the certificates, which are sums of fewer
-//! terms, and rows of one element: their norm is its magnitude, which is compared with the bound itself.
+//! Nothing differs from what [`super::panel`] does with rows side by side, but for rows of one element, whose norm is its
+//! magnitude, which is compared with the bound itself, and for certificates. These are floating-point sums of the squares of
+//! the integers themselves, not of the products that they are cut from: where something was cut, even a row at the bound has
+//! a certificate of that kind. Only where nothing was, its squares are added in integers.
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
@@ -13,9 +15,12 @@ use super::decide::Rule;
 use super::element::Element;
 use super::quantize::{SHIFT, truncate};
 use super::rows::Strided;
-use super::settle::Settle;
+use super::settle::{self, MOST_PRODUCTS, Settle};
 use super::turn::{self, MOST, Turned};
 use crate::dispatch::{self, Kernel};
+use few::Few;
+
+mod few;
 
 /// What integers of a row may be at most.
 #[derive(Clone, Copy)]
@@ -58,6 +63,8 @@ impl<T: Element> Kernel for Add<'_, T> {
 
 /// Beyond this, squares of `f64` leave the range in which sums are trusted.
 const LARGE: f64 = f64::from_bits((1023 + 500) << 52); // 2^500
+/// All steps are larger: 2⁻⁵²⁹ or more, for the clip norm is at least 2⁻⁵⁰⁰.
+const SMALLEST: f64 = f64::from_bits((1023 - 530) << 52);
 /// Brings such a number to where its quotients are normal ones.
 const SMALLER: f64 = f64::from_bits((1023 - 600) << 52); // 2^-600
 
@@ -69,14 +76,17 @@ impl<T: Element> Add<'_, T> {
         let Limits { bound, shrink, steps_per_unit, .. } = self.limits;
         let (mut within, mut certified, mut sums) = ([0_u64; PANEL], [u64::MAX; PANEL], [0_u64; PANEL]);
         let mut columns = Aligned([[T::default(); PANEL]]);
+        let mut room = Aligned([[T::default(); PANEL]; MOST]);
         let mut panels = 0_u64;
         for first in self.rows.step_by(PANEL) {
             // SAFETY: the leaf has these rows of one element.
-            unsafe { turn::panel::<T, 1>(self.leaf, first, &mut columns.0) };
+            unsafe { turn::panel::<T, 1>(self.leaf, first, &mut columns.0, &mut room.0) };
             let mut values = [0.0; PANEL];
             for r in 0..PANEL {
                 let x = columns.0[0][r].widen();
                 let size = x.abs();
+                // Far below a step: products would be subnormal.
+                let x = if T::SQUARES_FIT { x } else { f64::from_bits(x.to_bits() & mask(size >= SMALLEST)) };
                 let kept = mask(size <= bound);
                 within[r] = within[r].wrapping_sub(kept);
                 // A multiplication by 1 or a power of two.
@@ -104,35 +114,39 @@ impl<T: Element> Add<'_, T> {
         let width = if W == 0 { sums.len() } else { W };
         let mut columns = Aligned([[T::default(); PANEL]; MOST]);
         let columns = &mut columns.0[..width];
+        let mut room = Aligned([[T::default(); PANEL]; MOST]);
         let mut halves = Aligned([[0.0; PANEL]; 16]);
-        let mut state =
-            State { within: [0; PANEL], certified: [u64::MAX; PANEL], settled: 0, sums: [[0; PANEL / 2]; MOST] };
+        let mut state = State {
+            within: [0; PANEL],
+            certified: [u64::MAX; PANEL],
+            settled: 0,
+            are_far: false,
+            has_ties: false,
+            needs_integers: T::SQUARES_FIT,
+            sums: [[0; PANEL / 2]; MOST],
+        };
+        let mut few = Few::new(rule, &limits, &certified, width);
         let mut panels = 0_u64;
         for first in rows.step_by(PANEL) {
             // SAFETY: the leaf has these rows, and as many columns as there are sums.
-            unsafe { turn::panel::<T, W>(leaf, first, columns) };
+            unsafe { turn::panel::<T, W>(leaf, first, columns, &mut room.0) };
+            panels += 1;
+            if W > 0 && few.add::<T, NATIVE, W>(columns, &mut state) {
+                continue;
+            }
+            let mut panel = Panel {
+                columns,
+                rule,
+                limits: &limits,
+                certified: &certified,
+                halves: &mut halves.0,
+                state: &mut state,
+            };
             if W == 0 {
-                let mut panel = Panel {
-                    columns,
-                    rule,
-                    limits: &limits,
-                    certified: &certified,
-                    halves: &mut halves.0,
-                    state: &mut state,
-                };
                 panel.add::<NATIVE>();
-            } else if !state.add_few::<T, NATIVE, W>(columns, &limits, &certified) {
-                let panel = Panel {
-                    columns,
-                    rule,
-                    limits: &limits,
-                    certified: &certified,
-                    halves: &mut halves.0,
-                    state: &mut state,
-                };
+            } else {
                 dispatch::run(rule.isa, panel);
             }
-            panels += 1;
         }
         for (sum, more) in sums.iter_mut().zip(&state.sums) {
             add_to(sum, more, panels);
@@ -148,73 +162,14 @@ struct State {
     certified: Mask,
     /// Rows within the bound that the plain comparisons left open.
     settled: u64,
+    /// Whether squares of most rows of the last panel left the trusted range.
+    are_far: bool,
+    /// Whether there were rows at the bound in the last panel with such.
+    has_ties: bool,
+    /// Whether certificates of rows near the bound were sums of integers in the last panel with such.
+    needs_integers: bool,
     /// Integers of each column, with [`SHIFT`].
     sums: [[u64; PANEL / 2]; MOST],
-}
-
-impl State {
-    /// Adds a panel of `W` columns; `false`, and nothing is added, if the plain comparisons leave a row open.
-    ///
-    /// All is done in one loop over the rows.
-    #[inline(always)]
-    fn add_few<T: Element, const NATIVE: bool, const W: usize>(
-        &mut self,
-        columns: &[Turned<T>],
-        limits: &Limits,
-        certificate: &Certified,
-    ) -> bool {
-        let columns: &[Turned<T>; W] = columns.first_chunk().expect("as many columns");
-        let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *limits;
-        let (mut within, mut certified) = (Aligned([0; PANEL]), Aligned([0; PANEL]));
-        let mut integers = Aligned([[0; PANEL]; W]);
-        let mut any = 0;
-        for r in 0..PANEL {
-            let mut x = [0.0; W];
-            for c in 0..W {
-                x[c] = columns[c][r].widen();
-            }
-            let mut squares = [0.0; W];
-            for c in 0..W {
-                squares[c] = x[c] * x[c];
-            }
-            // Lanes are folded in halves, and the first of four is a zero where there are three.
-            let total = match squares[..] {
-                [a, b] => a + b,
-                [a, b, c] => b + (a + c),
-                [a, b, c, d] => (a + c) + (b + d),
-                _ => squares[0],
-            };
-            let clear = mask(total <= below) & (mask(total >= low) | (mask(total == 0.0) & keeps));
-            let beyond = mask(total >= above) & mask(total <= high);
-            let exists = mask(total <= finite);
-            any |= exists & !(clear | beyond);
-            let kept = clear & keeps;
-            let factor = bound / (total.sqrt() + gamma) * shrink * steps_per_unit;
-            // mutant: rows-of-few-columns-multiplied-by-nan
-            let factor = f64::from_bits(((factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept)) & exists);
-            let mut products = 0.0;
-            for c in 0..W {
-                let v = f64::from_bits(x[c].to_bits() & exists) * factor;
-                products = if NATIVE { v.mul_add(v, products) } else { products + v * v };
-                integers.0[c][r] = (truncate::<NATIVE>(v) + SHIFT).to_bits();
-            }
-            within.0[r] = clear;
-            certified.0[r] = mask(products <= certificate.products);
-        }
-        if any != 0 {
-            return false;
-        }
-        for r in 0..PANEL {
-            self.within[r] = self.within[r].wrapping_sub(within.0[r]);
-            self.certified[r] &= certified.0[r];
-        }
-        for (sums, integers) in self.sums.iter_mut().zip(&integers.0) {
-            for r in 0..PANEL / 2 {
-                sums[r] = sums[r].wrapping_add(integers[r]).wrapping_add(integers[r + PANEL / 2]);
-            }
-        }
-        true
-    }
 }
 
 /// A panel of few columns, on its way into sums.
@@ -240,38 +195,72 @@ impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool>(&mut self) {
         let Self { columns, rule, limits, certified, halves, state } = self;
-        let totals = Aligned(across::squares::<T, NATIVE, false>(columns, &[1.0; PANEL], halves));
+        // What overflows is measured again: where that is known, there is no need to see it.
+        let are_far = !T::SQUARES_FIT && state.are_far && settle::are_far(columns);
+        let totals = if are_far {
+            [f64::INFINITY; PANEL]
+        } else {
+            across::squares::<T, NATIVE, false>(columns, &[1.0; PANEL], halves)
+        };
+        let totals = Aligned(totals);
         let mut decided = limits.decide(&totals.0, &[u64::MAX; PANEL]);
         let mut is_open = 0;
         for r in 0..PANEL {
             state.within[r] = state.within[r].wrapping_sub(decided.clear[r]);
             is_open |= decided.open[r];
         }
-        let mut products = Aligned([0.0; PANEL]);
-        if is_open == 0 {
-            for (column, sums) in columns.iter().zip(&mut state.sums) {
-                add::<T, NATIVE>(column, &decided, None, &mut products.0, sums);
-            }
-            for r in 0..PANEL {
-                state.certified[r] &= mask(products.0[r] <= certified.products);
-            }
-            return;
+        let mut settled = None;
+        state.are_far = false;
+        if is_open != 0 {
+            let settle = Settle {
+                rule,
+                limits,
+                totals: &totals.0,
+                columns,
+                decided: &mut decided,
+                halves,
+                expects_ties: state.has_ties,
+            };
+            let found = settled.insert(dispatch::run(rule.isa, settle));
+            (state.are_far, state.has_ties) = (found.are_far, found.has_ties);
+            state.settled += found.within;
         }
-        let settle = Settle { rule, limits, totals: &totals.0, columns, decided: &mut decided, halves };
-        let (settled, within) = dispatch::run(rule.isa, settle);
-        state.settled += within;
-        let mut squares = Aligned([0_u64; PANEL]);
+        let (scales, close) = match &settled {
+            Some(settled) => (Some(&settled.scales), settled.close),
+            None => (None, [0; PANEL]),
+        };
+        let (mut products, mut squares) = (Aligned([0.0; PANEL]), Aligned([0_u64; PANEL]));
+        let with_integers = settled.is_some() && state.needs_integers;
         for (column, sums) in columns.iter().zip(&mut state.sums) {
-            let values = add::<T, NATIVE>(column, &decided, Some(&settled.scales), &mut products.0, sums);
-            for r in 0..PANEL {
-                let k = values[r].to_bits().wrapping_sub(SHIFT.to_bits());
-                squares.0[r] = squares.0[r].wrapping_add(k.wrapping_mul(k));
+            let values = add::<T, NATIVE>(column, &decided, scales, &mut products.0, sums);
+            if with_integers {
+                add_squares(&values, &mut squares.0);
             }
+        }
+        let (mut sure, mut missing) = ([0; PANEL], 0);
+        for r in 0..PANEL {
+            sure[r] = mask(products.0[r] <= certified.products);
+            missing |= close[r] & !sure[r];
+        }
+        if missing != 0 {
+            if !with_integers {
+                for column in columns.iter() {
+                    let mut values = integers::<T, NATIVE>(column, &decided, scales);
+                    values.iter_mut().for_each(|v| *v += SHIFT);
+                    add_squares(&values, &mut squares.0);
+                }
+            }
+            for r in 0..PANEL {
+                let exact = mask(products.0[r] <= MOST_PRODUCTS) & mask(squares.0[r] <= certified.integers);
+                // mutant: rows-of-panels-at-bound-certified-without-integers
+                sure[r] |= close[r] & exact;
+            }
+        }
+        if is_open != 0 {
+            state.needs_integers = missing != 0;
         }
         for r in 0..PANEL {
-            // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
-            let near = mask(products.0[r] <= 2_305_843_009_213_693_952.0) & mask(squares.0[r] <= certified.integers);
-            state.certified[r] &= (near & settled.close[r]) | mask(products.0[r] <= certified.products);
+            state.certified[r] &= sure[r];
         }
     }
 }
@@ -298,16 +287,9 @@ fn finish(certified: &Mask, within: &Mask) -> Option<u64> {
     (all == u64::MAX).then_some(sum)
 }
 
-/// Adds the integers of a column, and the squares of the products that they come from; returns the integers, added to
-/// [`SHIFT`].
+/// Returns the integers of a column.
 #[inline(always)]
-fn add<T: Element, const NATIVE: bool>(
-    column: &Turned<T>,
-    decided: &Decided,
-    scales: Option<&Vector>,
-    products: &mut Vector,
-    sums: &mut [u64; PANEL / 2],
-) -> Vector {
+fn integers<T: Element, const NATIVE: bool>(column: &Turned<T>, decided: &Decided, scales: Option<&Vector>) -> Vector {
     let mut values = [0.0; PANEL];
     for r in 0..PANEL {
         values[r] = f64::from_bits(column[r].widen().to_bits() & decided.masks[r]);
@@ -320,19 +302,41 @@ fn add<T: Element, const NATIVE: bool>(
         }
     }
     for r in 0..PANEL {
-        values[r] *= decided.factors[r];
+        values[r] = truncate::<NATIVE>(values[r] * decided.factors[r]);
     }
+    values
+}
+
+/// Adds the integers of a column, and their squares to `products`; returns them, added to [`SHIFT`].
+#[inline(always)]
+fn add<T: Element, const NATIVE: bool>(
+    column: &Turned<T>,
+    decided: &Decided,
+    scales: Option<&Vector>,
+    products: &mut Vector,
+    sums: &mut [u64; PANEL / 2],
+) -> Vector {
+    let mut values = integers::<T, NATIVE>(column, decided, scales);
     for r in 0..PANEL {
         let v = values[r];
         products[r] = if NATIVE { v.mul_add(v, products[r]) } else { products[r] + v * v };
     }
     for v in &mut values {
-        *v = truncate::<NATIVE>(*v) + SHIFT;
+        *v += SHIFT;
     }
     for r in 0..PANEL / 2 {
         sums[r] = sums[r].wrapping_add(values[r].to_bits()).wrapping_add(values[r + PANEL / 2].to_bits());
     }
     values
+}
+
+/// Adds the squares of integers that were added to [`SHIFT`], modulo 2⁶⁴.
+#[inline(always)]
+fn add_squares(integers: &Vector, squares: &mut Mask) {
+    for r in 0..PANEL {
+        let k = integers[r].to_bits().wrapping_sub(SHIFT.to_bits());
+        squares[r] = squares[r].wrapping_add(k.wrapping_mul(k));
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,84 @@ use super::turn::{MOST, Turned};
 use crate::dispatch::Kernel;
 
 /// The bits of infinity; those of magnitudes of what is finite are below.
-const INFINITE: u64 = f64::INFINITY.to_bits();
+pub(super) const INFINITE: i64 = f64::INFINITY.to_bits().cast_signed();
+
+/// Products that prove, 2⁶¹ or less, that every integer was formed exactly and that the sum of their squares has not wrapped.
+pub(super) const MOST_PRODUCTS: f64 = 2_305_843_009_213_693_952.0;
+
+/// Returns the power of two that brings the finite magnitude with these bits near 1: 2⁻ᵉ for 2ᵉ or more, e at least −1023,
+/// where at most 1022 counts.
+#[inline(always)]
+pub(super) fn smaller(magnitude: i64) -> f64 {
+    f64::from_bits((2046 - (magnitude >> 52)).max(1).cast_unsigned() << 52)
+}
+
+/// Returns the bits of the largest magnitude of each row.
+#[inline(always)]
+fn largest<T: Element>(columns: &[Turned<T>]) -> Aligned<[i64; PANEL]> {
+    let mut largest = Aligned([0; PANEL]);
+    for column in columns {
+        // Or a vector would hold one row's elements, gathered.
+        let column = core::hint::black_box(column);
+        for r in 0..PANEL {
+            largest.0[r] = largest.0[r].max(column[r].widen().abs().to_bits().cast_signed());
+        }
+    }
+    largest
+}
+
+/// What is known of rows near the bound.
+#[repr(align(64))]
+struct Closely {
+    near: Near,
+    /// Elements that are not zero, and the sum of their magnitudes, rounded.
+    others: Mask,
+    sizes: Vector,
+}
+
+/// Returns sums of the parts of rows' squares; and, for ties, whether these are exact, and the rest.
+///
+/// Four columns at a time: of a loop over rows with so much in it, the compiler makes vectors of rows, and nothing else.
+#[inline(always)]
+fn closely<T: Element, const TIES: bool>(columns: &[Turned<T>], cut: Cut) -> Closely {
+    let mut sums = Closely { near: Near::default(), others: [0; PANEL], sizes: [0.0; PANEL] };
+    let zeros = [T::default(); PANEL];
+    for group in columns.chunks(4) {
+        let mut four = [&zeros; 4];
+        for (column, of_group) in four.iter_mut().zip(group) {
+            *column = of_group;
+        }
+        for r in 0..PANEL {
+            for column in four {
+                let x = column[r].widen();
+                let parts = cut.parts::<T, true>(x);
+                sums.near.high[r] += parts.high;
+                sums.near.low[r] += parts.low;
+                if TIES {
+                    sums.near.inexact[r] |= parts.inexact;
+                    sums.others[r] = sums.others[r].wrapping_sub(mask(x != 0.0));
+                    sums.sizes[r] += x.abs();
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// Returns whether no row is one whose sum of squares can be trusted, or one of zeros.
+#[inline(always)]
+pub(super) fn are_far<T: Element>(columns: &[Turned<T>]) -> bool {
+    // 64 squares of less than 2^-454 are less than 2^-901, and one of 2^501 is more than 2^1001.
+    const TOO_SMALL: i64 = (1023 - 454) << 52;
+    const TOO_LARGE: i64 = (1023 + 501) << 52;
+    let largest = largest(columns);
+    let mut all = u64::MAX;
+    for r in 0..PANEL {
+        let magnitude = largest.0[r];
+        all &= mask(magnitude >= TOO_LARGE) | (mask(magnitude < TOO_SMALL) & mask(magnitude > 0));
+    }
+    all != 0
+}
 
 /// Decides the rows of a panel that are open; their factors and masks are written to `decided`.
 pub(super) struct Settle<'a, T> {
@@ -23,6 +100,8 @@ pub(super) struct Settle<'a, T> {
     pub(super) columns: &'a [Turned<T>],
     pub(super) decided: &'a mut Decided,
     pub(super) halves: &'a mut Halves,
+    /// Whether there may be rows whose norm is the bound.
+    pub(super) expects_ties: bool,
 }
 
 /// What is known besides of a panel with rows that were open.
@@ -30,35 +109,40 @@ pub(super) struct Settle<'a, T> {
 pub(super) struct Settled {
     /// What elements are multiplied by first, powers of two.
     pub(super) scales: Vector,
-    /// Rows whose certificate is the sum of squares of their integers.
+    /// Rows whose certificate may have to be formed in integers.
     pub(super) close: Mask,
+    /// How many of them are within the bound.
+    pub(super) within: u64,
+    /// Whether squares of most rows left the trusted range.
+    pub(super) are_far: bool,
+    /// Whether there are rows whose norm could be the bound.
+    pub(super) has_ties: bool,
 }
 
 impl<T: Element> Kernel for Settle<'_, T> {
-    /// And how many of them are within the bound.
-    type Output = (Settled, u64);
+    type Output = Settled;
 
     #[inline(always)]
-    fn run<const NATIVE: bool>(mut self) -> (Settled, u64) {
-        let mut settled = Settled { scales: [1.0; PANEL], close: [0; PANEL] };
-        let mut within = 0;
+    fn run<const NATIVE: bool>(mut self) -> Settled {
+        let mut settled =
+            Settled { scales: [1.0; PANEL], close: [0; PANEL], within: 0, are_far: false, has_ties: false };
         if !T::SQUARES_FIT && self.limits.keeps != 0 {
-            within += self.measure_again::<NATIVE>(&mut settled);
+            self.measure_again::<NATIVE>(&mut settled);
         }
         // Without the instruction, a fused multiply-add takes longer than the exact sum.
         if (T::SQUARES_FIT || NATIVE)
             && let Some(cut) = Cut::new(self.rule.power, self.rule.bound)
         {
-            within += self.measure_closely(cut, &mut settled);
+            self.measure_closely(cut, &mut settled);
         }
         let mut any = 0;
         for r in 0..PANEL {
             any |= self.decided.open[r];
         }
         if any != 0 {
-            within += self.decide_each(&mut settled);
+            self.decide_each(&mut settled);
         }
-        (settled, within)
+        settled
     }
 }
 
@@ -77,76 +161,108 @@ impl<T: Element> Settle<'_, T> {
 
     /// Decides rows whose squares leave the trusted range: measured again, with a largest magnitude near 1.
     #[inline(always)]
-    fn measure_again<const NATIVE: bool>(&mut self, settled: &mut Settled) -> u64 {
+    fn measure_again<const NATIVE: bool>(&mut self, settled: &mut Settled) {
         let (far, any) = self.open(false);
         if !any {
-            return 0;
+            return;
         }
         let Limits { bound, shrink, steps_per_unit, .. } = *self.limits;
-        let mut largest = Aligned([0_u64; PANEL]);
-        for column in self.columns {
-            for r in 0..PANEL {
-                largest.0[r] = largest.0[r].max(column[r].widen().abs().to_bits());
-            }
-        }
+        let largest = largest(self.columns);
         let mut scales = Aligned([1.0; PANEL]);
         for r in 0..PANEL {
-            // 2^-e for a largest magnitude of 2^e or more, e at least -1023, and at most 1022 counts.
-            let exponent = (2046_u64.wrapping_sub(largest.0[r] >> 52)).clamp(1, 2046);
-            scales.0[r] = f64::from_bits(if largest.0[r] < INFINITE { exponent << 52 } else { 1.0_f64.to_bits() });
+            scales.0[r] = smaller(largest.0[r]);
         }
         let totals = Aligned(squares::<T, NATIVE, true>(self.columns, &scales.0, self.halves));
-        let mut within = 0_u64;
         let (below, above) = (self.rule.budget.below(), self.rule.budget.above());
+        let (mut factors, mut told, mut shorter) = (Aligned([0.0; PANEL]), Aligned([0; PANEL]), Aligned([0; PANEL]));
+        let (mut longer, mut counts) = (Aligned([0; PANEL]), Aligned([0; PANEL]));
         for r in 0..PANEL {
             let (total, scale) = (totals.0[r], scales.0[r]);
             let limit = (bound * scale) * (bound * scale);
             let finite = mask(largest.0[r] < INFINITE);
             let clear = mask(total <= limit * below) & finite;
             let beyond = mask(total >= limit * above) & finite;
-            let told = far[r] & (clear | beyond | !finite) & mask(largest.0[r] != 0);
             let factor = bound / total.sqrt() * shrink * steps_per_unit;
-            let factor = ((factor.to_bits() & beyond) | (steps_per_unit.to_bits() & clear)) & told;
-            self.decided.factors[r] = f64::from_bits((self.decided.factors[r].to_bits() & !told) | factor);
-            settled.scales[r] =
-                f64::from_bits((scale.to_bits() & told & beyond) | (1.0_f64.to_bits() & !(told & beyond)));
-            self.decided.masks[r] &= finite | !told;
-            self.decided.open[r] &= !told;
-            within = within.wrapping_sub(told & clear);
+            let factor = (factor.to_bits() & beyond) | (steps_per_unit.to_bits() & clear);
+            factors.0[r] = f64::from_bits(factor);
+            told.0[r] = far[r] & (clear | beyond | !finite) & mask(largest.0[r] != 0);
+            (shorter.0[r], longer.0[r], counts.0[r]) = (clear, beyond, finite);
         }
-        within
+        let mut rows = 0_u64;
+        for r in 0..PANEL {
+            let (told, one) = (told.0[r], 1.0_f64.to_bits());
+            let decided = &mut *self.decided;
+            decided.factors[r] =
+                f64::from_bits((decided.factors[r].to_bits() & !told) | (factors.0[r].to_bits() & told));
+            let scaled = told & longer.0[r];
+            settled.scales[r] = f64::from_bits((scales.0[r].to_bits() & scaled) | (one & !scaled));
+            decided.masks[r] &= counts.0[r] | !told;
+            decided.open[r] &= !told;
+            rows = rows.wrapping_sub(told);
+        }
+        for r in 0..PANEL {
+            settled.within = settled.within.wrapping_sub(told.0[r] & shorter.0[r]);
+        }
+        settled.are_far = rows > PANEL as u64 / 2;
     }
 
     /// Decides rows near the bound by sums of twice the precision.
     #[inline(always)]
-    fn measure_closely(&mut self, cut: Cut, settled: &mut Settled) -> u64 {
-        let (near, any) = self.open(true);
+    fn measure_closely(&mut self, cut: Cut, settled: &mut Settled) {
+        let (mut near, any) = self.open(true);
         if !any {
-            return 0;
+            return;
         }
-        let mut sums = Aligned(Near::default());
-        for column in self.columns {
-            sums.0.add::<T>(column, cut);
+        let (mut told, mut longer, mut left) = (Aligned([0; PANEL]), Aligned([0; PANEL]), u64::MAX);
+        // Elements of short types are more often such that sums are exact.
+        if !T::SQUARES_FIT && !self.expects_ties {
+            let edge = cut.edge(self.columns.len(), self.columns.len());
+            let sums = closely::<T, false>(self.columns, cut);
+            left = 0;
+            for r in 0..PANEL {
+                let (less, more) = edge.tell(sums.near.high[r], sums.near.low[r]);
+                told.0[r] = less | more;
+                longer.0[r] = more;
+                left |= near[r] & !told.0[r];
+            }
         }
-        let told = cut.tell_panel(&sums.0, self.columns.len(), self.columns.len());
-        let mut within = 0_u64;
+        if left != 0 {
+            settled.has_ties = self.tell_ties(cut, &near, &mut told.0, &mut longer.0);
+        }
         let (steps, keeps) = (self.limits.steps_per_unit.to_bits(), self.limits.keeps);
         for r in 0..PANEL {
-            let shorter = near[r] & told.told[r] & !told.longer[r];
+            near[r] &= told.0[r];
+            let shorter = near[r] & !longer.0[r];
             // A longer one has its factor.
             let kept = shorter & keeps;
             self.decided.factors[r] = f64::from_bits((self.decided.factors[r].to_bits() & !kept) | (steps & kept));
             settled.close[r] = kept;
-            self.decided.open[r] &= !(near[r] & told.told[r]);
-            within = within.wrapping_sub(shorter);
+            self.decided.open[r] &= !near[r];
+            settled.within = settled.within.wrapping_sub(shorter);
         }
-        within
     }
 
-    /// Decides the rows that are left, and returns how many of them are within the bound.
+    /// Compares rows with the bound whose sums of twice the precision do not differ from it: such with one element, and such
+    /// whose sums are exact. Returns whether there are any.
+    #[inline(always)]
+    fn tell_ties(&self, cut: Cut, near: &Mask, told: &mut Mask, longer: &mut Mask) -> bool {
+        let sums = closely::<T, true>(self.columns, cut);
+        let exactly = cut.tell_panel(&sums.near, self.columns.len(), self.columns.len());
+        let mut ties = 0;
+        for r in 0..PANEL {
+            // mutant: rows-of-one-element-told-by-their-magnitude
+            let single = mask(sums.others[r] < 2);
+            let more = (mask(sums.sizes[r] > self.limits.bound) & single) | (exactly.longer[r] & !single);
+            longer[r] = (longer[r] & told[r]) | (more & !told[r]);
+            told[r] |= single | exactly.told[r];
+            ties |= near[r] & (single | mask(sums.near.inexact[r] == 0));
+        }
+        ties != 0
+    }
+
+    /// Decides the rows that are left.
     #[inline(never)]
-    fn decide_each(&mut self, settled: &mut Settled) -> u64 {
-        let mut count = 0;
+    fn decide_each(&mut self, settled: &mut Settled) {
         for r in (0..PANEL).filter(|r| self.decided.open[*r] != 0) {
             let mut row = [T::default(); MOST];
             row.iter_mut().zip(self.columns).for_each(|(x, column)| *x = column[r]);
@@ -159,8 +275,7 @@ impl<T: Element> Settle<'_, T> {
                 // mutant: open-rows-of-panels-lose-power-of-two
                 Fate::Shrink { scale, factor } => (scale, factor * steps_per_unit, u64::MAX, 0),
             };
-            count += u64::from(within);
+            settled.within += u64::from(within);
         }
-        count
     }
 }

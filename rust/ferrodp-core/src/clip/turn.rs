@@ -16,12 +16,17 @@ pub(super) const MOST: usize = 64;
 const BLOCK: usize = 8;
 
 /// Copies the columns of `PANEL` rows of a leaf, from row `first` on, to `out`; `W` of them, or as many as `out` has where
-/// that is 0.
+/// that is 0. What `room` holds does not matter.
 ///
 /// # Safety
 /// The leaf has these rows, at most one axis, and as many columns.
 #[inline(always)]
-pub(super) unsafe fn panel<T: Element, const W: usize>(leaf: &Strided<'_, T>, first: usize, out: &mut [Turned<T>]) {
+pub(super) unsafe fn panel<T: Element, const W: usize>(
+    leaf: &Strided<'_, T>,
+    first: usize,
+    out: &mut [Turned<T>],
+    room: &mut [Turned<T>; MOST],
+) {
     let width = if W == 0 { out.len() } else { W };
     let out = &mut out[..width];
     let start = leaf.start.wrapping_offset((first as isize).wrapping_mul(leaf.row));
@@ -37,6 +42,9 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(leaf: &Strided<'_, T>, fi
     } else if is_dense && W > 0 && W <= BLOCK {
         // SAFETY: so many elements of these rows lie one after the other.
         unsafe { dense::<T, W>(start, out) };
+    } else if stride == 1 && W > 1 {
+        // SAFETY: as above.
+        unsafe { blocks_later::<T, W>(start, leaf.row, out, room) };
     } else if is_dense && W == 0 && !is_long && (5..=7).contains(&width) {
         // SAFETY: as above.
         unsafe {
@@ -51,7 +59,7 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(leaf: &Strided<'_, T>, fi
         unsafe { blocks::<T, BLOCK>(start, leaf.row, out) };
     } else if W == 0 && stride == 1 && width >= BLOCK / 2 {
         // SAFETY: as above.
-        unsafe { blocks::<T, { BLOCK / 2 }>(start, leaf.row, out) };
+        unsafe { blocks_later::<T, { BLOCK / 2 }>(start, leaf.row, out, room) };
     } else {
         for (c, out) in out.iter_mut().enumerate() {
             let start = start.wrapping_offset((c as isize).wrapping_mul(stride));
@@ -82,12 +90,46 @@ unsafe fn blocks<T: Element, const N: usize>(start: *const T, pitch: isize, out:
     for block in (0..out.len()).step_by(N) {
         let first = block.min(out.len() - N);
         let mut rows = Rows([[T::default(); N]; PANEL]);
-        for (r, row) in rows.0.iter_mut().enumerate() {
-            let at = start.wrapping_add(first).wrapping_offset((r as isize).wrapping_mul(pitch));
-            // SAFETY: `N` elements of a row.
-            *row = unsafe { at.cast::<[T; N]>().read() };
-        }
+        // SAFETY: `N` elements of a row.
+        unsafe { copy(start.wrapping_add(first), pitch, &mut rows.0) };
         turn(&rows.0, out[first..].first_chunk_mut().expect("a block of columns"));
+    }
+}
+
+/// The same, all copied before the first is turned: vectors of two rows are read when both have been written for a while.
+///
+/// # Safety
+/// As above; there are at most [`MOST`] columns.
+#[inline(always)]
+unsafe fn blocks_later<T: Element, const N: usize>(
+    start: *const T,
+    pitch: isize,
+    out: &mut [Turned<T>],
+    room: &mut [Turned<T>; MOST],
+) {
+    let last = out.len() - N;
+    let copies = room.as_flattened_mut().as_chunks_mut::<N>().0.as_chunks_mut::<PANEL>().0;
+    let starts = (0..out.len()).step_by(N);
+    for (block, copied) in starts.clone().zip(&mut *copies) {
+        // SAFETY: `N` elements of a row.
+        unsafe { copy(start.wrapping_add(block.min(last)), pitch, copied) };
+    }
+    // Or elements would be turned one by one, in registers.
+    let copies = core::hint::black_box(copies);
+    for (block, copied) in starts.zip(copies) {
+        turn(copied, out[block.min(last)..].first_chunk_mut().expect("a block of columns"));
+    }
+}
+
+/// Copies `N` elements of each row.
+///
+/// # Safety
+/// As many can be read from `start` on and at each multiple of `pitch` from there.
+#[inline(always)]
+unsafe fn copy<T: Element, const N: usize>(start: *const T, pitch: isize, rows: &mut [[T; N]; PANEL]) {
+    for (r, row) in rows.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *row = unsafe { start.wrapping_offset((r as isize).wrapping_mul(pitch)).cast::<[T; N]>().read() };
     }
 }
 

@@ -81,3 +81,73 @@ fn rows_of_few_columns_have_the_sums_of_rows_one_by_one() {
     check::<f64>(double, Some(Stability::new::<f64>(0.1).expect("in range")), |x| x);
     check::<f32>(single, Some(Stability::new::<f32>(0.1).expect("in range")), |x| x as f32);
 }
+
+/// Returns rows in panels of different kinds, and some whose rows are of several.
+fn changing_rows(width: usize, bound: f64, seed: u64) -> Vec<f64> {
+    let mut state = seed;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    let mut data = Vec::new();
+    for _ in 0..60 {
+        let (of_panel, is_mixed, times) = (draw() % 10, draw() % 4 == 0, 1 + draw() % 4);
+        for _ in 0..times * PANEL {
+            let mut row: Vec<f64> = (0..width).map(|_| draw() as f64 / f64::from(1 << 30) - 1.0).collect();
+            let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let kind = if is_mixed { draw() % 10 } else { of_panel };
+            let scale = match kind {
+                0 => 3.0 / norm,
+                1 => 0.3 / norm,
+                2 | 3 => bound / norm,
+                4 => 2.0_f64.powi(1020),
+                5 => 2.0_f64.powi(-1060),
+                6 => 2.0_f64.powi(-500),
+                _ => 0.0,
+            };
+            row.iter_mut().for_each(|x| *x *= scale);
+            match kind {
+                // A tie of four equal elements.
+                3 if width >= 4 => {
+                    row.fill(0.0);
+                    row[..4].fill(bound / 2.0);
+                }
+                7 => row[draw() % width] = [bound, bound.next_up(), bound.next_down()][draw() % 3],
+                8 => row[width / 2] = if draw() % 2 == 0 { f64::INFINITY } else { f64::NAN },
+                9 => (row[0], row[width - 1]) = (bound, if draw() % 2 == 0 { 5e-324 } else { 1e-150 }),
+                _ => {}
+            }
+            data.extend(row);
+        }
+    }
+    data
+}
+
+fn check_changing<T: Element>(convert: fn(f64) -> T) {
+    let stability = Stability::new::<T>(0.1).expect("in range");
+    for (seed, width) in [1, 2, 3, 4, 5, 8, 17, 33, 64].into_iter().enumerate() {
+        for (bound, stability) in [(0.8, None), (1.0, None), (0.8, Some(stability))] {
+            let clip = ClipNorm::new::<T>(bound).expect("in range");
+            let sum = || GridSum::new(clip, width).expect("memory").normalizing(stability);
+            let data: Vec<T> = changing_rows(width, bound, seed as u64).into_iter().map(convert).collect();
+            let mut one_by_one = sum();
+            for row in data.chunks(width) {
+                one_by_one.add(Isa::best(), &Rows::one(&[row]), NonZeroUsize::MIN).expect("room");
+            }
+            let rows = Rows::new([(&data[..], width)], data.len() / width).expect("whole rows");
+            for isa in Isa::available() {
+                let mut found = sum();
+                found.add(isa, &rows, NonZeroUsize::MIN).expect("room");
+                assert_eq!(one_by_one.integers(), found.integers(), "{isa:?}, {} of width {width}", T::NAME);
+                assert_eq!(one_by_one.count_within(), found.count_within(), "{isa:?}, {} of width {width}", T::NAME);
+            }
+        }
+    }
+}
+
+#[test]
+fn panels_of_other_kinds_than_the_ones_before_have_the_sums_of_rows_one_by_one() {
+    check_changing::<f64>(|x| x);
+    check_changing::<f32>(|x| x as f32);
+    check_changing::<Brain>(|x| Brain(((x as f32).to_bits() >> 16) as u16));
+}
