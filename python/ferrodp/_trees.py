@@ -229,7 +229,9 @@ def _filled(node: Node | None, leaves: Iterator[Any], build: Callable[[Branch, l
     """Return a structure with its leaves in order; `build` makes a container of its children."""
     if not isinstance(node, Branch):
         return next(leaves)
-    return build(node, [_filled(child, leaves, build) for child in node.children])
+    return build(
+        node, [_filled(child, leaves, build) if isinstance(child, Branch) else next(leaves) for child in node.children]
+    )
 
 
 def to_plain(node: Node) -> Any:

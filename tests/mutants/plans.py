@@ -45,7 +45,7 @@ MUTANTS = [
     (
         "a run of a plan goes on in a forked child",
         "plan-run-goes-on-in-forked-child",
-        "not self.is_ours",
+        "self._process != _fork.generation()",
         "False",
         "plan runs",
     ),
@@ -194,22 +194,22 @@ MUTANTS = [
     (
         "a sum is divided by the realized batch size",
         "sum-divided-by-realized-batch-size",
-        "self.expected_batch_size",
+        "self._expected",
         "float(self._sum.count)",
         "plan runs",
     ),
     (
         "a batch is larger than the plan says",
         "batch-larger-than-the-plan-says",
-        "> plan.sampling.batch_size",
-        "> plan.sampling.batch_size + 1",
+        "> sampling.batch_size",
+        "> sampling.batch_size + 1",
         "plan runs",
     ),
     (
         "a batch that was not drawn is released",
         "batch-that-was-not-drawn-released",
-        "count != expected",
-        "count > expected",
+        "count != len(drawn)",
+        "count > len(drawn)",
         "plan runs",
     ),
 ]

@@ -26,8 +26,22 @@ MUTANTS = [
     (
         "the optimizer moves by what was in .grad before the release",
         "release-not-written",
-        "run._write(self._plan_step.release(denominator=denominator))",
-        "self._plan_step.release(denominator=denominator)",
+        "run._memory.write(release_flat(self._plan_step, denominator, run._memory.array()))",
+        "release_flat(self._plan_step, denominator)",
+        "torch steps",
+    ),
+    (
+        "gradients that were kept are overwritten by the next release",
+        "gradients-that-were-kept-overwritten",
+        "_holders(parameter) != self._holders or",
+        "",
+        "torch steps",
+    ),
+    (
+        "memory that a view of a gradient shares is overwritten by the next release",
+        "memory-that-others-share-overwritten",
+        "flat if self._shared() == self._sharing else None",
+        "flat",
         "torch steps",
     ),
     (

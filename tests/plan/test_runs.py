@@ -28,6 +28,7 @@ from ferrodp.plan import (
     PrivacyPlan,
     RandomAllocation,
 )
+from ferrodp.plan.step import release_flat
 from ferrodp.testing import SeededNoiseSource
 from support import children
 
@@ -546,3 +547,37 @@ def test_a_closed_run_has_ended():
     with pytest.raises(FerroError, match="its run has ended"):
         step.release()
     assert run.epsilon(DELTA) == 0.0
+
+
+@pytest.mark.parametrize(
+    "clipping",
+    [
+        FlatClipping(1.0),
+        PerGroupClipping({"b": 0.6, "a": 0.8}),
+        AdaptiveClipping(initial=1.0, target_quantile=0.5, learning_rate=0.2, count_noise_multiplier=20.0),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+@pytest.mark.parametrize("audit_canaries", [0, 100])
+def test_a_flat_release_has_the_coordinates_of_the_tree_in_the_order_of_the_template(clipping, audit_canaries):
+    template = {"b": {"w": np.zeros((2, 3)), "v": np.zeros(())}, "a": [np.zeros(4), np.zeros((0, 2))]}
+    plan = plan_of(FullBatch(), population=5, steps=1, clipping=clipping)
+    rng = np.random.default_rng(0)
+    gradients = {
+        "a": [rng.normal(size=(5, 4)), np.zeros((5, 0, 2))],
+        "b": {"v": rng.normal(size=5), "w": rng.normal(size=(5, 2, 3))},
+    }
+    tree, flat = (
+        next(plan.start(template, source=SeededNoiseSource(bytes(32)), audit_canaries=audit_canaries)) for _ in range(2)
+    )
+    tree.add(gradients)
+    flat.add(gradients)
+
+    released = tree.release()
+    coordinates = release_flat(flat)
+
+    assert list(released) == ["b", "a"]
+    assert (released["b"]["w"].shape, released["b"]["v"].shape, released["a"][1].shape) == ((2, 3), (), (0, 2))
+    leaves = [released["b"]["w"].ravel(), released["b"]["v"][None], released["a"][0], released["a"][1].ravel()]
+    assert np.array_equal(np.concatenate(leaves), coordinates)
+    assert (tree.marks is None) == (flat.marks is None) == (audit_canaries == 0)

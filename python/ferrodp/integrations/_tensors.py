@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -63,3 +66,83 @@ def array_of(name: str, tensor: Tensor, dtype: npt.DTypeLike) -> npt.NDArray[Any
         values = values.to(wanted).contiguous()
     array: npt.NDArray[Any] = values.numpy()
     return array
+
+
+class GradientMemory:
+    """The ``.grad`` of parameters as pieces of one flat array, which the next release may write to.
+
+    Memory is used again, in a fifth of the time that new tensors take, only where each ``.grad`` still is the tensor
+    that was put there, nothing else refers to one of them, and no other tensor, view or array shares their memory. A
+    graph that has saved one notices, as where ``backward`` adds to a ``.grad``.
+
+    Attributes
+    ----------
+    parameters : list of tensor
+        Whose ``.grad`` they are.
+    """
+
+    def __init__(self, parameters: Iterable[Any]) -> None:
+        self._torch = torch = framework("torch", extra="torch")
+        self.parameters = list(parameters)
+        self._sizes = [each.numel() for each in self.parameters]
+        self._is_flat = [each.dim() == 1 for each in self.parameters]
+        # Weak: after ``zero_grad`` nothing is kept.
+        self._flat: Callable[[], npt.NDArray[Any] | None] = _nothing
+        self._pieces: list[Callable[[], Any]] = []
+        self._sharing = 0
+        # PyTorch versions without one of the two get new tensors each time.
+        self._count_change = getattr(torch.autograd.graph, "increment_version", None)
+        self._count_sharing = getattr(torch._C, "_storage_Use_Count", None)
+        alone = torch.nn.Parameter(torch.zeros(1))
+        alone.grad = torch.zeros(1)
+        self._holders = _holders(alone)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GradientMemory, (self.parameters,)
+
+    def array(self) -> npt.NDArray[Any] | None:
+        """Return the array that all ``.grad`` are pieces of, if it may be overwritten."""
+        flat = self._flat()
+        if flat is None:
+            return None
+        for parameter, piece in zip(self.parameters, self._pieces, strict=True):
+            # mutant: gradients-that-were-kept-overwritten
+            if _holders(parameter) != self._holders or parameter.grad is not piece():
+                return None
+        # mutant: memory-that-others-share-overwritten
+        return flat if self._shared() == self._sharing else None
+
+    def write(self, released: npt.NDArray[Any]) -> None:
+        """Let the ``.grad`` be what was released: to `array`, or to memory of its own."""
+        if released is self._flat():
+            self._count_change(self.parameters[0].grad)  # type: ignore[misc]
+            return
+        whole = self._torch.from_numpy(released)
+        can_be_kept = self._count_change is not None and self._count_sharing is not None and not whole.is_inference()
+        pieces: list[Callable[[], Any]] = []
+        for parameter, piece, is_flat in zip(
+            self.parameters, whole.split_with_sizes(self._sizes), self._is_flat, strict=True
+        ):
+            if piece.dtype is not parameter.dtype:
+                piece, can_be_kept = piece.to(parameter.dtype), False
+            parameter.grad = gradient = piece if is_flat else piece.view_as(parameter)
+            pieces.append(ref(gradient))
+        self._flat, self._pieces = _nothing, []
+        if can_be_kept:
+            del whole, piece, gradient
+            self._flat, self._pieces, self._sharing = ref(released), pieces, self._shared()
+
+    def _shared(self) -> int:
+        """Return how many tensors there are in the memory of the gradients."""
+        count: int = self._count_sharing(self.parameters[0].grad.untyped_storage()._cdata)  # type: ignore[misc]
+        return count
+
+
+def _holders(parameter: Any) -> int:
+    """Return how many references there are to the ``.grad`` of a parameter."""
+    gradient = parameter.grad
+    return getrefcount(gradient)
+
+
+def _nothing() -> None:
+    """Return what a reference to what is gone returns."""

@@ -1,6 +1,7 @@
 """The sum of a step: what each clipping adds up, and how it is released.
 
-Everything that could refuse a release is asked before the step is paid for; `release` then draws.
+Everything that could refuse a release is asked before the step is paid for; `release` then draws. What it returns is
+flat: one array of all coordinates in the order of the template, for the step or a framework to split.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
+from ferrodp.sums.clipped import release_flat
 from ferrodp.sums.layout import Layout
 from ferrodp.sums.marked import marked
 from ferrodp.tickets import Ticket
@@ -28,6 +30,7 @@ MULTIPLIERS = (2.0**-30, 2.0**13)
 """Of the noise multiplier of a sum: inside what its grid supports."""
 
 Pay = Callable[[], None]
+Flat: TypeAlias = npt.NDArray[Any]
 
 
 class StepSum(abc.ABC):
@@ -61,9 +64,16 @@ class StepSum(abc.ABC):
 
     @abc.abstractmethod
     def release(
-        self, multiplier: float, divisor: float | None, *, source: NoiseSource, ticket: Ticket | None, pay: Pay
-    ) -> Any:
-        """Return the noised sum, like the template; paid for with `ticket` if given, else by calling `pay`."""
+        self,
+        multiplier: float,
+        divisor: float | None,
+        *,
+        source: NoiseSource,
+        ticket: Ticket | None,
+        pay: Pay,
+        out: Flat | None = None,
+    ) -> Flat:
+        """Return the noised sum, flat, perhaps in `out`; paid for with `ticket` if given, else by calling `pay`."""
 
     @property
     def noised_excess(self) -> float | None:
@@ -77,12 +87,13 @@ class StepSum(abc.ABC):
         divisor: float | None,
         source: NoiseSource,
         ticket: Ticket | None = None,
-    ) -> Any:
+        out: Flat | None = None,
+    ) -> Flat:
         """Release one of the sums, together with the coordinates of canaries if there are any."""
-        options: dict[str, Any] = {"noise_multiplier": multiplier, "source": source, "ticket": ticket}
         if self.signs is None:
-            return total.release(denominator=divisor, **options)
-        released, noised = marked(total, self.signs).release(denominator=divisor, **options)
+            return release_flat(total, multiplier, divisor, source, ticket, out=out)
+        both = release_flat(marked(total, self.signs), multiplier, divisor, source, ticket)
+        released, noised = np.split(both, [both.size - self.signs.size])
         share = total.clip_norm / self.clip_norm
         units = noised.astype(np.float64) * ((divisor or 1.0) / total.clip_norm)
         # Groups have noise of one standard deviation: weighted by their norms, they add up to one coordinate.
@@ -115,11 +126,18 @@ class _OneSum(StepSum):
         return self._total.count
 
     def release(
-        self, multiplier: float, divisor: float | None, *, source: NoiseSource, ticket: Ticket | None, pay: Pay
-    ) -> Any:
+        self,
+        multiplier: float,
+        divisor: float | None,
+        *,
+        source: NoiseSource,
+        ticket: Ticket | None,
+        pay: Pay,
+        out: Flat | None = None,
+    ) -> Flat:
         if ticket is None:
             pay()
-        return self._released(self._total, multiplier, divisor, source, ticket)
+        return self._released(self._total, multiplier, divisor, source, ticket, out)
 
 
 class _GroupSums(StepSum):
@@ -181,13 +199,22 @@ class _GroupSums(StepSum):
         return max(total.count for total in self._totals.values())
 
     def release(
-        self, multiplier: float, divisor: float | None, *, source: NoiseSource, ticket: Ticket | None, pay: Pay
-    ) -> Any:
+        self,
+        multiplier: float,
+        divisor: float | None,
+        *,
+        source: NoiseSource,
+        ticket: Ticket | None,
+        pay: Pay,
+        out: Flat | None = None,
+    ) -> Flat:
         joint = Fraction(multiplier) * Fraction(self.clip_norm)
         # mutant: groups-noised-each-for-itself
         multipliers = {name: _validate.rounded(joint / Fraction(self._norms[name]), "up") for name in self._names}
         pay()
-        return {name: self._released(total, multipliers[name], divisor, source) for name, total in self._totals.items()}
+        # In the order of the template: that of `_names`.
+        parts = [self._released(self._totals[name], multipliers[name], divisor, source) for name in self._names]
+        return np.concatenate(parts)
 
 
 class _AdaptiveSum(StepSum):
@@ -213,8 +240,15 @@ class _AdaptiveSum(StepSum):
         return self._total.count
 
     def release(
-        self, multiplier: float, divisor: float | None, *, source: NoiseSource, ticket: Ticket | None, pay: Pay
-    ) -> Any:
+        self,
+        multiplier: float,
+        divisor: float | None,
+        *,
+        source: NoiseSource,
+        ticket: Ticket | None,
+        pay: Pay,
+        out: Flat | None = None,
+    ) -> Flat:
         parts = self._clipping.split(multiplier)
         # A count of ±½: it changes by ½ with a unit that is added, by 1 with one that is replaced.
         # mutant: count-of-norms-without-its-half
@@ -223,7 +257,7 @@ class _AdaptiveSum(StepSum):
             noise_multiplier=parts.count_noise_multiplier, l2_sensitivity=0.5 * self._distance
         )
         pay()
-        released = self._released(self._total, parts.sum_noise_multiplier, divisor, source)
+        released = self._released(self._total, parts.sum_noise_multiplier, divisor, source, out=out)
         self._noised_excess = float(mechanism.release(halves, source=source))
         return released
 

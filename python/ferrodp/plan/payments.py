@@ -125,6 +125,8 @@ class Payments:
 
     def ticket_for(self, step: int) -> Ticket | None:
         """Return the ticket that a release of a step may take with it, or None if `pay` has to be called before it."""
+        if self._ticket is None:
+            return None
         self.check_process()
         charge = self._charges[self.charge_of(step)]
         return self._ticket if charge.num_steps == 1 and charge.event is not None else None
@@ -188,5 +190,5 @@ class Payments:
     def check_process(self) -> None:
         """Refuse a forked child."""
         # mutant: plan-run-goes-on-in-forked-child
-        if not self.is_ours:
+        if self._process != _fork.generation():
             raise FerroError("this run belongs to the parent of this forked process; start another one here")

@@ -105,9 +105,8 @@ class PlanRun(Generic[Tree]):
     """
 
     __slots__ = (
-        "__weakref__", "_allocation", "_canaries", "_clip_norm", "_current", "_layout", "_next", "_payments", "_plan",
-        "_source",
-        "_stop_reason", "_stopped",
+        "__weakref__", "_allocation", "_canaries", "_clip_norm", "_current", "_expected", "_layout", "_next",
+        "_payments", "_plan", "_source", "_stop_reason", "_stopped",
     )  # fmt: skip
 
     _canaries: Canaries | None
@@ -152,7 +151,7 @@ class PlanRun(Generic[Tree]):
         if ledger is not None and not self._source.is_private:
             raise InvalidParameter("source must be private where a ledger pays; whoever has the seed has the noise")
         self._plan, self._layout = plan, layout
-        self._clip_norm = plan.clipping.initial_norm
+        self._clip_norm, self._expected = plan.clipping.initial_norm, plan.expected_batch_size
         self._new_sum()  # refuses a template that no step could use
         self._payments = Payments(plan.charges(), plan.neighboring_relation, ledger, scope, name)
         self._next = 0
@@ -330,6 +329,7 @@ class PlanRun(Generic[Tree]):
         self._current = PlanStep(
             self._plan,
             self._next,
+            self._expected,
             indices,
             groups,
             self._layout,
@@ -374,7 +374,7 @@ class PlanRun(Generic[Tree]):
         clipping = self._plan.clipping
         if self._canaries is not None:
             self._canaries.see(step.number, step.marks, step.noise_multiplier)
-        if isinstance(clipping, AdaptiveClipping) and share_within is not None:
+        if share_within is not None and isinstance(clipping, AdaptiveClipping):
             self._clip_norm = clipping.next_norm(self._clip_norm, share_within)
         self._next = step.number + 1
         self._current = None

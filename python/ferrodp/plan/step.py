@@ -90,6 +90,7 @@ class PlanStep(Generic[Tree]):
     __slots__ = (
         "_begun",
         "_done",
+        "_expected",
         "_groups",
         "_indices",
         "_layout",
@@ -107,6 +108,7 @@ class PlanStep(Generic[Tree]):
         self,
         plan: PrivacyPlan,
         number: int,
+        expected_batch_size: float | None,
         indices: Indices | None,
         groups: list[Indices] | None,
         layout: Layout,
@@ -116,6 +118,7 @@ class PlanStep(Generic[Tree]):
         done: Callable[[PlanStep[Tree], float | None], None],
     ) -> None:
         self._plan, self._number, self._indices, self._groups, self._layout = plan, number, indices, groups, layout
+        self._expected = expected_batch_size
         self._sum, self._payments, self._source, self._done = total, payments, source, done
         self._begun = self._over = False
         self._missing = 0
@@ -154,7 +157,7 @@ class PlanStep(Generic[Tree]):
     @property
     def expected_batch_size(self) -> float | None:
         """What the release is divided by: a public number."""
-        return self._plan.expected_batch_size
+        return self._expected
 
     def add(self, gradients: Any) -> None:
         """Add the vectors of some units, each clipped by itself.
@@ -253,19 +256,7 @@ class PlanStep(Generic[Tree]):
         EntropyError, InvalidArray
             If no key is to be had, or an array changed while it was added. The step is over, its cost spent.
         """
-        with self._lock:
-            self._check_open()
-            self._check_count()
-            divisor = self._divisor(denominator)
-            # In a given order the least noise of all is charged first, which need not be that of this step.
-            takes_ticket = self._sum.takes_ticket and not isinstance(self._plan.sampling, GivenOrder)
-            ticket = self._payments.ticket_for(self._number) if takes_ticket else None
-            try:
-                released: Tree = self._sum.release(
-                    self.noise_multiplier, divisor, source=self._source, ticket=ticket, pay=self._pay
-                )
-            finally:
-                self._finish(ticket)
+        released: Tree = self._layout.split(release_flat(self, denominator))
         return released
 
     def release_sum(self, total: Any, *, denominator: Real | None = None) -> Tree:
@@ -326,8 +317,9 @@ class PlanStep(Generic[Tree]):
         # mutant: step-whose-release-failed-begins-again
         if self._begun or (ticket is not None and ticket.state is not TicketState.HELD):
             self._over = True
-            self._payments.count(self._number)
-            excess, expected = self._sum.noised_excess, self.expected_batch_size
+            if not self._begun:
+                self._payments.count(self._number)
+            excess, expected = self._sum.noised_excess, self._expected
             # mutant: quantile-told-by-the-count-itself
             self._done(self, None if excess is None or expected is None else 0.5 + excess / expected)
 
@@ -335,7 +327,7 @@ class PlanStep(Generic[Tree]):
         if denominator is not None:
             return _validate.positive("denominator", denominator)
         # mutant: sum-divided-by-realized-batch-size
-        expected = self.expected_batch_size
+        expected = self._expected
         if expected is None:
             raise InvalidParameter("denominator must be given: the plan has no population_size to derive it from")
         return expected
@@ -350,18 +342,17 @@ class PlanStep(Generic[Tree]):
 
     def _check_count(self) -> None:
         """Refuse a batch that is not the one that was drawn. No message tells how many there were."""
-        plan, count = self._plan, self._sum.count + self._missing
-        if isinstance(plan.sampling, GivenOrder):
+        drawn = self._indices if self._groups is None else self._groups
+        count = self._sum.count + self._missing
+        if drawn is None:
+            sampling = self._plan.sampling
             # mutant: batch-larger-than-the-plan-says
-            if count > plan.sampling.batch_size:
-                raise FerroError(f"the vectors added must be at most batch_size = {plan.sampling.batch_size}")
+            if isinstance(sampling, GivenOrder) and count > sampling.batch_size:
+                raise FerroError(f"the vectors added must be at most batch_size = {sampling.batch_size}")
             return
-        expected = (
-            plan.num_groups if self._groups is not None else None if self._indices is None else len(self._indices)
-        )
         # mutant: batch-that-was-not-drawn-released
-        if expected is not None and count != expected:
-            what = "groups" if self._groups is not None else "units drawn"
+        if count != len(drawn):
+            what = "units drawn" if self._groups is None else "groups"
             raise FerroError(f"the number of vectors added must be that of the {what}: add each of them exactly once")
 
     def __repr__(self) -> str:
@@ -369,3 +360,27 @@ class PlanStep(Generic[Tree]):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a step cannot be copied or pickled: the copy could be released again")
+
+
+def release_flat(
+    step: PlanStep[Any], denominator: Real | None = None, out: npt.NDArray[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Return what `PlanStep.release` returns as one array, all coordinates in the order of the template.
+
+    For frameworks that split it themselves. It may be `out`, of that size and dtype, if that is given.
+    """
+    with step._lock:
+        step._check_open()
+        step._check_count()
+        divisor = step._divisor(denominator)
+        total = step._sum
+        ticket = step._payments.ticket_for(step._number) if total.takes_ticket else None
+        # In a given order the least noise of all is charged first, which need not be that of this step.
+        if ticket is not None and isinstance(step._plan.sampling, GivenOrder):
+            ticket = None
+        try:
+            return total.release(
+                step.noise_multiplier, divisor, source=step._source, ticket=ticket, pay=step._pay, out=out
+            )
+        finally:
+            step._finish(ticket)

@@ -240,35 +240,9 @@ class GridSum(Generic[Tree]):
         """
         multiplier = _validate.positive("noise_multiplier", noise_multiplier)
         divisor = None if denominator is None else _validate.positive("denominator", denominator)
-        threads = _validate.threads(threads)
-        drawn_from = source_or_default(source)
-        payer = payer_of(drawn_from) if ticket is None else None
-        if ticket is not None or payer is not None:
-            relation = checked(drawn_from, ticket).neighboring_relation if payer is None else payer.neighboring_relation
-            replaced = relation is NeighboringRelation.REPLACE_ONE
-            # mutant: sum-of-replaced-rows-costs-what-one
-            paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
-            cost = GaussianEvent(noise_multiplier=paid)
-            drawn_from = source_for(drawn_from, ticket if payer is None else payer.ticket(cost), cost)
-        out = np.empty(self._layout.size, self._layout.dtype)
-        observer = OBSERVER.get()
-        integers = None if observer is None else self._native.snapshot()[1]
-        self._native.release(out, multiplier, divisor, drawn_from._key(), threads)
-        event = _event_of(multiplier)
-        self._event = event if drawn_from.is_private else NonPrivateEvent()
-        if observer is not None and integers is not None:
-            out = observer.saw(
-                self,
-                integers,
-                out,
-                event=event,
-                norm="L2",
-                sensitivity=self._clip_norm,
-                # mutant: sum-reports-sensitivity-in-steps-of-grid
-                unit=self.granularity,
-                public=(f"denominator={divisor!r}",),
-            )
-        released: Tree = self._layout.split(out)
+        released: Tree = self._layout.split(
+            release_flat(self, multiplier, divisor, source, ticket, _validate.threads(threads))
+        )
         return released
 
     @property
@@ -293,6 +267,51 @@ class GridSum(Generic[Tree]):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a sum cannot be copied or pickled: a copy could be released again; see ClippedSum.state")
+
+
+def release_flat(
+    total: GridSum[Any],
+    multiplier: float,
+    divisor: float | None,
+    source: NoiseSource | None,
+    ticket: Ticket | None,
+    threads: int | None = None,
+    out: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]:
+    """Return what `GridSum.release` returns as one array, all coordinates in the order of the template.
+
+    For callers that split it themselves. The numbers are checked already. It is `out`, of that size and dtype, if that
+    is given, but not where releases are recorded.
+    """
+    drawn_from = source_or_default(source)
+    payer = payer_of(drawn_from) if ticket is None else None
+    if ticket is not None or payer is not None:
+        relation = checked(drawn_from, ticket).neighboring_relation if payer is None else payer.neighboring_relation
+        replaced = relation is NeighboringRelation.REPLACE_ONE
+        # mutant: sum-of-replaced-rows-costs-what-one
+        paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
+        cost = GaussianEvent(noise_multiplier=paid)
+        drawn_from = source_for(drawn_from, ticket if payer is None else payer.ticket(cost), cost)
+    if out is None:
+        out = np.empty(total._layout.size, total._layout.dtype)
+    observer = OBSERVER.get()
+    integers = None if observer is None else total._native.snapshot()[1]
+    total._native.release(out, multiplier, divisor, drawn_from._key(), threads)
+    event = _event_of(multiplier)
+    total._event = event if drawn_from.is_private else NonPrivateEvent()
+    if observer is not None and integers is not None:
+        out = observer.saw(
+            total,
+            integers,
+            out,
+            event=event,
+            norm="L2",
+            sensitivity=total._clip_norm,
+            # mutant: sum-reports-sensitivity-in-steps-of-grid
+            unit=total.granularity,
+            public=(f"denominator={divisor!r}",),
+        )
+    return out
 
 
 class ClippedSum(GridSum[Tree]):

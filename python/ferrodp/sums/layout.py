@@ -103,7 +103,8 @@ class Layout:
 
     def split(self, flat: npt.NDArray[Any]) -> Any:
         """Return a flat array as a tree like the template, whose leaves are views of it."""
-        return _trees.put_together(self.structure, [flat[piece].reshape(shape) for piece, shape in self._pieces])
+        leaves = [flat[piece] if len(shape) == 1 else flat[piece].reshape(shape) for piece, shape in self._pieces]
+        return _trees.put_together(self.structure, leaves)
 
 
 def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:

@@ -227,25 +227,140 @@ def test_a_step_is_released_once():
             call()
 
 
-@pytest.mark.parametrize("change", ["moved", "exchanged", "frozen", "widened"])
+def exchange(module, name, tensor):
+    setattr(module, name, nn.Parameter(tensor))
+
+
+def rename(module, old, new):
+    setattr(module, new, getattr(module, old))
+    delattr(module, old)
+
+
+CHANGES = {
+    "moved": lambda model: exchange(model[0], "weight", model[0].weight.to("meta")),
+    "exchanged": lambda model: exchange(model[0], "weight", torch.zeros(1, 3)),
+    "exchanged for an equal one": lambda model: exchange(model[0], "bias", model[0].bias.detach().clone()),
+    "frozen": lambda model: model[0].bias.requires_grad_(False),
+    "widened": lambda model: model.double(),
+    "renamed": lambda model: rename(model[0], "weight", "kernel"),
+    "in another place": lambda model: (setattr(model[1], "bias", model[0].bias), delattr(model[0], "bias")),
+    "another one besides": lambda model: exchange(model[1], "scale", torch.ones(1)),
+    "in another layer": lambda model: model.__setitem__(0, nn.Linear(3, 1)),
+    "in a layer more": lambda model: model.append(nn.Linear(1, 1)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_parameters_that_are_no_longer_those_of_the_beginning_are_refused(change):
-    model = nn.Linear(3, 1)
+    model = nn.Sequential(nn.Linear(3, 1), nn.Identity())
     run = start(plan_of(), model, summed)
     step = next(run)
     step.add(torch.ones(20, 3))
-    if change == "moved":
-        model.weight = nn.Parameter(model.weight.to("meta"))
-    elif change == "exchanged":
-        model.weight = nn.Parameter(torch.zeros(1, 3))
-    elif change == "frozen":
-        model.bias.requires_grad_(False)
-    else:
-        model.double()
+    change(model)
 
     with pytest.raises(fd.errors.InvalidParameter, match=r"device meta|run began with"):
         step.release()
 
     assert run.step_number == 0
+
+
+def test_a_model_that_gets_what_is_not_trained_is_trained_on():
+    model = nn.Sequential(nn.Linear(3, 1), nn.Identity())
+    step = next(start(plan_of(), model, summed))
+    step.add(torch.ones(20, 3))
+    model[1].scale = nn.Parameter(torch.ones(1), requires_grad=False)
+    step.release()
+
+    assert model[0].weight.grad is not None
+
+
+def test_gradients_that_were_kept_stay_what_they_are():
+    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1)).double()
+    model.empty = nn.Parameter(torch.zeros(0, 2, dtype=torch.float64))
+    kept, copies = [], []
+    for step in start(plan_of(noise=ConstantNoise(1.0)), model, summed):
+        step.add(torch.ones(20, 3, dtype=torch.float64))
+        step.release()
+        kept.append([parameter.grad for parameter in model.parameters()])
+        copies.append([gradient.clone() for gradient in kept[-1]])
+        assert all(each.grad.is_contiguous() and not each.grad.requires_grad for each in model.parameters())
+
+    places = {gradient.data_ptr() for step in kept for gradient in step if gradient.numel()}
+    assert len(places) == 3 * 4
+    for gradients, before in zip(kept, copies, strict=True):
+        assert all(map(torch.equal, gradients, before))
+
+
+HOLDERS = {
+    "tensor": lambda gradient: gradient,
+    "array": lambda gradient: gradient.numpy(),
+    "view": lambda gradient: gradient[:1],
+    "detached": lambda gradient: gradient.detach(),
+    "list": lambda gradient: [gradient],
+    "closure": lambda gradient: lambda: gradient,
+}
+
+
+@pytest.mark.parametrize("held", [0, 1], ids=["weight", "bias"])
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS.keys())
+def test_memory_is_used_again_only_while_nothing_else_refers_to_a_gradient(hold, held):
+    model = nn.Linear(3, 2)
+    run = start(plan_of(noise=ConstantNoise(1.0)), model, summed)
+
+    def released():
+        step = next(run)
+        step.add(torch.ones(20, 3))
+        step.release()
+        return model.weight.grad.data_ptr()
+
+    first = released()
+    assert released() == first
+    kept = hold([model.weight, model.bias][held].grad)
+    assert released() != first
+    del kept
+
+
+def test_memory_is_used_again_only_where_each_gradient_is_the_one_that_was_released():
+    model = nn.Linear(3, 3)
+    place = "weight"
+    for change in (
+        lambda parameter: setattr(parameter, "grad", parameter.grad.clone()),
+        lambda parameter: setattr(parameter, "grad", parameter.grad.T),
+        lambda parameter: setattr(parameter, "grad", None),
+    ):
+        run = start(plan_of(), model, summed)
+        for _ in range(2):
+            step = next(run)
+            step.add(torch.ones(20, 3))
+            step.release()
+            # All gradients are 20 times that of one example over 20, of norm 1 as a whole.
+            torch.testing.assert_close(flat(model), torch.full((12,), 12**-0.5), rtol=0, atol=1e-5)
+            assert all(each.grad.is_contiguous() for each in model.parameters())
+            change(getattr(model, place))
+
+
+def test_a_graph_that_has_saved_a_gradient_notices_that_it_was_overwritten():
+    model, factor = nn.Linear(3, 2), torch.ones(2, 3, requires_grad=True)
+    run = start(plan_of(), model, summed)
+    for number, step in enumerate(run):
+        step.add(torch.ones(20, 3))
+        step.release()
+        if number == 0:
+            saved = (model.weight.grad * factor).sum()
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        saved.backward()
+
+
+def test_what_backward_added_is_overwritten_all_of_it():
+    model = nn.Linear(3, 2)
+    run = start(plan_of(), model, summed)
+    for step in run:
+        step.add(torch.ones(20, 3))
+        step.release()
+        torch.testing.assert_close(flat(model), torch.full((8,), 8**-0.5), rtol=0, atol=1e-5)
+        summed(model, torch.ones(20, 3)).backward()
+        assert flat(model).min() > 20
 
 
 def test_a_batch_normalization_that_is_switched_on_later_is_refused():

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from opacus.optimizers import DPOptimizer
 
-from ferrodp import ClippedSum
+from ferrodp import ClippedSum, _validate
 from ferrodp.errors import FerroError, InvalidParameter
-from ferrodp.integrations._tensors import array_of, common_dtype
+from ferrodp.integrations._tensors import GradientMemory, array_of, common_dtype
 from ferrodp.random import NoiseSource
+from ferrodp.sums.clipped import release_flat
 
 
 class ExactOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus is not installed where types are checked
@@ -18,6 +19,7 @@ class ExactOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus is not instal
 
     total: ClippedSum[Any] | None
     source: NoiseSource | None
+    memory: GradientMemory | None
 
     def clip_and_accumulate(self) -> None:
         """Add the per-example gradients, all parameters of an example clipped together."""
@@ -38,11 +40,15 @@ class ExactOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus is not instal
         """Release the sum with noise into the parameters' `grad`, divided by the expected batch size for a mean."""
         if self.total is None:
             raise FerroError("there is no sum to release: step() was called twice for one batch")
-        divisor = self.expected_batch_size if self.loss_reduction == "mean" else None
-        released = self.total.release(noise_multiplier=self.noise_multiplier, denominator=divisor, source=self.source)
+        multiplier, divisor = _validate.positive("noise_multiplier", self.noise_multiplier), None
+        if self.loss_reduction == "mean":
+            divisor = _validate.positive("expected_batch_size", self.expected_batch_size)
+        parameters = self.params
+        if self.memory is None or [*map(id, self.memory.parameters)] != [*map(id, parameters)]:
+            self.memory = GradientMemory(parameters)
+        released = release_flat(self.total, multiplier, divisor, self.source, None, out=self.memory.array())
         self.total = None
-        for i, parameter in enumerate(self.params):
-            parameter.grad = torch.from_numpy(released[f"parameter {i}"]).to(parameter.dtype).view_as(parameter)
+        self.memory.write(released)
 
     def scale_grad(self) -> None:
         """Do nothing: the release was divided already, before it was rounded to the parameters' type."""

@@ -101,5 +101,5 @@ def make_exact(optimizer: Optimizer, *, source: NoiseSource | None = None) -> Op
     source_or_default(source)
     exact_class = framework("ferrodp.integrations.opacus._exact", extra="opacus").ExactOptimizer
     optimizer.__class__ = exact_class
-    optimizer.total, optimizer.source = None, source
+    optimizer.total, optimizer.source, optimizer.memory = None, source, None
     return optimizer

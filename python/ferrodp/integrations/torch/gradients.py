@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
+from operator import attrgetter, is_, methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ferrodp.errors import InvalidParameter, InvalidType
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 __all__ = ["Loss", "per_example_gradients"]
+
+_TABLES = attrgetter("_parameters", "_modules")
+"""What a module holds, by name."""
+_ENTRIES = methodcaller("items")
+_KIND = attrgetter("requires_grad", "dtype", "is_cpu")
 
 Loss: TypeAlias = "Callable[..., Tensor]"
 """Takes what stands for the module, and a batch; returns a scalar."""
@@ -115,27 +122,21 @@ class Gradients:
 
     def is_unchanged(self) -> bool:
         """Whether the parameters are the very same, in place, kind and use, as when they were checked first."""
-        for module, children, names, places in self._modules:
-            below, own = module._modules.values(), module._parameters
-            # Addresses: tensors would be compared element by element.
-            if [*map(id, below)] != children or [*own] != names or [*map(id, own.values())] != places:
-                return False
-        return [(each.requires_grad, each.dtype, each.device) for each in self._all] == self._kinds
+        tables = [*chain.from_iterable(map(_TABLES, self._modules))]
+        if [*map(len, tables)] != self._lengths:
+            return False
+        # By address: tensors would be compared element by element.
+        entries = chain.from_iterable(chain.from_iterable(map(_ENTRIES, tables)))
+        return all(map(is_, entries, self._entries)) and [*map(_KIND, self._all)] == self._kinds
 
     def _remember(self) -> None:
         """Keep what `is_unchanged` looks at, without the names that a check would give: they take most of its time."""
-        self._modules = [
-            (
-                module,
-                [*map(id, module._modules.values())],
-                [*module._parameters],
-                [*map(id, module._parameters.values())],
-            )
-            for module in self.model.modules()
-        ]
-        # Kept alive, as the modules are, so that nothing else gets the address of one of them.
+        self._modules = list(self.model.modules())
+        tables = [*chain.from_iterable(map(_TABLES, self._modules))]
+        self._lengths = [*map(len, tables)]
+        self._entries = [*chain.from_iterable(chain.from_iterable(map(_ENTRIES, tables)))]
         self._all = list(self.model.parameters())
-        self._kinds = [(each.requires_grad, each.dtype, each.device) for each in self._all]
+        self._kinds = [*map(_KIND, self._all)]
 
     def check_layers(self) -> None:
         """Refuse layers that mix the examples of a batch, or keep averages of them."""

@@ -12,9 +12,10 @@ from ferrodp._public import suggesting
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
-from ferrodp.integrations._tensors import array_of, common_dtype, framework
+from ferrodp.integrations._tensors import GradientMemory, array_of, common_dtype, framework
 from ferrodp.integrations.torch.gradients import Gradients, Loss
 from ferrodp.plan import PlanRun, PlanStep, PrivacyPlan
+from ferrodp.plan.step import release_flat
 from ferrodp.random import NoiseSource
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class TorchStep:
         run = self._run
         run._check_model()
         # mutant: release-not-written
-        run._write(self._plan_step.release(denominator=denominator))
+        run._memory.write(release_flat(self._plan_step, denominator, run._memory.array()))
 
     def __repr__(self) -> str:
         return f"<TorchStep of {self._plan_step!r}>"
@@ -243,6 +244,7 @@ class TorchRun:
         self._gradients.check_layers()
         self._parameters = self._gradients.parameters
         self._dtype = common_dtype(self._parameters)
+        self._memory = GradientMemory(self._parameters.values())
         size = sum(each.numel() for each in self._parameters.values())
         self._rows = max(1, limit // (size * np.dtype(self._dtype).itemsize))
         template = self._zeros()
@@ -358,11 +360,6 @@ class TorchRun:
             gradients = {name: each.to(wide) / self._scale for name, each in gradients.items()}
         return {name: array_of(f"the gradient of {name!r}", each, self._dtype) for name, each in gradients.items()}
 
-    def _write(self, released: dict[str, Any]) -> None:
-        for name, parameter in self._parameters.items():
-            gradient = self._torch.from_numpy(released[name])
-            parameter.grad = gradient if gradient.dtype == parameter.dtype else gradient.to(parameter.dtype)
-
     def __repr__(self) -> str:
         return f"<TorchRun at step {self.step_number} of {self.plan.num_steps}>"
 
@@ -432,7 +429,8 @@ def start(
     and the release is rounded back to them. Contiguous gradients in the type of the sum are read where they are.
 
     ``model.zero_grad()`` is not needed. A ``.grad`` that ``backward`` wrote is overwritten by the next release; without
-    a release it is the gradient itself, which is not private.
+    a release it is the gradient itself, which is not private. A release writes to the memory of the ``.grad`` of the
+    one before where nothing else refers to it or shares it, and else to memory of its own: what was kept stays.
 
     Examples
     --------
