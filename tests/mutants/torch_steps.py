@@ -33,7 +33,7 @@ MUTANTS = [
     (
         "gradients that were kept are overwritten by the next release",
         "gradients-that-were-kept-overwritten",
-        "_holders(parameter) != self._holders or",
+        "_holders(gradients) != self._holders or ",
         "",
         "torch steps",
     ),

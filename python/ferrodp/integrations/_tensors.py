@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from operator import attrgetter, is_
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -68,6 +69,9 @@ def array_of(name: str, tensor: Tensor, dtype: npt.DTypeLike) -> npt.NDArray[Any
     return array
 
 
+_GRAD = attrgetter("grad")
+
+
 class GradientMemory:
     """The ``.grad`` of parameters as pieces of one flat array, which the next release may write to.
 
@@ -95,20 +99,17 @@ class GradientMemory:
         self._count_sharing = getattr(torch._C, "_storage_Use_Count", None)
         alone = torch.nn.Parameter(torch.zeros(1))
         alone.grad = torch.zeros(1)
-        self._holders = _holders(alone)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return GradientMemory, (self.parameters,)
+        self._holders = _holders([*map(_GRAD, [alone])]) * len(self.parameters)
 
     def array(self) -> npt.NDArray[Any] | None:
         """Return the array that all ``.grad`` are pieces of, if it may be overwritten."""
         flat = self._flat()
         if flat is None:
             return None
-        for parameter, piece in zip(self.parameters, self._pieces, strict=True):
-            # mutant: gradients-that-were-kept-overwritten
-            if _holders(parameter) != self._holders or parameter.grad is not piece():
-                return None
+        gradients = [*map(_GRAD, self.parameters)]
+        # mutant: gradients-that-were-kept-overwritten
+        if _holders(gradients) != self._holders or not all(map(is_, gradients, [piece() for piece in self._pieces])):
+            return None
         # mutant: memory-that-others-share-overwritten
         return flat if self._shared() == self._sharing else None
 
@@ -138,10 +139,9 @@ class GradientMemory:
         return count
 
 
-def _holders(parameter: Any) -> int:
-    """Return how many references there are to the ``.grad`` of a parameter."""
-    gradient = parameter.grad
-    return getrefcount(gradient)
+def _holders(gradients: list[Any]) -> list[int]:
+    """Return how many references there are to each."""
+    return [*map(getrefcount, gradients)]
 
 
 def _nothing() -> None:

@@ -120,6 +120,33 @@ def test_a_batch_in_parts_is_released_once_and_charged_once():
     assert engine.accountant.history == [(1.0, 1 / len(loader), len(loader))]
 
 
+def test_gradients_that_were_kept_stay_what_they_are():
+    model = linear()
+    optimizer = exact.make_exact(optimizer_of(model))
+    kept, copies = [], []
+    for _ in range(3):
+        optimizer.zero_grad(set_to_none=True)
+        model(torch.ones(4, 3)).mean().backward()
+        optimizer.step()
+        gradients = [parameter.grad for parameter in model.parameters()]
+        kept.extend(gradients)
+        copies.extend(each.clone() for each in gradients)
+
+    assert all(map(torch.equal, kept, copies))
+
+
+def test_what_backward_added_to_a_gradient_is_not_in_the_next_release():
+    model = linear()
+    optimizer = exact.make_exact(optimizer_of(model, noise_multiplier=2.0**-31))
+    for _ in range(3):
+        optimizer.zero_grad(set_to_none=False)  # so that backward adds to the memory of the last release
+        (100.0 * model(torch.ones(4, 3)).mean()).backward()
+        optimizer.step()
+        # Each example has a gradient with eight equal coordinates, of norm 1.
+        released = torch.cat([parameter.grad.ravel() for parameter in model.parameters()])
+        torch.testing.assert_close(released, torch.full((8,), 8**-0.5), rtol=1e-5, atol=1e-6)
+
+
 def test_a_network_is_trained_and_the_engine_knows_its_epsilon(tmp_path):
     x, y = digits()
     model, engine = network(), PrivacyEngine(accountant="ferrodp")
