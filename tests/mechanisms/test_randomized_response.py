@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy import stats
 
+import ferrodp
 from ferrodp import NoiseSource, _native
 from ferrodp.accounting import NeighboringRelation, RandomizedResponseEvent
 from ferrodp.accounting.curves.hockey_stick import hockey_stick_delta, hockey_stick_epsilon
@@ -29,8 +30,10 @@ from ferrodp.errors import (
 )
 from ferrodp.mechanisms import RandomizedResponse
 from ferrodp.testing import seeded
+from ferrodp.tickets import TicketState
 from reference import keystream, selection
 from support import vectors
+from support.tickets import ticket_for
 
 SEED = b"mechanisms: randomized response "
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -312,3 +315,23 @@ def test_mechanisms_are_immutable_values():
     for again in (pickle.loads(pickle.dumps(mechanism)), copy.copy(mechanism), copy.deepcopy(mechanism)):
         assert again == mechanism
         assert 0 <= again.release(1) < 5
+
+
+@pytest.mark.parametrize("measure", ["rdp", "pure"])
+def test_no_answer_stands_for_the_uniform_one_of_a_null_record(measure):
+    """One that is not given counts as 0: an ε of 1.1 against any other answer, of 0.7 against a uniform one."""
+    mechanism = RandomizedResponse(noise_parameter=0.5)
+    special = NeighboringRelation.REPLACE_SPECIAL
+    kept = {"epsilon": 3.0, "delta": 1e-6 if measure == "rdp" else 0.0, "measure": measure}
+
+    with ferrodp.budget(**kept, neighboring_relation=special) as spending:
+        with pytest.raises(InvalidParameter, match=r"^an open budget must not be under REPLACE_SPECIAL"):
+            mechanism.release(np.array([0, -1]))
+        assert not spending.report().charges
+    ticket = ticket_for(mechanism.event, relation=special)
+    with pytest.raises(InvalidParameter, match=r"^ticket must not be under REPLACE_SPECIAL"):
+        mechanism.release(np.array([0, -1]), ticket=ticket)
+    assert ticket.state is TicketState.HELD
+    with ferrodp.budget(**kept, neighboring_relation=REPLACE) as spending:
+        mechanism.release(np.array([0, -1]))
+    assert spending.report().epsilon_spent >= math.log(3.0)

@@ -11,6 +11,13 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "a null record answers with the first category",
+        "null-answer-is-the-first-category",
+        "REPLACE_SPECIAL",
+        "ADD_OR_REMOVE_ONE",
+        "responses",
+    ),
+    (
         "utilities that move both ways cost what monotonic ones do",
         "utilities-that-move-both-ways-cost",
         "(1 if self.monotonic else 2) * Fraction",

@@ -13,12 +13,14 @@ from ferrodp import _arrays, _native, _validate
 from ferrodp._numerics.intervals import Arithmetic, Interval, float_up, point, tight
 from ferrodp._observer import drawn_in_place
 from ferrodp._validate import Real
-from ferrodp.errors import CalibrationError, InvalidArray, InvalidArrayType
-from ferrodp.events import RandomizedResponseEvent
+from ferrodp.errors import CalibrationError, InvalidArray, InvalidArrayType, InvalidParameter
+from ferrodp.events import NeighboringRelation, RandomizedResponseEvent
 from ferrodp.events.base import settle
 from ferrodp.mechanisms._additive import source_of, warn_if_weak
 from ferrodp.random import NoiseSource
+from ferrodp.random.noise import source_or_default
 from ferrodp.tickets import Ticket
+from ferrodp.tickets.payer import payer_of
 
 __all__ = ["RandomizedResponse"]
 
@@ -237,7 +239,9 @@ class RandomizedResponse:
             None, or a seeded source for tests.
         ticket : Ticket, optional
             What pays for the release: see `ferrodp.tickets`. It is armed after all checks, right before the first
-            random bit, and counts as spent from then on. One pays for one answer of each unit.
+            random bit, and counts as spent from then on. One pays for one answer of each unit. One under
+            `REPLACE_SPECIAL` is refused, like an open budget: a null record's answer is uniformly random there, which
+            no answer stands for here.
         threads : int, optional
             By default the library's choice; the result does not depend on it.
 
@@ -263,6 +267,7 @@ class RandomizedResponse:
         array of size 0                    an array of size 0
         =================================  =============================================================
         """
+        _check_relation(source, ticket)
         # mutant: randomized-response-forgets-ticket
         drawn_from = source_of(self, source, ticket)
         threads = _validate.threads(threads)
@@ -325,3 +330,15 @@ class RandomizedResponse:
         counts = np.bincount(seen.astype(np.int64), minlength=self.num_categories)
         share = self.noise_parameter / self.num_categories
         return np.asarray((counts - seen.size * share) / (1.0 - self.noise_parameter))
+
+
+def _check_relation(source: object, ticket: object) -> None:
+    """Refuse to release answers at a price that supposes null ones."""
+    payer = payer_of(source_or_default(source)) if ticket is None else ticket if isinstance(ticket, Ticket) else None
+    # mutant: null-answer-is-the-first-category
+    if payer is not None and payer.neighboring_relation is NeighboringRelation.REPLACE_SPECIAL:
+        raise InvalidParameter(
+            f"{'an open budget' if ticket is None else 'ticket'} must not be under REPLACE_SPECIAL for randomized "
+            "response: a null record gives a uniformly random answer there, and no answer stands for one; use "
+            "REPLACE_ONE"
+        )
