@@ -5,7 +5,6 @@ import math
 import random
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import ferrodp as fd
@@ -13,6 +12,12 @@ from ferrodp.accounting import ComposedEvent, NeighboringRelation
 from ferrodp.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, ExponentialMechanism
 
 NAN, INF, WIDE = math.nan, math.inf, 2**53
+
+
+def series(rows, dtype):
+    return pytest.importorskip("pandas").Series(rows, dtype=dtype)
+
+
 RELATIONS = [
     NeighboringRelation.ADD_OR_REMOVE_ONE,
     NeighboringRelation.REPLACE_ONE,
@@ -24,9 +29,9 @@ COLUMNS = {  # values, what makes a column of them, and a null (... if it holds 
     "list": ([None, NAN, INF, 0, 1, 2.5, -3, WIDE + 1, 2**64 - 1], list, None),
     "integers": ([0, 1, 3, WIDE + 1, -WIDE - 1, 2**63 - 1, -(2**63)], lambda rows: np.array(rows, np.int64), ...),
     "unsigned": ([0, 1, 3, WIDE + 1, 2**63 + 1, 2**64 - 1], lambda rows: np.array(rows, np.uint64), ...),
-    "nullable": ([None, 0, 1, WIDE + 1, 2**63 - 1], lambda rows: pd.Series(rows, dtype="Int64"), None),
-    "truth values": ([None, True, False], lambda rows: pd.Series(rows, dtype="boolean"), None),
-    "objects": ([None, NAN, True, False], lambda rows: pd.Series(rows, dtype=object), None),
+    "nullable": ([None, 0, 1, WIDE + 1, 2**63 - 1], lambda rows: series(rows, "Int64"), None),
+    "truth values": ([None, True, False], lambda rows: series(rows, "boolean"), None),
+    "objects": ([None, NAN, True, False], lambda rows: series(rows, "object"), None),
 }
 BOUNDS = [(0.0, 1.0), (-1.0, 3.0), (2.0, 5.0), (-5.0, -2.0), (0.1, 0.3), (-7.3, 1e6), (1e15, 1e16)]
 BINS = [-3, 0, 1, 2.5, 4, 2.0**53, 2.0**63]
