@@ -238,7 +238,7 @@ MUTANTS = [
     (
         "a sum reports its sensitivity in steps of its grid",
         "sum-reports-sensitivity-in-steps-of-grid",
-        "unit=self.granularity,",
+        "unit=total.granularity,",
         "",
         "replay",
     ),

@@ -33,15 +33,15 @@ MUTANTS = [
     (
         "gradients that were kept are overwritten by the next release",
         "gradients-that-were-kept-overwritten",
-        "_holders(gradients) != self._holders or ",
-        "",
+        "_holders(self._pieces) != (self._held if are_pieces else self._cleared)",
+        "False",
         "torch steps",
     ),
     (
         "memory that a view of a gradient shares is overwritten by the next release",
         "memory-that-others-share-overwritten",
-        "flat if self._shared() == self._sharing else None",
-        "flat",
+        "self._flat if self._shared() == self._sharing else None",
+        "self._flat",
         "torch steps",
     ),
     (

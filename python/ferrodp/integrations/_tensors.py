@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib import import_module
 from operator import attrgetter, is_
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -76,8 +75,8 @@ class GradientMemory:
     """The ``.grad`` of parameters as pieces of one flat array, which the next release may write to.
 
     Memory is used again, in a fifth of the time that new tensors take, only where each ``.grad`` still is the tensor
-    that was put there, nothing else refers to one of them, and no other tensor, view or array shares their memory. A
-    graph that has saved one notices, as where ``backward`` adds to a ``.grad``.
+    that was put there, or each is None, nothing else refers to one of these tensors, and no other tensor, view or array
+    shares their memory. A graph that has saved one notices, as where ``backward`` adds to a ``.grad``.
 
     Attributes
     ----------
@@ -90,59 +89,65 @@ class GradientMemory:
         self.parameters = list(parameters)
         self._sizes = [each.numel() for each in self.parameters]
         self._is_flat = [each.dim() == 1 for each in self.parameters]
-        # Weak: after ``zero_grad`` nothing is kept.
-        self._flat: Callable[[], npt.NDArray[Any] | None] = _nothing
-        self._pieces: list[Callable[[], Any]] = []
-        self._sharing = 0
+        self._flat: npt.NDArray[Any] | None = None
+        self._pieces: list[Any] = []
+        self._sharing, self._are_cleared = 0, False
         # PyTorch versions without one of the two get new tensors each time.
         self._count_change = getattr(torch.autograd.graph, "increment_version", None)
         self._count_sharing = getattr(torch._C, "_storage_Use_Count", None)
-        alone = torch.nn.Parameter(torch.zeros(1))
-        alone.grad = torch.zeros(1)
-        self._holders = _holders([*map(_GRAD, [alone])]) * len(self.parameters)
+        # How many references a tensor in a list has if it is a ``.grad``, and if it is not any more.
+        alone, pieces = torch.nn.Parameter(torch.zeros(1)), [torch.zeros(1)]
+        alone.grad = pieces[0]
+        self._held = _holders(pieces) * len(self.parameters)
+        alone.grad = None
+        self._cleared = _holders(pieces) * len(self.parameters)
 
     def array(self) -> npt.NDArray[Any] | None:
-        """Return the array that all ``.grad`` are pieces of, if it may be overwritten."""
-        flat = self._flat()
-        if flat is None:
+        """Return the array that all ``.grad`` are, or before they were set to None were, pieces of, if it is free."""
+        if self._flat is None:
             return None
         gradients = [*map(_GRAD, self.parameters)]
+        are_pieces = all(map(is_, gradients, self._pieces))
+        self._are_cleared = not are_pieces and all(each is None for each in gradients)
+        del gradients
+        if not are_pieces and not self._are_cleared:
+            return None
         # mutant: gradients-that-were-kept-overwritten
-        if _holders(gradients) != self._holders or not all(map(is_, gradients, [piece() for piece in self._pieces])):
+        if _holders(self._pieces) != (self._held if are_pieces else self._cleared):
             return None
         # mutant: memory-that-others-share-overwritten
-        return flat if self._shared() == self._sharing else None
+        return self._flat if self._shared() == self._sharing else None
 
     def write(self, released: npt.NDArray[Any]) -> None:
         """Let the ``.grad`` be what was released: to `array`, or to memory of its own."""
-        if released is self._flat():
-            self._count_change(self.parameters[0].grad)  # type: ignore[misc]
+        if released is self._flat:
+            self._count_change(self._pieces[0])  # type: ignore[misc]
+            if self._are_cleared:
+                for parameter, piece in zip(self.parameters, self._pieces, strict=True):
+                    parameter.grad = piece
             return
         whole = self._torch.from_numpy(released)
         can_be_kept = self._count_change is not None and self._count_sharing is not None and not whole.is_inference()
-        pieces: list[Callable[[], Any]] = []
+        self._flat, self._pieces = None, []
         for parameter, piece, is_flat in zip(
             self.parameters, whole.split_with_sizes(self._sizes), self._is_flat, strict=True
         ):
             if piece.dtype is not parameter.dtype:
                 piece, can_be_kept = piece.to(parameter.dtype), False
             parameter.grad = gradient = piece if is_flat else piece.view_as(parameter)
-            pieces.append(ref(gradient))
-        self._flat, self._pieces = _nothing, []
+            self._pieces.append(gradient)
+        del whole, piece, gradient
         if can_be_kept:
-            del whole, piece, gradient
-            self._flat, self._pieces, self._sharing = ref(released), pieces, self._shared()
+            self._flat, self._sharing = released, self._shared()
+        else:
+            self._pieces = []
 
     def _shared(self) -> int:
         """Return how many tensors there are in the memory of the gradients."""
-        count: int = self._count_sharing(self.parameters[0].grad.untyped_storage()._cdata)  # type: ignore[misc]
+        count: int = self._count_sharing(self._pieces[0].untyped_storage()._cdata)  # type: ignore[misc]
         return count
 
 
-def _holders(gradients: list[Any]) -> list[int]:
+def _holders(tensors: list[Any]) -> list[int]:
     """Return how many references there are to each."""
-    return [*map(getrefcount, gradients)]
-
-
-def _nothing() -> None:
-    """Return what a reference to what is gone returns."""
+    return [*map(getrefcount, tensors)]

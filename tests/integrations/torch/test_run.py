@@ -301,22 +301,25 @@ HOLDERS = {
 }
 
 
+@pytest.mark.parametrize("set_to_none", [None, False, True])
 @pytest.mark.parametrize("held", [0, 1], ids=["weight", "bias"])
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS.keys())
-def test_memory_is_used_again_only_while_nothing_else_refers_to_a_gradient(hold, held):
+def test_memory_is_used_again_only_while_nothing_else_refers_to_a_gradient(hold, held, set_to_none):
     model = nn.Linear(3, 2)
     run = start(plan_of(noise=ConstantNoise(1.0)), model, summed)
 
     def released():
+        if set_to_none is not None:
+            model.zero_grad(set_to_none=set_to_none)
         step = next(run)
         step.add(torch.ones(20, 3))
         step.release()
-        return model.weight.grad.data_ptr()
+        return [parameter.grad.data_ptr() for parameter in model.parameters()]
 
     first = released()
     assert released() == first
     kept = hold([model.weight, model.bias][held].grad)
-    assert released() != first
+    assert not set(released()) & set(first)
     del kept
 
 
@@ -327,6 +330,7 @@ def test_memory_is_used_again_only_where_each_gradient_is_the_one_that_was_relea
         lambda parameter: setattr(parameter, "grad", parameter.grad.clone()),
         lambda parameter: setattr(parameter, "grad", parameter.grad.T),
         lambda parameter: setattr(parameter, "grad", None),
+        lambda parameter: model.zero_grad(),
     ):
         run = start(plan_of(), model, summed)
         for _ in range(2):
