@@ -80,8 +80,10 @@ def sums(rng: np.random.Generator, width: int, dtype: Any, stability: float | No
             return True
     for size in (len(rows), 17, 3):
         some = rng.permutation(len(rows))[:size]
-        if not np.array_equal(total(rows[some]).integers, np.sum([alone[i] for i in some], axis=0)):
-            return True
+        expected = np.sum([alone[i] for i in some], axis=0)
+        for among in (rows[some], np.asfortranarray(rows[some])):  # row after row, and side by side
+            if not np.array_equal(total(among).integers, expected):
+                return True
     return False
 
 
@@ -97,6 +99,9 @@ def rows_of_sums(stability: float | None) -> bool:
 def rows_of_half_precision() -> bool:
     """Whether rows of 16 bits, all that there are, are clipped as the same numbers in single precision."""
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16).reshape(-1, 8)
+    infinite = np.diag(np.full(8, np.inf, dtype=np.float16))
+    infinite[infinite == 0.0] = 1.0
+    every = np.concatenate([every, infinite, -infinite])
     for first in range(0, len(every), 512):
         halves, singles = (fd.ClippedSum((8,), clip_norm=CLIP, dtype=np.float32) for _ in range(2))
         halves.add_many(every[first : first + 512])
@@ -120,21 +125,38 @@ def long_sums() -> bool:
     """Whether many rows, added by threads, are the sum of each."""
     rng = np.random.default_rng(32)
     for width, dtype in ((4, np.float32), (64, np.float64), (1100, np.float32)):
-        rows = (rng.normal(size=(400, width)) * CLIP).astype(dtype)
-        made, parts = (fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype) for _ in range(2))
+        rows = (rng.normal(size=(397, width)) * CLIP / math.sqrt(width)).astype(dtype)
+        rows[::50], rows[7::50, -1], rows[9::50] = np.nan, np.inf, 0.0
+        made, parts, beside = (fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype) for _ in range(3))
         made.add_many(rows, threads=2)
-        for first in range(0, 400, 40):
+        beside.add_many(np.asfortranarray(rows))
+        for first in range(0, 397, 40):
             other = fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype)
             other.add_many(rows[first : first + 40], threads=1)
             parts.merge(other)
         kept = fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype)
         kept.merge_state(made.state())
-        tallies = [(each.count, each.within_bound) for each in (made, parts, kept)]
+        tallies = [(each.count, each.within_bound) for each in (made, parts, kept, beside)]
         norms = np.linalg.norm(rows.astype(np.float64), axis=1)
-        if len(set(tallies)) > 1 or tallies[0] != (400, int(np.count_nonzero(norms <= CLIP))):
+        if len(set(tallies)) > 1 or tallies[0] != (397, int(np.count_nonzero(norms <= CLIP))):
             return True
-        if not all(np.array_equal(made.integers, each.integers) for each in (parts, kept)):
+        if not all(np.array_equal(made.integers, each.integers) for each in (parts, kept, beside)):
             return True
+    return False
+
+
+def rows_that_are_returned() -> bool:
+    """Whether a row that is clipped and returned in floats is longer than the bound, by any amount."""
+    rng = np.random.default_rng(35)
+    for width in (1, 3, 16, 70):
+        for dtype in (np.float32, np.float64):
+            rows = rows_of(rng, width, dtype)
+            for power, layout in ((2, np.ascontiguousarray), (2, np.asfortranarray), (1, np.ascontiguousarray)):
+                found = fd.clip_rows(layout(rows), clip_norm=CLIP, ord=power)[0]
+                if any(
+                    sum(abs(Fraction(float(each))) ** power for each in row) > Fraction(CLIP) ** power for row in found
+                ):
+                    return True
     return False
 
 
@@ -192,6 +214,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
     yield "normalized rows of sums", lambda: rows_of_sums(0.01)
     yield "rows of half precision", rows_of_half_precision
     yield "sums of two stabilities", merged_stabilities
+    yield "rows that are returned", rows_that_are_returned
     yield "long sums", long_sums
     yield "differences", differences
     yield "trees", trees

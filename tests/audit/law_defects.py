@@ -68,7 +68,9 @@ def defects() -> list[Any]:
 
 def alarms(names: tuple[str, ...], tree: Path) -> list[str]:
     """Return which of some audits raise an alarm in a copy."""
-    script = f"import own_audits as d\nfor n in {names!r}:\n    print('ALARM' if d.AUDITS[n]() else 'quiet', n)"
+    script = (
+        f"import own_audits as d\nfor n in {names!r}:\n    print('ALARM' if (d.AUDITS | d.DEEP)[n]() else 'quiet', n)"
+    )
     environment = os.environ | {"PYTHONPATH": f"{tree / 'python'}:{Path(__file__).parent}"}
     command = [sys.executable, "-c", script]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)

@@ -1,7 +1,8 @@
 """Audits of this library's own releases: each is a function that returns whether it raised an alarm.
 
 All of them together raise a false alarm in 200 runs with probability 0.1 % at most: `LEVEL` is the share of one test.
-`python own_audits.py [TEXT]` runs them; ``--runs N`` so often.
+`python own_audits.py [TEXT]` runs them; ``--runs N`` so often, where those that take more than ``--seconds`` take
+part in the first one only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 
 import clipping_audits
 import finite_audits
+import noise_audits
 import numpy as np
 from alarms import CONFIDENCE, function, independence, mechanism
 
@@ -245,7 +247,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "Laplace doubles of small calls": lambda: independence(
         small_calls(25, lambda n: SOURCE.laplace(n, scale=1.0)), draws=1 << 17
     ),
-    "integers of one call": lambda: independence(lambda n: SOURCE.discrete_gaussian(n, scale=50.0)),
+    "integers of one call": lambda: independence(lambda n: SOURCE.discrete_gaussian(n, scale=3000.0)),
     "small integers of one call": lambda: independence(lambda n: SOURCE.discrete_laplace(n, scale=2.0)),
     "wide integers of one call": lambda: independence(lambda n: SOURCE.discrete_laplace(n, scale=1e14)),
     "integers in fixed time of one call": lambda: independence(
@@ -258,6 +260,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "batch": batch,
     **clipping_audits.AUDITS,
     **finite_audits.AUDITS,
+    **noise_audits.AUDITS,
     "integers": integers,
     "exponential mechanism": lambda: choices(fd.ExponentialMechanism),
     "permute and flip": lambda: choices(fd.PermuteAndFlip),
@@ -313,6 +316,15 @@ DEEP: dict[str, Callable[[], bool]] = {
     "discrete Gaussian, 1e8 draws": lambda: mechanism(
         fd.DiscreteGaussianMechanism(scale=50.0, l2_sensitivity=1), epsilon=50.0, delta=1e-3, draws=120_000_000
     ),
+    "discrete Gaussian of a wide scale, 1e8 draws": lambda: mechanism(
+        fd.DiscreteGaussianMechanism(scale=3000.0, l2_sensitivity=1), epsilon=50.0, delta=1e-3, draws=120_000_000
+    ),
+    "discrete Laplace of a wide scale, 1e8 draws": lambda: mechanism(
+        fd.DiscreteLaplaceMechanism(scale=3000), epsilon=50.0, delta=1e-3, draws=120_000_000
+    ),
+    "Laplace, 1e8 draws": lambda: mechanism(
+        fd.LaplaceMechanism(scale=1.0, l1_sensitivity=1.0), delta=0.0, draws=120_000_000
+    ),
     "Gaussian, 1e8 draws": lambda: mechanism(
         fd.GaussianMechanism(noise_multiplier=1.0, l2_sensitivity=1.0), draws=120_000_000
     ),
@@ -325,19 +337,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("text", nargs="?", default="")
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--deep", action="store_true", help="those of many draws as well")
     args = parser.parse_args()
     chosen = {name: audit for name, audit in (AUDITS | (DEEP if args.deep else {})).items() if args.text in name}
-    alarms, seconds = dict.fromkeys(chosen, 0), dict.fromkeys(chosen, 0.0)
+    alarms, seconds, runs = (dict.fromkeys(chosen, zero) for zero in (0, 0.0, 0))
     for run in range(args.runs):
         for name, audit in chosen.items():
-            begin = time.monotonic()
+            if run and seconds[name] > args.seconds * runs[name]:
+                continue
+            begin = time.process_time()
             alarms[name] += audit()
-            seconds[name] += time.monotonic() - begin
+            seconds[name] += time.process_time() - begin
+            runs[name] += 1
         if args.runs > 1:
             print(f"run {run + 1}: {sum(alarms.values())} alarms so far", flush=True)
     for name, count in alarms.items():
-        print(f"{count:4} of {args.runs}  {seconds[name] / args.runs:6.2f} s  {name}")
+        print(f"{count:4} of {runs[name]:3}  {seconds[name] / runs[name]:6.2f} s  {name}")
     return int(any(alarms.values()))
 
 

@@ -369,3 +369,70 @@ def test_what_cannot_be_tested_is_refused():
         audit_callable(abs, release_many=lambda value, n: [value], **good)
     with pytest.raises(InvalidType, match="adds noise"):
         audit_mechanism(abs, delta=1e-5, draws=1000)
+
+
+RNG = np.random.default_rng(77)
+FOREIGN = {
+    "a variance for a deviation": lambda value, n: value + RNG.normal(scale=3.8**0.5, size=n),
+    "a scale that underflows": lambda value, n: value + RNG.normal(size=n) * float(np.float16(1e-5) * np.float16(1e-3)),
+    "a seed of eight bits": lambda value, n: (
+        value + np.array([np.random.default_rng(i).normal(scale=3.8) for i in range(256)])[RNG.integers(256, size=n)]
+    ),
+    "noise of a uniform law": lambda value, n: value + RNG.uniform(-6.6, 6.6, size=n),
+    "noise cut at two deviations": lambda value, n: value + np.clip(RNG.normal(scale=3.8, size=n), -7.6, 7.6),
+    "noise that is added with one sign": lambda value, n: value + np.abs(RNG.normal(scale=3.8, size=n)),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_noise_of_somebody_else_that_is_wrong_is_found(name):
+    """Each claims ε = 1 at δ = 1e-5, which takes a deviation of 3.8."""
+    report = audit_callable(
+        None, neighbors=(0.0, 1.0), epsilon=1.0, delta=1e-5, draws=100_000, release_many=FOREIGN[name]
+    )
+
+    assert report.violation
+    assert report.confidence == pytest.approx(0.999)
+
+
+def test_a_violation_needs_the_confidence_that_was_asked_for():
+    """Rates of 0.5 and 0.25 of 6000 counted draws: ln 2, against a claim that lies between two bounds."""
+
+    def release(value, n):
+        return np.arange(n) < (n // 2 if value else n // 4)
+
+    def violated(confidence, epsilon=0.55):
+        return audit_callable(
+            None,
+            neighbors=(0, 1),
+            epsilon=epsilon,
+            delta=0.0,
+            draws=8000,
+            release_many=release,
+            confidence=confidence,
+        ).violation
+
+    assert violated(0.95)
+    assert violated(0.999)
+    assert not violated(1.0 - 1e-12)
+    assert violated(1.0 - 1e-12, epsilon=0.4)  # bounds reach as far as such a level asks
+    assert smallest_violation(draws=6000, epsilon=0.55, delta=0.0, confidence=1.0 - 1e-12) > smallest_violation(
+        draws=6000, epsilon=0.55, delta=0.0
+    )
+    with pytest.raises(InvalidParameter):
+        violated(0.4)
+
+
+def test_answers_have_their_law_and_other_answers_have_not():
+    made = fd.RandomizedResponse(noise_parameter=0.5, num_categories=3)
+    report = audit_mechanism(made, delta=0.0, draws=50_000, confidence=1.0 - 1e-9)
+    assert not report.violation
+    assert report.law_holds
+    assert 1.2 < report.epsilon_lower_bound <= made.epsilon()
+
+    class Never(fd.RandomizedResponse):
+        def release(self, answers, **options):  # type: ignore[override]
+            found = super().release(answers, **options)
+            return np.where(found == 2, 1, found)
+
+    assert audit_mechanism(Never(noise_parameter=0.5, num_categories=3), delta=0.0, draws=50_000).law_holds is False

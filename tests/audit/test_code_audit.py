@@ -9,6 +9,7 @@ import ferrodp as fd
 from ferrodp.audit import audit_code
 from ferrodp.errors import InvalidParameter
 from support.planted import PLANTED, ROWS, SOUND, VALUES, laplace, replaced, total
+from support.planted_further import FURTHER
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -24,8 +25,16 @@ def test_a_planted_mistake_is_found(name):
     assert "FOUND" in str(reports[-1])
 
 
-def test_there_are_forty_planted_mistakes():
+def test_there_are_forty_planted_mistakes_and_some_that_came_later():
     assert len(PLANTED) >= 40
+    assert len(FURTHER) >= 15
+    assert not FURTHER.keys() & PLANTED.keys()
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_a_mistake_that_was_planted_later_is_found(name):
+    code, dataset, neighbors, accounted = FURTHER[name]
+    assert audit_code(code, dataset, neighbors, accounted=accounted).violation
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -1,6 +1,7 @@
 """Audits find defects that change what is released, and accuse no sound source: `own_audits` and `law_defects`."""
 
 import law_defects
+import native_defects
 import own_audits
 import pytest
 
@@ -45,3 +46,14 @@ def test_every_defect_of_the_tables_is_a_mutant_and_every_audit_is_there():
     assert set(law_defects.FOUND_BY) | set(law_defects.NOT_FOUND) <= names
     assert {audit for audits in law_defects.FOUND_BY.values() for audit in audits} <= set(own_audits.AUDITS)
     assert not set(law_defects.FOUND_BY) & set(law_defects.NOT_FOUND)
+
+
+def test_every_native_defect_is_found_by_an_audit_or_has_a_reason_why_none_can():
+    names = {each.name for each in native_defects.defects()}
+
+    assert set(native_defects.FOUND_BY) | set(native_defects.UNSEEN) == names
+    assert not set(native_defects.FOUND_BY) & set(native_defects.UNSEEN)
+    assert {each for audits in native_defects.FOUND_BY.values() for each in audits} <= set(
+        own_audits.AUDITS | own_audits.DEEP
+    )
+    assert all(len(reason) > 20 for reason in native_defects.UNSEEN.values())

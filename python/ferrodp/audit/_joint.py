@@ -32,9 +32,11 @@ from ferrodp.audit import _binomial
 Array: TypeAlias = npt.NDArray[np.float64]
 
 _NODES = 1024
-_REACH = 1e-9
-"""Tails that scores reach to: beyond, the score of the last node serves, or none."""
-_LEAST = 1e-12
+REACH = 1e-9
+"""Tails that scores reach to, unless less is asked for: beyond, the score of the last node serves, or none."""
+_LEAST = 1e-3
+"""The smallest tail that has a score, as a share of the reach."""
+_LEVELS = 1e-4
 _SLACK = 1e-5
 """Relative error of a tail, and more."""
 _ROUNDING = 1e-9
@@ -95,11 +97,16 @@ class Tails:
     high: Array
 
 
-def tails_of(k: int, n: int) -> Tails:
-    """Return the scores of a count, where tails are at least `_REACH`; nodes are equally far apart in arcsin √p."""
+def reach_for(level: float) -> float:
+    """Return how far scores have to reach, so that a test at this level is able to reject."""
+    return min(REACH, _LEVELS * level)
+
+
+def tails_of(k: int, n: int, reach: float = REACH) -> Tails:
+    """Return the scores of a count, where tails are at least `reach`; nodes are equally far apart in arcsin √p."""
     if not 0 < k <= n:
         return Tails(np.empty(0), np.empty(0), np.empty(0))
-    ends = _binomial.lower_bound(k, n, _REACH), _binomial.upper_bound(k - 1, n, _REACH)
+    ends = _binomial.lower_bound(k, n, reach), _binomial.upper_bound(k - 1, n, reach)
     first, last = (math.asin(math.sqrt(end)) for end in ends)
     angles = np.linspace(first, last, _NODES)
     nodes = np.sin(angles) ** 2
@@ -110,15 +117,15 @@ def tails_of(k: int, n: int) -> Tails:
     below = _binomial.at_least(k, n, float(nodes[0])) + np.concatenate([[0.0], np.cumsum(steps)])
     rest = _binomial.at_least(n - k + 1, n, 1.0 - float(nodes[-1]))
     above = rest + np.concatenate([np.cumsum(steps[::-1])[::-1], [0.0]])
-    low = [_score(a, b, -1.0) for a, b in zip(below.tolist(), above.tolist(), strict=True)]
-    high = [_score(a, b, 1.0) for a, b in zip(below.tolist(), above.tolist(), strict=True)]
+    low = [_score(a, b, -1.0, _LEAST * reach) for a, b in zip(below.tolist(), above.tolist(), strict=True)]
+    high = [_score(a, b, 1.0, _LEAST * reach) for a, b in zip(below.tolist(), above.tolist(), strict=True)]
     return Tails(nodes, np.array(low), np.array(high))
 
 
-def _score(tail: float, rest: float, side: float) -> float:
+def _score(tail: float, rest: float, side: float, least: float) -> float:
     """Return Φ⁻¹ of a tail, which is known to a relative error as its complement is, rounded to a side."""
-    if min(tail, rest) < _LEAST:  # the score is infinite, or that of a larger tail
-        return side * math.inf if (tail < rest) == (side < 0.0) else side * _NORMAL.inv_cdf(_LEAST)
+    if min(tail, rest) < least:  # the score is infinite, or that of a larger tail
+        return side * math.inf if (tail < rest) == (side < 0.0) else side * _NORMAL.inv_cdf(least)
     shift = side * _SLACK
     found = _NORMAL.inv_cdf(tail * (1.0 + shift)) if tail < rest else -_NORMAL.inv_cdf(rest * (1.0 - shift))
     return found + side * _ROUNDING
@@ -152,10 +159,18 @@ class Pair:
     """The counts of one event on both sides."""
 
     def __init__(
-        self, hits: int, other_hits: int, counted: int, expected: Rates, epsilon: float, delta: float, left: int
+        self,
+        hits: int,
+        other_hits: int,
+        counted: int,
+        expected: Rates,
+        epsilon: float,
+        delta: float,
+        left: int,
+        reach: float = REACH,
     ) -> None:
         """Take what was expected of the rates, for weights, and of how many draws `other_hits` are."""
-        self.likelier, other = tails_of(hits, counted), tails_of(other_hits + 1, left)
+        self.likelier, other = tails_of(hits, counted, reach), tails_of(other_hits + 1, left, reach)
         self.ends = np.concatenate([other.nodes, [1.0]])
         self.other = np.concatenate([[-math.inf], other.low])
         self.weights = _weights(self.ends, epsilon, delta)

@@ -18,7 +18,7 @@ Law: TypeAlias = Callable[[float, float], tuple[float, float]]
 
 MAX_DRAWS = 1 << 27
 """That the law is tested on, about: a standard deviation that is off by 0.0003 of itself shows in so many."""
-_PLACES = (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
+_PLACES = (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 13.0)
 _SMALLEST = 3
 _SUMMED_SCALE = 1e4
 _ERROR = 1e-9

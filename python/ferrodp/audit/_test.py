@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ferrodp.audit import _binomial
-from ferrodp.audit._joint import Pair, Rates, bound, pooling_helps
+from ferrodp.audit._joint import REACH, Pair, Rates, bound, pooling_helps, reach_for
 from ferrodp.audit._regions import Outputs, Region, candidates, score
 from ferrodp.audit.power import SIGNIFICANCE, smallest_violation
 from ferrodp.audit.report import AuditReport
@@ -78,7 +78,7 @@ def run(
     ]
     # mutant: draws-of-one-worker-counted
     _count(draw, counts, [counted * (i + 1) // workers - counted * i // workers for i in range(workers)])
-    bounds = _Bounds(counts, counted, epsilon, delta)
+    bounds = _Bounds(counts, counted, epsilon, delta, reach_for(level))
     usual, strict, decisive = (bounds.of(each, delta) for each in (0.05, SIGNIFICANCE, level))
     shown = max((0, 1), key=lambda i: usual[i])
     best = counts[shown]
@@ -115,13 +115,13 @@ def run(
 class _Bounds:
     """Lower bounds on ε from the counts of two events: each alone, and both together where that promises more."""
 
-    def __init__(self, counts: list[_Count], counted: int, epsilon: float, delta: float) -> None:
+    def __init__(self, counts: list[_Count], counted: int, epsilon: float, delta: float, reach: float = REACH) -> None:
         one, other = counts
         pooled = one.region.excludes(other.region) and pooling_helps([one.expected, other.expected], counted, delta)
 
         def pair(count: _Count, left: int) -> Pair:
             weighed = min(max(epsilon, count.expected.promise(counted, delta)), count.expected.epsilon(delta), _LARGE)
-            return Pair(count.hits, count.other_hits, counted, count.expected, max(weighed, 0.0), delta, left)
+            return Pair(count.hits, count.other_hits, counted, count.expected, max(weighed, 0.0), delta, left, reach)
 
         self.alone = [pair(count, counted) for count in counts]
         # mutant: pooled-draws-counted-twice

@@ -221,6 +221,8 @@ def _replayed(
         return ("inputs" if "further" in str(error) else "releases", str(error)), seen
     except Exception as error:  # whether it raises tells the datasets apart
         return ("exception", f"raises {type(error).__name__} here, and not on the dataset"), seen
+    if len(seen) < len(log):
+        return ("releases", f"makes {len(seen)} releases here, and {len(log)} on the dataset"), seen
     # mutant: results-of-code-not-compared
     if not _same(result, again, _DEPTH):
         return ("result", "the result differs though all releases returned the same"), seen

@@ -1,0 +1,318 @@
+"""Defects of `tests/mutants` in native code of noise, choices, samples and sums: which audit finds each, or why none.
+
+`python native_defects.py [TEXT]` builds the native module with each defect of `FOUND_BY`, one after the other, and runs
+its audits, on the portable path unless the defect is of another: about a minute each. It fails if anything was missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from law_defects import ROOT, alarms
+
+import mutants  # found by way of `law_defects`
+import run
+
+FOLDER = "rust/ferrodp-core/src"
+"""Every defect of a file in here is in one of the two tables, but for those that draw, clip and choose nothing."""
+ELSEWHERE = ("secure", "checksum")
+NATIVE_PATH = ("rounded to the nearest grid point, not toward zero",)
+"""Defects of what only other instruction sets than the portable one do."""
+
+FOUND_BY: dict[str, tuple[str, ...]] = {
+    "the last elements of differences are not subtracted": ("differences",),
+    "factors are not shrunk": ("rows that are returned",),
+    "a row at the bound counts as longer": ("rows of sums",),
+    "rows within rounding error of the bound are kept": ("rows that are returned",),
+    "rounded to the nearest grid point, not toward zero": ("rows of sums",),
+    "float rows are rounded to nearest": ("rows that are returned",),
+    "a NaN hides behind a larger element": ("rows of sums",),
+    "squares that overflow are not formed again": ("rows of sums",),
+    "lanes of the last chunk are forgotten": ("rows that are returned",),
+    "a thread's rows are added twice": ("long sums",),
+    "merging forgets the count": ("long sums",),
+    "rows beyond the bound lose the power of two": ("rows of sums",),
+    "rows shorter than the bound are not normalized": ("normalized rows of sums",),
+    "normalized rows forget the stability": ("normalized rows of sums",),
+    "normalized rows forget the power of two of their norm": ("normalized rows of sums",),
+    "every row counts as within the bound": ("long sums",),
+    "rows that are not finite count as within the bound": ("long sums",),
+    "merging forgets rows within the bound": ("long sums",),
+    "sums of different stability merge": ("sums of two stabilities",),
+    "states are merged without their rows within the bound": ("long sums",),
+    "gathered rows forget where a leaf begins": ("trees",),
+    "an infinite float16 is taken for a number": ("rows of half precision",),
+    "rows side by side that were left open lose the power of two": ("rows of sums",),
+    "rows of few columns that are not finite are multiplied by NaN": ("rows of sums",),
+    "a row exactly at the bound is taken for a longer one in panels": ("rows of sums",),
+    "rows of panels that are decided one by one lose their power of two": ("normalized rows of sums",),
+    "chunks of coins share their words": ("coins",),
+    "floats decide on thresholds without a margin": ("law of thresholds",),
+    "the noise of a threshold has another sign where floats decide": ("law of thresholds",),
+    "queries have the noise of thresholds": ("law of thresholds",),
+    "sums of noises are cut at a half": ("law of thresholds",),
+    "an integer scale is 1 % too large": ("discrete Gaussian",),
+    "every 64th sign of an integer is positive": ("discrete Gaussian of many scales",),
+    "a sign in 1024 is positive whatever its bit": ("discrete Gaussian of a wide scale, 1e8 draws",),
+    "every chunk of integers has the words of the first": ("discrete Gaussian",),
+    "integer noise repeats after 2^20 bytes": ("wide integers of one call",),
+    "two lanes of integers share a block of the cipher": ("wide integers of one call",),
+    "samples that are open are settled in another order": ("places of integers",),
+    "the tail is cut at twice its start": ("discrete Laplace of many scales",),
+    "zero has two signs in the first stage": ("discrete Gaussian of many scales",),
+    "zero has two signs in the second stage": ("discrete Gaussian of many scales",),
+    "thresholds are those of the block's first integer": ("discrete Gaussian of a wide scale, 1e8 draws",),
+    "cells are rounded down": ("discrete Gaussian",),
+    "the tail is cut off": ("discrete Gaussian",),
+    "the tail halves one bit too late": ("discrete Gaussian of a wide scale, 1e8 draws",),
+    "the tail of signed tables is half as likely": ("discrete Gaussian of many scales",),
+    "the tail's offset lacks a bit": ("discrete Gaussian of a wide scale, 1e8 draws",),
+    "offset bits are short": ("discrete Gaussian of many scales",),
+    "digits of U are those of the offset": ("discrete Gaussian of many scales",),
+    "every further attempt is the second": ("discrete Gaussian of many scales",),
+    "a later attempt's first word is its first digits as well": ("discrete Gaussian of many scales",),
+    "known digits of U are taken for all there are": ("discrete Gaussian",),
+    "samples of one call share a block of further words": ("last digits of integers",),
+    "the exponential mechanism has exponential noise": ("law of the exponential mechanism",),
+    "the filter of candidates has no margin": ("law of permute-and-flip, 2e5 draws",),
+    "scores are trusted beyond their error": ("law of permute-and-flip, 2e5 draws",),
+    "Laplace noise of candidates has one sign": ("law of noisy maxima",),
+    "answers out of range are kept": ("answers that are none",),
+    "integers within wide blocks are those of the next samples": ("last digits of wide integers",),
+    "both geometric variables have the same digits": ("discrete Laplace in fixed time",),
+    "samples of a later chunk have the digits of the first": ("discrete Laplace in fixed time",),
+    "zero is counted twice in fixed time": ("discrete Gaussian in fixed time",),
+    "the scale is 1 % too large": ("Gaussian doubles",),
+    "the scale is 0.2 % too small": ("Gaussian, 1e8 draws",),
+    "every 64th sign is positive": ("Gaussian",),
+    "the noise of a call repeats after 2^20 bytes": ("Gaussian doubles of one call",),
+    "two lanes share a block of the cipher": ("Gaussian floats of small calls",),
+    "64-bit words carry 32 bits": ("digits of Gaussian noise",),
+    "every chunk draws the words of the first": ("Gaussian",),
+    "every thread's block starts at sample 0": ("Gaussian doubles of two threads",),
+    "the last partial vector draws the words of the first": ("Gaussian floats of small calls",),
+    "the tail is cut at 3.9 scales": ("Laplace",),
+    "the tail is cut at 12 scales, beyond what any draw shows": ("Laplace, 1e8 draws",),
+    "not-a-number passes": ("no numbers",),
+    "zeros are released without noise": ("Gaussian",),
+    "noise is added in floats, off the grid": ("values off the grid",),
+    "a process keeps its key": ("keys of calls",),
+    "the noise multiplier of a sum is taken for its standard deviation": ("noise of a sum",),
+    "rows within a millionth of the bound are not clipped": ("rows of sums",),
+    "numbers among many that are none are noised as zeros": ("numbers among others",),
+    "single precision takes an octave for the one eight octaves up": ("Gaussian",),
+    "noise is withheld from large values that it moves": ("large values",),
+    "merging states forgets their count": ("long sums",),
+    "bounds in floats are trusted far too far": ("law of the exponential mechanism",),
+    "the sign of Laplace noise is the first bit of its size": ("law of noisy maxima",),
+    "a replaced answer is never the true one": ("answers",),
+    "two members are never next to each other": ("rare members",),
+    "the rate of skipping is the probability": ("rare members",),
+    "one record too many can be drawn": ("samples of a fixed size",),
+    "the first steps are chosen more often": ("steps of a record",),
+}
+"""Names of defects and audits that find them."""
+
+_TWO_POWER_64 = "only where 64 digits agree: in one draw of 2⁶⁴"
+_TWO_POWER_16 = "a block's probability is off by 2⁻¹⁶ of itself at most: shown by 10¹⁰ draws and more"
+_CERTIFICATE = (
+    "a second measurement, for arrays that change while they are added: others pass whether it is taken or not"
+)
+_MEMORY = "what is left in memory after a call; no output changes"
+_PROCESSES = "two processes, where one was forked or cloned; a test of one process has no second one to compare"
+_STEP = (
+    "an output is off by one step of the grid, 2⁻¹² of the scale at most, in some of all samples: 10¹⁰ draws and more"
+)
+_TAIL = "rates beyond the start of the tail, which few samples are, by a part of themselves: not seen in 10⁸ draws"
+_DUEL = (
+    "only where floats leave open which of two candidates wins: in one choice of 2⁴⁰, as utilities are compared exactly"
+)
+_EXTENSION = "digits of a sample after its first 32 or 64, which its neighbors look at too in one pair of 2²⁰ at most"
+
+UNSEEN: dict[str, str] = {
+    "the certificate is not looked at": _CERTIFICATE,
+    "rows at the bound are certified by products alone": _CERTIFICATE,
+    "sums of magnitudes are trusted where only squares may be": (
+        "L1 norms above 10¹⁵⁰ alone, whose factor loses digits below 2⁻¹⁰²²: within what the slack of the "
+        "factor covers in most rows"
+    ),
+    "four times as many rows as fit": "only sums of more than 2³² rows, which take days to add",
+    "the standard deviation is rounded to nearest": "the scale is off by 2⁻⁵³ of itself: shown by 10³¹ draws",
+    "the certificate forgets what was folded before": _CERTIFICATE,
+    "noise beyond 2^51 is taken from its bits": (
+        "noise of more than 2⁵¹ steps: on the finest grid that of 256 scales, which no draw has"
+    ),
+    "fractions of sums are without sign": _STEP,
+    "sums are cut to the coarser grid": _STEP,
+    "sums on a grid far finer than their noise are released": (
+        "releases that are refused today; noise of 2¹⁴ clip norms and more"
+    ),
+    "a released number is multiplied by the reciprocal of its denominator": (
+        "a quotient of the released number is rounded twice: post-processing, in the last bit of a float"
+    ),
+    "a sum near its bound is taken for exact": (
+        "rows whose norm is within 2⁻⁷⁰ of the bound: they move a sum by so much more, and their elements are "
+        "cut by 2⁻⁴⁰"
+    ),
+    "a tie is told where digits are missing": (
+        "rows whose norm is within 2⁻⁷⁰ of the bound: they move a sum by so much more, and their elements are "
+        "cut by 2⁻⁴⁰"
+    ),
+    "rows that do not exist are added": (
+        "only buffers that held longer rows of the same call before: no order of rows in these audits leaves any there"
+    ),
+    "lanes of the last columns are the first ones": (
+        "columns that are left over where rows lie side by side and are too wide for a block: no width of these audits"
+    ),
+    "rows side by side at the bound are certified by products alone": _CERTIFICATE,
+    "certificates of runs of columns are forgotten": _CERTIFICATE,
+    "what 64 digits of a coin leave open is heads": _TWO_POWER_64,
+    "neighboring coins share their further digits": _TWO_POWER_64,
+    "further digits of a coin are its first ones": _TWO_POWER_64,
+    "floats decide on coins without a margin": "a coin is another one in one toss of 2⁴⁷",
+    "rare coins are tails": "coins of rates below e⁻⁶⁹⁰",
+    "bounds on a logarithm are not proven": (
+        "a margin of 2⁻⁵⁸ in place of 2⁻⁴⁰: a choice is another one where noises are nearer than that"
+    ),
+    "a Gaussian's exponent is not halved": "only in the stage of exact integers, which one sample of 2³⁸ reaches",
+    "the first stage accepts one more": _TWO_POWER_16,
+    "thresholds are rounded up": _TWO_POWER_16,
+    "the tail's blocks are half as wide as they need be": _TAIL,
+    "the tail's cells are not shared by two signs": _TAIL,
+    "digits of U are used twice": "the second word of further digits, where 95 digits agree: one sample of 2⁹⁵",
+    "the last stage gives up after its first precision": (
+        "only where the first precision of the exact stage leaves a sample open: one of 2¹⁰⁰"
+    ),
+    "the offset's word is the next digits of U as well": (
+        "digits of U from the 32nd on, which one sample of 2³¹ looks at"
+    ),
+    "attempts share their further words": (
+        "further words of two attempts of one sample, both of which look beyond 31 digits or fall into the "
+        "tail: below 10⁻⁷"
+    ),
+    "the second stage of integers has no margin": "a sample is another one if it is within 2⁻³⁸ of its threshold",
+    "the exact stage accepts what it knows too little of": (
+        "only in the stage of exact integers, which one sample of 2³⁸ reaches, at its first precision"
+    ),
+    "the race is won by permute-and-flip": _DUEL,
+    "the factor 2 of the rate is lost": _DUEL,
+    "exact comparisons have another rate": _DUEL,
+    "a candidate's sign is a digit of its noise": _DUEL,
+    "negative noise is compared as if it were positive": _DUEL,
+    "categories come modulo k": (
+        "2⁶⁴ modulo k words of 2⁶⁴: a category is likelier by 2⁻³³ of itself at most, for the largest k"
+    ),
+    "no category is drawn again": (
+        "2⁶⁴ modulo k words of 2⁶⁴: a category is likelier by 2⁻³³ of itself at most, for the largest k"
+    ),
+    "one category too many is drawn again": _TWO_POWER_64,
+    "a tie of the coin is heads": _TWO_POWER_64,
+    "the coin shares bits with the choice": (
+        "the 33rd and later digits of a choice: they decide on a category in k cases of 2³²"
+    ),
+    "integers within wide blocks come from the low bits of their words": (
+        "no law changes: low bits are as uniform as high ones, and what is settled later has words of its own"
+    ),
+    "the search of a table ends where the noise is found": "time, not noise: the search gives the same number",
+    "a count is checked for overflow": "time, not noise: the count never overflows",
+    "negative noise is negated in a branch": "time, not noise: the branch gives the same number",
+    "a digit is looked up": "time, not noise: the table gives the same digit",
+    "comparisons look at half of their digits": _TWO_POWER_64,
+    "ties are not seen": "only where 127 digits agree",
+    "half a tie is a tie": "no law changes: what is no tie is decided again, by more digits of the same numbers",
+    "the sign is a digit as well": (
+        "the first of 128 digits is dropped and the last one, the sign, is compared: the law is off by 2⁻¹²⁷"
+    ),
+    "further digits are those of the sample's first decision": "only where 127 digits agree",
+    "further digits are the first ones again": "only where 127 digits agree",
+    "what is beyond the digits is lost": "geometric noise beyond all its digits: below 2⁻⁶⁴",
+    "the table ends early": "noise so far out that what is left has a probability below 2⁻⁶⁷",
+    "extension bits come from the sample's place in its chunk": _EXTENSION,
+    "extension bits are shared by neighbors": _EXTENSION,
+    "extension bits are the stream of first words": _EXTENSION,
+    "every extension block is the first": (
+        "the second block of extension bits, which follows 160 digits: one sample of 2¹⁰⁰"
+    ),
+    "extension words are taken in the wrong order": "no law changes: two uniform words in another order",
+    "a negative sample is not the mirror image of a positive one": _STEP,
+    "the first stage takes the bits of a short word for all there are": _STEP,
+    "the first stage trusts floating point": _STEP,
+    "the second stage trusts floating point": _STEP,
+    "the second stage takes few digits for many": _STEP,
+    "the third stage takes the bits it knows for all there are": _STEP,
+    "what the third stage leaves open is taken for less": _STEP,
+    "the fourth stage is off by one threshold": _STEP,
+    "a forked child keeps its parent's generator of keys": _PROCESSES,
+    "a forked child keeps the state of a bit generator": _PROCESSES,
+    "the stack is left as a call used it": _MEMORY,
+    "only the top of the stack that a call used is overwritten": _MEMORY,
+    "vector registers keep round keys": _MEMORY,
+    "threads that helped leave their stacks as they are": _MEMORY,
+    "big integers leave their digits on the heap": _MEMORY,
+    "a key stays on the heap": _MEMORY,
+    "a bit generator keeps the words that it handed out": _MEMORY,
+    "a child that no handler ran in keeps its parent's generation": _PROCESSES,
+    "the counter of the cipher is little-endian": "no law changes: blocks of the keystream come in another order",
+    "where margins are wide, the search ends one step too high": _STEP,
+    "the polynomial's part of the single-precision margin is a quarter of what was proved": _STEP,
+    "the single-precision margin leaves out the roundings of product and sum": _STEP,
+    "what single precision leaves open takes the extension bits of its place in the batch": _EXTENSION,
+    "leading bits decide as if the others were known": _STEP,
+    "a record joins at the threshold": _TWO_POWER_64,
+    "uneven words are kept": "a record is likelier by 2⁻⁶⁴ of the number of records, relatively",
+    "exact comparisons stop one below": "only gaps that floats leave open: one of 2⁴⁰",
+}
+"""Names of defects that no audit finds, and why: what would have to be drawn to see them."""
+
+
+def defects() -> list[Any]:
+    """Return all defects of native code that may change what is released."""
+    files = ((each, mutants.file_of(each, ROOT).relative_to(ROOT).as_posix()) for each in mutants.MUTANTS)
+    return [
+        each
+        for each, file in files
+        if file.startswith(FOLDER) and not file.removeprefix(f"{FOLDER}/").startswith(ELSEWHERE)
+    ]
+
+
+def is_built(tree: Path) -> bool:
+    """Build the native module of a copy, and return whether that succeeded."""
+    os.environ["CARGO_PROFILE_RELEASE_LTO"] = "off"
+    if run.run(["cargo", "build", "--release", "-p", "ferrodp-py", "--features", "testing"], tree):
+        return False
+    shutil.copy2(run.TARGET / "release" / "lib_native.so", tree / run.MODULE)
+    return True
+
+
+def main() -> int:
+    """Run what the command line asks for, and return an exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", nargs="?", default="")
+    text = parser.parse_args().text
+    missed = 0
+    with tempfile.TemporaryDirectory(prefix="ferrodp-defects-") as folder:
+        tree = Path(folder) / "tree"
+        run.copy_sources(tree)
+        for defect in defects():
+            if text not in defect.name or defect.name not in FOUND_BY:
+                continue
+            file = mutants.file_of(defect, tree)
+            before = file.read_text(encoding="utf-8")
+            file.write_text(defect.applied(before), encoding="utf-8")
+            os.environ.pop("FERRODP_ISA", None)
+            if defect.name not in NATIVE_PATH:
+                os.environ["FERRODP_ISA"] = "portable"
+            found = alarms(FOUND_BY[defect.name], tree) if is_built(tree) else []
+            file.write_text(before, encoding="utf-8")
+            missed += not found
+            print("found " if found else "MISSED", defect.name, "|", ", ".join(found), flush=True)
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
