@@ -19,19 +19,11 @@ use super::settle::{self, MOST_PRODUCTS, Settle};
 use super::turn::{self, MOST, Turned};
 use crate::dispatch::{self, Kernel};
 use few::Few;
+pub(super) use state::Certified;
+use state::State;
 
 mod few;
-
-/// What integers of a row may be at most.
-#[derive(Clone, Copy)]
-pub(super) struct Certified {
-    /// `C/g`.
-    pub(super) steps: f64,
-    /// A floating-point sum of squares that proves that the exact one is at most `(C/g)²`.
-    pub(super) products: f64,
-    /// `(C/g)²`, rounded down.
-    pub(super) integers: u64,
-}
+mod state;
 
 /// Adds whole panels of rows of one leaf to `sums`, one for each column.
 pub(super) struct Add<'a, T> {
@@ -153,23 +145,6 @@ impl<T: Element> Add<'_, T> {
         }
         finish(&state.certified, &state.within).map(|within| within + state.settled)
     }
-}
-
-/// What came of the panels so far.
-#[repr(align(64))]
-struct State {
-    within: Mask,
-    certified: Mask,
-    /// Rows within the bound that the plain comparisons left open.
-    settled: u64,
-    /// Whether squares of most rows of the last panel left the trusted range.
-    are_far: bool,
-    /// Whether there were rows at the bound in the last panel with such.
-    has_ties: bool,
-    /// Whether certificates of rows near the bound were sums of integers in the last panel with such.
-    needs_integers: bool,
-    /// Integers of each column, with [`SHIFT`].
-    sums: [[u64; PANEL / 2]; MOST],
 }
 
 /// A panel of few columns, on its way into sums.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use super::{Certified, State};
+use super::state::{Certified, State};
 use crate::clip::across::{Aligned, Limits};
 use crate::clip::close::{Cut, Edge};
 use crate::clip::columns::{PANEL, mask};
