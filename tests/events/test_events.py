@@ -15,14 +15,20 @@ from hypothesis import given
 from ferrodp.accounting import (
     ComposedEvent,
     GaussianEvent,
+    GdpAccountant,
     LaplaceEvent,
     NeighboringRelation,
     NonPrivateEvent,
+    PldAccountant,
     PoissonSampledEvent,
     PrivacyEvent,
+    PureDpAccountant,
+    RdpAccountant,
     SelfComposedEvent,
+    ZcdpAccountant,
 )
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
+from ferrodp.events import base
 from support.events import events
 
 
@@ -152,3 +158,24 @@ def test_there_are_three_relations():
     names = {"ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL"}
 
     assert names == {relation.name for relation in NeighboringRelation}
+
+
+@pytest.mark.parametrize("kind", sorted(base._KINDS))
+def test_a_class_of_the_library_has_no_subclasses(kind):
+    """Accountants go by what an event is an instance of, and would answer for another release with this one's bound."""
+    known = base._KINDS[kind]
+    with pytest.raises(
+        InvalidType, match=rf"class Other must derive from PrivacyEvent itself, not from {known.__name__}"
+    ):
+        type("Other", (known,), {"__slots__": ()})
+    with pytest.raises(InvalidType, match=r"register a rule with ferrodp\.accounting\.rdp\.register"):
+        type("Another", (known,), {"__slots__": (), "kind": "mine"})
+
+
+def test_classes_of_users_have_subclasses_without_bounds_until_registered():
+    mine = type("MineEvent", (PrivacyEvent,), {"__slots__": ()})
+    event = type("MoreEvent", (mine,), {"__slots__": ()})()
+
+    for accountant in (PldAccountant, RdpAccountant, ZcdpAccountant, GdpAccountant, PureDpAccountant):
+        with pytest.raises(UnsupportedEventError):
+            accountant().compose(event).epsilon(1e-6)

@@ -446,4 +446,11 @@ MUTANTS = [
         "Canaries(plan, plan.distance, 2000, run._seeded)",
         "saved canaries",
     ),
+    (
+        "an event of a subclass counts as one of its base",
+        "events-of-a-subclass-count-as-their-base",
+        "known is not None",
+        "False",
+        "events",
+    ),
 ]

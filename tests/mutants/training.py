@@ -41,4 +41,18 @@ MUTANTS = [
         "pass",
         "training",
     ),
+    (
+        "a record's scores are rounded as it falls among others",
+        "scores-rounded-among-others",
+        "rows.integers @ np.rint(np.ldexp(weights.T, shift))",
+        "rows.integers @ np.ldexp(weights.T, shift)",
+        "training",
+    ),
+    (
+        "a record's errors are rounded as it falls among others",
+        "errors-rounded-among-others",
+        "np.rint(np.ldexp(errors.astype(np.float64), 24)) @ np.rint(np.ldexp(self._basis.T, 26))",
+        "np.ldexp(errors.astype(np.float64), 24) @ np.ldexp(self._basis.T, 26)",
+        "training",
+    ),
 ]

@@ -74,6 +74,17 @@ class PrivacyEvent:
     unsaid: ClassVar[tuple[str, ...]] = ()
     """Fields that JSON omits if they have their default, which is the value that promises least."""
 
+    def __init_subclass__(cls, **_: object) -> None:
+        # Accountants look for what an event is an instance of: they would answer with the bound of the base class.
+        known = next((base for base in cls.__mro__[1:] if _KINDS.get(vars(base).get("kind", "")) is base), None)
+        # mutant: events-of-a-subclass-count-as-their-base
+        if known is not None:
+            raise InvalidType(
+                f"class {cls.__name__} must derive from PrivacyEvent itself, not from {known.__name__}, whose bounds "
+                "need not hold for it; give it fields and `checks` of its own, and register a rule with "
+                "ferrodp.accounting.rdp.register"
+            )
+
     def __post_init__(self) -> None:
         settle(self, **{name: check(name, getattr(self, name)) for name, check in self.checks.items()})
 

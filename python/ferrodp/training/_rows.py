@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from ferrodp import _arrays
 from ferrodp.errors import InvalidArray
+from ferrodp.sums.outer import row_norms
 
 Floats = npt.NDArray[np.float64]
 
@@ -17,7 +18,7 @@ def unit(rows: Floats) -> Floats:
     usable = (largest > 0.0) & (largest < np.inf)
     with np.errstate(invalid="ignore", under="ignore"):
         found = rows / np.where(usable, largest, 1.0)
-        norms = np.sqrt(np.einsum("ij,ij->i", found, found))[:, None]
+        norms = row_norms(found)[:, None]
         found /= np.where(usable, norms, 1.0)
     found[~usable[:, 0]] = 0.0
     return found

@@ -24,6 +24,7 @@ from ferrodp.errors import BudgetExceeded, InvalidArray, InvalidArrayType, Inval
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.plan import FlatClipping, FullBatch, PiecewiseNoise, PlanStep, PoissonSampling, PrivacyPlan
 from ferrodp.sums import ClippedSum, UnitRows
+from ferrodp.sums.outer import row_norms
 from ferrodp.training._rows import Floats, numbers, unit
 from ferrodp.training.loop import Callback, Progress, check_callbacks, drive
 from ferrodp.training.optimizers import Momentum
@@ -388,7 +389,7 @@ class _Fitting:
         self._count = 0
         self.center = np.zeros(rows.shape[1])
         self.weights = np.zeros((num_classes - 1, rows.shape[1] + 1))
-        self._inputs: tuple[npt.NDArray[np.float32], UnitRows] | None = None
+        self._inputs: UnitRows | None = None
 
     @_arrays.quiet
     def take(self, step: PlanStep[Any], progress: Progress) -> None:
@@ -398,9 +399,9 @@ class _Fitting:
             self.center = self._mean(step, members)
             progress.gradient = np.zeros_like(self.weights)
             return
-        values, rows = self._prepared()
+        rows = self._prepared()[members]
         total = ClippedSum(self.weights, clip_norm=step.clip_norm)
-        total.add_outer(self._errors(values[members], self._targets[members]), rows[members])
+        total.add_outer(self._errors(rows, self._targets[members]), rows)
         step.merge(total)
         progress.gradient = step.release() / self._clip_norm
         progress.parameters = self.weights = self._optimizer.step(self.weights, progress.gradient)
@@ -425,24 +426,46 @@ class _Fitting:
         mean: Floats = step.release()[0, :-1] / self._clip_norm
         return mean
 
-    def _prepared(self) -> tuple[npt.NDArray[np.float32], UnitRows]:
-        """Return the centered rows with the bias feature, as floats and on a grid; rows of zeros stay zeros."""
+    def _prepared(self) -> UnitRows:
+        """Return the centered rows with the bias feature, on a grid; rows of zeros stay zeros."""
         if self._inputs is None:
             usable = self._rows.any(axis=1)
             rows = unit(np.pad(unit(self._rows - self.center), ((0, 0), (0, 1)), constant_values=_BIAS))
             rows[~usable] = 0.0
-            self._inputs = rows.astype(np.float32), UnitRows(rows)
+            self._inputs = UnitRows(rows)
         return self._inputs
 
-    def _errors(self, values: npt.NDArray[np.float32], targets: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """Return predicted minus true probabilities, in the basis; zeros for a record without a class."""
+    def _errors(self, rows: UnitRows, targets: npt.NDArray[np.int64]) -> Floats:
+        """Return predicted minus true probabilities, in the basis; zeros for a record without a class.
+
+        Those of a record are a function of that record and of releases: another record changes no bit of them. A
+        library's product of matrices rounds a row as it falls among others, so here all products are of integers that
+        floats hold exactly, in any order.
+        """
         classed = targets >= 0
-        errors = _softmax(values @ (self._basis.T @ self.weights).T.astype(np.float32))
+        errors = _softmax(exact_scores(rows, self._basis.T @ self.weights).astype(np.float32))
         errors[np.flatnonzero(classed), targets[classed]] -= 1.0
         # mutant: label-that-is-no-class-moves-gradients
         errors[~classed] = 0.0
-        found: npt.NDArray[np.float32] = errors @ self._basis.T.astype(np.float32)
-        return found
+        # ‖errors‖ ≤ √2 and a row of the basis has norm 1: sums of at most 1.5·2²⁴·2²⁶ < 2⁵³, by Cauchy and Schwarz.
+        # mutant: errors-rounded-among-others
+        found: Floats = np.rint(np.ldexp(errors.astype(np.float64), 24)) @ np.rint(np.ldexp(self._basis.T, 26))
+        return np.ldexp(found, -50)
+
+
+def exact_scores(rows: UnitRows, weights: Floats) -> Floats:
+    """Return the products of rows and weights, which are rounded to a grid first; the products are exact.
+
+    With integers m of a row, ‖m‖ ≤ 2ᵇ, and v of weights, ‖v‖ ≤ 2^(50 − b) + √d/2 ≤ 2^(51 − b), no sum of products
+    exceeds 2⁵¹, by Cauchy and Schwarz. So a row's scores do not depend on how sums are ordered, hence not on the rows
+    beside it.
+    """
+    largest = float(np.max(row_norms(weights), initial=0.0))
+    # Twice what `frexp` says bounds the norm, rounding errors included.
+    shift = 51 - rows.bits - (math.frexp(largest)[1] + 1)
+    # mutant: scores-rounded-among-others
+    found: Floats = rows.integers @ np.rint(np.ldexp(weights.T, shift))
+    return np.ldexp(found, -shift - rows.bits)
 
 
 def _softmax(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:

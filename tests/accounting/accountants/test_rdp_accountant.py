@@ -18,6 +18,7 @@ from ferrodp.accounting import (
     NeighboringRelation,
     NonPrivateEvent,
     PoissonSampledEvent,
+    PrivacyEvent,
     RandomAllocationEvent,
     RandomizedResponseEvent,
     RdpAccountant,
@@ -247,11 +248,11 @@ def test_curves_from_elsewhere_are_added():
         asked.append(orders)
         return orders / 8.0
 
-    class OtherEvent(ZcdpEvent):
+    class OtherEvent(PrivacyEvent):
         __slots__ = ()
 
     rdp.register(OtherEvent)(lambda event, relation: curve)
-    accountant = composed((OtherEvent(rho=0.0), 2), (ZcdpEvent(rho=0.25), 1))
+    accountant = composed((OtherEvent(), 2), (ZcdpEvent(rho=0.25), 1))
 
     assert accountant.epsilon(1e-5) == pytest.approx(composed((ZcdpEvent(rho=0.5), 1)).epsilon(1e-5), rel=1e-9)
     assert asked

@@ -70,9 +70,12 @@ def register(event_class: type[PrivacyEvent]) -> Callable[[Rule], Rule]:
 
     Examples
     --------
-    >>> from ferrodp.accounting import GaussianEvent, rdp
-    >>> class TwiceGaussianEvent(events.GaussianEvent):
-    ...     pass
+    >>> from dataclasses import dataclass
+    >>> from ferrodp.accounting import rdp
+    >>> from ferrodp.events import PrivacyEvent
+    >>> @dataclass(frozen=True, slots=True, kw_only=True)
+    ... class TwiceGaussianEvent(PrivacyEvent):
+    ...     noise_multiplier: float
     >>> @rdp.register(TwiceGaussianEvent)
     ... def rule(event, relation):
     ...     return lambda orders: orders / event.noise_multiplier**2
