@@ -93,6 +93,38 @@ def test_threads_change_no_bit_of_rows_that_lie_side_by_side(layout, threads):
         assert row_cases.sums([rows], CLIP_NORM)[1] == within
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2, 15, 16, 17, 40])
+def test_arrays_without_elements_are_taken_in_any_order_of_memory(rows):
+    """An array without columns beside others that lie column by column ended a call in a panic."""
+    numbers = row_cases.matrix("half of them beyond", np.dtype(np.float32), (max(1, rows), 43))[:rows]
+    ways = (np.ascontiguousarray, np.asfortranarray, LAYOUTS["every other column"], LAYOUTS["columns backwards"])
+    for widths in ((0,), (0, 0), (0, 1), (3, 0), (40, 0), (0, 40, 3), (40, 0, 3)):
+        leaves = np.split(numbers[:, : sum(widths)], np.cumsum(widths)[:-1], axis=1)
+        expected, within = row_cases.sums(leaves, CLIP_NORM) if rows else (np.zeros(sum(widths)), 0)
+        for choice in row_cases.cases(*[ways] * len(widths)):
+            arrays = [way(leaf) for way, leaf in zip(choice, leaves, strict=True)]
+            for threads in (1, 2):
+                found = added(arrays, threads)
+
+                assert np.array_equal(expected, found[0]), (widths, choice)
+                assert within == found[1]
+    empty = fd.clip_and_sum(np.asfortranarray(numbers[:, :0]), clip_norm=CLIP_NORM)
+    assert (empty.integers.shape, empty.within_bound) == ((0,), rows)
+
+
+def test_rows_that_are_one_and_the_same_are_added_as_often():
+    """Strides of zero, in memory that is only read."""
+    row = row_cases.matrix("half of them beyond", np.dtype(np.float32), (1, 90))
+    for width in (1, 2, 16, 40, 90):
+        for whole in (np.broadcast_to(row[:, :width], (37, width)), np.broadcast_to(row[0, 0], (37, width))):
+            expected, within = row_cases.sums([np.array(whole)], CLIP_NORM)
+
+            found = added([whole])
+
+            assert np.array_equal(expected, found[0]), width
+            assert within == found[1]
+
+
 def test_axes_of_an_array_may_lie_in_any_order():
     cubes = np.random.default_rng(1).standard_normal((20, 3, 4, 5)).astype(np.float32)
     expected = fd.ClippedSum((3, 4, 5), clip_norm=CLIP_NORM, dtype=np.float32)

@@ -388,6 +388,32 @@ fn where_elements_lie_changes_no_bit() {
 }
 
 #[test]
+fn leaves_without_columns_beside_columns_that_lie_one_after_the_other_add_nothing() {
+    let data: Vec<f32> = (0..5 * 40).map(|i| i as f32 * 0.01 - 0.7).collect();
+    for count in [1, 15, 16, 17, 40] {
+        for (width, row, column) in [(0, 1, 40), (0, 5, 1), (1, 1, 1), (5, 1, 40), (5, 5, 1), (2, 2, 80)] {
+            // SAFETY: these numbers lead to elements of `data`.
+            let strided = |width: usize| unsafe { Strided::new(data.as_ptr(), row, [(width, column)]) };
+            let leaf = || Leaf::Strided(strided(width));
+            let added = |leaves: Vec<Leaf<'_, f32>>| {
+                let rows = Rows::of(leaves, count).expect("nothing to disagree");
+                let mut sum = GridSum::new(clip::<f32>(1.0), width).expect("memory");
+                sum.add(Isa::best(), &rows, ONE).expect("rows do not change");
+                (sum.integers().expect("certified").to_vec(), sum.count_within())
+            };
+            let at = |r: usize, c: usize| data[r * row.unsigned_abs() + c * column.unsigned_abs()];
+            let copied: Vec<f32> = (0..count * width).map(|i| at(i / width, i % width)).collect();
+            let empty = || Leaf::Plain(&[][..], 0);
+            let expected = added(vec![Leaf::Plain(&copied, width), empty()]);
+
+            assert_eq!(expected, added(vec![leaf(), empty()]), "{count} x {width}");
+            assert_eq!(expected, added(vec![empty(), leaf()]), "{count} x {width}");
+            assert_eq!(expected, added(vec![Leaf::Strided(strided(0)), leaf()]), "{count} x {width}");
+        }
+    }
+}
+
+#[test]
 fn rows_in_leaves_have_the_same_sums_however_they_are_added() {
     let mut draw = Draw(9);
     for widths in [

@@ -167,9 +167,8 @@ impl<'a, T: Element> Adding<'a, T> {
             let group = start..rows.end.min(start + size);
             panels.begin(group.len());
             for (leaf, strides) in leaves.iter().zip(&readings[0]) {
-                let buffer =
-                    &mut buffer[if in_place { 0..0 } else { leaf.offset * size..(leaf.offset + leaf.width) * size }];
-                panels.measure(self.rule.isa, columns(strides, &group, leaf.width, buffer, size));
+                let room = (!in_place).then(|| &mut buffer[leaf.offset * size..(leaf.offset + leaf.width) * size]);
+                panels.measure(self.rule.isa, columns(strides, &group, leaf.width, room, size));
             }
             within += panels.decide::<T>(&self.rule, steps_per_unit);
             let open = panels.open();
@@ -200,12 +199,10 @@ impl<'a, T: Element> Adding<'a, T> {
                 panels.settle(open, decision, steps_per_unit);
             }
             for (leaf, strides) in leaves.iter().zip(&readings[1]) {
-                let buffer =
-                    &mut buffer[if in_place { 0..0 } else { leaf.offset * size..(leaf.offset + leaf.width) * size }];
-                let columns = if is_one && !in_place {
-                    Columns::gathered(buffer, size, leaf.width)
-                } else {
-                    columns(strides, &group, leaf.width, buffer, size)
+                let room = (!in_place).then(|| &mut buffer[leaf.offset * size..(leaf.offset + leaf.width) * size]);
+                let columns = match room {
+                    Some(gathered) if is_one => Columns::gathered(gathered, size, leaf.width),
+                    room => columns(strides, &group, leaf.width, room, size),
                 };
                 panels.add(self.rule.isa, columns, &mut sums[leaf.offset..leaf.offset + leaf.width]);
             }
@@ -405,17 +402,15 @@ impl<'a, T: Element> Adding<'a, T> {
     }
 }
 
-/// Returns the columns of some rows of a leaf: where they lie, or in a buffer that they are copied to.
+/// Returns the columns of some rows of a leaf: where they lie, or in the room that they are copied to.
 fn columns<'a, T: Element>(
     leaf: &Strided<'a, T>,
     rows: &Range<usize>,
     width: usize,
-    buffer: &'a mut [T],
+    room: Option<&'a mut [T]>,
     pitch: usize,
 ) -> Columns<'a, T> {
-    if buffer.is_empty() {
-        return leaf.side_by_side(rows.clone());
-    }
-    gather::columns(leaf, rows.clone(), buffer, pitch);
-    Columns::gathered(buffer, pitch, width)
+    let Some(room) = room else { return leaf.side_by_side(rows.clone()) };
+    gather::columns(leaf, rows.clone(), room, pitch);
+    Columns::gathered(room, pitch, width)
 }

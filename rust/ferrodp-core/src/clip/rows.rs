@@ -69,6 +69,8 @@ impl<'a, T: Element> Strided<'a, T> {
     /// Returns how far columns are apart, if a column's elements lie one after the other and all columns equally far apart.
     pub(super) fn column_stride(&self) -> Option<isize> {
         match self.axes[..] {
+            // Of no columns there is none that lies otherwise.
+            _ if self.width() == 0 => Some(0),
             _ if self.row != 1 => None,
             [] => Some(0),
             [(_, stride)] => Some(stride),
