@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp.events import PrivacyEvent
+from ferrodp.events import NeighboringRelation, PrivacyEvent
 
 Norm = Literal["L0", "L1", "L2", "Linf"]
 
@@ -98,10 +98,11 @@ class Observation:
 
 
 class Recorder:
-    """Keeps what it sees."""
+    """Keeps what it sees, as it is stated for a relation; None where releases say themselves what they are about."""
 
-    def __init__(self) -> None:
+    def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
         self.log: list[Observation] = []
+        self.neighboring_relation = neighboring_relation
 
     def saw(
         self,
@@ -126,8 +127,8 @@ class Replayer(Recorder):
     Raises `AssertionError` for anything that would distinguish the datasets.
     """
 
-    def __init__(self, record: Sequence[Observation]) -> None:
-        super().__init__()
+    def __init__(self, record: Sequence[Observation], neighboring_relation: NeighboringRelation | None = None) -> None:
+        super().__init__(neighboring_relation)
         self._record = record
 
     def saw(self, *args: Any, **fields: Any) -> Any:

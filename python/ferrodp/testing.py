@@ -10,6 +10,7 @@ from typing import NoReturn
 from ferrodp import _native
 from ferrodp._observer import OBSERVER, Observation, Recorder, Replayer
 from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import refuse_copy
 
@@ -102,11 +103,18 @@ def seeded(seed: bytes) -> SeededNoiseSource:
 
 
 @contextlib.contextmanager
-def record() -> Iterator[list[Observation]]:
+def record(*, neighboring_relation: NeighboringRelation | None = None) -> Iterator[list[Observation]]:
     """Record every release inside the block: NOT PRIVATE, as the record holds the inputs.
 
     Only releases of this thread or task are recorded, by mechanisms, sums and statistics; a bare `NoiseSource` declares
     no sensitivity.
+
+    Parameters
+    ----------
+    neighboring_relation : NeighboringRelation, optional
+        How the datasets differ. Under ``REPLACE_ONE`` a sum declares twice its clip norm, and the event of the same
+        noise; mechanisms declare the sensitivity that they were given. By default what is released says it: plans know
+        their relation, and other sums are stated for a row that is added or removed.
 
     Yields
     ------
@@ -121,13 +129,15 @@ def record() -> Iterator[list[Observation]]:
     >>> log[0].mechanism, log[0].sensitivity, log[0].value.item()
     ('LaplaceMechanism', 1.0, 3.0)
     """
-    recorder = Recorder()
+    recorder = Recorder(neighboring_relation)
     with _looking_on(recorder):
         yield recorder.log
 
 
 @contextlib.contextmanager
-def replay(log: Sequence[Observation]) -> Iterator[list[Observation]]:
+def replay(
+    log: Sequence[Observation], *, neighboring_relation: NeighboringRelation | None = None
+) -> Iterator[list[Observation]]:
     """Make releases return what was recorded, and check that nothing else distinguishes the two runs: NOT PRIVATE.
 
     Tests the code *around* releases: run it on a dataset inside `record`, then on a neighboring one inside this block.
@@ -139,6 +149,8 @@ def replay(log: Sequence[Observation]) -> Iterator[list[Observation]]:
     ----------
     log : sequence of Observation
         What `record` yielded.
+    neighboring_relation : NeighboringRelation, optional
+        As for `record`.
 
     Yields
     ------
@@ -163,7 +175,7 @@ def replay(log: Sequence[Observation]) -> Iterator[list[Observation]]:
     ...     report([35, 52]) == first
     True
     """
-    replayer = Replayer(log)
+    replayer = Replayer(log, neighboring_relation)
     with _looking_on(replayer):
         yield replayer.log
     # mutant: replay-may-leave-releases-out

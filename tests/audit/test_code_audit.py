@@ -8,6 +8,8 @@ import pytest
 import ferrodp as fd
 from ferrodp.audit import audit_code
 from ferrodp.errors import InvalidParameter
+from ferrodp.events import GaussianEvent, NeighboringRelation
+from ferrodp.plan import AdaptiveClipping, ConstantNoise, FlatClipping, FullBatch, PerGroupClipping, PrivacyPlan
 from support.planted import PLANTED, ROWS, SOUND, VALUES, laplace, replaced, total
 from support.planted_further import FURTHER
 
@@ -111,3 +113,91 @@ def test_datasets_without_neighbors_are_refused():
         audit_code(total, ROWS, [])
     with pytest.raises(InvalidParameter, match="neighbors"):
         audit_code(total, {"a": 1})
+
+
+# ------------------------------------------------------------------------------------------- records that are replaced
+
+OPPOSITE = [np.concatenate([ROWS[:i], [row], ROWS[i + 1 :]]) for i in range(len(ROWS)) for row in -1e6 * np.eye(2)]
+OPPOSITE += [np.concatenate([ROWS[:i], [row], ROWS[i + 1 :]]) for i in range(len(ROWS)) for row in 1e6 * np.eye(2)]
+
+
+def run_of(plan, at_once=False):
+    """Return code that runs a plan for all rows, from sums of its own or of the caller."""
+
+    def code(rows):
+        released = []
+        for step in plan.start({"a": np.zeros(1), "b": np.zeros(1)}):
+            if at_once:
+                factors = step.clip_norm / np.maximum(np.linalg.norm(rows, axis=1), step.clip_norm) * (1.0 - 1e-9)
+                a, b = (factors[:, None] * rows).sum(axis=0)
+                released.append(step.release_sum({"a": np.array([a]), "b": np.array([b])}))
+            else:
+                step.add({"a": rows[:, :1], "b": rows[:, 1:]})
+                released.append(step.release())
+        return released
+
+    return code
+
+
+@pytest.mark.parametrize(
+    ("clipping", "at_once"),
+    [
+        (FlatClipping(1.0), False),
+        (FlatClipping(1.0), True),
+        (AdaptiveClipping(1.0), False),
+        (PerGroupClipping({"a": 1.0, "b": 0.5}), False),
+    ],
+    ids=["sum", "sum of the caller", "adaptive", "per group"],
+)
+def test_plans_for_replaced_records_are_not_accused_and_are_where_they_say_less(clipping, at_once):
+    options = {"population_size": 5, "sampling": FullBatch(), "num_steps": 2, "noise": ConstantNoise(4.0)}
+    relations = NeighboringRelation.REPLACE_ONE, NeighboringRelation.ADD_OR_REMOVE_ONE
+    replaced, added = (PrivacyPlan(clipping=clipping, neighboring_relation=each, **options) for each in relations)
+
+    sound = audit_code(
+        run_of(replaced, at_once), ROWS, OPPOSITE, accounted=replaced.event, neighboring_relation=relations[0]
+    )
+    assert not sound.violation, str(sound)
+    assert sound.releases[0]["declared"] < 2.01 * sound.releases[0]["observed"]
+    less = audit_code(
+        run_of(replaced, at_once), ROWS, OPPOSITE, accounted=added.event, neighboring_relation=relations[0]
+    )
+    assert less.findings[0].kind == "accounting"
+    assert audit_code(run_of(added, at_once), ROWS, OPPOSITE).findings[0].kind == "inputs"
+
+
+def test_a_sum_of_replaced_rows_costs_what_two_clip_norms_do():
+    relation = NeighboringRelation.REPLACE_ONE
+    report = audit_code(
+        total, ROWS, OPPOSITE, accounted=GaussianEvent(noise_multiplier=1.0), neighboring_relation=relation
+    )
+    assert not report.violation, str(report)
+    assert report.releases[0]["declared"] == 2.0
+    assert report.releases[0]["observed"] > 1.8
+    kinds = [
+        audit_code(total, ROWS, OPPOSITE, accounted=GaussianEvent(noise_multiplier=each), neighboring_relation=relation)
+        for each in (1.01, 2.0)
+    ]
+    assert [report.findings[0].kind for report in kinds] == ["accounting", "accounting"]
+
+
+def test_rows_of_groups_are_two_clip_norms_apart():
+    """One row that leaves its group turns the group's vector around."""
+    plan = PrivacyPlan(
+        population_size=4,
+        sampling=FullBatch(),
+        num_steps=1,
+        clipping=FlatClipping(1.0),
+        noise=ConstantNoise(4.0),
+        records_per_group=2,
+    )
+
+    def code(rows):
+        step = next(plan.start((2,)))
+        for group in ([0, 1], [2, 3]):  # the same in all runs, as secret samples have to be
+            step.add_one(rows[group].sum(axis=0))
+        return step.release()
+
+    rows = np.array([[100.0, 0.0], [-300.0, 0.0], [0.0, 50.0], [0.0, -200.0]])
+    others = [np.where(np.arange(4)[:, None] == i, 0.0, rows) for i in range(4)]
+    assert not audit_code(code, rows, others, accounted=plan.event).findings

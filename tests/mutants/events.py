@@ -398,6 +398,20 @@ MUTANTS = [
         "code audits",
     ),
     (
+        "an audit of code takes rows that are replaced for rows that come",
+        "replaced-rows-recorded-as-if-they-came",
+        "2 if observer.neighboring_relation is NeighboringRelation.REPLACE_ONE else distance",
+        "distance",
+        "code audits",
+    ),
+    (
+        "sums of a plan are recorded as one clip norm apart, whatever it protects",
+        "sums-of-steps-recorded-one-norm-apart",
+        "self._plan.distance",
+        "1",
+        "code audits",
+    ),
+    (
         "what code returns is not compared",
         "results-of-code-not-compared",
         "not _same(result, again, _DEPTH)",

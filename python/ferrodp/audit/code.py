@@ -139,7 +139,8 @@ def audit_code(
     accounted : PrivacyEvent, or callable, optional
         What is accounted for one run, or a function of what the code returned. Not of samples.
     neighboring_relation : NeighboringRelation
-        For which `accounted` is stated.
+        Of the dataset and its neighbors, and for which `accounted` is stated. Under ``REPLACE_ONE`` sums of clipped
+        rows are up to two clip norms apart, and cost what that does; plans know their own relation.
     delta : float
         At which costs are compared.
 
@@ -180,16 +181,18 @@ def audit_code(
     (True, 'result')
     """
     failure = _validate.delta(delta)
+    # Of others than these a sum says itself how far apart they are.
+    relation = neighboring_relation if neighboring_relation is NeighboringRelation.REPLACE_ONE else None
     others = _left_out(dataset) if neighbors is None else list(neighbors)
     if not others:
         raise InvalidParameter("neighbors must hold at least one dataset")
-    with record() as log:
+    with record(neighboring_relation=relation) as log:
         result = code(dataset)
     found = [Finding("nothing", None, "no release was made with this library")] if not log else []
-    found += _repeated(code, dataset, log)
+    found += _repeated(code, dataset, log, relation)
     observed = [0.0] * len(log)
     for number, other in enumerate(others):
-        finding, seen = _replayed(code, other, log, result)
+        finding, seen = _replayed(code, other, log, result, relation)
         if finding is not None:
             found.append(Finding(finding[0], number, finding[1]))
         for i, (then, now) in enumerate(zip(log, seen, strict=False)):
@@ -210,12 +213,16 @@ def audit_code(
 
 
 def _replayed(
-    code: Callable[[Any], Any], other: Any, log: Sequence[Observation], result: Any
+    code: Callable[[Any], Any],
+    other: Any,
+    log: Sequence[Observation],
+    result: Any,
+    relation: NeighboringRelation | None,
 ) -> tuple[tuple[str, str] | None, Sequence[Observation]]:
     """Return what distinguishes a neighbor, if anything does, and its releases."""
     seen: Sequence[Observation] = []
     try:
-        with replay(log) as seen:
+        with replay(log, neighboring_relation=relation) as seen:
             again = code(other)
     except AssertionError as error:
         return ("inputs" if "further" in str(error) else "releases", str(error)), seen
@@ -229,14 +236,16 @@ def _replayed(
     return None, seen
 
 
-def _repeated(code: Callable[[Any], Any], dataset: Any, log: Sequence[Observation]) -> list[Finding]:
+def _repeated(
+    code: Callable[[Any], Any], dataset: Any, log: Sequence[Observation], relation: NeighboringRelation | None
+) -> list[Finding]:
     """Return whether fresh runs have the noise of the first: in two more, so that chance hardly does it."""
     drawn = [each for each in log if each.output.dtype.kind == "f" and each.output.size]
     if not drawn:
         return []
     same = set(range(len(log)))
     for _ in range(2):
-        with record() as again:
+        with record(neighboring_relation=relation) as again:
             code(dataset)
         same = {i for i in same if i < len(again) and _is_same_noise(log[i], again[i])}
         if not same:

@@ -42,6 +42,8 @@ class StepSum(abc.ABC):
     """Whether a ticket can be handed on to one native release, which arms it."""
     signs: npt.NDArray[np.int8] | None = None
     """Of an audit: for each canary whether it takes part in this step, and in which direction."""
+    distance = 1
+    """How many clip norms apart the sums of neighbors can be, for records of releases."""
     marks: npt.NDArray[np.float64] | None = None
     """Of an audit, after the release: the noised coordinates of the canaries, in clip norms."""
 
@@ -91,8 +93,8 @@ class StepSum(abc.ABC):
     ) -> Flat:
         """Release one of the sums, together with the coordinates of canaries if there are any."""
         if self.signs is None:
-            return release_flat(total, multiplier, divisor, source, ticket, out=out)
-        both = release_flat(marked(total, self.signs), multiplier, divisor, source, ticket)
+            return release_flat(total, multiplier, divisor, source, ticket, out=out, distance=self.distance)
+        both = release_flat(marked(total, self.signs), multiplier, divisor, source, ticket, distance=self.distance)
         released, noised = np.split(both, [both.size - self.signs.size])
         share = total.clip_norm / self.clip_norm
         units = noised.astype(np.float64) * ((divisor or 1.0) / total.clip_norm)
@@ -254,7 +256,9 @@ class _AdaptiveSum(StepSum):
         # mutant: count-of-norms-without-its-half
         halves = self._total.within_bound - self._total.count / 2.0
         mechanism = GaussianMechanism(
-            noise_multiplier=parts.count_noise_multiplier, l2_sensitivity=0.5 * self._distance
+            # The same noise, in units of what neighbors are apart.
+            noise_multiplier=parts.count_noise_multiplier / self.distance,
+            l2_sensitivity=0.5 * self._distance * self.distance,
         )
         pay()
         released = self._released(self._total, parts.sum_noise_multiplier, divisor, source, out=out)

@@ -367,7 +367,10 @@ class PlanRun(Generic[Tree]):
         # A null unit has norm 0 and counts as within: replaced by one, a unit moves a count of ±½ by 1.
         # mutant: null-unit-moves-the-count-by-half
         doubled = null_units and self._plan.records_per_group == 1
-        return sum_for(self._plan.clipping, self._layout, self._clip_norm, 2.0 if doubled else 1.0)
+        total = sum_for(self._plan.clipping, self._layout, self._clip_norm, 2.0 if doubled else 1.0)
+        # mutant: sums-of-steps-recorded-one-norm-apart
+        total.distance = self._plan.distance
+        return total
 
     def _done(self, step: PlanStep[Tree], share_within: float | None) -> None:
         """Go on to the next step: called by a step whose noise was drawn, or was about to be."""

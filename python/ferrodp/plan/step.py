@@ -294,7 +294,10 @@ class PlanStep(Generic[Tree]):
             own, signs = values.size, self._sum.signs
             if signs is not None:
                 values = np.concatenate([values, (signs * self.clip_norm).astype(values.dtype)])
-            mechanism = GaussianMechanism(noise_multiplier=self.noise_multiplier, l2_sensitivity=self.clip_norm)
+            apart = self._sum.distance
+            mechanism = GaussianMechanism(
+                noise_multiplier=self.noise_multiplier / apart, l2_sensitivity=apart * self.clip_norm
+            )
             try:
                 self._pay()
                 mechanism.release(values, out=values, source=self._source)

@@ -277,11 +277,12 @@ def release_flat(
     ticket: Ticket | None,
     threads: int | None = None,
     out: npt.NDArray[Any] | None = None,
+    distance: int = 1,
 ) -> npt.NDArray[Any]:
     """Return what `GridSum.release` returns as one array, all coordinates in the order of the template.
 
     For callers that split it themselves. The numbers are checked already. It is `out`, of that size and dtype, if that
-    is given, but not where releases are recorded.
+    is given, but not where releases are recorded. How many clip norms apart neighbors are, 1 or 2, is for the record.
     """
     drawn_from = source_or_default(source)
     payer = payer_of(drawn_from) if ticket is None else None
@@ -300,13 +301,16 @@ def release_flat(
     event = _event_of(multiplier)
     total._event = event if drawn_from.is_private else NonPrivateEvent()
     if observer is not None and integers is not None:
+        # mutant: replaced-rows-recorded-as-if-they-came
+        apart = 2 if observer.neighboring_relation is NeighboringRelation.REPLACE_ONE else distance
         out = observer.saw(
             total,
             integers,
             out,
-            event=event,
+            # The same noise, in units of the distance.
+            event=_event_of(multiplier / apart),
             norm="L2",
-            sensitivity=total._clip_norm,
+            sensitivity=apart * total._clip_norm,
             # mutant: sum-reports-sensitivity-in-steps-of-grid
             unit=total.granularity,
             public=(f"denominator={divisor!r}",),
