@@ -6,6 +6,7 @@ import sys
 import time
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -333,3 +334,43 @@ def test_errors_pickle_and_are_documented(error):
 def test_errors_are_what_callers_who_never_heard_of_them_catch(error, builtin):
     assert issubclass(error, builtin)
     assert issubclass(error, FerroError) or error is errors.WeakPrivacyWarning
+
+
+class Long(float):
+    """A float that no quick way is meant for."""
+
+    def __repr__(self):
+        return float.__repr__(self)
+
+
+def outcome(check, value):
+    try:
+        return repr(check("x", value))
+    except (InvalidParameter, InvalidType) as error:
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("toward", ["up", "down"])
+def test_quick_answers_are_the_long_ones(zero, toward):
+    checks = [
+        partial(_validate.positive, toward=toward),
+        partial(_validate.non_negative, toward=toward),
+        partial(_validate.probability, toward=toward),
+        lambda name, value: _validate.delta(value, name=name, zero=zero, toward=toward),
+    ]
+    ends = [0.0, 1.0, 100.0, sys.float_info.max, sys.float_info.min, 5e-324]
+    near = [math.nextafter(end, way) for end in ends for way in (-math.inf, math.inf)]
+    values = [*ends, *near, 0.5, -0.0, -1.0, math.inf, -math.inf, math.nan]
+    for check in checks:
+        for value in values:
+            assert outcome(check, value) == outcome(check, Long(value)), (check, value)
+
+
+def test_quick_counts_are_the_long_ones():
+    for minimum, maximum in ((0, 5), (1, 5), (1, _validate.MAX_COUNT)):
+        for value in (-1, 0, 1, 5, 6, 2**63 - 1, 2**63):
+            check = partial(_validate.count, minimum=minimum, maximum=maximum)
+            given = np.uint64(value) if value >= 0 else np.int64(value)
+            assert outcome(check, value)[0] == outcome(check, given)[0], (minimum, maximum, value)
+    assert type(outcome(_validate.count, True)) is tuple  # `type(True) is int` is false

@@ -171,6 +171,8 @@ def positive(name: str, value: object, *, toward: Rounding = "up") -> float:
 
 def non_negative(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a finite float ≥ 0; −0.0 becomes 0.0."""
+    if type(value) is float and 0.0 < value < math.inf:
+        return value
     return _real(name, value, "finite and >= 0", lambda number: number >= 0, toward)
 
 
@@ -203,6 +205,8 @@ def discrete_scale(name: str, value: object) -> tuple[int, int]:
 
 def probability(name: str, value: object, *, toward: Rounding = "up") -> float:
     """Return `value` as a float in [0, 1]."""
+    if type(value) is float and 0.0 < value <= 1.0:
+        return value
     accepted = "finite and in [0, 1]"
     if isinstance(value, (int, float)) and 1 < value <= 100:
         raise InvalidParameter(f"{name} must be {accepted}, got {shown(value)}; for {value:g} % write {value / 100:g}")
@@ -211,6 +215,8 @@ def probability(name: str, value: object, *, toward: Rounding = "up") -> float:
 
 def delta(value: object, *, name: str = "delta", zero: bool = False, toward: Rounding = "down") -> float:
     """Return `value` as a float in (0, 1), or [0, 1) where pure differential privacy makes sense (`zero=True`)."""
+    if type(value) is float and 0.0 < value < 1.0:
+        return value
     accepted = "finite and in [0, 1)" if zero else "finite and in (0, 1)"
     found = _real(name, value, accepted, lambda number: 0 <= number < 1 and bool(zero or number), toward)
     return min(found, math.nextafter(1.0, 0.0))
@@ -259,6 +265,8 @@ def ratio_of_text(name: str, value: object) -> object:
 
 def count(name: str, value: object, *, minimum: int = 1, maximum: int = MAX_COUNT) -> int:
     """Return `value` as an int between `minimum` and `maximum`. Floats are refused, whole ones too."""
+    if type(value) is int and minimum <= value <= maximum:
+        return value
     if isinstance(value, np.integer) and not isinstance(value, np.timedelta64):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):

@@ -12,6 +12,7 @@ from ferrodp._numerics.rounding import sqrt_down, sqrt_up
 from ferrodp.accounting import ComposedEvent, GaussianEvent, NonPrivateEvent, PoissonSampledEvent, SelfComposedEvent
 from ferrodp.errors import InvalidType
 from ferrodp.events import decompose
+from ferrodp.events.decomposition import parts_of
 from support.events import events, positive
 
 LAPLACE = ac.LaplaceEvent(noise_multiplier=1.0)
@@ -252,3 +253,15 @@ def test_roots_beyond_floats():
     assert sqrt_down(Fraction(10) ** 700) == math.nextafter(math.inf, 0.0)
     assert sqrt_down(Fraction(1, 10**700)) == 0.0
     assert sqrt_up(Fraction(1, 10**700)) == math.ulp(0.0)
+
+
+@given(events)
+def test_simple_events_are_told_at_once(event):
+    assert parts_of(event) == tuple(decompose(event))
+    wrapped = SelfComposedEvent(event=event, count=2)
+    assert parts_of(wrapped) == tuple(decompose(wrapped))
+
+
+def test_only_events_have_parts():
+    with pytest.raises(InvalidType, match="event must be"):
+        parts_of(1.0)

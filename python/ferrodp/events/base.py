@@ -86,7 +86,11 @@ class PrivacyEvent:
             )
 
     def __post_init__(self) -> None:
-        settle(self, **{name: check(name, getattr(self, name)) for name, check in self.checks.items()})
+        for name, check in self.checks.items():
+            given = getattr(self, name)
+            kept = check(name, given)
+            if kept is not given:  # most are what they should be, and `__init__` has stored them
+                object.__setattr__(self, name, kept)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that `from_dict` turns into an equal event.
@@ -140,8 +144,31 @@ _Event = TypeVar("_Event", bound=PrivacyEvent)
 def event_class(cls: type[_Event]) -> type[_Event]:
     """Make a class of events: an immutable dataclass that `PrivacyEvent.from_dict` knows by its kind."""
     made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    names = {field.name for field in dataclasses.fields(made)}
+    if made.__post_init__ is PrivacyEvent.__post_init__ and made.checks.keys() == names != set():
+        setattr(made, "__init__", _checking(made))  # noqa: B010  # mypy takes no method for a name
     _KINDS[made.kind] = made
     return made
+
+
+def _checking(cls: type[PrivacyEvent]) -> Callable[..., None]:
+    """Return the constructor of a class all of whose fields are checked: in half the time of the one it stands for.
+
+    That of a dataclass stores what it was given, and `__post_init__` reads, checks and stores it again. This one is
+    made from text, too, and checks what it stores, in the same order. It calls no `__post_init__`: a class with one of
+    its own is an `event_class` itself.
+    """
+    known: dict[str, Any] = {"store": object.__setattr__}
+    parameters, lines = [], []
+    for field in dataclasses.fields(cls):
+        has_default = field.default is not dataclasses.MISSING
+        parameters.append(f"{field.name}=default_{field.name}" if has_default else field.name)
+        known[f"default_{field.name}"] = field.default
+    for name, check in cls.checks.items():
+        known[f"check_{name}"] = check
+        lines.append(f"    store(self, {name!r}, check_{name}({name!r}, {name}))")
+    exec("\n".join([f"def __init__(self, *, {', '.join(parameters)}):", *lines]), known)
+    return functools.wraps(cls.__init__)(known["__init__"])
 
 
 def settle(record: object, /, **checked: object) -> None:

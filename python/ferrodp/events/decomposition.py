@@ -90,6 +90,14 @@ def decompose(event: PrivacyEvent, count: int = 1) -> Iterator[tuple[PrivacyEven
                 pending.append((rewritten, count))
 
 
+def parts_of(event: PrivacyEvent) -> tuple[tuple[PrivacyEvent, int], ...]:
+    """Return what `decompose` yields for an event that happens once; most are simple, which this tells sooner."""
+    check_event("event must be", event)
+    if type(event) is not SelfComposedEvent and type(event) is not ComposedEvent and _rewrite(event) is event:
+        return ((event, 1),)
+    return tuple(decompose(event))
+
+
 def _rewrite(event: PrivacyEvent) -> PrivacyEvent:
     """Return an event of the same cost that is one step simpler, or the same object if it is simple."""
     rule = _RULES.get(type(event))

@@ -6,6 +6,7 @@ lower end is 0 where an event is only bounded, not attained, by its pair of laws
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -139,32 +140,35 @@ def solve(
         return _gaussians(quantity, at, events)
     if interval is None and (alone := _shuffled(quantity, at, events, relation)):
         return alone
-    bare = [(event, count) for event, count in events if count and isinstance(pairs_of(event, relation), Unsupported)]
+    releases = releases_of(events, relation)  # each of them has a pair of laws
+    bare = releases is None and [(event, n) for event, n in events if n and _is_bare(event, relation)]
     if bare:
         return _with_bare(quantity, at, events, bare, relation, work)
     is_pure = quantity == "epsilon" and at == 0.0
-    releases = None if is_pure or interval is not None else releases_of(events, relation)
-    pairs = paired(_merged(events), relation)
+    if is_pure or interval is not None:
+        releases = None
+    merged = _merged(events)
+    pairs = functools.cache(lambda: paired(merged, relation))  # of a thousand different events they take milliseconds
     # Contours take up to a second then, and one that finds no narrow bounds is not followed by better ones.
     is_costly = any(release.noise_multiplier < SMALLEST_CONTOUR_NOISE for release in releases or ())
 
     def certified(at: float, is_anchor: bool = False) -> Found:
-        if interval is None and _is_one_step(pairs):
-            found = _solve(quantity, at, pairs)
+        if interval is None and _is_one_step(merged):
+            found = _solve(quantity, at, pairs())
             single = _laplace(quantity, at, events)
             return found if single is None else _tighter(single, found)
         if releases is None:
-            return _solve(quantity, at, pairs, interval, work)
+            return _solve(quantity, at, pairs(), interval, work)
         if quantity == "epsilon" and ((is_costly and is_anchor) or _are_rare_and_hardly_noisy(releases)):
-            return _solve(quantity, at, pairs, interval, work)
+            return _solve(quantity, at, pairs(), interval, work)
         contour = _contoured(quantity, at, releases)
         if quantity == "delta" and not _is_narrow(contour.bounds):
-            contour = _of_singles(at, pairs, contour)
+            contour = _of_singles(at, pairs(), contour)
         if not (_is_narrow(contour.bounds) or is_anchor or is_costly):
             contour = _of_more(quantity, at, releases, contour)
         if _is_narrow(contour.bounds):
             return contour
-        return _tighter(contour, _solve(quantity, at, pairs, interval, work))
+        return _tighter(contour, _solve(quantity, at, pairs(), interval, work))
 
     found = certified(at)
     if is_pure or interval is not None or _is_narrow(found.bounds):
@@ -178,7 +182,11 @@ def solve(
 
     found = _at_less(at_anchor, quantity, at, found)
     found = _least(quantity, at, events, relation, found)
-    return found if quantity == "epsilon" or _is_narrow(found.bounds) else _of_singles(at, pairs, found)
+    return found if quantity == "epsilon" or _is_narrow(found.bounds) else _of_singles(at, pairs(), found)
+
+
+def _is_bare(event: PrivacyEvent, relation: NeighboringRelation) -> bool:
+    return isinstance(pairs_of(event, relation), Unsupported)
 
 
 def _of_singles(epsilon: float, pairs: Sequence[tuple[EventPairs, int]], found: Found) -> Found:
@@ -477,6 +485,8 @@ def releases_of(events: Events, relation: NeighboringRelation) -> list[_contour.
         inner = event
         if isinstance(event, PoissonSampledEvent):
             probability, inner = event.sampling_probability, event.event
+        elif type(event) is not GaussianEvent:  # a class of its own may have a curve of its own
+            return None
         if not isinstance(inner, GaussianEvent):
             return None
         releases.append(_contour.Release(inner.noise_multiplier, probability, count))

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ferrodp import _validate
 from ferrodp.accounting._parties import discrete_sums, shuffled, skellam
@@ -50,8 +49,7 @@ _LARGEST_SCALE = 2.0**46  # the integers within 40 scales are floats
 _WHOLE = 2.0**53  # shifts of integers are counted in floats
 
 
-@dataclass(frozen=True, slots=True)
-class EventPairs:
+class EventPairs(NamedTuple):
     """The pairs that dominate an event, one for each direction; the same one twice if the losses are symmetric."""
 
     remove: Spec

@@ -17,7 +17,8 @@ from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, point
 from ferrodp._numerics.rounding import sqrt_down
 from ferrodp.accounting._solve import gaussian_curve as curve
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.events import GaussianEvent, NonPrivateEvent, PrivacyEvent, decompose
+from ferrodp.events import GaussianEvent, NonPrivateEvent, PrivacyEvent
+from ferrodp.events.decomposition import parts_of
 
 Parts: TypeAlias = tuple[tuple[PrivacyEvent, int], ...]
 """Simple events and how often each happened."""
@@ -31,23 +32,24 @@ class Decomposed:
     """Simple parts of the events that were seen last, by identity: a loop adds the same objects again and again."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[PrivacyEvent, Parts]] = {}
+        self.seen: dict[int, tuple[PrivacyEvent, Parts]] = {}
+        """By identity: the event itself, which keeps its identity from any other, and its parts."""
 
     def parts(self, event: PrivacyEvent, check: Callable[[PrivacyEvent], None]) -> Parts:
         """Return the simple parts of an event, all of which `check` accepts."""
-        seen = self._seen.get(id(event))
+        seen = self.seen.get(id(event))
         if seen is not None:  # and it is this very event: as long as it is kept here, no other has its identity
             return seen[1]
         try:
-            parts = tuple(decompose(event))
+            parts = parts_of(event)
             for part, _ in parts:
                 check(part)
         except RecursionError:
             raise InvalidParameter("event is nested too deep") from None
-        if len(self._seen) >= _MAX_CACHED:
-            self._seen.clear()
+        if len(self.seen) >= _MAX_CACHED:
+            self.seen.clear()
         # mutant: accountant-remembers-events-by-number
-        self._seen[id(event)] = (event, parts)
+        self.seen[id(event)] = (event, parts)
         return parts
 
 

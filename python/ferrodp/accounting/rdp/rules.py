@@ -41,6 +41,7 @@ _NOISE_ON_SUMS = (
     events.MixtureOfGaussiansEvent,
 )
 
+_NEVER = Fraction(0)
 _RULES: dict[type[PrivacyEvent], Rule] = {}
 
 
@@ -130,10 +131,13 @@ def failure_of(event: PrivacyEvent) -> Fraction:
     An (ε, δ)-private mechanism is no worse than one that fails with probability δ and is (ε, 0)-private otherwise
     ([KOV15] proof of Theorem 3.3).
     """
+    if isinstance(event, _NOISE_ON_SUMS):
+        return _NEVER
     if isinstance(event, events.EpsilonDeltaEvent):
         return Fraction(event.delta)
     if isinstance(event, (events.PoissonSampledEvent, events.TruncatedPoissonSampledEvent)):
-        return Fraction(event.sampling_probability) * failure_of(event.event)
+        inner = failure_of(event.event)
+        return Fraction(event.sampling_probability) * inner if inner else _NEVER
     if isinstance(event, events.FixedSizeSampledEvent):
         return Fraction(event.sample_size, event.population_size) * failure_of(event.event)
     if isinstance(event, events.RepeatAndSelectEvent):
@@ -142,7 +146,7 @@ def failure_of(event: PrivacyEvent) -> Fraction:
         return max(failure_of(part) for part in event.events)
     if isinstance(event, (events.ComposedEvent, events.SelfComposedEvent)):
         return sum((times * failure_of(part) for part, times in decompose(event)), Fraction(0))
-    return Fraction(0)
+    return _NEVER
 
 
 @register(events.ComposedEvent)
