@@ -1,0 +1,143 @@
+"""Audits of the examples that need a framework, as in `example_audits`: for environments that have it.
+
+`python framework_example_audits.py [TEXT] [--runs N]` runs those whose framework is installed; `./check frameworks`
+runs each once, in tests beside those of the framework.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from alarms import function, independence, rates
+from example_audits import EXAMPLES, REPLACE, counted
+
+from ferrodp.audit import audit_code
+
+HERE = Path(__file__).resolve().parent
+MANY = 30
+"""Rounds of the jobs whose releases are counted; those that are replayed have three."""
+
+
+def nvflare_job() -> bool:
+    """What leaves a site, about its own digits and about others: all rounds replayed, and the law of one.
+
+    The site's filter is that of the example's recipe, its trainer that of the example's client; any data may be
+    replaced by any other, so two updates are up to two clip norms apart.
+    """
+    sys.path[:0] = [str(HERE.parent / "integrations" / "nvflare"), str(EXAMPLES / "nvflare_job")]
+    import client
+    import job
+    from nvflare.apis.dxo import DataKind, from_shareable
+    from sites import Site, result
+    from sklearn.datasets import load_digits
+
+    def options_of(rounds: int) -> dict[str, Any]:
+        """Return what the example makes its filter of."""
+        options: dict[str, Any] = {}
+        made = job.GaussianUpdateFilter
+        try:
+            job.GaussianUpdateFilter = lambda **given: options.update(given) or made(**given)
+            job.recipe(rounds)
+        finally:
+            job.GaussianUpdateFilter = made
+        return options
+
+    few, many = options_of(3), options_of(MANY)
+    plan = job.GaussianUpdateFilter(**few).plan
+
+    x, y = load_digits(return_X_y=True)
+    images, labels = np.hstack([x / 16.0, np.ones((len(x), 1))]), np.eye(10)[y]
+    own = images[::2], labels[::2]
+    start = {"numpy_key": np.zeros((65, 10), np.float32)}
+
+    def answers(data: Any, model: Any, options: dict[str, Any], *, goes_on: bool) -> list[Any]:
+        """Return what leaves the site in all rounds of a job."""
+        with tempfile.TemporaryDirectory() as folder:
+            site = Site(Path(folder) / "site-1", **options)
+            left = []
+            for number in range(options["rounds"]):
+                sent = site.task(
+                    model,
+                    lambda model: result(
+                        DataKind.WEIGHTS, {name: client.trained(each, *data) for name, each in model.items()}
+                    ),
+                    number=number,
+                )
+                left.append(sent)
+                model = from_shareable(sent).data if goes_on else model
+            site.end()
+        return left
+
+    # Others: the other site's digits, wrong labels, one image, none that is finite, and steps the other way.
+    others = [
+        (images[1::2], labels[1::2]),
+        (own[0], np.roll(own[1], 1, axis=1)),
+        (images[:1], labels[:1]),
+        (np.full((1, 65), np.nan), labels[:1]),
+        (-own[0], own[1]),
+    ]
+    report = audit_code(
+        lambda data: answers(data, start, few, goes_on=True),
+        own,
+        others,
+        accounted=plan.event,
+        neighboring_relation=REPLACE,
+    )
+    if report.violation:
+        return True
+
+    plan = job.GaussianUpdateFilter(**many).plan
+
+    # One round about data whose updates are opposite: how far it lies in that direction.
+    clipped = client.trained(start["numpy_key"], *own).astype(float).ravel()
+    clipped /= np.linalg.norm(clipped)
+    opposite = (-own[0], own[1])
+    noise: list[np.ndarray] = []
+
+    def along(side: int, n: int) -> np.ndarray:
+        found = []
+        for _ in range(math.ceil(n / MANY)):
+            for sent in answers((own, opposite)[side], start, many, goes_on=False):
+                released = from_shareable(sent).data["numpy_key"].astype(float).ravel()
+                found.append(released @ clipped)
+                noise.append((released - (1, -1)[side] * clipped) / plan.noise.noise_multiplier)
+        return np.array(found[:n])
+
+    first = client.trained(start["numpy_key"], *opposite).astype(float).ravel()
+    assert first @ clipped < -0.99 * np.linalg.norm(first)
+    if function(along, (0, 1), epsilon=plan.epsilon_after(1, 1e-5), delta=1e-5, draws=4 * MANY):
+        return True
+
+    # Coordinates of the noise are those of a standard normal, independent in a release and between releases.
+    ends = np.array([-math.inf, -3.0, -2.0, -1.0, -0.3, 0.0, 0.3, 1.0, 2.0, 3.0, math.inf])
+    below = np.array([0.5 * math.erfc(-end / math.sqrt(2.0)) for end in ends])
+    drawn = np.concatenate(noise)
+    if rates(np.digitize(drawn, ends[1:-1]), dict(enumerate(np.diff(below).tolist()))):
+        return True
+    taken = iter(range(drawn.size))
+    return independence(lambda n: drawn[[next(taken) for _ in range(n)]], draws=drawn.size // 3)
+
+
+AUDITS: dict[str, Callable[[], bool]] = {"nvflare_job": nvflare_job}
+"""Each returns whether it raised an alarm."""
+WITHOUT = {"train_with_jax.py", "flower_app"}
+"""Examples that have no audit yet."""
+NEEDED = {"nvflare_job": ("nvflare", "sklearn")}
+
+
+def installed() -> dict[str, Callable[[], bool]]:
+    """Return the audits whose framework is installed."""
+    return {
+        name: audit for name, audit in AUDITS.items() if all(importlib.util.find_spec(each) for each in NEEDED[name])
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(counted(installed()))
