@@ -159,3 +159,39 @@ def test_waiting_ends_with_its_time_or_with_ctrl_c(connection, tmp_path):
     other.close()
 
     assert not connection.in_transaction
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT json('1')",
+        "SELECT date('now')",
+        "SELECT load_extension('x')",
+        "SELECT soundex('x')",
+        "CREATE VIRTUAL TABLE s USING fts5 (a)",
+        "CREATE VIRTUAL TABLE s USING rtree (a, b, c)",
+        'SELECT "no string"',
+    ],
+)
+def test_what_no_ledger_uses_is_not_compiled_in(connection, sql):
+    with pytest.raises(SqliteError) as raised:
+        connection.execute(sql, ())
+    assert code_of(raised) == "SQLITE_ERROR"
+
+
+def test_what_guards_a_ledger_is_compiled_in(connection):
+    for pragma, value, answer in [
+        ("journal_mode", "WAL", "wal"),
+        ("synchronous", "FULL", 2),
+        ("cell_size_check", 1, 1),
+        ("trusted_schema", 0, 0),
+        ("fullfsync", 1, 1),
+        ("checkpoint_fullfsync", 1, 1),
+    ]:
+        connection.execute(f"PRAGMA {pragma} = {value}", ())
+        assert connection.execute(f"PRAGMA {pragma}", ()).fetchone() == (answer,)
+    assert connection.execute("PRAGMA integrity_check", ()).fetchall() == [("ok",)]
+    connection.execute("CREATE TABLE u (a CHECK (a = 1) REFERENCES t (a))", ())
+    for sql in ("INSERT INTO u VALUES (2)", "INSERT INTO u VALUES (1)"):
+        with pytest.raises(SqliteError):
+            connection.execute(sql, ())
