@@ -125,7 +125,8 @@ class GroupCommit:
                     except FerroError as error:
                         request.error = error
             _points.reached("after the commit")
-            _log.debug("%s: a commit, with %d of those who waited", self._store.name, len(batch))
+            if _log.isEnabledFor(logging.DEBUG):
+                _log.debug("%s: a commit, with %d of those who waited", self._store.name, len(batch))
         except Exception as error:
             self._take(batch)  # a disk that fails this thread fails those that wait, too
             for request in batch:

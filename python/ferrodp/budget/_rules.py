@@ -188,7 +188,7 @@ def reserve(
         spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
         if not row.terms.fits(spent, row.caps):
             raise BudgetExceeded(_refusal(row, event, count, charges))
-        changed.append(row._replace(spent=spent))
+        changed.append(ScopeRow(row.name, row.terms, row.caps, spent, row.frozen, row.version, row.counts))
     identity = rows.ticket_name(transaction.head.sequence + 1, os.urandom(10).hex())
     fields: dict[str, Any] = {"key": key} if key is not None else {}
     if plan_delta is not None:
@@ -350,6 +350,7 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
     return found
 
 
+@functools.lru_cache(maxsize=1024)
 @functools.lru_cache(maxsize=1024)
 def _fingerprint(names: tuple[str, ...], event: PrivacyEvent, count: int, plan_delta: float | None) -> str:
     text = records.plain([list(names), rows.event_text(event), count, plan_delta])

@@ -321,7 +321,7 @@ class Transaction:
         """Replace or add a scope, as the record that was appended last says. Its counts are kept by `put_ticket`."""
         before = self.scope(row.name)
         counts = row.counts if before is None else before.counts
-        self._put_scope(row._replace(version=self.head.sequence, counts=counts), before)
+        self._put_scope(row.at(self.head.sequence, counts), before)
 
     def _put_scope(self, row: ScopeRow, before: ScopeRow | None) -> None:
         if before is None:
@@ -354,7 +354,7 @@ class Transaction:
             if before is not None:
                 # mutant: what-ticket-before-counted
                 counts = rows.counted(counts, before.state, -before.times)
-            self._put_scope(scope._replace(version=self.head.sequence, counts=counts), scope)
+            self._put_scope(scope.at(self.head.sequence, counts), scope)
 
     def write(self) -> None:
         """Send all changes to the database, which does not make them durable yet."""

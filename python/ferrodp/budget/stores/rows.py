@@ -47,6 +47,10 @@ class ScopeRow(NamedTuple):
     version: int = 0
     counts: Counts = NO_COUNTS
 
+    def at(self, version: int, counts: Counts) -> ScopeRow:
+        """Return what `_replace` does, in half the time."""
+        return ScopeRow(self.name, self.terms, self.caps, self.spent, self.frozen, version, counts)
+
 
 class TicketRow(NamedTuple):
     """A reservation, in the order of its table: `times` releases of an event, each charged with `charges`."""
@@ -134,8 +138,9 @@ def amounts_from_plain(data: object) -> Amounts:
 
 def counted(counts: Counts, state: TicketState, times: int) -> Counts:
     """Return counts with so many releases more in a state, or fewer."""
-    place = _PLACES[state]
-    return (*counts[:place], counts[place] + times, *counts[place + 1 :])
+    found = list(counts)
+    found[_PLACES[state]] += times
+    return tuple(found)
 
 
 def counts_text(counts: Counts) -> str:
