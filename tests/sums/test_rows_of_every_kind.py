@@ -125,6 +125,45 @@ def test_rows_that_are_one_and_the_same_are_added_as_often():
             assert within == found[1]
 
 
+@pytest.mark.parametrize("layout", ["C", "Fortran", "Fortran, some rows backwards", "rows backwards"])
+def test_a_second_element_is_seen_however_small_it_is(layout):
+    """Rows of one element are told from the bound by its magnitude; those with one more are longer."""
+    for width in (2, 40, 100, 300):
+        rows = row_cases.matrix("one-hot", np.dtype(np.float64), (70, width))
+        rows[::3] *= -1.0
+        filled = rows[np.arange(70), np.abs(rows).argmax(axis=1)]
+        for small in (5e-324, 1e-200, 1e-20, -1e-9):
+            more = rows.copy()
+            more[1::2, :][np.arange(35), (np.abs(rows[1::2]).argmax(axis=1) + 1) % width] = small
+            assert (np.abs(more).max(axis=1) == np.abs(filled)).all()
+
+            expected, within = row_cases.sums([more], CLIP_NORM)
+            found = added([LAYOUTS[layout](more)])
+
+            assert within == 35
+            assert np.array_equal(expected, found[0]), (width, small)
+            assert within == found[1], (width, small)
+
+
+@pytest.mark.parametrize("backwards", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("widths", [(5, 60), (60, 5), (0, 60), (60, 0)])
+def test_rows_of_some_arrays_or_of_all_may_lie_backwards(widths, backwards):
+    """Row i is that of every array: only where all lie backwards may they be taken from the last one on."""
+    rows = row_cases.matrix("half of them beyond", np.dtype(np.float32), (50, sum(widths)))
+    leaves = np.split(rows, [widths[0]], axis=1)
+    expected, within = row_cases.sums(leaves, CLIP_NORM)
+    for order in ("C", "F"):
+        arrays = [
+            np.array(leaf[::-1], order=order)[::-1] if turned else np.array(leaf, order=order)
+            for leaf, turned in zip(leaves, backwards, strict=True)
+        ]
+        for threads in (1, 2):
+            found = added(arrays, threads)
+
+            assert np.array_equal(expected, found[0])
+            assert within == found[1]
+
+
 def test_axes_of_an_array_may_lie_in_any_order():
     cubes = np.random.default_rng(1).standard_normal((20, 3, 4, 5)).astype(np.float32)
     expected = fd.ClippedSum((3, 4, 5), clip_norm=CLIP_NORM, dtype=np.float32)

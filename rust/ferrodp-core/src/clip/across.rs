@@ -39,22 +39,58 @@ impl<T: Element> Kernel for MeasureClosely<'_, T> {
                 for column in strip..columns.width.min(strip + STRIP) {
                     columns.fetch(column + AHEAD, p * PANEL);
                     // SAFETY: the column is one of these, and all panels are readable.
-                    let values = unsafe { columns.load(column, p * PANEL) }.map(T::widen);
-                    let parts = values.map(|x| cut.parts::<T, true>(x));
+                    let elements = unsafe { columns.load(column, p * PANEL) };
+                    // No `map`: of so much it makes a call for every element.
                     for r in 0..PANEL {
-                        high[r] += parts[r].high;
-                    }
-                    for r in 0..PANEL {
-                        low[r] += parts[r].low;
-                    }
-                    for r in 0..PANEL {
-                        inexact[r] |= parts[r].inexact;
+                        let parts = cut.parts::<T, true>(elements[r].widen());
+                        high[r] += parts.high;
+                        low[r] += parts.low;
+                        inexact[r] |= parts.inexact;
                     }
                 }
                 *sums = Near { high, low, inexact };
             }
         }
         true
+    }
+}
+
+/// What tells rows with one element from others.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Single {
+    /// Elements that are not zero, as a negative number.
+    pub(super) others: Mask,
+    /// The sum of magnitudes, which is exact where there is one.
+    pub(super) sizes: Vector,
+}
+
+pub(super) struct MeasureSingle<'a, T> {
+    pub(super) columns: Columns<'a, T>,
+    pub(super) sums: &'a mut [Single],
+}
+
+impl<T: Element> Kernel for MeasureSingle<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        let Self { columns, sums } = self;
+        assert!(sums.len() * PANEL <= columns.readable, "panels of elements");
+        for strip in (0..columns.width).step_by(STRIP) {
+            for (p, sums) in sums.iter_mut().enumerate() {
+                let Single { mut others, mut sizes } = *sums;
+                for column in strip..columns.width.min(strip + STRIP) {
+                    // SAFETY: the column is one of these, and all panels are readable.
+                    let elements = unsafe { columns.load(column, p * PANEL) };
+                    for r in 0..PANEL {
+                        let x = elements[r].widen();
+                        others[r] = others[r].wrapping_add(mask(x != 0.0));
+                        sizes[r] += x.abs();
+                    }
+                }
+                *sums = Single { others, sizes };
+            }
+        }
     }
 }
 

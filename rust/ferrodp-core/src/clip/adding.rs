@@ -3,6 +3,7 @@
 //! Whatever the way, a row's norm is that of [`super::measure`] and its integers are those of [`super::quantize`], so the
 //! sums are the same.
 
+use core::cmp::Ordering;
 use core::num::NonZeroUsize;
 use core::ops::Range;
 use std::sync::Mutex;
@@ -19,7 +20,7 @@ use super::measure::{self, Power};
 use super::narrow::{self, Certified};
 use super::panel::Panels;
 use super::quantize::{self, Certificate, Step, Tile};
-use super::rows::{Rows, Strided};
+use super::rows::{Piece, Rows, Strided};
 use super::turn;
 use crate::blocks::for_each_block;
 use crate::dispatch;
@@ -161,7 +162,7 @@ impl<'a, T: Element> Adding<'a, T> {
         let size = if in_place { (SIDE_BY_SIDE_BYTES / bytes).max(least) } else { SHORT_BYTES / bytes };
         let size = size.clamp(PANEL, most).next_multiple_of(PANEL).min(rows.len().next_multiple_of(PANEL));
         let mut buffer = vec![T::default(); if in_place { 0 } else { width * size }];
-        let (mut within, mut panels, mut row) = (0, Panels::default(), Vec::new());
+        let (mut within, mut panels, mut copies) = (0, Panels::default(), Vec::new());
         let (low, high) = self.rule.trusted::<T>();
         for start in rows.clone().step_by(size) {
             let group = start..rows.end.min(start + size);
@@ -173,26 +174,54 @@ impl<'a, T: Element> Adding<'a, T> {
             within += panels.decide::<T>(&self.rule, steps_per_unit);
             let open = panels.open();
             // Few rows are sooner decided one by one.
-            let cut = Cut::new(self.rule.power, self.rule.bound).filter(|_| open.len() * 16 > group.len());
-            let told = cut.filter(|cut| {
+            let are_many = |rows: usize| rows * 16 > group.len();
+            let again = |i: usize| {
+                let (leaf, strides): (&Piece<'_, T>, &Strided<'_, T>) = (&leaves[i], &readings[0][i]);
+                match in_place {
+                    true => strides.side_by_side(group.clone()),
+                    false => Columns::gathered(&buffer[leaf.offset * size..], size, leaf.width),
+                }
+            };
+            let is_near = |total: f64| total >= low && total <= high;
+            let near = open.iter().filter(|(_, total)| is_near(*total)).count();
+            let cut = Cut::new(self.rule.power, self.rule.bound).filter(|_| are_many(near));
+            let cut = cut.filter(|cut| {
                 panels.begin_closely();
-                leaves.iter().zip(&readings[0]).all(|(leaf, strides)| {
-                    let columns = match in_place {
-                        true => strides.side_by_side(group.clone()),
-                        false => Columns::gathered(&buffer[leaf.offset * size..], size, leaf.width),
-                    };
-                    panels.measure_closely(self.rule.isa, columns, *cut)
-                })
+                (0..leaves.len()).all(|i| panels.measure_closely(self.rule.isa, again(i), *cut))
             });
-            for (open, total) in open {
-                let near = total >= low && total <= high;
-                let told = told.filter(|_| near).and_then(|cut| cut.tell(panels.near(open), width, width));
-                let decision = told.map(|told| self.rule.decide_told(total, told)).unwrap_or_else(|| {
-                    row.resize(width, T::default());
-                    for (leaf, strides) in leaves.iter().zip(&readings[0]) {
-                        let out = &mut row[leaf.offset..leaf.offset + leaf.width];
-                        gather::rows(strides, start + open..start + open + 1, out, leaf.width);
+            let mut told: Vec<Option<Ordering>> = open
+                .iter()
+                .map(|(open, total)| {
+                    cut.filter(|_| is_near(*total)).and_then(|cut| cut.tell(panels.near(*open), width, width))
+                })
+                .collect();
+            let untold = open.iter().zip(&told).filter(|((_, total), told)| told.is_none() && is_near(*total)).count();
+            // Sums of squares that fit are exact, and have told them.
+            if !T::SQUARES_FIT && are_many(untold) {
+                panels.begin_single();
+                (0..leaves.len()).for_each(|i| panels.measure_single(self.rule.isa, again(i)));
+                for ((open, total), told) in open.iter().zip(&mut told) {
+                    if told.is_none() && is_near(*total) {
+                        *told = panels.single(*open).and_then(|size| size.partial_cmp(&self.rule.bound));
                     }
+                }
+            }
+            // Cache lines of columns hold elements of several rows.
+            let undecided = told.iter().filter(|told| told.is_none()).count();
+            let size_of_copy = if are_many(undecided) && PANEL * bytes <= PAIR_BYTES { PANEL } else { 1 };
+            let mut copied = 0..0;
+            for ((open, total), told) in open.into_iter().zip(told) {
+                let decision = told.map(|told| self.rule.decide_told(total, told)).unwrap_or_else(|| {
+                    if !copied.contains(&open) {
+                        let first = open / size_of_copy * size_of_copy;
+                        copied = first..group.len().min(first + size_of_copy);
+                        copies.resize(width * size_of_copy, T::default());
+                        for (leaf, strides) in leaves.iter().zip(&readings[0]).filter(|(leaf, _)| leaf.width > 0) {
+                            let rows = start + copied.start..start + copied.end;
+                            gather::rows(strides, rows, &mut copies[leaf.offset..], width);
+                        }
+                    }
+                    let row = &copies[(open - copied.start) * width..][..width];
                     self.rule.decide(total, leaves.iter().map(|leaf| &row[leaf.offset..leaf.offset + leaf.width]))
                 });
                 within += u64::from(decision.within);

@@ -8,7 +8,7 @@
 //! The certificate of a row, `Σv²`, is added in runs of 64 columns, sixteen of them to a part, and parts one after the other: no
 //! longer a path than [`super::error_budget`] allows.
 
-use super::across::{Decide, LANES, Limits, Measure, MeasureClosely};
+use super::across::{Decide, LANES, Limits, Measure, MeasureClosely, MeasureSingle, Single};
 use super::close::{Cut, Near, Parts};
 use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
 use super::decide::{Decision, Fate, Rule};
@@ -42,6 +42,7 @@ pub(super) struct Panels {
     is_any_close: bool,
     is_any_settled: bool,
     near: Vec<Near>,
+    singles: Vec<Single>,
     /// `Σv²` of the columns of a run, of the runs of a part, and of all parts before.
     certificates: [Vec<Vector>; 3],
     /// Columns so far.
@@ -112,6 +113,23 @@ impl Panels {
     pub(super) fn near(&self, row: usize) -> Parts {
         let (panel, r) = (&self.near[row / PANEL], row % PANEL);
         Parts { high: panel.high[r], low: panel.low[r], inexact: panel.inexact[r] }
+    }
+
+    /// Begins to look for rows with one element.
+    pub(super) fn begin_single(&mut self) {
+        self.singles.clear();
+        self.singles.resize(self.totals.len(), Single::default());
+    }
+
+    /// Looks for them in the columns of one leaf.
+    pub(super) fn measure_single<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
+        dispatch::run(isa, MeasureSingle { columns, sums: &mut self.singles });
+    }
+
+    /// Returns the magnitude of the only element of a row that is not zero, or zero; `None` if there are more.
+    pub(super) fn single(&self, row: usize) -> Option<f64> {
+        let (panel, r) = (&self.singles[row / PANEL], row % PANEL);
+        (panel.others[r].wrapping_neg() < 2).then_some(panel.sizes[r])
     }
 
     /// Makes room for those sums.

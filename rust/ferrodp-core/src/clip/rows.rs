@@ -7,7 +7,7 @@ use super::columns::Columns;
 use super::element::Element;
 use crate::error::Error;
 
-/// A batch of rows. Row `i` is the concatenation of row `i` of every leaf.
+/// A batch of rows. Row `i` is the concatenation of row `i` of every leaf, or of row `i` from the end, if all leaves lie backwards.
 #[derive(Clone, Debug)]
 pub struct Rows<'a, T> {
     leaves: Vec<Piece<'a, T>>,
@@ -133,6 +133,7 @@ impl<'a, T: Element> Rows<'a, T> {
             checked.push(Piece { data, strided, width, offset });
             offset += width;
         }
+        turn_round(&mut checked, count);
         Ok(Self { leaves: checked, count, width: offset })
     }
 
@@ -166,6 +167,19 @@ impl<'a, T: Element> Rows<'a, T> {
     /// Returns row `index` of plain leaves, leaf by leaf.
     pub(super) fn row(&self, index: usize) -> impl Iterator<Item = &'a [T]> + Clone {
         self.leaves.iter().map(move |leaf| leaf.rows(index..index + 1))
+    }
+}
+
+/// Begins with the last row where all leaves lie backwards: a sum does not depend on the order of rows.
+fn turn_round<T: Element>(leaves: &mut [Piece<'_, T>], count: usize) {
+    let lies_backwards = |leaf: &Piece<'_, T>| leaf.strided.as_ref().is_some_and(|strided| strided.row < 0);
+    if count == 0 || !leaves.iter().all(|leaf| leaf.width == 0 || lies_backwards(leaf)) {
+        return;
+    }
+    for leaf in leaves {
+        let Some(strided) = &mut leaf.strided else { continue };
+        strided.start = strided.start.wrapping_offset((count as isize - 1).wrapping_mul(strided.row));
+        strided.row = strided.row.wrapping_neg();
     }
 }
 
