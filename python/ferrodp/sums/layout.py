@@ -46,11 +46,7 @@ class Layout:
 
         Where the template has float32, numbers of 16 bits will do: each is a number of float32.
         """
-        arrays = self._matching(tree, name, front, _trees.row_array, _arrays.is_row_dtype)
-        dtype = arrays[0].dtype
-        if any(array.dtype is not dtype and array.dtype != dtype for array in arrays):
-            return [array.astype(self.dtype, copy=False) for array in arrays]
-        return arrays
+        return self._of_one_dtype(self._matching(tree, name, front, _trees.row_array, _arrays.is_row_dtype))
 
     def dense(self, tree: object, name: str) -> list[npt.NDArray[Any]]:
         """Return the arrays that `rows` does, in C order and the template's dtype; copies where they are not."""
@@ -58,25 +54,34 @@ class Layout:
 
     def stacked(self, updates: object) -> tuple[list[npt.NDArray[Any]], int]:
         """Return the arrays of updates that are stacked along a first axis, and how many there are."""
-        count = self._count(updates, _trees.float_array)
-        return self.leaves(updates, "updates", (count,)), count
+        leaves = _trees.matching_leaves(updates, self.structure, "updates")
+        count = _count(leaves[0], _trees.float_array)
+        return self._checked(leaves, (count,), _trees.float_array, _arrays.FLOATS.__contains__), count
 
     def stacked_rows(self, updates: object) -> tuple[list[npt.NDArray[Any]], int]:
         """Return what `stacked` does, as `rows` does."""
-        count = self._count(updates, _trees.row_array)
-        return self.rows(updates, "updates", (count,)), count
+        leaves = _trees.matching_leaves(updates, self.structure, "updates")
+        count = _count(leaves[0], _trees.row_array)
+        return self._of_one_dtype(self._checked(leaves, (count,), _trees.row_array, _arrays.is_row_dtype)), count
 
-    def _count(self, updates: object, read: Read) -> int:
-        path, first = _trees.matching_leaves(updates, self.structure, "updates")[0]
-        shape = read(path, first).shape
-        if not shape:
-            raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
-        return int(shape[0])
+    def _of_one_dtype(self, arrays: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        dtype = arrays[0].dtype
+        if any(array.dtype is not dtype and array.dtype != dtype for array in arrays):
+            return [array.astype(self.dtype, copy=False) for array in arrays]
+        return arrays
 
     def _matching(
         self, tree: object, name: str, front: Shape, read: Read, accepts: Callable[[np.dtype[Any]], bool]
     ) -> list[npt.NDArray[Any]]:
-        leaves = _trees.matching_leaves(tree, self.structure, name)
+        return self._checked(_trees.matching_leaves(tree, self.structure, name), front, read, accepts)
+
+    def _checked(
+        self,
+        leaves: list[tuple[Path, Any]],
+        front: Shape,
+        read: Read,
+        accepts: Callable[[np.dtype[Any]], bool],
+    ) -> list[npt.NDArray[Any]]:
         _trees.refuse_shared(leaves)
         arrays = []
         for (path, value), shape in zip(leaves, self.shapes, strict=True):
@@ -105,6 +110,15 @@ class Layout:
         """Return a flat array as a tree like the template, whose leaves are views of it."""
         leaves = [flat[piece] if len(shape) == 1 else flat[piece].reshape(shape) for piece, shape in self._pieces]
         return _trees.put_together(self.structure, leaves)
+
+
+def _count(leaf: tuple[Path, Any], read: Read) -> int:
+    """Return how many updates are stacked in a leaf."""
+    path, value = leaf
+    shape = read(path, value).shape
+    if not shape:
+        raise InvalidArray(f"{_trees.where(path)} must have one more axis than in the template, in front")
+    return int(shape[0])
 
 
 def from_template(template: object, dtype: npt.DTypeLike | None) -> Layout:
