@@ -45,8 +45,9 @@ class _Changed(ast.NodeTransformer):
             body.append(self.visit(statement))
             if isinstance(statement, ast.Assign):
                 bound = {each.id for target in statement.targets for each in ast.walk(target) if _is_bound(each)}
-            elif isinstance(statement, (ast.Import, ast.ImportFrom)):
-                bound = {each.asname or each.name for each in statement.names}
+            elif isinstance(statement, (ast.Import, ast.ImportFrom, ast.Try)):
+                imports = [each for each in ast.walk(statement) if isinstance(each, (ast.Import, ast.ImportFrom))]
+                bound = {each.asname or each.name for line in imports for each in line.names}
             else:
                 continue
             for name in sorted(bound & self.names):
@@ -288,14 +289,16 @@ def counted(audits: Mapping[str, Callable[[], bool]]) -> int:
     parser.add_argument("text", nargs="?", default="")
     parser.add_argument("--runs", type=int, default=1)
     args = parser.parse_args()
-    alarms = 0
-    for name, audit in audits.items():
-        if args.text in name:
-            begin = time.process_time()
-            count = sum(audit() for _ in range(args.runs))
-            alarms += count
-            print(f"{count:4} of {args.runs:3}  {(time.process_time() - begin) / args.runs:6.2f} s  {name}", flush=True)
-    return int(alarms > 0)
+    chosen = {name: audit for name, audit in audits.items() if args.text in name}
+    alarms, begin = dict.fromkeys(chosen, 0), time.process_time()
+    for run in range(1, args.runs + 1):
+        for name, audit in chosen.items():
+            alarms[name] += audit()
+        seconds = (time.process_time() - begin) / run
+        print(f"{run} runs: {sum(alarms.values())} alarms, {seconds:.1f} s a run", flush=True)
+    for name, count in alarms.items():
+        print(f"{count:4} of {args.runs:3}  {name}")
+    return int(any(alarms.values()))
 
 
 if __name__ == "__main__":
