@@ -6,7 +6,6 @@ lower end is 0 where an event is only bounded, not attained, by its pair of laws
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -148,7 +147,12 @@ def solve(
     if is_pure or interval is not None:
         releases = None
     merged = _merged(events)
-    pairs = functools.cache(lambda: paired(merged, relation))  # of a thousand different events they take milliseconds
+    known: list[tuple[EventPairs, int]] = []
+
+    def pairs() -> list[tuple[EventPairs, int]]:
+        if not known:  # of a thousand different events they take milliseconds, and a narrow contour needs none
+            known.extend(paired(merged, relation))
+        return known
     # Contours take up to a second then, and one that finds no narrow bounds is not followed by better ones.
     is_costly = any(release.noise_multiplier < SMALLEST_CONTOUR_NOISE for release in releases or ())
 
