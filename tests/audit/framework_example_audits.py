@@ -6,7 +6,9 @@ runs each once, in tests beside those of the framework.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import math
 import sys
 import tempfile
@@ -147,16 +149,79 @@ def train_with_jax() -> bool:
     return audit_code(trained, images, others, accounted=plan.event).violation
 
 
+def flower_app() -> bool:
+    """All rounds of the server, with two clients that train: replayed without one, and with other images of it.
+
+    A client that sends nothing and one whose numbers are not finite add what one that is left out does.
+    """
+    sys.path.insert(0, str(EXAMPLES / "flower_app"))
+    conftest = _module(HERE.parent / "integrations" / "flower" / "conftest.py")
+    from digitsapp import client, server
+    from flwr.app import Context, RecordDict
+    from sklearn.datasets import load_digits
+
+    config = {"clients": 2, "rounds": 4, "epsilon": 8.0, "delta": 1e-5, "clip-norm": 1.0, "ledger": "", "log": ""}
+    images, labels = load_digits(return_X_y=True)
+    plans: list[Any] = []
+
+    def seen(second: Any) -> list[Any]:
+        """Return all models that the first client is sent, where this is what the second one has."""
+
+        def first_app(message: Any, context: Any) -> Any:
+            models.append({name: array.numpy().copy() for name, array in message.content["arrays"].items()})
+            return app(message, context, images)
+
+        def app(message: Any, context: Any, data: Any) -> Any:
+            if data is None:
+                raise OSError("a client that sends nothing")
+            context.node_config["num-partitions"] = 2
+            client.load_digits = lambda **_: (data, labels)
+            return client.app(message, context)
+
+        models: list[Any] = []
+        apps = {1: first_app, 2: lambda message, context: app(message, context, second)}
+        with contextlib.redirect_stdout(io.StringIO()):
+            server.app(conftest.MemoryGrid(apps), Context(1, 0, {}, RecordDict(), dict(config)))
+        return models
+
+    made = server.PrivateStrategy
+
+    def strategy(*args: Any, **options: Any) -> Any:
+        plans.append(options["plan"])
+        return made(*args, **options, wait=0)
+
+    try:
+        server.PrivateStrategy = strategy
+        seen(images)
+        assert plans[0].epsilon(1e-5) <= 8.0
+        return audit_code(seen, images, [None, np.nan * images], accounted=plans[0].event).violation or (
+            # Two updates that both take part are up to two clip norms apart, as if one left and the other came.
+            audit_code(seen, images, [-1e3 * images], neighboring_relation=REPLACE).violation
+        )
+    finally:
+        server.PrivateStrategy = made
+        client.load_digits = load_digits
+
+
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"audited_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 AUDITS: dict[str, Callable[[], bool]] = {
     "nvflare_job": nvflare_job,
     "train_with_jax.py": train_with_jax,
+    "flower_app": flower_app,
 }
 """Each returns whether it raised an alarm."""
-WITHOUT = {"flower_app"}
-"""Examples that have no audit yet."""
 NEEDED = {
     "nvflare_job": ("nvflare", "sklearn"),
     "train_with_jax.py": ("jax", "optax", "sklearn"),
+    "flower_app": ("flwr", "sklearn"),
 }
 
 
