@@ -351,7 +351,6 @@ def _refunded(transaction: Transaction, ticket: TicketRow, count: int) -> list[S
 
 
 @functools.lru_cache(maxsize=1024)
-@functools.lru_cache(maxsize=1024)
 def _fingerprint(names: tuple[str, ...], event: PrivacyEvent, count: int, plan_delta: float | None) -> str:
     text = records.plain([list(names), rows.event_text(event), count, plan_delta])
     return hashlib.sha256(text.encode()).hexdigest()
