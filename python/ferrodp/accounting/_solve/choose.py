@@ -153,6 +153,7 @@ def solve(
         if not known:  # of a thousand different events they take milliseconds, and a narrow contour needs none
             known.extend(paired(merged, relation))
         return known
+
     # Contours take up to a second then, and one that finds no narrow bounds is not followed by better ones.
     is_costly = any(release.noise_multiplier < SMALLEST_CONTOUR_NOISE for release in releases or ())
 
