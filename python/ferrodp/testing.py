@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from ferrodp import _native
 from ferrodp._observer import OBSERVER, Observation, Recorder, Replayer
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
+from ferrodp.events.base import check_relation
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import refuse_copy
 
@@ -102,8 +104,7 @@ def seeded(seed: bytes) -> SeededNoiseSource:
     return SeededNoiseSource(seed)
 
 
-@contextlib.contextmanager
-def record(*, neighboring_relation: NeighboringRelation | None = None) -> Iterator[list[Observation]]:
+def record(*, neighboring_relation: NeighboringRelation | None = None) -> AbstractContextManager[list[Observation]]:
     """Record every release inside the block: NOT PRIVATE, as the record holds the inputs.
 
     Only releases of this thread or task are recorded, by mechanisms, sums and statistics; a bare `NoiseSource` declares
@@ -116,10 +117,15 @@ def record(*, neighboring_relation: NeighboringRelation | None = None) -> Iterat
         noise; mechanisms declare the sensitivity that they were given. By default what is released says it: plans know
         their relation, and other sums are stated for a row that is added or removed.
 
-    Yields
+    Returns
+    -------
+    context manager
+        Of a list of `Observation`, which grows by one for each release.
+
+    Raises
     ------
-    list of Observation
-        Grows by one for each release.
+    InvalidParameter, InvalidType
+        If the relation is none.
 
     Examples
     --------
@@ -129,15 +135,12 @@ def record(*, neighboring_relation: NeighboringRelation | None = None) -> Iterat
     >>> log[0].mechanism, log[0].sensitivity, log[0].value.item()
     ('LaplaceMechanism', 1.0, 3.0)
     """
-    recorder = Recorder(neighboring_relation)
-    with _looking_on(recorder):
-        yield recorder.log
+    return _recording(Recorder(_relation(neighboring_relation)))
 
 
-@contextlib.contextmanager
 def replay(
     log: Sequence[Observation], *, neighboring_relation: NeighboringRelation | None = None
-) -> Iterator[list[Observation]]:
+) -> AbstractContextManager[list[Observation]]:
     """Make releases return what was recorded, and check that nothing else distinguishes the two runs: NOT PRIVATE.
 
     Tests the code *around* releases: run it on a dataset inside `record`, then on a neighboring one inside this block.
@@ -152,13 +155,15 @@ def replay(
     neighboring_relation : NeighboringRelation, optional
         As for `record`.
 
-    Yields
-    ------
-    list of Observation
-        The releases of this run; outputs are those of the record.
+    Returns
+    -------
+    context manager
+        Of the releases of this run, a list of `Observation`; outputs are those of the record.
 
     Raises
     ------
+    InvalidParameter, InvalidType
+        If the relation is none.
     AssertionError
         At the first release that is not in the record, or has other public parameters, or an input too far from the
         recorded one; at the end of the block, if releases are missing.
@@ -175,7 +180,21 @@ def replay(
     ...     report([35, 52]) == first
     True
     """
-    replayer = Replayer(log, neighboring_relation)
+    return _replaying(Replayer(log, _relation(neighboring_relation)))
+
+
+def _relation(given: NeighboringRelation | None) -> NeighboringRelation | None:
+    return None if given is None else check_relation(given)
+
+
+@contextlib.contextmanager
+def _recording(recorder: Recorder) -> Iterator[list[Observation]]:
+    with _looking_on(recorder):
+        yield recorder.log
+
+
+@contextlib.contextmanager
+def _replaying(replayer: Replayer) -> Iterator[list[Observation]]:
     with _looking_on(replayer):
         yield replayer.log
     # mutant: replay-may-leave-releases-out

@@ -33,7 +33,11 @@ def rows_of(rng: np.random.Generator, width: int, dtype: Any) -> np.ndarray:
     usual = rng.normal(size=(24, width)) * 10.0 ** rng.uniform(-3, 3, size=(24, 1))
     powers = 100 if dtype == np.float32 else 900
     far = rng.normal(size=(12, width)) * 2.0 ** rng.uniform(-powers, powers, size=(12, 1))
-    parts = [ties, near.astype(dtype), usual.astype(dtype), far.astype(dtype)]
+    single = np.zeros((6, width), dtype=dtype)
+    single[0, 0] = single[1, -1] = CLIP
+    single[2, 0], single[3, -1] = np.nextafter(dtype(CLIP), dtype(np.inf)), -np.nextafter(dtype(CLIP), dtype(0.0))
+    single[4, 0], single[5, -1] = -(2.0**powers), 2.0**-powers
+    parts = [ties, near.astype(dtype), usual.astype(dtype), far.astype(dtype), single]
     huge = np.finfo(dtype).max
     none = np.zeros((6, width), dtype=dtype)
     none[0], none[1, 0], none[2, -1], none[3, 0] = np.nan, np.inf, -np.inf, huge
@@ -127,20 +131,21 @@ def long_sums() -> bool:
     for width, dtype in ((4, np.float32), (64, np.float64), (1100, np.float32)):
         rows = (rng.normal(size=(397, width)) * CLIP / math.sqrt(width)).astype(dtype)
         rows[::50], rows[7::50, -1], rows[9::50] = np.nan, np.inf, 0.0
-        made, parts, beside = (fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype) for _ in range(3))
+        made, parts, beside, apart = (fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype) for _ in range(4))
         made.add_many(rows, threads=2)
         beside.add_many(np.asfortranarray(rows))
+        apart.add_many(np.asfortranarray(np.repeat(rows, 2, axis=0))[::2])  # copied, a group of rows after the other
         for first in range(0, 397, 40):
             other = fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype)
             other.add_many(rows[first : first + 40], threads=1)
             parts.merge(other)
         kept = fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype)
         kept.merge_state(made.state())
-        tallies = [(each.count, each.within_bound) for each in (made, parts, kept, beside)]
+        tallies = [(each.count, each.within_bound) for each in (made, parts, kept, beside, apart)]
         norms = np.linalg.norm(rows.astype(np.float64), axis=1)
         if len(set(tallies)) > 1 or tallies[0] != (397, int(np.count_nonzero(norms <= CLIP))):
             return True
-        if not all(np.array_equal(made.integers, each.integers) for each in (parts, kept, beside)):
+        if not all(np.array_equal(made.integers, each.integers) for each in (parts, kept, beside, apart)):
             return True
     return False
 

@@ -27,6 +27,11 @@ NATIVE_PATH = ("rounded to the nearest grid point, not toward zero",)
 FOUND_BY: dict[str, tuple[str, ...]] = {
     "the last elements of differences are not subtracted": ("differences",),
     "factors are not shrunk": ("rows that are returned",),
+    "huge rows of few columns lose their power of two": ("rows of sums",),
+    "rows of few columns with two elements are taken for rows of one": ("rows of sums",),
+    "rows of two elements are taken for rows of one": ("rows of sums",),
+    "a second element of a row is overlooked": ("rows of sums",),
+    "rows that do not exist are added": ("long sums",),
     "a row at the bound counts as longer": ("rows of sums",),
     "rows within rounding error of the bound are kept": ("rows that are returned",),
     "rounded to the nearest grid point, not toward zero": ("rows of sums",),
@@ -133,17 +138,11 @@ _DUEL = (
     "only where floats leave open which of two candidates wins: in one choice of 2⁴⁰, as utilities are compared exactly"
 )
 _EXTENSION = "digits of a sample after its first 32 or 64, which its neighbors look at too in one pair of 2²⁰ at most"
-_NOT_TRIED = (
-    "not tried with these audits yet: they have no rows of one or two elements; tests of the sums compare such rows"
-)
+
 
 UNSEEN: dict[str, str] = {
     "the certificate is not looked at": _CERTIFICATE,
     "rows at the bound are certified without their integers in panels": _CERTIFICATE,
-    "huge rows of few columns lose their power of two": _NOT_TRIED,
-    "rows of few columns with two elements are taken for rows of one": _NOT_TRIED,
-    "rows of two elements are taken for rows of one": _NOT_TRIED,
-    "a second element of a row is overlooked": _NOT_TRIED,
     "rows at the bound are certified by products alone": _CERTIFICATE,
     "sums of magnitudes are trusted where only squares may be": (
         "L1 norms above 10¹⁵⁰ alone, whose factor loses digits below 2⁻¹⁰²²: within what the slack of the "
@@ -170,9 +169,6 @@ UNSEEN: dict[str, str] = {
     "a tie is told where digits are missing": (
         "rows whose norm is within 2⁻⁷⁰ of the bound: they move a sum by so much more, and their elements are "
         "cut by 2⁻⁴⁰"
-    ),
-    "rows that do not exist are added": (
-        "only buffers that held longer rows of the same call before: no order of rows in these audits leaves any there"
     ),
     "lanes of the last columns are the first ones": (
         "columns that are left over where rows lie side by side and are too wide for a block: no width of these audits"
