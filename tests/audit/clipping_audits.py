@@ -82,8 +82,9 @@ def sums(rng: np.random.Generator, width: int, dtype: Any, stability: float | No
         expected = clipped(row, CLIP, stability)
         if np.abs(alone[-1] * made.granularity - expected).max() > _TOLERANCE * CLIP:
             return True
-    for size in (len(rows), 17, 3):
-        some = rng.permutation(len(rows))[:size]
+    # All kinds mixed, and each kind by itself: rows at the bound, far from it, and of one element.
+    mixed = [rng.permutation(len(rows))[:size] for size in (len(rows), 17, 3)]
+    for some in (*mixed, *(np.resize(np.arange(first, last), 50) for first, last in ((0, 8), (56, 68), (68, 74)))):
         expected = np.sum([alone[i] for i in some], axis=0)
         for among in (rows[some], np.asfortranarray(rows[some])):  # row after row, and side by side
             if not np.array_equal(total(among).integers, expected):

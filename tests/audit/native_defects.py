@@ -28,7 +28,6 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the last elements of differences are not subtracted": ("differences",),
     "factors are not shrunk": ("rows that are returned",),
     "huge rows of few columns lose their power of two": ("rows of sums",),
-    "rows of few columns with two elements are taken for rows of one": ("rows of sums",),
     "rows of two elements are taken for rows of one": ("rows of sums",),
     "a second element of a row is overlooked": ("rows of sums",),
     "rows that do not exist are added": ("long sums",),
@@ -141,6 +140,10 @@ _EXTENSION = "digits of a sample after its first 32 or 64, which its neighbors l
 
 
 UNSEEN: dict[str, str] = {
+    "rows of few columns with two elements are taken for rows of one": (
+        "tried: rows with two elements at the bound may be taken for longer ones, and so be cut by a step of the grid; "
+        "none moves a sum farther"
+    ),
     "the certificate is not looked at": _CERTIFICATE,
     "rows at the bound are certified without their integers in panels": _CERTIFICATE,
     "rows at the bound are certified by products alone": _CERTIFICATE,
