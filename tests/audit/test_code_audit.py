@@ -16,7 +16,7 @@ from support.planted_further import FURTHER
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_mistake_is_found(name):
-    """What is cut to a range shows in a run only if the noise reaches it: with probability 1/3 at least, of 40 runs."""
+    """What is cut to a range shows in a run only if the noise reaches it: with probability 1/2 at least, of 40 runs."""
     code, dataset, neighbors, accounted = PLANTED[name]
     reports = []
     for _ in range(40):

@@ -169,8 +169,8 @@ PLANTED = {
     # truncation to a private range
     "cut to the range of the data": (
         lambda d: np.clip(laplace(float(np.clip(d, 0, 1).sum())), 0, d.max()),
-        VALUES,
-        [VALUES[:-1]],
+        VALUES[[0, 3, 4]],
+        [VALUES[[0, 3]]],
         None,
     ),
     "cut to the number of rows": (lambda d: min(laplace(float(len(d))), float(len(d))), VALUES, None, None),
