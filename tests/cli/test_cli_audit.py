@@ -38,6 +38,24 @@ def test_a_training_is_tested_by_canaries_of_its_own_or_by_scores(ferrodp, tmp_p
     assert "together" in ferrodp(*given).error
 
 
+def test_the_confidence_of_a_test_is_chosen(ferrodp, tmp_path):
+    """A nightly test asks for more: the same scores no longer contradict the claim."""
+    included = np.arange(100) % 2 == 0
+    np.save(tmp_path / "s.npy", np.where(np.arange(100) < 80, included, ~included) + 0.0)
+    np.save(tmp_path / "i.npy", included)
+    given = ["audit", "training", "--epsilon", "0.5", "--scores", str(tmp_path / "s.npy")]
+    given += ["--included", str(tmp_path / "i.npy"), "--method", "guesses", "--json"]
+    usual, nightly = (ferrodp(*given, *more).json for more in ((), ("--confidence", "0.999999999")))
+    assert (usual["confidence"], nightly["confidence"]) == (0.999, 0.999999999)
+    assert nightly["epsilon_lower_bound"] < usual["epsilon_lower_bound"]
+
+    mechanism = ["audit", "mechanism", "laplace", "--epsilon", "1", "--draws", "2000"]
+    assert ferrodp(*mechanism, "--confidence", "0.9999", "--json").json["confidence"] == 0.9999
+    assert "confidence must be in [0.5, 1), got 1.0" in ferrodp(*mechanism, "--confidence", "1").error
+    assert "--scores" in ferrodp("audit", "training", "--epsilon", "1", "--confidence", "0.9").error
+    assert "not for code" in ferrodp("audit", "code", "a.py:b", "--dataset", "c.npy", "--confidence", "0.9").error
+
+
 def test_code_of_a_file_is_replayed(ferrodp, tmp_path):
     (tmp_path / "pipeline.py").write_text(
         "import ferrodp as fd\n"

@@ -99,6 +99,12 @@ def _show(report: Report, console: Console) -> None:
     option("subject", nargs="?", help="gaussian or laplace; of code FILE.py:FUNCTION"),
     option("--epsilon", type=float, metavar="E", help="of the claim; not for code"),
     option("--delta", type=float, default=1e-5, metavar="D", help="of the claim (default: 1e-5)"),
+    option(
+        "--confidence",
+        type=float,
+        metavar="C",
+        help="with which a true claim raises no alarm; not for code (default: 0.999). Near 1 if many tests are run",
+    ),
     option("--draws", type=_whole, default=10**7, metavar="N", help="mechanism: of each neighbor (default: 1e7)"),
     option("--canaries", type=_whole, default=1000, metavar="M", help="training: how many (default: 1000)"),
     option("--scores", metavar="FILE", help="training: scores of canaries, .npy, of a training elsewhere"),
@@ -144,10 +150,7 @@ def audit(args: Args, console: Console) -> Report:
         found = _training(args)
     else:
         found, extra = _mechanism(args)
-    if isinstance(found, CodeReport):
-        if args.evidence or args.plot:
-            raise InvalidParameter("--evidence and --plot are for audits that draw, not for code")
-    else:
+    if not isinstance(found, CodeReport):
         extra["evidence"] = None
         if args.plot:
             figure: Any = plot_roc(found).figure
@@ -169,6 +172,11 @@ def audit(args: Args, console: Console) -> Report:
     }
 
 
+def _certainty(args: Args) -> dict[str, Any]:
+    """Return the confidence, if one was given."""
+    return {} if args.confidence is None else {"confidence": args.confidence}
+
+
 def _mechanism(args: Args) -> tuple[AuditReport, dict[str, Any]]:
     mechanism: GaussianMechanism | LaplaceMechanism
     if args.subject == "gaussian":
@@ -179,7 +187,7 @@ def _mechanism(args: Args) -> tuple[AuditReport, dict[str, Any]]:
         mechanism = LaplaceMechanism(scale=1.0 / args.epsilon, l1_sensitivity=1.0)
     else:
         raise InvalidParameter(f"subject must be one of {', '.join(_NAMES)}, got {args.subject!r}")
-    report = audit_mechanism(mechanism, epsilon=args.epsilon, delta=args.delta, draws=args.draws)
+    report = audit_mechanism(mechanism, epsilon=args.epsilon, delta=args.delta, draws=args.draws, **_certainty(args))
     return report, {"event": mechanism.event.to_dict()}
 
 
@@ -194,9 +202,12 @@ def _training(args: Args) -> CanaryReport:
             delta=args.delta,
             method=args.method or "guesses",
             claim="training elsewhere",
+            **_certainty(args),
         )
-    if args.method is not None:
-        raise InvalidParameter("--method is for --scores; a run of this library's trainer reports all three bounds")
+    if args.method is not None or args.confidence is not None:
+        raise InvalidParameter(
+            "--method and --confidence need --scores; a run of this library's trainer reports all three bounds at 0.999"
+        )
     rng = np.random.default_rng(0)
     labels = rng.integers(3, size=1000)
     rows = np.eye(3)[labels] + rng.normal(scale=0.3, size=(1000, 3))
@@ -208,6 +219,8 @@ def _training(args: Args) -> CanaryReport:
 
 
 def _code(args: Args) -> CodeReport:
+    if args.evidence or args.plot or args.confidence is not None:
+        raise InvalidParameter("--evidence, --plot and --confidence are for audits that draw, not for code")
     if args.subject is None or args.dataset is None:
         raise InvalidParameter("FILE.py:FUNCTION and --dataset must be given for audit code")
     return audit_code(_function(args.subject), _array(args.dataset))

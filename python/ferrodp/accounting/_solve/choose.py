@@ -490,8 +490,6 @@ def releases_of(events: Events, relation: NeighboringRelation) -> list[_contour.
         inner = event
         if isinstance(event, PoissonSampledEvent):
             probability, inner = event.sampling_probability, event.event
-        elif type(event) is not GaussianEvent:  # a class of its own may have a curve of its own
-            return None
         if not isinstance(inner, GaussianEvent):
             return None
         releases.append(_contour.Release(inner.noise_multiplier, probability, count))
