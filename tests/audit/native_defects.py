@@ -19,7 +19,7 @@ import mutants  # found by way of `law_defects`
 import run
 
 FOLDER = "rust/ferrodp-core/src"
-"""Every defect of a file in here is in one of the two tables, but for those that draw, clip and choose nothing."""
+"""Every defect of a file in here is in one of the three tables, but for those that draw, clip and choose nothing."""
 ELSEWHERE = ("secure", "checksum")
 NATIVE_PATH = ("rounded to the nearest grid point, not toward zero",)
 """Defects of what only other instruction sets than the portable one do."""
@@ -119,11 +119,69 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the rate of skipping is the probability": ("rare members",),
     "one record too many can be drawn": ("samples of a fixed size",),
     "the first steps are chosen more often": ("steps of a record",),
+    "extension bits come from the sample's place in its chunk": ("replay: gaussian noise of float64",),
+    "extension bits are shared by neighbors": ("replay: gaussian noise of float64",),
+    "extension bits are the stream of first words": ("replay: gaussian noise of float64",),
+    "extension words are taken in the wrong order": ("replay: gaussian noise of float64",),
+    "a negative sample is not the mirror image of a positive one": ("replay: gaussian noise of float64",),
+    "the first stage takes the bits of a short word for all there are": ("replay: gaussian noise of float64",),
+    "the first stage trusts floating point": ("replay: gaussian noise of float64",),
+    "the second stage trusts floating point": ("replay: gaussian noise of float64",),
+    "the second stage takes few digits for many": ("replay: laplace noise of float64",),
+    "the third stage takes the bits it knows for all there are": ("replay: gaussian noise of float64",),
+    "what the third stage leaves open is taken for less": ("replay: gaussian noise of float64",),
+    "the fourth stage is off by one threshold": ("replay: gaussian noise of float64",),
+    "where margins are wide, the search ends one step too high": ("replay: laplace noise of float64",),
+    "the polynomial's part of the single-precision margin is a quarter of what was proved": (
+        "replay: gaussian noise of float32",
+    ),
+    "what single precision leaves open takes the extension bits of its place in the batch": (
+        "replay: gaussian noise of float32",
+    ),
+    "leading bits decide as if the others were known": ("replay: gaussian noise of float64",),
+    "every extension block is the first": ("replay: gaussian noise of float64",),
+    "what 64 digits of a coin leave open is heads": ("replay: coins",),
+    "neighboring coins share their further digits": ("replay: coins",),
+    "further digits of a coin are its first ones": ("replay: coins",),
+    "floats decide on coins without a margin": ("replay: coins",),
+    "rare coins are tails": ("replay: rare coins",),
+    "a Gaussian's exponent is not halved": ("replay: discrete gaussian noise",),
+    "the first stage accepts one more": ("replay: discrete gaussian noise",),
+    "thresholds are rounded up": ("replay: discrete gaussian noise",),
+    "the tail's blocks are half as wide as they need be": ("replay: discrete gaussian noise",),
+    "the tail's cells are not shared by two signs": ("replay: discrete gaussian noise",),
+    "digits of U are used twice": ("replay: discrete gaussian noise",),
+    "the last stage gives up after its first precision": ("replay: discrete gaussian noise",),
+    "the offset's word is the next digits of U as well": ("replay: discrete gaussian noise",),
+    "attempts share their further words": ("replay: discrete gaussian noise",),
+    "the second stage of integers has no margin": ("replay: discrete gaussian noise",),
+    "the exact stage accepts what it knows too little of": ("replay: discrete gaussian noise",),
+    "the race is won by permute-and-flip": ("replay: candidates with gumbel noise",),
+    "the factor 2 of the rate is lost": ("replay: candidates with gumbel noise",),
+    "exact comparisons have another rate": ("replay: candidates with gumbel noise",),
+    "a candidate's sign is a digit of its noise": ("replay: candidates with exponential noise",),
+    "negative noise is compared as if it were positive": ("replay: candidates with laplace noise",),
+    "categories come modulo k": ("replay: answers",),
+    "no category is drawn again": ("replay: answers",),
+    "one category too many is drawn again": ("replay: answers",),
+    "a tie of the coin is heads": ("replay: answers",),
+    "the coin shares bits with the choice": ("replay: answers",),
+    "integers within wide blocks come from the low bits of their words": ("replay: discrete gaussian noise",),
+    "comparisons look at half of their digits": ("replay: discrete gaussian noise in fixed time",),
+    "ties are not seen": ("replay: discrete gaussian noise in fixed time",),
+    "the sign is a digit as well": ("replay: discrete gaussian noise in fixed time",),
+    "further digits are those of the sample's first decision": ("replay: discrete laplace noise in fixed time",),
+    "further digits are the first ones again": ("replay: discrete laplace noise in fixed time",),
+    "the table ends early": ("replay: discrete gaussian noise in fixed time",),
+    "the counter of the cipher is little-endian": ("replay: gaussian noise of float64",),
+    "a record joins at the threshold": ("replay: samples",),
+    "uneven words are kept": ("replay: samples",),
+    "exact comparisons stop one below": ("replay: samples",),
+    "bounds on a logarithm are not proven": ("replay: samples",),
+    "what is beyond the digits is lost": ("replay: discrete laplace noise in fixed time",),
 }
 """Names of defects and audits that find them."""
 
-_TWO_POWER_64 = "only where 64 digits agree: in one draw of 2⁶⁴"
-_TWO_POWER_16 = "a block's probability is off by 2⁻¹⁶ of itself at most: shown by 10¹⁰ draws and more"
 _CERTIFICATE = (
     "a second measurement, for arrays that change while they are added: others pass whether it is taken or not"
 )
@@ -132,12 +190,23 @@ _PROCESSES = "two processes, where one was forked or cloned; a test of one proce
 _STEP = (
     "an output is off by one step of the grid, 2⁻¹² of the scale at most, in some of all samples: 10¹⁰ draws and more"
 )
-_TAIL = "rates beyond the start of the tail, which few samples are, by a part of themselves: not seen in 10⁸ draws"
-_DUEL = (
-    "only where floats leave open which of two candidates wins: in one choice of 2⁴⁰, as utilities are compared exactly"
-)
-_EXTENSION = "digits of a sample after its first 32 or 64, which its neighbors look at too in one pair of 2²⁰ at most"
 
+
+NO_LAW: dict[str, str] = {
+    "the search of a table ends where the noise is found": "time, not noise: the search gives the same number",
+    "a count is checked for overflow": "time, not noise: the count never overflows",
+    "negative noise is negated in a branch": "time, not noise: the branch gives the same number",
+    "a digit is looked up": "time, not noise: the table gives the same digit",
+    "half a tie is a tie": "no law changes: what is no tie is decided again, by more digits of the same numbers",
+    "the stack is left as a call used it": _MEMORY,
+    "only the top of the stack that a call used is overwritten": _MEMORY,
+    "vector registers keep round keys": _MEMORY,
+    "threads that helped leave their stacks as they are": _MEMORY,
+    "big integers leave their digits on the heap": _MEMORY,
+    "a key stays on the heap": _MEMORY,
+    "a bit generator keeps the words that it handed out": _MEMORY,
+}
+"""Names of defects that change no output, and what they do change: what their own tests look at."""
 
 UNSEEN: dict[str, str] = {
     "rows of few columns with two elements are taken for rows of one": (
@@ -178,101 +247,10 @@ UNSEEN: dict[str, str] = {
     ),
     "rows side by side at the bound are certified by products alone": _CERTIFICATE,
     "certificates of runs of columns are forgotten": _CERTIFICATE,
-    "what 64 digits of a coin leave open is heads": _TWO_POWER_64,
-    "neighboring coins share their further digits": _TWO_POWER_64,
-    "further digits of a coin are its first ones": _TWO_POWER_64,
-    "floats decide on coins without a margin": "a coin is another one in one toss of 2⁴⁷",
-    "rare coins are tails": "coins of rates below e⁻⁶⁹⁰",
-    "bounds on a logarithm are not proven": (
-        "a margin of 2⁻⁵⁸ in place of 2⁻⁴⁰: a choice is another one where noises are nearer than that"
-    ),
-    "a Gaussian's exponent is not halved": "only in the stage of exact integers, which one sample of 2³⁸ reaches",
-    "the first stage accepts one more": _TWO_POWER_16,
-    "thresholds are rounded up": _TWO_POWER_16,
-    "the tail's blocks are half as wide as they need be": _TAIL,
-    "the tail's cells are not shared by two signs": _TAIL,
-    "digits of U are used twice": "the second word of further digits, where 95 digits agree: one sample of 2⁹⁵",
-    "the last stage gives up after its first precision": (
-        "only where the first precision of the exact stage leaves a sample open: one of 2¹⁰⁰"
-    ),
-    "the offset's word is the next digits of U as well": (
-        "digits of U from the 32nd on, which one sample of 2³¹ looks at"
-    ),
-    "attempts share their further words": (
-        "further words of two attempts of one sample, both of which look beyond 31 digits or fall into the "
-        "tail: below 10⁻⁷"
-    ),
-    "the second stage of integers has no margin": "a sample is another one if it is within 2⁻³⁸ of its threshold",
-    "the exact stage accepts what it knows too little of": (
-        "only in the stage of exact integers, which one sample of 2³⁸ reaches, at its first precision"
-    ),
-    "the race is won by permute-and-flip": _DUEL,
-    "the factor 2 of the rate is lost": _DUEL,
-    "exact comparisons have another rate": _DUEL,
-    "a candidate's sign is a digit of its noise": _DUEL,
-    "negative noise is compared as if it were positive": _DUEL,
-    "categories come modulo k": (
-        "2⁶⁴ modulo k words of 2⁶⁴: a category is likelier by 2⁻³³ of itself at most, for the largest k"
-    ),
-    "no category is drawn again": (
-        "2⁶⁴ modulo k words of 2⁶⁴: a category is likelier by 2⁻³³ of itself at most, for the largest k"
-    ),
-    "one category too many is drawn again": _TWO_POWER_64,
-    "a tie of the coin is heads": _TWO_POWER_64,
-    "the coin shares bits with the choice": (
-        "the 33rd and later digits of a choice: they decide on a category in k cases of 2³²"
-    ),
-    "integers within wide blocks come from the low bits of their words": (
-        "no law changes: low bits are as uniform as high ones, and what is settled later has words of its own"
-    ),
-    "the search of a table ends where the noise is found": "time, not noise: the search gives the same number",
-    "a count is checked for overflow": "time, not noise: the count never overflows",
-    "negative noise is negated in a branch": "time, not noise: the branch gives the same number",
-    "a digit is looked up": "time, not noise: the table gives the same digit",
-    "comparisons look at half of their digits": _TWO_POWER_64,
-    "ties are not seen": "only where 127 digits agree",
-    "half a tie is a tie": "no law changes: what is no tie is decided again, by more digits of the same numbers",
-    "the sign is a digit as well": (
-        "the first of 128 digits is dropped and the last one, the sign, is compared: the law is off by 2⁻¹²⁷"
-    ),
-    "further digits are those of the sample's first decision": "only where 127 digits agree",
-    "further digits are the first ones again": "only where 127 digits agree",
-    "what is beyond the digits is lost": "geometric noise beyond all its digits: below 2⁻⁶⁴",
-    "the table ends early": "noise so far out that what is left has a probability below 2⁻⁶⁷",
-    "extension bits come from the sample's place in its chunk": _EXTENSION,
-    "extension bits are shared by neighbors": _EXTENSION,
-    "extension bits are the stream of first words": _EXTENSION,
-    "every extension block is the first": (
-        "the second block of extension bits, which follows 160 digits: one sample of 2¹⁰⁰"
-    ),
-    "extension words are taken in the wrong order": "no law changes: two uniform words in another order",
-    "a negative sample is not the mirror image of a positive one": _STEP,
-    "the first stage takes the bits of a short word for all there are": _STEP,
-    "the first stage trusts floating point": _STEP,
-    "the second stage trusts floating point": _STEP,
-    "the second stage takes few digits for many": _STEP,
-    "the third stage takes the bits it knows for all there are": _STEP,
-    "what the third stage leaves open is taken for less": _STEP,
-    "the fourth stage is off by one threshold": _STEP,
     "a forked child keeps its parent's generator of keys": _PROCESSES,
     "a forked child keeps the state of a bit generator": _PROCESSES,
-    "the stack is left as a call used it": _MEMORY,
-    "only the top of the stack that a call used is overwritten": _MEMORY,
-    "vector registers keep round keys": _MEMORY,
-    "threads that helped leave their stacks as they are": _MEMORY,
-    "big integers leave their digits on the heap": _MEMORY,
-    "a key stays on the heap": _MEMORY,
-    "a bit generator keeps the words that it handed out": _MEMORY,
     "a child that no handler ran in keeps its parent's generation": _PROCESSES,
-    "the counter of the cipher is little-endian": "no law changes: blocks of the keystream come in another order",
-    "where margins are wide, the search ends one step too high": _STEP,
-    "the polynomial's part of the single-precision margin is a quarter of what was proved": _STEP,
     "the single-precision margin leaves out the roundings of product and sum": _STEP,
-    "what single precision leaves open takes the extension bits of its place in the batch": _EXTENSION,
-    "leading bits decide as if the others were known": _STEP,
-    "a record joins at the threshold": _TWO_POWER_64,
-    "uneven words are kept": "a record is likelier by 2⁻⁶⁴ of the number of records, relatively",
-    "exact comparisons stop one below": "only gaps that floats leave open: one of 2⁴⁰",
 }
 """Names of defects that no audit finds, and why: what would have to be drawn to see them."""
 

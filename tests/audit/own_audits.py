@@ -17,6 +17,7 @@ import clipping_audits
 import finite_audits
 import noise_audits
 import numpy as np
+import replay_audits
 from alarms import CONFIDENCE, function, independence, mechanism
 
 import ferrodp as fd
@@ -261,6 +262,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     **clipping_audits.AUDITS,
     **finite_audits.AUDITS,
     **noise_audits.AUDITS,
+    **replay_audits.AUDITS,
     "integers": integers,
     "exponential mechanism": lambda: choices(fd.ExponentialMechanism),
     "permute and flip": lambda: choices(fd.PermuteAndFlip),

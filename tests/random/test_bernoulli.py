@@ -7,12 +7,12 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from mpmath import mp, mpf
+from mpmath import mpf
 from scipy import stats
 
 import ferrodp as fd
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
-from reference import keystream
+from reference import coins, keystream
 
 SEED = hashlib.sha256(b"coins").digest()
 
@@ -24,15 +24,7 @@ def source():
 def expected(gamma, count):
     """Return the coins of the first call on the seed."""
     key = keystream.call_key(SEED, 0)
-    coins = []
-    for index in range(count):
-        digits = keystream.first_word(key, index, 64)
-        for number in range(3):
-            digits = digits << 128 | keystream.extension(key, index, number)
-        with mp.workprec(700):
-            exact = mpf(gamma.numerator) / gamma.denominator
-            coins.append(not gamma or mpf(2 * digits + 1) / mpf(2) ** 449 < mpmath.exp(-exact))
-    return coins
+    return [coins.toss(key, index, gamma, 3) for index in range(count)]
 
 
 @pytest.mark.parametrize(

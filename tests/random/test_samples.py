@@ -17,6 +17,7 @@ import ferrodp as fd
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.random import fixed_size_sample, poisson_sample, random_allocation
 from reference import keystream
+from reference.samples import floyd, poisson_by_gaps, uniform_integers
 
 SEED = bytes(range(32))
 ALPHA = 1e-9  # of each p-value: three of them
@@ -26,43 +27,13 @@ def seeded(name=""):
     return fd.testing.seeded(hashlib.sha256(name.encode()).digest() if name else SEED)
 
 
-def uniform_integers(key):
-    """Yield functions that draw below a bound: word i of stream 0, then block i of streams 1, 2, …, without bias."""
-    index = 0
-    while True:
-        words = [keystream.first_word(key, index, 64)]
-
-        def below(bound, words=words, index=index):
-            for stream in range(1, 100):
-                high, low = divmod(words[0] * bound, 2**64)
-                if low >= 2**64 % bound:
-                    return high
-                words[0] = keystream.block_words(key, stream, index)[0]
-            raise AssertionError("99 rejections")
-
-        yield below
-        index += 1
-
-
 @pytest.mark.parametrize("probability", [0.03, 0.01, 2.0**-6, 1e-3])
 def test_gaps_are_geometric_by_inversion(probability):
     key = keystream.call_key(SEED, 0)
 
     members = poisson_sample(300, probability, source=seeded()).tolist()
 
-    expected, position, j = [], 0, 0
-    while True:
-        further = keystream.extension(key, j, 0)
-        uniform = Fraction((keystream.first_word(key, j, 64) << 128) + further, 2**192)
-        gap, power = 0, 1 - Fraction(probability)
-        while uniform < power and position + gap < 300:
-            gap, power = gap + 1, power * (1 - Fraction(probability))
-        position += gap
-        if position >= 300:
-            break
-        expected.append(position)
-        position, j = position + 1, j + 1
-    assert members == expected
+    assert members == poisson_by_gaps(key, 300, Fraction(probability))
 
 
 @pytest.mark.parametrize("probability", [1 / 32, 0.1, 0.5, math.nextafter(1.0, 0.0)])
@@ -105,15 +76,9 @@ def test_numbers_of_members_are_binomial():
 
 @pytest.mark.parametrize(("population", "size"), [(20, 3), (5, 2), (100, 40), (10_000, 20)])
 def test_a_sample_of_fixed_size_is_floyds(population, size):
-    draws = uniform_integers(keystream.call_key(SEED, 0))
-
-    members = fixed_size_sample(population, size, source=seeded()).tolist()
-
-    chosen = set()
-    for last in range(population - size, population):
-        drawn = next(draws)(last + 1)
-        chosen.add(last if drawn in chosen else drawn)
-    assert members == sorted(chosen)
+    assert fixed_size_sample(population, size, source=seeded()).tolist() == floyd(
+        keystream.call_key(SEED, 0), population, size
+    )
 
 
 def test_more_than_half_leaves_out_a_sample():

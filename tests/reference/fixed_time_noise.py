@@ -23,7 +23,7 @@ def _uniform(key: bytes, decision: int, bits: int) -> tuple[int, int]:
 
 
 @functools.cache
-def _masses(scale: Fraction) -> list[mpf]:
+def masses(scale: Fraction) -> list[mpf]:
     """Return P[|X| ≤ k] of the discrete Gaussian law."""
     with mp.workprec(BITS):
         weights = [mpf(1)]
@@ -48,27 +48,35 @@ def gaussian(key: bytes, index: int, scale: Fraction) -> int:
         digits, known = digits << 128 | keystream.extension(key, index, number), known + 128
     with mp.workprec(BITS):
         uniform = mpf(2 * digits + 1) / mpf(2) ** (known + 1)
-        magnitude = sum(1 for mass in _masses(scale) if mass <= uniform)
+        magnitude = sum(1 for mass in masses(scale) if mass <= uniform)
     return -magnitude if block & 1 else magnitude
+
+
+@functools.cache
+def probabilities(scale: Fraction) -> list[mpf]:
+    """Return how likely each digit of a geometric variable is a one, and last how likely there is more beyond them."""
+    with mp.workprec(BITS):
+        rate = mpf(scale.denominator) / scale.numerator
+        found: list[mpf] = []
+        while mpmath.exp(-rate * 2 ** len(found)) >= mpf(2) ** -128:
+            found.append(1 / (1 + mpmath.exp(rate * 2 ** len(found))))
+        return [*found, mpmath.exp(-rate * 2 ** len(found))]
 
 
 def laplace(key: bytes, index: int, scale: Fraction) -> int:
     """Return sample `index`: the difference of two geometric variables, digit by digit."""
+    *heads, beyond = probabilities(scale)
+    found = []
     with mp.workprec(BITS):
-        rate = mpf(scale.denominator) / scale.numerator
-        num_digits = 0
-        while mpmath.exp(-rate * 2**num_digits) >= mpf(2) ** -128:
-            num_digits += 1
-        found = []
         for part in range(2):
-            start = (2 * index + part) * (num_digits + 1)
+            start = (2 * index + part) * (len(heads) + 1)
             value = 0
-            for j in range(num_digits):
+            for j, probability in enumerate(heads):
                 digits, known = _uniform(key, start + j, 128)
-                heads = mpf(2 * digits + 1) / mpf(2) ** (known + 1) < 1 / (1 + mpmath.exp(rate * 2**j))
-                value |= heads << j
-            digits, known = _uniform(key, start + num_digits, 128)
-            if mpf(digits + 1) / mpf(2) ** known < mpmath.exp(-rate * 2**num_digits):
-                raise ArithmeticError("beyond the digits: of probability 2^-128")
-            found.append(value)
+                value |= int(mpf(2 * digits + 1) / mpf(2) ** (known + 1) < probability) << j
+            digits, known = _uniform(key, start + len(heads), 128)
+            more = 0
+            while mpf(2 * digits + 1) / mpf(2) ** (known + 1) < beyond ** (more + 1):
+                more += 1
+            found.append(value + (more << len(heads)))
     return found[0] - found[1]

@@ -25,6 +25,8 @@ mod aes_ni;
 #[cfg(target_arch = "aarch64")]
 mod armv8;
 mod block;
+#[cfg(feature = "testing")]
+pub mod chosen;
 pub mod generator;
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -100,6 +102,8 @@ enum Backend {
     Vaes256(Box<vaes256::Cipher>),
     #[cfg(target_arch = "x86_64")]
     Vaes(Box<vaes::Cipher>),
+    #[cfg(feature = "testing")]
+    Chosen(Box<Keystream>, std::sync::Arc<chosen::Blocks>),
     #[cfg(test)]
     Tape(Box<Tape>),
 }
@@ -112,6 +116,14 @@ impl Keystream {
     /// Returns the keystream of `key`, computed on `isa`: the same bytes on every one.
     #[must_use]
     pub fn new(isa: Isa, key: &Key) -> Self {
+        #[cfg(feature = "testing")]
+        if let Some(blocks) = chosen::of(&key.0) {
+            return Self(Backend::Chosen(Box::new(Self::of_cipher(isa, key)), blocks));
+        }
+        Self::of_cipher(isa, key)
+    }
+
+    fn of_cipher(isa: Isa, key: &Key) -> Self {
         Self(match isa.kind() {
             Kind::Portable => Backend::Portable(Box::new(portable::Cipher::new(&key.0))),
             // SAFETY: an `Isa` of this kind exists only where the CPU has reported NEON and the AES instructions.
@@ -153,6 +165,11 @@ impl Keystream {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Backend::Vaes(cipher) => unsafe { cipher.fill(stream, first_block, out) },
+            #[cfg(feature = "testing")]
+            Backend::Chosen(cipher, blocks) => {
+                cipher.fill(stream, first_block, out);
+                chosen::lay(blocks, stream, first_block, out);
+            }
             #[cfg(test)]
             Backend::Tape(tape) => {
                 for (index, bytes) in (first_block..).zip(out.chunks_mut(BLOCK)) {

@@ -9,6 +9,7 @@ use ferrodp_accounting::rdp::{PoissonGaussian, PoissonReplaced, Rule};
 use ferrodp_accounting::types::Bounds;
 use ferrodp_accounting::{binomial, central_moments, gaussian};
 use ferrodp_core::discrete::{Discrete, Scale};
+use ferrodp_core::random::{BLOCK, chosen};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -202,6 +203,19 @@ fn discrete_envelope(
     Ok(Discrete::new(law.0, Scale::from_ratio(numerator, denominator)?).envelope())
 }
 
+/// Has keystreams of this key give these blocks, by stream and index, in the place of their own; those of other keys are as ever.
+#[pyfunction]
+#[pyo3(signature = (key, blocks, /))]
+fn choose_words(key: [u8; 32], blocks: Vec<(u64, u64, [u8; BLOCK])>) {
+    chosen::choose(key, blocks.into_iter().map(|(stream, index, block)| ((stream, index), block)).collect());
+}
+
+/// Ends what `choose_words` began.
+#[pyfunction]
+fn forget_words() {
+    chosen::forget();
+}
+
 /// Adds `_testing` to the module, which its list of public names leaves out.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let testing = PyModule::new(module.py(), "_testing")?;
@@ -221,5 +235,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     testing.add_function(wrap_pyfunction!(certified_at_least, &testing)?)?;
     testing.add_function(wrap_pyfunction!(certified_equal_responses, &testing)?)?;
     testing.add_function(wrap_pyfunction!(certified_central_moments, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(choose_words, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(forget_words, &testing)?)?;
     module.setattr("_testing", testing)
 }
