@@ -71,7 +71,7 @@ def alarms(names: tuple[str, ...], tree: Path) -> list[str]:
     script = (
         f"import own_audits as d\nfor n in {names!r}:\n    print('ALARM' if (d.AUDITS | d.DEEP)[n]() else 'quiet', n)"
     )
-    environment = os.environ | {"PYTHONPATH": f"{tree / 'python'}:{Path(__file__).parent}"}
+    environment = os.environ | {"PYTHONPATH": f"{tree / 'python'}:{Path(__file__).parent}:{ROOT / 'tests'}"}
     command = [sys.executable, "-c", script]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
     if ran.returncode:

@@ -17,6 +17,7 @@ import clipping_audits
 import finite_audits
 import noise_audits
 import numpy as np
+import process_audits
 import replay_audits
 from alarms import CONFIDENCE, function, independence, mechanism
 
@@ -262,6 +263,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     **clipping_audits.AUDITS,
     **finite_audits.AUDITS,
     **noise_audits.AUDITS,
+    **process_audits.AUDITS,
     **replay_audits.AUDITS,
     "integers": integers,
     "exponential mechanism": lambda: choices(fd.ExponentialMechanism),

@@ -13,6 +13,14 @@ from collections.abc import Callable
 import replayed_choices
 import replayed_integers
 import replayed_noise
+import replayed_rows
+import replayed_sums
 
-AUDITS: dict[str, Callable[[], bool]] = {**replayed_noise.AUDITS, **replayed_integers.AUDITS, **replayed_choices.AUDITS}
+AUDITS: dict[str, Callable[[], bool]] = {
+    **replayed_noise.AUDITS,
+    **replayed_integers.AUDITS,
+    **replayed_choices.AUDITS,
+    **replayed_rows.AUDITS,
+    **replayed_sums.AUDITS,
+}
 """Each returns whether it raised an alarm."""

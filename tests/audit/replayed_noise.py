@@ -11,7 +11,9 @@ import mpmath
 import numpy as np
 from chosen_words import PANIC, Call, drawn, further, lay
 from mpmath import mp, mpf
+from scipy import special
 
+from ferrodp import _native
 from reference import rounded_noise
 
 HALF = Fraction(1, 2)
@@ -110,6 +112,25 @@ def halves(ratio: Fraction, dtype: Any, cases: int = 250) -> bool:
     return found == PANIC or not np.array_equal(values, expected)
 
 
+def precisions(ratio: float, count: int = 200_000) -> bool:
+    """Whether a stage in single precision makes other numbers of the same words than those in double precision.
+
+    Values bring sums next to half-integers: so near that the least error of single precision would show.
+    """
+    call = Call(f"precisions {ratio}")
+    words = np.frombuffer(_native.random_bytes(4 * count, call.key), dtype="<u4")
+    z = -special.ndtri(((words & 0x7FFFFFFF) + 0.5) / 2.0**32) * np.where(words >> 31, -1.0, 1.0)
+    to_half = np.floor(z * ratio) + 0.5 - z * ratio
+    near = call.rng.integers(-24, 25, size=count) * (ratio + 1.0) * 2.0**-24
+    singles = (to_half + near).astype(np.float32)
+    found = []
+    for values in (singles.copy(), singles.astype(np.float64)):
+        with call.drawn() as source:
+            source.add_gaussian_(values, standard_deviation=ratio, granularity=1.0)
+        found.append(values)
+    return not np.array_equal(*found)
+
+
 HALVES = (0.2, 3.7, 1024.0, 4096.0, 5000.1, 8191.9, 16383.9)
 RATIOS = {
     "gaussian": [0.126, 1.3, 100.7, 5000.3, 2.0**19.3, 2.0**20.9, 2.0**21.4, 2.0**32.7, 2.0**43.2],
@@ -131,6 +152,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
     for law in RATIOS:
         for dtype in (np.float32, np.float64):
             yield f"replay: {law} noise of {np.dtype(dtype)}", lambda law=law, dtype=dtype: noise(law, dtype)
+    yield "replay: gaussian noise of two precisions", lambda: any(precisions(ratio) for ratio in HALVES)
     for dtype in (np.float32, np.float64):
         yield f"replay: gaussian noise on values of {np.dtype(dtype)}", lambda dtype=dtype: of_values(dtype)
 

@@ -1,6 +1,8 @@
 //! What only the tests of proofs and of stated errors call. Compiled with the feature `testing`; the module that users install
 //! has none of it.
 
+use core::num::NonZeroUsize;
+
 use ferrodp_accounting::certified::Interval;
 use ferrodp_accounting::composition::equal;
 use ferrodp_accounting::functions::{self, normal, twofold::Twofold};
@@ -8,8 +10,11 @@ use ferrodp_accounting::lanes;
 use ferrodp_accounting::rdp::{PoissonGaussian, PoissonReplaced, Rule};
 use ferrodp_accounting::types::Bounds;
 use ferrodp_accounting::{binomial, central_moments, gaussian};
+use ferrodp_core::clip::{ClipNorm, GridSum, Leaf, Rows, Strided};
 use ferrodp_core::discrete::{Discrete, Scale};
-use ferrodp_core::random::{BLOCK, chosen};
+use ferrodp_core::params::Granularity;
+use ferrodp_core::random::{BLOCK, Key, chosen};
+use ferrodp_core::sample::Noise;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -216,6 +221,61 @@ fn forget_words() {
     chosen::forget();
 }
 
+/// Returns the sums of rows whose norms are those of one reading and whose integers those of another: of an array that changed
+/// while it was added. The elements of `columns` columns come row by row, or column by column.
+#[pyfunction]
+#[pyo3(signature = (first, second, columns, clip_norm, side_by_side, threads, /))]
+fn sums_of_changing_rows<'py>(
+    py: Python<'py>,
+    first: Numbers<'py>,
+    second: Numbers<'py>,
+    columns: usize,
+    clip_norm: f64,
+    side_by_side: bool,
+    threads: NonZeroUsize,
+) -> Result<Bound<'py, PyArray1<i64>>> {
+    let count = first.len() / columns;
+    if first.len() != second.len() || count * columns != first.len() {
+        return Err(PyValueError::new_err("both readings must have as many rows of so many columns").into());
+    }
+    let mut sum = GridSum::new(ClipNorm::new::<f64>(clip_norm)?, columns)?;
+    fn rows(
+        elements: &[f64],
+        columns: usize,
+        side_by_side: bool,
+    ) -> core::result::Result<Rows<'_, f64>, ferrodp_core::Error> {
+        let count = elements.len() / columns;
+        if side_by_side {
+            // SAFETY: there are `count` rows and `columns` columns of elements, and both readings are arrays that stay.
+            let strided = unsafe { Strided::new(elements.as_ptr(), 1, [(columns, count.cast_signed())]) };
+            Rows::of([Leaf::Strided(strided)], count)
+        } else {
+            Rows::new([(elements, columns)], count)
+        }
+    }
+    let (first, second) = (rows(&first, columns, side_by_side)?, rows(&second, columns, side_by_side)?);
+    sum.add_read_twice(isa::active()?, [&first, &second], threads)?;
+    Ok(sum.integers()?.to_vec().into_pyarray(py))
+}
+
+/// Returns sums of integers in units of 2^`exponent` with noise on a grid of 2^`coarser`, in single precision.
+#[pyfunction]
+#[pyo3(signature = (sums, exponent, scale, coarser, key, /))]
+fn noised_sums(
+    py: Python<'_>,
+    sums: Vec<i64>,
+    exponent: i32,
+    scale: f64,
+    coarser: i32,
+    key: [u8; 32],
+) -> Result<Bound<'_, PyArray1<f32>>> {
+    let noise = Noise::gaussian(scale, Granularity::from_exponent(coarser)?)?;
+    let (mut out, one) = (vec![0.0_f32; sums.len()], NonZeroUsize::MIN);
+    let unit = Granularity::from_exponent(exponent)?;
+    noise.add_to_sums(isa::active()?, &Key::from_bytes(key), &sums, unit, None, &mut out, one)?;
+    Ok(out.into_pyarray(py))
+}
+
 /// Adds `_testing` to the module, which its list of public names leaves out.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let testing = PyModule::new(module.py(), "_testing")?;
@@ -235,6 +295,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     testing.add_function(wrap_pyfunction!(certified_at_least, &testing)?)?;
     testing.add_function(wrap_pyfunction!(certified_equal_responses, &testing)?)?;
     testing.add_function(wrap_pyfunction!(certified_central_moments, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(sums_of_changing_rows, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(noised_sums, &testing)?)?;
     testing.add_function(wrap_pyfunction!(choose_words, &testing)?)?;
     testing.add_function(wrap_pyfunction!(forget_words, &testing)?)?;
     module.setattr("_testing", testing)

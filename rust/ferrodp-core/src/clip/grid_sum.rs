@@ -191,7 +191,11 @@ impl GridSum {
     }
 
     /// Adds the rows; norms are those of the first reading, integers those of the second. Tests let them differ.
-    fn add_read_twice<'a, T: Element>(
+    ///
+    /// # Errors
+    /// As [`GridSum::add`].
+    #[doc(hidden)]
+    pub fn add_read_twice<'a, T: Element>(
         &mut self,
         isa: Isa,
         readings: [&'a Rows<'a, T>; 2],
