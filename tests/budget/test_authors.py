@@ -11,6 +11,7 @@ import pytest
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import Head, PrivacyLedger, import_ledger
 from ferrodp.budget.log import author as _author
+from ferrodp.budget.log import checkpoints as _checkpoints
 from ferrodp.budget.log import records as _records
 from ferrodp.budget.log.replay import Replay
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
@@ -43,6 +44,65 @@ def test_each_record_says_user_host_process_and_program(path):
             "pid": os.getpid(),
             "program": _author._program(),
         }
+
+
+def lines_of(ledger):
+    return [json.loads(json.loads(line)["record"]) for line in list(ledger.export())[1:]]
+
+
+def test_the_log_says_it_once_for_each_handle(path, tmp_path):
+    with PrivacyLedger.open(path, program="one") as one, PrivacyLedger.open(path, program="two") as two:
+        one.create("all", epsilon=1.0, delta=0.0, measure="pure")
+        two.spend("all", TENTH)
+        for ledger in (one, two, one):
+            ledger.spend("all", TENTH)
+        assert [body["who"] if isinstance(body["who"], int) else body["who"]["program"] for body in lines_of(one)] == [
+            "one",
+            "two",
+            1,
+            2,
+            1,
+        ]
+        names = ["one", "two", "one", "two", "one"]
+        assert [body["who"]["program"] for body in one.history()] == names
+        for limit in (1, 2, 3):
+            assert [body["who"]["program"] for body in two.history(limit=limit)] == names[-limit:]
+        one.backup(tmp_path / "log.jsonl")
+    import_ledger(tmp_path / "log.jsonl", tmp_path / "new.db", reason="moved")
+    with PrivacyLedger.open(tmp_path / "new.db") as ledger:
+        assert [body["who"]["program"] for body in ledger.history()][:5] == names
+        assert ledger.verify() == ledger.head
+
+
+def test_what_was_not_written_is_said_again(path, monkeypatch):
+    """The record that says who writes was refused: the next one may not name it."""
+    with PrivacyLedger.open(path, program="one") as ledger:
+        ledger.create("all", epsilon=1.0, delta=0.0, measure="pure")
+    with PrivacyLedger.open(path, program="two") as ledger:
+        store = ledger._access.store
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "execute_many", lambda *_: (_ for _ in ()).throw(LedgerError("no")))
+            with pytest.raises(LedgerError, match="no"):
+                ledger.spend("all", TENTH)
+        ledger.spend("all", TENTH)
+        ledger.spend("all", TENTH)
+        assert [body["who"] for body in lines_of(ledger)][2] == 2
+        assert [body["who"]["program"] for body in ledger.history()] == ["one", "two", "two"]
+        assert ledger.verify() == ledger.head
+
+
+def test_a_state_does_not_keep_who_wrote_before_it(path, monkeypatch):
+    monkeypatch.setattr(_checkpoints, "RECORDS_APART", 1)
+    monkeypatch.setattr(_checkpoints, "_RECORDS_AN_ENTRY", 0)
+    with PrivacyLedger.open(path, program="one") as ledger:
+        ledger.create("all", epsilon=1.0, delta=0.0, measure="pure")
+        with PrivacyLedger.open(path, program="two", verify="new"):
+            pass
+        ledger.spend("all", TENTH)
+        assert [body["kind"] for body in ledger.history()] == ["create", "checkpoint", "reserve"]
+    for verify in ("new", "all"):
+        with PrivacyLedger.open(path, program="three", verify=verify) as ledger:
+            assert ledger.history()[2]["who"]["program"] == "one"
 
 
 def test_a_program_has_the_name_that_it_was_given(path, monkeypatch):
@@ -98,6 +158,12 @@ def test_an_import_says_who_made_it(path, tmp_path):
     [
         "me",
         None,
+        0,
+        -1,
+        2,
+        3,
+        True,
+        1.0,
         {},
         {"user": "a"},
         *({"user": "a", "host": "b", "program": "c", "pid": pid} for pid in ("1", 1.0, True)),

@@ -315,6 +315,17 @@ def beside_the_mark(data):
     return {*range(beginning, beginning + 486), *range(page + 4, page + 16), *range(page + 48, page + 4096)}
 
 
+def test_rows_that_were_changed_without_a_record_are_read_again(path):
+    """A handle that remembers its last transaction sees what others wrote since, whoever they are."""
+    with PrivacyLedger.open(path) as ledger:
+        ledger.spend("all", TENTH)
+        ledger.spend("all", TENTH)
+        assert change(path, ("UPDATE scopes SET frozen = 1 WHERE name = 'all'",)) == 1
+        with pytest.raises(BudgetExceeded, match="frozen"):
+            ledger.spend("all", TENTH)
+        ledger.spend("study", GaussianEvent(noise_multiplier=10.0))
+
+
 def main():
     """Change as many bytes as asked for, and say where that was not noticed."""
     parser = argparse.ArgumentParser(description=main.__doc__)

@@ -1,12 +1,13 @@
 """The texts of a ledger, which its hashes depend on, are those of the standard encoder; meanings are read from them."""
 
+import itertools
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrodp.budget import _rules
+from ferrodp.budget import _measures, _rules
 from ferrodp.budget._measures import Terms, checked_terms
 from ferrodp.budget.log import records as _records
 from ferrodp.budget.stores import rows as _rows
@@ -92,6 +93,33 @@ def test_a_row_of_a_scope_means_what_it_was_made_from(measure):
     assert scope_row(values) == row
     assert values[1] == standard(row.terms.to_dict())
     assert Terms.from_text(values[1]) == row.terms
+
+
+def test_a_charged_row_has_the_values_of_its_scope():
+    """Whatever row of this name was read or written last."""
+    old, other = scope(version=1), scope(epsilon=0.5, version=1)
+    charged = old._replace(spent=(7,), version=2, counts=(1, 0, 0, 0))
+    for known in (old, other, scope(name="b")):
+        _rows.remember(scope_values(known), known)
+        assert _rows.charged_values(old, charged) == scope_values(charged)
+    _rows._scopes_known.clear()
+    assert _rows.charged_values(old, charged) == scope_values(charged)
+
+
+def test_texts_and_prices_are_those_of_what_is_asked_for():
+    """The last ones are remembered: others come between, and equal ones that are other objects."""
+    terms = [scope("pure", epsilon=epsilon).terms for epsilon in (1.0, 0.5)]
+    events = [LaplaceEvent(noise_multiplier=multiplier) for multiplier in (4.0, 8.0, 4.0)]
+    for _ in range(2):
+        for event in events:
+            assert _rows.event_text(event) == standard(event.to_dict())
+        for each, event in (*itertools.product(terms, events), *itertools.product(reversed(terms), events)):
+            assert each.costs(event) == _measures._costs(each, event)
+        for event, each in itertools.product(events, terms):
+            assert each.costs(event) == _measures._costs(each, event)
+        for charges in ({"a": (1, 2)}, {"b": (1, 2)}, {"a": (1, 3)}, {}, {"a": (1,), "b": (2,)}):
+            expected = {name: list(map(str, amounts)) for name, amounts in charges.items()}
+            assert _rows.charges_text(charges) == standard(expected)
 
 
 def test_a_row_that_differs_in_one_field_is_read_again():

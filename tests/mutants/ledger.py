@@ -3,6 +3,7 @@
 KILLERS = {
     "ledger scale": "pytest tests/budget/test_ledger_scale.py",
     "nested scopes": "pytest tests/budget/test_nested_scopes.py",
+    "authors": "pytest tests/budget/test_authors.py",
     "names": "pytest tests/budget/test_scope_names.py",
     "readings": "pytest tests/budget/test_odometer_readings.py",
     "freeze": "pytest tests/budget/test_freeze.py",
@@ -280,8 +281,8 @@ MUTANTS = [
     (
         "transactions are not committed",
         "transactions-not-committed",
-        'connection.execute_slowly("COMMIT", seconds=self._timeout)',
-        "",
+        "connection.commit(number, seconds=self._timeout)",
+        "None, True",
         "ledger",
     ),
     (
@@ -446,6 +447,48 @@ MUTANTS = [
         "ledger scale",
     ),
     (
+        "a record names another one as that of its author",
+        "author-of-another-record",
+        "self.stated[1]",
+        "self.stated[1] + 1",
+        "authors",
+    ),
+    (
+        "an author whom no record names is believed",
+        "author-whom-no-record-names",
+        "who not in self._authors and not 0 < who <= self.begun",
+        "who < 1",
+        "authors",
+    ),
+    (
+        "a history shows numbers in place of authors",
+        "history-names-number-of-author",
+        'body["who"] = who',
+        "pass",
+        "authors",
+    ),
+    (
+        "what others wrote meanwhile is overlooked",
+        "what-others-wrote-meanwhile-overlooked",
+        "same and beginning",
+        "beginning",
+        "ledger tampering",
+    ),
+    (
+        "a price is that of another event",
+        "price-of-another-event",
+        "last[1] is not event or last[0]",
+        "last[0]",
+        "ledger texts",
+    ),
+    (
+        "the texts of a row are those of another",
+        "texts-of-another-row",
+        "known is None or known[1] is not old",
+        "known is None",
+        "ledger texts",
+    ),
+    (
         "what a ticket was before is counted on",
         "what-ticket-before-counted",
         "-before.times",
@@ -462,8 +505,8 @@ MUTANTS = [
     (
         "texts of a record are not escaped",
         "texts-of-record-not-escaped",
-        "{_quoted(value)}",
-        '"{value}"',
+        "_quoted(value)",
+        "f'\"{value}\"'",
         "ledger texts",
     ),
     (

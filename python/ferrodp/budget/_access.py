@@ -35,12 +35,14 @@ class Access:
         """Return what `work` returns, as soon as its changes are durable; see `GroupCommit.run`."""
         self._check_process()
 
+        finished = self.finished
+
         def with_notes(transaction: Transaction) -> _Result:
             result = work(transaction)
-            if len(self.finished) > 1:
-                transaction.look_up([], list(self.finished))
-            while self.finished:
-                _rules.finish(transaction, self.finished.pop())
+            if len(finished) > 1:
+                transaction.look_up([], list(finished))
+            while finished:
+                _rules.finish(transaction, finished.pop())
             return result
 
         return self.commits.run(with_notes, key=key, ticket=ticket)

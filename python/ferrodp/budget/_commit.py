@@ -89,8 +89,10 @@ class GroupCommit:
                     self._queue.remove(request)
             if self._leader.get(0) is request:
                 self._leader.clear()
-            self._pass_on()
-            _wake(request.following)
+            if self._queue:
+                self._pass_on()
+            if request.following is not None:
+                _wake(request.following)
         # mutant: refusal-of-ledger-swallowed
         if request.error is not None:
             raise request.error
@@ -137,7 +139,7 @@ class GroupCommit:
                 request.error = request.error or LedgerError(_UNKNOWN)
             raise
         finally:
-            for request, following in itertools.zip_longest(batch, batch[1:]):
+            for request, following in itertools.pairwise(batch):
                 request.following = following
             for request in batch:
                 request.done = True
@@ -152,10 +154,9 @@ class GroupCommit:
                 batch.append(request)
 
 
-def _wake(request: _Request | None) -> None:
-    if request is not None:
-        with contextlib.suppress(RuntimeError):  # it is awake already
-            request.woken.release()
+def _wake(request: _Request) -> None:
+    with contextlib.suppress(RuntimeError):  # it is awake already
+        request.woken.release()
 
 
 def _copied(error: BaseException) -> BaseException:

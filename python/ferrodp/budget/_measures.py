@@ -150,7 +150,12 @@ class Terms:
         BudgetExceeded
             If the event protects nobody.
         """
-        return _costs(self, event)
+        global _last_price
+        last = _last_price
+        # mutant: price-of-another-event
+        if last[1] is not event or last[0] is not self:
+            last = _last_price = self, event, _costs(self, event)
+        return last[2]
 
     def fits(self, spent: Amounts, caps: Amounts) -> bool:
         """Whether the sums keep the promise: all of them, or at one order."""
@@ -324,6 +329,10 @@ def _pricing(terms: Terms) -> Any:
         return found
     budgets = [0.0] * len(terms.orders)  # an order without budget still has its sum
     return RdpFilter(budgets=budgets, neighboring_relation=terms.neighboring_relation, orders=terms.orders)
+
+
+_last_price: tuple[Terms | None, PrivacyEvent | None, Amounts] = None, None, ()
+"""The last price that was asked for: most events are charged many times, and to hash one takes longer than this."""
 
 
 @functools.lru_cache(maxsize=16384)

@@ -77,6 +77,8 @@ def scopes(value: object) -> tuple[str, ...]:
 
 def ancestors(name: str) -> list[str]:
     """Return the scopes that a scope lies in, outermost first."""
+    if _SEPARATOR not in name:
+        return []
     parts = name.split(_SEPARATOR)
     return [_SEPARATOR.join(parts[:length]) for length in range(1, len(parts))]
 

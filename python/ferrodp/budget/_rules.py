@@ -122,7 +122,7 @@ def charged_scopes(transaction: Transaction, names: tuple[str, ...]) -> list[Sco
             row = transaction.scope(outer)
             if row is not None:
                 found[outer] = row
-    charged = [found[name] for name in sorted(found)]
+    charged = [found[name] for name in sorted(found)] if len(found) > 1 else list(found.values())
     if len(charged) > 1 and len({row.terms.neighboring_relation for row in charged}) > 1:
         listed = ", ".join(f"{row.name!r} {row.terms.neighboring_relation.value}" for row in charged)
         raise InvalidParameter(f"scopes must have one neighboring relation to be charged together, got {listed}")
@@ -163,9 +163,9 @@ def reserve(
     again_ok: bool = False,
 ) -> tuple[TicketRow, bool]:
     """Charge `count` releases; return the ticket, or the one that this key got before, and whether it is new."""
-    fingerprint = _fingerprint(names, event, count, plan_delta)
-    place = rows.slot(names, key)
+    place, fingerprint = rows.slot(names, key), ""
     if place is not None:
+        fingerprint = _fingerprint(names, event, count, plan_delta)
         known = transaction.ticket_of(place)
         if known is not None:
             # mutant: what-key-used-for-not-compared
@@ -190,7 +190,7 @@ def reserve(
             raise BudgetExceeded(_refusal(row, event, count, charges))
         changed.append(ScopeRow(row.name, row.terms, row.caps, spent, row.frozen, row.version, row.counts))
     identity = rows.ticket_name(transaction.head.sequence + 1, os.urandom(10).hex())
-    fields: dict[str, Any] = {"key": key} if key is not None else {}
+    fields: dict[str, Any] = {} if key is None else {"key": key, "fingerprint": fingerprint}
     if plan_delta is not None:
         fields["plan_delta"] = plan_delta
     sequence = transaction.record(
@@ -201,7 +201,6 @@ def reserve(
         charges=rows.charges_text(charges),
         count=count,
         state=state.value,
-        fingerprint=fingerprint,
         **fields,
     )
     ticket = TicketRow(identity, key, fingerprint, state, event, charges, count, names, sequence)
@@ -236,7 +235,7 @@ def arm(transaction: Transaction, identity: str) -> None:
     # mutant: tickets-armed-in-frozen-scope
     refuse_frozen(transaction, row.charges)
     transaction.record("arm", ticket=identity)
-    transaction.put_ticket(row._replace(state=TicketState.ARMED))
+    transaction.put_ticket(row.moved(TicketState.ARMED))
 
 
 def refuse_frozen(transaction: Transaction, names: Iterable[str]) -> None:
@@ -254,7 +253,7 @@ def finish(transaction: Transaction, identity: str) -> None:
     row = _ticket(transaction, identity)
     if row.state is TicketState.ARMED:
         transaction.record("finish", ticket=identity)
-        transaction.put_ticket(row._replace(state=TicketState.SPENT))
+        transaction.put_ticket(row.moved(TicketState.SPENT))
 
 
 def cancel(transaction: Transaction, identity: str, reason: str | None = None) -> None:

@@ -8,6 +8,7 @@ use ferrodp_sqlite::{Access, Connection, Error, Fault, Value, ValueRef};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -109,47 +110,76 @@ impl SqliteConnection {
     /// While another connection is in the way it is tried again, for `seconds`.
     #[pyo3(signature = (sql, /, *, seconds))]
     fn execute_slowly(&self, py: Python<'_>, sql: &str, seconds: f64) -> PyResult<SqliteResult> {
-        let patience = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        let start = Instant::now();
-        loop {
-            let done = py.detach(|| {
-                let guard = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                let connection = guard.as_ref().ok_or_else(closed)?;
-                connection.execute(sql, &[], |row| {
-                    let owned: Result<Vec<_>, _> = row.iter().map(|&found| Value::try_from(found)).collect();
-                    owned.map_err(|_| not_a_text())
-                })
-            });
-            match done {
-                Err(error) if error.is_busy() && start.elapsed() < patience => py.check_signals()?,
-                Err(error) => return Err(Failure::from(error).into()),
-                Ok(outcome) => {
-                    let rows: Result<Vec<_>, Failure> =
-                        outcome.rows.iter().map(|row| tuple(py, row.iter().map(ValueRef::from))).collect();
-                    return Ok(result(py, &rows?, outcome.changed)?);
+        let outcome = self.patiently(py, seconds, |connection| connection.execute(sql, &[], owned))?;
+        let rows: Result<Vec<_>, Failure> = outcome.rows.iter().map(|row| borrowed(py, row)).collect();
+        Ok(result(py, &rows?, outcome.changed)?)
+    }
+
+    /// Begin a transaction with these statements, after one that was left open was rolled back, and ask a question.
+    ///
+    /// Returned are the number of the last record that was acknowledged, 0 without a guard; what happened to the end of
+    /// the log, as `fault` says it; whether the log ends as it did after the last commit or the last `begin`, so that
+    /// nobody wrote meanwhile; and the first row of the answer. Where the number cannot be read, nothing was begun;
+    /// where something happened to the log, nothing was asked.
+    #[pyo3(signature = (statements, question, /, *, seconds))]
+    fn begin<'py>(
+        &self,
+        py: Python<'py>,
+        statements: Vec<PyBackedStr>,
+        question: &str,
+        seconds: f64,
+    ) -> PyResult<(Option<u64>, Named, bool, Option<Bound<'py, PyTuple>>)> {
+        let (mut mark, mut begun) = (None, 0);
+        let found = self.patiently(py, seconds, |connection| {
+            if mark.is_none() {
+                if connection.in_transaction() {
+                    run(connection, "ROLLBACK")?;
+                }
+                mark = connection.mark(); // before SQLite reads the memory of an index that may have been cut
+                if mark.is_none() {
+                    return Ok((None, false, None));
                 }
             }
-        }
+            while let Some(sql) = statements.get(begun) {
+                run(connection, sql)?;
+                begun += 1;
+            }
+            match connection.same_end() {
+                Err(fault) => Ok((Some(fault), false, None)),
+                Ok(same) => Ok((None, same, connection.execute(question, &[], owned)?.rows.into_iter().next())),
+            }
+        })?;
+        let (fault, same, row) = found;
+        Ok((mark, fault.map(named), same, row.map(|row| borrowed(py, &row)).transpose()?))
+    }
+
+    /// Commit; then say what happened to the files, as `fault` does, and whether the mark is at least `number` now.
+    ///
+    /// The mark is only raised if nothing happened to the files, and only if there is a number.
+    #[pyo3(signature = (number, /, *, seconds))]
+    fn commit(&self, py: Python<'_>, number: Option<u64>, seconds: f64) -> PyResult<(Named, bool)> {
+        let (fault, raised) = self.patiently(py, seconds, |connection| {
+            run(connection, "COMMIT")?;
+            let fault = connection.fault(false);
+            let raised = fault.is_none() && number.is_none_or(|number| connection.raise_mark(number));
+            Ok((fault, raised))
+        })?;
+        Ok((fault.map(named), raised))
     }
 
     /// Take care that nobody else uses this database with another log or index, or another database under its name.
     ///
     /// None if so, or what is in the way, and which file that is about.
     #[pyo3(signature = (given, path, /))]
-    fn guard(&self, py: Python<'_>, given: PathBuf, path: PathBuf) -> PyResult<Option<(&'static str, PathBuf)>> {
+    fn guard(&self, py: Python<'_>, given: PathBuf, path: PathBuf) -> PyResult<Named> {
         let mut guard = self.locked(py);
         let connection = guard.as_mut().ok_or_else(|| Failure::from(closed()))?;
         Ok(connection.guard(&given, &path).err().map(named))
     }
 
-    /// What happened to the end of the log, and which file that is; None if nothing did.
-    fn cut(&self, py: Python<'_>) -> Option<(&'static str, PathBuf)> {
-        self.locked(py).as_ref().and_then(Connection::cut).map(named)
-    }
-
     /// What happened to the names of the files or the end of the log, and to which; None if nothing did.
     #[pyo3(signature = (*, all=false))]
-    fn fault(&self, py: Python<'_>, all: bool) -> Option<(&'static str, PathBuf)> {
+    fn fault(&self, py: Python<'_>, all: bool) -> Named {
         self.locked(py).as_ref().and_then(|connection| connection.fault(all)).map(named)
     }
 
@@ -157,20 +187,6 @@ impl SqliteConnection {
     #[pyo3(signature = (before, /))]
     fn find_mark(&self, py: Python<'_>, before: [u8; 16]) -> bool {
         self.locked(py).as_mut().is_some_and(|connection| connection.find_mark(&before))
-    }
-
-    /// The number of the last record that was acknowledged; None if that cannot be read.
-    fn mark(&self, py: Python<'_>) -> Option<u64> {
-        self.locked(py).as_ref().and_then(Connection::mark)
-    }
-
-    /// Raise the mark to the number of a record, unless it is higher; return whether that is certain.
-    #[pyo3(signature = (number, /))]
-    fn raise_mark(&self, py: Python<'_>, number: u64) -> bool {
-        py.detach(|| {
-            let guard = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            guard.as_ref().is_some_and(|connection| connection.raise_mark(number))
-        })
     }
 
     /// Whether a transaction is open.
@@ -196,10 +212,35 @@ impl SqliteConnection {
 }
 
 impl SqliteConnection {
+    /// Does what may take its time, and lets other threads run. As long as another connection is in the way it is tried
+    /// again, for `seconds`.
+    fn patiently<T: Send>(
+        &self,
+        py: Python<'_>,
+        seconds: f64,
+        mut work: impl FnMut(&Connection) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        let patience = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let start = Instant::now();
+        loop {
+            let done = py.detach(|| {
+                let guard = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                work(guard.as_ref().ok_or_else(closed)?)
+            });
+            match done {
+                Err(error) if error.is_busy() && start.elapsed() < patience => py.check_signals()?,
+                done => return Ok(done.map_err(Failure::from)?),
+            }
+        }
+    }
+
     fn locked(&self, py: Python<'_>) -> MutexGuard<'_, Option<Connection>> {
         self.inner.lock_py_attached(py).unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
+
+/// What happened, and to which file; None for nothing.
+type Named = Option<(&'static str, PathBuf)>;
 
 fn named(fault: Fault) -> (&'static str, PathBuf) {
     (fault.what, fault.name)
@@ -215,6 +256,19 @@ fn not_a_text() -> Error {
 
 fn opened(guard: &Option<Connection>) -> Result<&Connection, Failure> {
     guard.as_ref().ok_or_else(|| closed().into())
+}
+
+fn run(connection: &Connection, sql: &str) -> Result<(), Error> {
+    connection.execute(sql, &[], |_| Ok::<_, Error>(())).map(|_| ())
+}
+
+/// A row that outlives the statement.
+fn owned(row: &[ValueRef<'_>]) -> Result<Vec<Value>, Error> {
+    row.iter().map(|&found| Value::try_from(found).map_err(|_| not_a_text())).collect()
+}
+
+fn borrowed<'py>(py: Python<'py>, row: &[Value]) -> Result<Bound<'py, PyTuple>, Failure> {
+    tuple(py, row.iter().map(ValueRef::from))
 }
 
 fn values(parameters: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {

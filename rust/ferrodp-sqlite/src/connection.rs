@@ -112,14 +112,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns what happened to the log since [`guard`](Self::guard), within a transaction or right after one: `log`, it
-    /// was cut or overwritten.
-    #[must_use]
-    pub fn cut(&self) -> Option<Fault> {
-        self.guard.as_ref().and_then(Guard::cut)
+    /// Returns whether the log ends as it did when this, or [`fault`](Self::fault), was asked the last time: then nobody
+    /// has written since. Without a guard that is not known. To be asked within a transaction.
+    ///
+    /// # Errors
+    /// What happened to the log since [`guard`](Self::guard): `log`, it was cut or overwritten.
+    pub fn same_end(&self) -> core::result::Result<bool, Fault> {
+        self.guard.as_ref().map_or(Ok(false), Guard::same_end)
     }
 
-    /// Returns the same, or what happened to the names of the files: `replaced`, the name leads to another file by now,
+    /// Returns what happened to the log, within a transaction or right after one, or what happened to the names of the files: `replaced`, the name leads to another file by now,
     /// or to none. The index is among them if `all` are asked for.
     #[must_use]
     pub fn fault(&self, all: bool) -> Option<Fault> {
@@ -131,16 +133,18 @@ impl Connection {
         self.guard.as_mut().is_some_and(|guard| guard.find_mark(before))
     }
 
-    /// Returns the number of the last record that was acknowledged; None if that cannot be read.
+    /// Returns the number of the last record that was acknowledged, 0 without a guard; None if that cannot be read, or
+    /// the index was cut: then nothing more may be asked of SQLite.
     #[must_use]
     pub fn mark(&self) -> Option<u64> {
-        self.guard.as_ref().and_then(Guard::mark)
+        self.guard.as_ref().map_or(Some(0), Guard::mark)
     }
 
-    /// Raises the mark to the number of a record, unless it is higher; returns whether that is certain.
+    /// Raises the mark to the number of a record, unless it is higher; returns whether that is certain. Without a guard
+    /// there is none.
     #[must_use]
     pub fn raise_mark(&self, number: u64) -> bool {
-        self.guard.as_ref().is_some_and(|guard| guard.raise_mark(number))
+        self.guard.as_ref().is_none_or(|guard| guard.raise_mark(number))
     }
 
     /// Returns whether the log is one without content, and is what would be removed with the index.

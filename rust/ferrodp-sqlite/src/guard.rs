@@ -130,13 +130,23 @@ impl Guard {
         changed.map(|(name, _)| Fault::new("replaced", name))
     }
 
+    /// Returns whether the log ends as it did the last time, or what [`cut`](Self::cut) finds.
+    pub(crate) fn same_end(&self) -> Result<bool, Fault> {
+        let before = self.seen.get();
+        match self.cut() {
+            Some(fault) => Err(fault),
+            None => Ok(before.is_some() && before == self.seen.get()),
+        }
+    }
+
     /// Returns whether the log does not end as its index says, or no longer holds what it ended with the last time.
     pub(crate) fn cut(&self) -> Option<Fault> {
         let fault = || Some(Fault::new("log", &self.names[1].0));
         let mut before = self.end();
         for _ in 0..100 {
             let Ok(Some(end)) = before else { return fault() };
-            if self.holds(&end) && self.seen.get().is_none_or(|seen| seen.salt != end.salt || self.holds(&seen)) {
+            let still = |seen: End| seen.salt != end.salt || seen == end || self.holds(&seen);
+            if self.holds(&end) && self.seen.get().is_none_or(still) {
                 self.seen.set((end.frames > 0).then_some(end));
                 return None;
             }

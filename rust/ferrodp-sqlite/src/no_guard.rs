@@ -21,6 +21,10 @@ impl Guard {
         match *self {}
     }
 
+    pub(crate) fn same_end(&self) -> Result<bool, Fault> {
+        match *self {}
+    }
+
     pub(crate) fn find_mark(&mut self, _: &[u8; 16]) -> bool {
         match *self {}
     }

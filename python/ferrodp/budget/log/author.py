@@ -1,6 +1,8 @@
 """Who wrote a record: the user, host, process and program, for operators who read the log.
 
-Nothing depends on it, since a process may call itself anything. Left out where the program's name is empty.
+The first record of a handle says it: ``"who":{"host":…}``. Later ones of the handle name that record by its number:
+``"who":12``. `PrivacyLedger.history` puts in their place what it says. Nothing depends on it, since a process may call
+itself anything. Left out where the program's name is empty.
 """
 
 from __future__ import annotations

@@ -38,11 +38,13 @@ def backward(store: Store, scope: str | None, *, with_scopes: bool = False) -> I
     """
     with store.reading() as transaction:
         last = transaction.read_head.sequence + 1
+    authors: dict[int, Any] = {}
     while last > 1:
         begun: dict[int, dict[str, Any]] = {}
         with store.reading() as transaction:
             rows = transaction.records_before(last, _RECORDS_AT_ONCE)
             bodies = [records.parsed(text) for _, text, _ in rows]
+            _name_authors(transaction, bodies, authors)
             if scope is not None or with_scopes:
                 begun = _first_records(transaction, bodies)
         for body in bodies:
@@ -52,6 +54,20 @@ def backward(store: Store, scope: str | None, *, with_scopes: bool = False) -> I
         if len(rows) < _RECORDS_AT_ONCE:
             return
         last = rows[-1][0]
+
+
+def _name_authors(transaction: Transaction, bodies: list[dict[str, Any]], known: dict[int, Any]) -> None:
+    """Let each record say who wrote it, as in the log only the first one of an author does."""
+    known |= {body["sequence"]: body["who"] for body in bodies if isinstance(body.get("who"), dict)}
+    later = [body for body in bodies if isinstance(body.get("who"), int)]
+    for sequence, text, _ in transaction.records_at(sorted({body["who"] for body in later} - known.keys())):
+        known[sequence] = records.parsed(text).get("who")
+    for body in later:
+        who = known.get(body["who"])
+        if not isinstance(who, dict):
+            raise LedgerDamaged(f"the log has no record {body['who']} that says who wrote record {body['sequence']}")
+        # mutant: history-names-number-of-author
+        body["who"] = who
 
 
 def _begun(body: dict[str, Any]) -> int:

@@ -7,6 +7,7 @@ tell. The chain begins with a hash of the ledger's random identity, so that reco
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -106,18 +107,24 @@ def plain(body: Any) -> Encoded:
 
 def plain_object(fields: dict[str, Any]) -> str:
     """Return the text of an object, some of whose values may be `Encoded`."""
-    parts = []
-    for name in sorted(fields):
-        value = fields[name]
-        kind = type(value)
-        if kind is str:  # most values are texts and numbers, which need no encoder
-            # mutant: texts-of-record-not-escaped
-            parts.append(f'"{name}":{_quoted(value)}')
-        elif kind is Encoded or kind is int:
-            parts.append(f'"{name}":{value}')
-        else:
-            parts.append(f'"{name}":{_encoder.encode(value)}')
-    return "{" + ",".join(parts) + "}"
+    names, pattern = _form(tuple(fields))
+    texts = [
+        # most values are texts and numbers, which need no encoder
+        # mutant: texts-of-record-not-escaped
+        _quoted(value) if (kind := type(value)) is str else value if kind in _PLAIN else _encoder.encode(value)
+        for value in map(fields.__getitem__, names)
+    ]
+    return pattern % tuple(texts)
+
+
+_PLAIN = frozenset({Encoded, int})
+
+
+@functools.lru_cache(maxsize=256)
+def _form(names: tuple[str, ...]) -> tuple[list[str], str]:
+    """Return names in the order in which an object has them, and the object with a place for each value."""
+    found = sorted(names)
+    return found, "{" + ",".join(f'"{name}":'.replace("%", "%%") + "%s" for name in found) + "}"
 
 
 def new_identity() -> str:

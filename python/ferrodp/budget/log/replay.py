@@ -31,7 +31,7 @@ _ENDS = {"arm": _ARMED, "finish": _SPENT, "cancel": _CANCELLED}
 _FROM = {"arm": _HELD, "finish": _ARMED, "cancel": _HELD}
 _RECORDS_AT_ONCE = 2000
 _MAX_BEGINNINGS = 1024
-_AFTER_THE_PRICE = ',"fingerprint":'
+_AFTER_THE_PRICE, _AFTER_THE_EVENT = ',"fingerprint":', ',"kind":'
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +96,8 @@ class Replay:
         self._keys: set[tuple[str, str]] = set()
         self._prices: dict[bytes, tuple[str, str, Charges]] = {}
         self._last_prices: dict[int, tuple[Any, Any, tuple[str, str, Charges]]] = {}
-        self._ending = ""
+        self._authors: set[int] = set()
+        """Records that say who wrote them, and perhaps later ones."""
         self._beginnings: dict[str, dict[str, Any]] = {}
         self._charges_of: dict[str, Charges] = {}
         self._around: dict[str, set[str]] = {}
@@ -167,38 +168,37 @@ class Replay:
             body = self._parsed(text)
             self._sequence, self._hash = expected, digest
             try:
-                if "who" in body and not is_author(body["who"]):
-                    self._refuse("is written by nobody")
+                if "who" in body:
+                    self._check_author(body["who"])
                 if body["sequence"] != expected:
                     raise LedgerDamaged(f"record {expected} of the log calls itself {body['sequence']!r}")
                 self._apply(body["kind"], body)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise LedgerDamaged(f"record {expected} of the log is not what this version writes") from error
 
-    def _parsed(self, text: str) -> dict[str, Any]:
-        """Return what `records.parsed` does, but without who wrote the record where that is as in one before.
+    def _check_author(self, who: Any) -> None:
+        """Refuse a record that neither says who wrote it nor names an earlier one that says so.
 
-        Where a text ends with a comma and a member that is known, and what is before them is an object once it has its
-        brace, the text is that object with this member; if it is none, that comma is inside of something.
+        What is said before the state with which this begins is not known here.
         """
-        if self._ending and text.endswith(self._ending):
-            try:  # `contextlib.suppress` would take as long as reading some records does
-                return self._begun(text[: -len(self._ending)] + "}")
-            except LedgerError:
-                pass
-        body = self._begun(text)
-        ending = text[text.rfind(',"who":{') :]
-        if is_author(body.get("who")) and ending == f',"who":{records.plain(body["who"])}}}':
-            self._ending = ending
-        return body
+        if type(who) is int:
+            # mutant: author-whom-no-record-names
+            if who not in self._authors and not 0 < who <= self.begun:
+                self._refuse("is written by nobody")
+        elif is_author(who):
+            self._authors.add(self._sequence)
+        else:
+            self._refuse("is written by nobody")
 
-    def _begun(self, text: str) -> dict[str, Any]:
+    def _parsed(self, text: str) -> dict[str, Any]:
         """Return what `records.parsed` does, but read what many records begin with only once.
 
         Where a text is cut at a comma, and the first part with a brace is an object, not an empty one, and a brace with
         the second one, too, the text is an object with the members of both; if not, that comma is inside of something.
         """
         cut = text.find(_AFTER_THE_PRICE)
+        if cut < 0:
+            cut = text.find(_AFTER_THE_EVENT)
         if cut < 0:
             return records.parsed(text)
         beginning = text[:cut]
@@ -301,7 +301,9 @@ class Replay:
         if identity in self._tickets or (names, key) in self._keys:
             self._refuse("reserves the same twice")
         what = state, event_text, charges_text, count, names
-        ticket = _Ticket(identity, key, body["fingerprint"], *what, self._sequence)
+        # one without a key needs none; earlier versions wrote it all the same
+        fingerprint = body["fingerprint"] if key is not None else body.get("fingerprint", "")
+        ticket = _Ticket(identity, key, fingerprint, *what, self._sequence)
         if state == _SPENT:
             self._ended.append(ticket)
         else:

@@ -56,6 +56,11 @@ OPENING = threading.Lock()
 """Held while a file is opened, and during a fork."""
 Rows: TypeAlias = Iterable[Sequence[Any]]
 _Value = TypeVar("_Value")
+Stated: TypeAlias = tuple[Encoded, int]
+"""Who writes, and the record of this store that says so: later ones name that record."""
+_ALONE = contextlib.nullcontext()
+_KNOWN = 256
+"""So many scopes, tickets and keys are handed on from one transaction to the next."""
 
 
 class Store(abc.ABC):
@@ -64,7 +69,7 @@ class Store(abc.ABC):
     start: str
     """What stands before the first record: a ledger's own, see `records.start_of`."""
     author: Encoded | None = None
-    """Who writes, as each record says; None if that is left out."""
+    """Who writes, as the first record of this store says; None if that is left out."""
     closing: tuple[str, ...]
     """Statements after which the database takes no record any more, whoever writes it."""
 
@@ -74,6 +79,7 @@ class Store(abc.ABC):
         self._dead: str | None = None
         self._about: Any = None
         self._seen: Head | None = None
+        self._stated: Stated | None = None
 
     def _check_alive(self) -> None:
         if self._dead is not None:
@@ -112,7 +118,7 @@ class Store(abc.ABC):
 
     def together(self) -> contextlib.AbstractContextManager[object]:
         """Let the statements of the block go together; what `execute` returns knows their `rowcount` after its end."""
-        return contextlib.nullcontext()
+        return _ALONE
 
     @abc.abstractmethod
     def stream(self, table: str, *, after: int | None = None) -> Rows:
@@ -172,6 +178,14 @@ class Transaction:
         self._closes = False
         self._kept: list[tuple[int, str]] = []
         self.read_head = self.head = head
+        self.stated = store._stated
+
+    def follow(self, before: Transaction) -> None:
+        """Know what an earlier transaction of this store knew at its end, since when nothing was written by anybody."""
+        if len(before._scopes) < _KNOWN:
+            self._scopes = before._scopes
+        if len(before._tickets) < _KNOWN and len(before._slots) < _KNOWN:
+            self._tickets, self._slots = before._tickets, before._slots
 
     # what there is
 
@@ -301,9 +315,14 @@ class Transaction:
     def record(self, kind: str, **fields: Any) -> int:
         """Append to the log, and return the number of the record."""
         sequence = self.head.sequence + 1
-        fields |= {"kind": kind, "sequence": sequence, "time": _now(int(time.time()))}
-        if self._store.author is not None:
-            fields["who"] = self._store.author
+        fields["kind"], fields["sequence"], fields["time"] = kind, sequence, _now(int(time.time()))
+        author = self._store.author
+        if author is not None:
+            if self.stated is None or self.stated[0] is not author:
+                fields["who"], self.stated = author, (author, sequence)
+            else:
+                # mutant: author-of-another-record
+                fields["who"] = self.stated[1]
         text = records.plain_object(fields)
         self.head = Head(sequence, records.chained(self.head.hash, text))
         self._records.append((sequence, text, self.head.hash))
@@ -341,8 +360,8 @@ class Transaction:
         self._tickets[row.id] = row
         if freed is not None:
             self._slots[freed] = None
-        if row.slot is not None:
-            self._slots[row.slot] = row.id
+        if row.key is not None:
+            self._slots[row.slot] = row.id  # type: ignore[index]  # it has one
 
     def _count(self, before: TicketRow | None, after: TicketRow) -> None:
         """Note in a ticket's scopes how many releases are in which state now, so that nobody has to count them."""
@@ -363,41 +382,44 @@ class Transaction:
             return
         _points.reached("before the rows")
         with store.together():
-            changed = list(self._changes())
+            changed = self._send()
         if self._closes:
             for statement in store.closing:
                 store.execute(statement)
         _points.reached("before the commit")
-        if any(cursor.rowcount != 1 for cursor in changed):
+        if [cursor for cursor in changed if cursor.rowcount != 1]:
             raise LedgerError(f"{store.name} was changed by something else meanwhile; nothing was written")
 
-    def _changes(self) -> Iterator[Any]:
-        """Send the changes, and go through the cursors of those that have to concern one row."""
-        store = self._store
-        for name in sorted(self._new_scopes | self._old_scopes.keys()):
+    def _send(self) -> list[Any]:
+        """Send the changes, and return the cursors of those that have to concern one row."""
+        store, found = self._store, []
+        for name in sorted(self._old_scopes.keys() | self._new_scopes):
             row = self._scopes[name]
             assert row is not None  # put_scope sets it
             if name in self._new_scopes:
                 store.execute(_INSERT["scopes"], rows.scope_values(row))
                 continue
             _points.reached("between the scopes")
-            values = rows.scope_values(row)
-            rows.remember(values, row)
             old = self._old_scopes[name]
             if (old.terms, old.caps, old.frozen) == (row.terms, row.caps, row.frozen):
-                yield store.execute(_CHARGE_SCOPE, (values[3], *values[5:], name, old.version))
+                values = rows.charged_values(old, row)
+                changed = _CHARGE_SCOPE, (values[3], values[5], values[6], name, old.version)
             else:
-                yield store.execute(_UPDATE_SCOPE, (*values[1:], name, old.version))
+                values = rows.scope_values(row)
+                changed = _UPDATE_SCOPE, (*values[1:], name, old.version)
+            rows.remember(values, row)
+            found.append(store.execute(*changed))
         for ticket in self._old_tickets.values():
-            changed = ticket.key, ticket.state.value, ticket.times
-            yield store.execute(_UPDATE_TICKET, (*changed, ticket.sequence, ticket.id))
+            state = ticket.key, ticket.state._value_, ticket.times, ticket.sequence, ticket.id
+            found.append(store.execute(_UPDATE_TICKET, state))
         if self._new_tickets:
             store.execute_many(_INSERT["tickets"], [rows.ticket_values(row) for row in self._new_tickets.values()])
         _points.reached("before the log")
         for kept in self._kept:
             store.execute(_INSERT["states"], kept)
         store.execute_many(_INSERT["log"], self._records)
-        yield from store.move_head(self.read_head, self.head)
+        found.extend(store.move_head(self.read_head, self.head))
+        return found
 
 
 def put_rows(store: Store, log: Rows, scopes: Rows, tickets: Rows) -> None:

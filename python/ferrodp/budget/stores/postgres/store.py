@@ -113,7 +113,7 @@ class PostgresStore(Store):
             transaction.write()
         if not self._session.commit() and not self._committed_after_all(transaction, begun):
             raise LedgerUnavailable(f"{self.name}: the connection was lost before the commit; nothing was charged")
-        self._seen = transaction.head
+        self._seen, self._stated = transaction.head, transaction.stated
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Transaction]:

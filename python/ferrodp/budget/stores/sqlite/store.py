@@ -31,6 +31,7 @@ from ferrodp.budget.stores.sqlite import filesystem as _filesystem
 from ferrodp.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 
 _HEAD = "SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1"
+_WRITE, _READ = ("BEGIN IMMEDIATE",), ("BEGIN", _sqlite_connection.READ)
 _ABOUT = "SELECT identity, start FROM about WHERE single = 1"
 _INHERITED: set[tuple[int, int] | None] = set()
 """Files whose locks this process shares with the parent that forked it in the middle of a transaction."""
@@ -81,6 +82,7 @@ class SqliteStore(Store):
         self._lock = threading.RLock()
         self._user: tuple[int, object] | None = None
         self._paused = False
+        self._last: Transaction | None = None
         self._unsafe = allow_unsafe_file_system
         self._guarded = False
         if not allow_unsafe_file_system:
@@ -116,45 +118,62 @@ class SqliteStore(Store):
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open the one writing transaction; see `Store`."""
         self._check_writable()
-        return self._transaction("BEGIN IMMEDIATE")
+        return self._transaction(_WRITE)
 
     def reading(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open a reading transaction; see `Store`."""
-        return self._transaction("BEGIN", _sqlite_connection.READ)
+        return self._transaction(_READ)
 
     @contextlib.contextmanager
-    def _transaction(self, *beginning: str) -> Iterator[Transaction]:
+    def _transaction(self, beginning: tuple[str, ...]) -> Iterator[Transaction]:
         with self._lock:
             self._check_alive()
             connection = self._connection or self._connect()
             mark = self._user = threading.get_ident(), object()
+            before, self._last = self._last, None
+            is_open = True
             try:
-                if connection.in_transaction:  # a thread was interrupted before it could end it
-                    connection.execute("ROLLBACK", ())
-                acknowledged = self._mark(connection)
-                for statement in beginning:
-                    connection.execute_slowly(statement, seconds=self._timeout)
-                self._refuse_fault(connection.cut())
-                transaction = Transaction(self, self._head())
-                # mutant: copy-put-back-under-open-ledger-not-noticed
-                self._check_past(transaction, acknowledged)
+                transaction = self._begin(connection, beginning, before)
                 yield transaction
                 transaction.write()
                 self._check_alive()  # not so in a child that was forked meanwhile
+                head = transaction.head
+                number = None if head == transaction.read_head else head.sequence
                 # mutant: transactions-not-committed
-                connection.execute_slowly("COMMIT", seconds=self._timeout)
-                self._refuse_fault(connection.fault())
-                if transaction.head != transaction.read_head:
-                    self._raise_mark(connection, transaction.head)
-                self._seen = transaction.head
+                fault, raised = connection.commit(number, seconds=self._timeout)
+                is_open = False
+                self._refuse_fault(fault)
+                if not raised:
+                    raise self._end("could not note what it acknowledges; what was asked for counts as spent")
+                self._seen, self._stated, self._last = head, transaction.stated, transaction
             except _native.SqliteError as error:
                 raise self._failed(error) from error
             finally:
                 if self._user is mark:
-                    if connection.in_transaction:
+                    if is_open and connection.in_transaction:
                         with contextlib.suppress(_native.SqliteError):
                             connection.execute("ROLLBACK", ())
                     self._user = None
+
+    def _begin(
+        self, connection: _native.SqliteConnection, beginning: tuple[str, ...], before: Transaction | None
+    ) -> Transaction:
+        """Begin a transaction, roll back what an interrupted thread left, and check what this handle knows.
+
+        Where the log ends as it did when this connection's last transaction ended, nobody has written since, be it with
+        this program or another: then a writer still knows what that transaction knew. A reader asks again.
+        """
+        acknowledged, fault, same, row = connection.begin(beginning, _HEAD, seconds=self._timeout)
+        if acknowledged is None:
+            raise self._end("does not say up to where it was acknowledged, or has no index; it is damaged")
+        self._refuse_fault(fault)
+        transaction = Transaction(self, self._head(row))
+        # mutant: copy-put-back-under-open-ledger-not-noticed
+        self._check_past(transaction, acknowledged)
+        # mutant: what-others-wrote-meanwhile-overlooked
+        if same and beginning is _WRITE and before is not None and before.head == transaction.head:
+            transaction.follow(before)
+        return transaction
 
     def _refuse_fault(self, fault: tuple[str, Path] | None) -> None:
         """See that the files are those in which this handle reads and writes, and that its log is whole.
@@ -173,21 +192,7 @@ class SqliteStore(Store):
             found = f"lost its log, {name.name!r},"
         raise self._end(f"{found} while it was open")
 
-    def _mark(self, connection: _native.SqliteConnection) -> int:
-        """Return the number of the last record that is known to have been acknowledged."""
-        if not self._guarded:
-            return 0
-        found = connection.mark()
-        if found is None:
-            raise self._end("does not say up to where it was acknowledged, or has no index; it is damaged")
-        return found
-
-    def _raise_mark(self, connection: _native.SqliteConnection, head: Head) -> None:
-        if self._guarded and not connection.raise_mark(head.sequence):
-            raise self._end("could not note what it acknowledges; what was asked for counts as spent")
-
-    def _head(self) -> Head:
-        row = self._used().execute(_HEAD, ()).fetchone()
+    def _head(self, row: tuple[Any, ...] | None) -> Head:
         if row is None:
             return Head(0, self.start)
         if type(row[1]) is not str:
@@ -260,11 +265,11 @@ class SqliteStore(Store):
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run a statement; see `Store`."""
-        return self._used().execute(sql, parameters)
+        return (self._connection or self._used()).execute(sql, parameters)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each row."""
-        self._used().execute_many(sql, rows)
+        (self._connection or self._used()).execute_many(sql, rows)
 
     def stream(self, table: str, *, after: int | None = None) -> Iterator[Sequence[Any]]:
         """Go through rows of a table, some at a time; see `Store`."""
@@ -315,7 +320,7 @@ class SqliteStore(Store):
 
     def _disconnect(self, *, fold: bool) -> None:
         """Close the files, and let the last to do so move the log into the file, if they are what they were."""
-        connection, self._connection, self._user = self._connection, None, None
+        connection, self._connection, self._user, self._last = self._connection, None, None, None
         if connection is not None:
             with contextlib.suppress(_native.SqliteError):  # all that was committed is on the disk
                 connection.close(fold=fold and connection.fault(all=True) is None)
