@@ -128,7 +128,7 @@ impl SqliteConnection {
         statements: Vec<PyBackedStr>,
         question: &str,
         seconds: f64,
-    ) -> PyResult<(Option<u64>, Named, bool, Option<Bound<'py, PyTuple>>)> {
+    ) -> PyResult<Begun<'py>> {
         let (mut mark, mut begun) = (None, 0);
         let found = self.patiently(py, seconds, |connection| {
             if mark.is_none() {
@@ -241,6 +241,8 @@ impl SqliteConnection {
 
 /// What happened, and to which file; None for nothing.
 type Named = Option<(&'static str, PathBuf)>;
+/// What [`SqliteConnection::begin`] returns.
+type Begun<'py> = (Option<u64>, Named, bool, Option<Bound<'py, PyTuple>>);
 
 fn named(fault: Fault) -> (&'static str, PathBuf) {
     (fault.what, fault.name)
