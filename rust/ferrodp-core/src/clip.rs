@@ -48,6 +48,7 @@ mod rows;
 mod settle;
 mod single;
 mod turn;
+mod whole;
 mod zeros;
 
 pub use clip_norm::{ClipNorm, Stability};

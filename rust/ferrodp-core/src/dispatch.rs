@@ -15,7 +15,7 @@ pub(crate) trait Kernel {
 /// Returns what `kernel` computes, on the instructions of `isa`.
 pub(crate) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     match isa.kind() {
-        Kind::Portable => kernel.run::<{ cfg!(target_arch = "aarch64") }>(),
+        Kind::Portable => portable(kernel),
         // Part of every CPU of this architecture.
         #[cfg(target_arch = "aarch64")]
         Kind::Neon => kernel.run::<true>(),
@@ -26,6 +26,27 @@ pub(crate) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
         Kind::Avx512 => unsafe { avx512(kernel) },
     }
+}
+
+/// The same for a kernel that is run only where another one's [`Kernel::run`] is told `NATIVE`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn run_native<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+    match isa.kind() {
+        Kind::Portable => unreachable!("a native kernel runs on native instructions"),
+        // SAFETY: as above.
+        Kind::Avx2 => unsafe { avx2(kernel) },
+        // SAFETY: as above.
+        Kind::Avx512 => unsafe { avx512(kernel) },
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use run as run_native;
+
+// Never inlined: a kernel that several others run would become part of each.
+#[inline(never)]
+fn portable<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run::<{ cfg!(target_arch = "aarch64") }>()
 }
 
 // Never inlined: a kernel that another one runs would become part of it again.

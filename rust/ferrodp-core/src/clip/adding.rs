@@ -22,6 +22,7 @@ use super::panel::Panels;
 use super::quantize::{self, Certificate, Step, Tile};
 use super::rows::{Piece, Rows, Strided};
 use super::turn;
+use super::whole;
 use crate::blocks::for_each_block;
 use crate::dispatch;
 use crate::isa::Isa;
@@ -251,9 +252,10 @@ impl<'a, T: Element> Adding<'a, T> {
             products: self.rule.budget.certified(self.clip.in_grid_steps()),
             integers: self.clip.largest_sum_of_squares(),
         };
-        let limits = Limits::new::<T>(&self.rule, self.clip.granularity().reciprocal());
-        let leaf = &leaf.strides();
-        dispatch::run(self.rule.isa, narrow::Add { leaf, rows, rule: &self.rule, limits, certified, sums })
+        let limits = Limits::new::<T::Whole>(&self.rule, self.clip.granularity().reciprocal());
+        whole::visit(self.rule.isa, &leaf.strides(), rows, |leaf, rows, more| {
+            dispatch::run(self.rule.isa, narrow::Add { leaf, rows, more, rule: &self.rule, limits, certified, sums })
+        })
     }
 
     /// Adds rows on one thread, tile by tile.

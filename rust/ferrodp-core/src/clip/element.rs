@@ -16,8 +16,14 @@ pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
     /// Whether the square of every finite element is exact in `f64`, and sums of squares stay in its normal range.
     const SQUARES_FIT: bool;
 
+    /// The type that rows of few columns are written out in before they are added: `f32` for the types of 16 bits.
+    type Whole: Element;
+
     /// Returns the same number as an `f64`.
     fn widen(self) -> f64;
+
+    /// Returns the same number in that type.
+    fn whole(self) -> Self::Whole;
 }
 
 /// An element of a clipped row: `f32` or `f64`.
@@ -52,9 +58,16 @@ impl Element for Half {
     const CLIP_EXPONENTS: RangeInclusive<i32> = f32::CLIP_EXPONENTS;
     const SQUARES_FIT: bool = true;
 
-    /// In integers and two exact products, with no subnormal number on the way: those cost some CPUs a hundred cycles.
+    type Whole = f32;
+
     #[inline(always)]
     fn widen(self) -> f64 {
+        f64::from(self.whole())
+    }
+
+    /// In integers and two exact products, with no subnormal number on the way: those cost some CPUs a hundred cycles.
+    #[inline(always)]
+    fn whole(self) -> f32 {
         let bits = u32::from(self.0);
         let (sign, exponent, fraction) = ((bits & 0x8000) << 16, bits & 0x7c00, bits & 0x03ff);
         let small = (fraction as i32 as f32 * 5.960_464_5e-8).to_bits(); // 2^-24
@@ -62,7 +75,7 @@ impl Element for Half {
         // mutant: infinite-halves-taken-for-numbers
         let bias = if exponent == 0x7c00 { 224 << 23 } else { 112 << 23 };
         let normal = ((bits & 0x7fff) << 13) + bias;
-        f64::from(f32::from_bits(sign | if exponent == 0 { small } else { normal }))
+        f32::from_bits(sign | if exponent == 0 { small } else { normal })
     }
 }
 
@@ -71,9 +84,16 @@ impl Element for Brain {
     const CLIP_EXPONENTS: RangeInclusive<i32> = f32::CLIP_EXPONENTS;
     const SQUARES_FIT: bool = true;
 
+    type Whole = f32;
+
     #[inline(always)]
     fn widen(self) -> f64 {
-        f64::from(f32::from_bits(u32::from(self.0) << 16))
+        f64::from(self.whole())
+    }
+
+    #[inline(always)]
+    fn whole(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
     }
 }
 
@@ -82,9 +102,16 @@ impl Element for f32 {
     const CLIP_EXPONENTS: RangeInclusive<i32> = -120..=127;
     const SQUARES_FIT: bool = true;
 
+    type Whole = Self;
+
     #[inline(always)]
     fn widen(self) -> f64 {
         f64::from(self)
+    }
+
+    #[inline(always)]
+    fn whole(self) -> Self {
+        self
     }
 }
 
@@ -109,8 +136,15 @@ impl Element for f64 {
     const CLIP_EXPONENTS: RangeInclusive<i32> = -500..=499;
     const SQUARES_FIT: bool = false;
 
+    type Whole = Self;
+
     #[inline(always)]
     fn widen(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn whole(self) -> Self {
         self
     }
 }

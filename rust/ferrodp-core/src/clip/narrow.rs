@@ -29,6 +29,8 @@ mod state;
 pub(super) struct Add<'a, T> {
     pub(super) leaf: &'a Strided<'a, T>,
     pub(super) rows: Range<usize>,
+    /// Puts further rows where the first of `rows` lies, and returns how many.
+    pub(super) more: &'a mut dyn FnMut() -> usize,
     pub(super) rule: &'a Rule,
     pub(super) limits: Limits,
     pub(super) certified: Certified,
@@ -44,10 +46,10 @@ impl<T: Element> Kernel for Add<'_, T> {
         assert!(self.leaf.axes.len() <= 1 && self.sums.len() <= MOST, "rows of few columns");
         match self.sums.len() {
             1 if self.limits.keeps != 0 => self.add_single::<NATIVE>(),
-            1 => self.add::<NATIVE, 1>(),
-            2 => self.add::<NATIVE, 2>(),
-            3 => self.add::<NATIVE, 3>(),
-            4 => self.add::<NATIVE, 4>(),
+            1 if NATIVE => self.add::<NATIVE, 1>(),
+            2 if NATIVE => self.add::<NATIVE, 2>(),
+            3 if NATIVE => self.add::<NATIVE, 3>(),
+            4 if NATIVE => self.add::<NATIVE, 4>(),
             _ => self.add::<NATIVE, 0>(),
         }
     }
@@ -64,36 +66,39 @@ impl<T: Element> Add<'_, T> {
     /// Adds rows of one element. The root of a square is the magnitude, and a factor with another power of two in it
     /// gives the same product.
     #[inline(always)]
-    fn add_single<const NATIVE: bool>(self) -> Option<u64> {
+    fn add_single<const NATIVE: bool>(mut self) -> Option<u64> {
         let Limits { bound, shrink, steps_per_unit, .. } = self.limits;
         let (mut within, mut certified, mut sums) = ([0_u64; PANEL], [u64::MAX; PANEL], [0_u64; PANEL]);
         let mut columns = Aligned([[T::default(); PANEL]]);
         let mut room = Aligned([[T::default(); PANEL]; MOST]);
         let mut panels = 0_u64;
-        for first in self.rows.step_by(PANEL) {
-            // SAFETY: the leaf has these rows of one element.
-            unsafe { turn::panel::<T, 1>(self.leaf, first, &mut columns.0, &mut room.0) };
-            let mut values = [0.0; PANEL];
-            for r in 0..PANEL {
-                let x = columns.0[0][r].widen();
-                let size = x.abs();
-                // Far below a step: products would be subnormal.
-                let x = if T::SQUARES_FIT { x } else { f64::from_bits(x.to_bits() & mask(size >= SMALLEST)) };
-                let kept = mask(size <= bound);
-                within[r] = within[r].wrapping_sub(kept);
-                // A multiplication by 1 or a power of two.
-                let smaller = if T::SQUARES_FIT { 0 } else { mask(size > LARGE) };
-                let x = x * f64::from_bits((1.0_f64.to_bits() & !smaller) | (SMALLER.to_bits() & smaller));
-                let factor = bound / x.abs() * shrink * steps_per_unit;
-                let factor = (factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept);
-                let exists = mask(size <= f64::MAX);
-                values[r] = f64::from_bits(x.to_bits() & exists) * f64::from_bits(factor & exists);
+        while !self.rows.is_empty() {
+            for first in self.rows.clone().step_by(PANEL) {
+                // SAFETY: the leaf has these rows of one element.
+                unsafe { turn::panel::<T, 1>(self.leaf, first, &mut columns.0, &mut room.0) };
+                let mut values = [0.0; PANEL];
+                for r in 0..PANEL {
+                    let x = columns.0[0][r].widen();
+                    let size = x.abs();
+                    // Far below a step: products would be subnormal.
+                    let x = if T::SQUARES_FIT { x } else { f64::from_bits(x.to_bits() & mask(size >= SMALLEST)) };
+                    let kept = mask(size <= bound);
+                    within[r] = within[r].wrapping_sub(kept);
+                    // A multiplication by 1 or a power of two.
+                    let smaller = if T::SQUARES_FIT { 0 } else { mask(size > LARGE) };
+                    let x = x * f64::from_bits((1.0_f64.to_bits() & !smaller) | (SMALLER.to_bits() & smaller));
+                    let factor = bound / x.abs() * shrink * steps_per_unit;
+                    let factor = (factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept);
+                    let exists = mask(size <= f64::MAX);
+                    values[r] = f64::from_bits(x.to_bits() & exists) * f64::from_bits(factor & exists);
+                }
+                for r in 0..PANEL {
+                    certified[r] &= mask(values[r].abs() <= self.certified.steps);
+                    sums[r] = sums[r].wrapping_add((truncate::<NATIVE>(values[r]) + SHIFT).to_bits());
+                }
+                panels += 1;
             }
-            for r in 0..PANEL {
-                certified[r] &= mask(values[r].abs() <= self.certified.steps);
-                sums[r] = sums[r].wrapping_add((truncate::<NATIVE>(values[r]) + SHIFT).to_bits());
-            }
-            panels += 1;
+            self.rows.end = self.rows.start + (self.more)();
         }
         add_to(&mut self.sums[0], &sums, panels);
         finish(&certified, &within)
@@ -102,7 +107,7 @@ impl<T: Element> Add<'_, T> {
     /// Adds rows of `W` elements, or of as many as there are sums where that is 0.
     #[inline(always)]
     fn add<const NATIVE: bool, const W: usize>(self) -> Option<u64> {
-        let Self { leaf, rows, rule, limits, certified, sums } = self;
+        let Self { leaf, mut rows, more, rule, limits, certified, sums } = self;
         let width = if W == 0 { sums.len() } else { W };
         let mut columns = Aligned([[T::default(); PANEL]; MOST]);
         let columns = &mut columns.0[..width];
@@ -119,26 +124,29 @@ impl<T: Element> Add<'_, T> {
         };
         let mut few = Few::new(rule, &limits, &certified, width);
         let mut panels = 0_u64;
-        for first in rows.step_by(PANEL) {
-            // SAFETY: the leaf has these rows, and as many columns as there are sums.
-            unsafe { turn::panel::<T, W>(leaf, first, columns, &mut room.0) };
-            panels += 1;
-            if W > 0 && few.add::<T, NATIVE, W>(columns, &mut state) {
-                continue;
+        while !rows.is_empty() {
+            for first in rows.clone().step_by(PANEL) {
+                // SAFETY: the leaf has these rows, and as many columns as there are sums.
+                unsafe { turn::panel::<T, W>(leaf, first, columns, &mut room.0) };
+                panels += 1;
+                if W > 0 && few.add::<T, NATIVE, W>(columns, &mut state) {
+                    continue;
+                }
+                let mut panel = Panel {
+                    columns,
+                    rule,
+                    limits: &limits,
+                    certified: &certified,
+                    halves: &mut halves.0,
+                    state: &mut state,
+                };
+                if W == 0 {
+                    panel.add::<NATIVE>();
+                } else {
+                    dispatch::run_native(rule.isa, panel);
+                }
             }
-            let mut panel = Panel {
-                columns,
-                rule,
-                limits: &limits,
-                certified: &certified,
-                halves: &mut halves.0,
-                state: &mut state,
-            };
-            if W == 0 {
-                panel.add::<NATIVE>();
-            } else {
-                dispatch::run(rule.isa, panel);
-            }
+            rows.end = rows.start + more();
         }
         for (sum, more) in sums.iter_mut().zip(&state.sums) {
             add_to(sum, more, panels);

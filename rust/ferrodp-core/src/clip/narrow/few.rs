@@ -63,17 +63,17 @@ impl<'a> Few<'a> {
             return false;
         }
         // Without the instruction, a fused multiply-add takes longer than the exact sum.
-        let tells_near = size_of::<T>() > 2 && (T::SQUARES_FIT || NATIVE) && self.edge.is_some();
+        let tells_near = (T::SQUARES_FIT || NATIVE) && self.edge.is_some();
         let tells_far = !T::SQUARES_FIT && self.limits.keeps != 0;
         let mut by = self.last;
         for _ in 0..3 {
             let left = match by {
                 // Apart: the compiler would do all three and choose.
-                NEAR if size_of::<T>() > 2 && (T::SQUARES_FIT || NATIVE) => {
-                    dispatch::run(self.rule.isa, Apart::<'_, T, W, NEAR> { few: self, columns, state })
+                NEAR if T::SQUARES_FIT || NATIVE => {
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, NEAR> { few: self, columns, state })
                 }
                 FAR if !T::SQUARES_FIT => {
-                    dispatch::run(self.rule.isa, Apart::<'_, T, W, FAR> { few: self, columns, state })
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, FAR> { few: self, columns, state })
                 }
                 _ => self.try_to_add::<T, NATIVE, W, PLAIN>(columns, state),
             };
