@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ferrodp.audit import _binomial, audit_callable, audit_independence, audit_mechanism
+from ferrodp.audit import _binomial, audit_callable, audit_code, audit_independence, audit_mechanism
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 
 RUNS, TESTS = 200, 500
 """Runs that are to pass, and more tests than one run has."""
@@ -42,3 +43,32 @@ def rates(outputs: Any, probabilities: Mapping[int, float]) -> bool:
         if _binomial.upper_bound(hits, found.size, share) < p - 1e-9:
             return True
     return known != found.size
+
+
+REPLACE = NeighboringRelation.REPLACE_ONE
+VALUES = np.array([0.0, 3.0, 9.0, 30.0, -40.0, 9.0])
+
+
+def code(
+    run: Callable[[np.ndarray], object],
+    data: np.ndarray = VALUES,
+    *,
+    rows: int = 1,
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    epsilon: float = 1.0,
+) -> bool:
+    others = [np.delete(data, range(i, min(i + rows, len(data)))) for i in range(len(data) - rows + 1)]
+    if relation is REPLACE:
+        others = [
+            np.concatenate([data[:i], [to], data[i + 1 :]]) for i in range(len(data)) for to in (-50.0, 0.0, 50.0)
+        ]
+    return any(
+        audit_code(
+            run,
+            data,
+            others,
+            accounted=EpsilonDeltaEvent(epsilon=epsilon),
+            neighboring_relation=relation,
+        ).violation
+        for _ in range(3)
+    )

@@ -51,6 +51,14 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "empty bins get no noise": ("histogram",),
     "ranks move by the smaller share": ("quantile",),
     "bounds follow from bare counts": ("bounds",),
+    "a replaced row moves one bin of the bounds": ("bounds, replaced",),
+    "the rows of a unit move one bin of the bounds by one": ("bounds, several rows",),
+    "several rows of a unit move a rank by one": ("largest, several rows",),
+    "the best candidate is released without noise": ("largest",),
+    "groups without rows get no noise": ("counts of groups",),
+    "rows beyond the bound of a unit count": ("counts of groups",),
+    "the rows of a unit in several groups move one of them": ("counts of groups",),
+    "the grid of a sum is derived from the column": ("sum",),
 }
 """Names of defects and the audits that find them."""
 

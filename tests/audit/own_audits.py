@@ -19,40 +19,12 @@ import noise_audits
 import numpy as np
 import process_audits
 import replay_audits
-from alarms import CONFIDENCE, function, independence, mechanism
+import statistics_audits
+from alarms import CONFIDENCE, REPLACE, code, function, independence, mechanism
 
 import ferrodp as fd
 from ferrodp.audit import audit_code
-from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.training import train
-
-REPLACE = NeighboringRelation.REPLACE_ONE
-VALUES = np.array([0.0, 3.0, 9.0, 30.0, -40.0, 9.0])
-
-
-def code(
-    run: Callable[[np.ndarray], object],
-    data: np.ndarray = VALUES,
-    *,
-    rows: int = 1,
-    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    epsilon: float = 1.0,
-) -> bool:
-    others = [np.delete(data, range(i, min(i + rows, len(data)))) for i in range(len(data) - rows + 1)]
-    if relation is REPLACE:
-        others = [
-            np.concatenate([data[:i], [to], data[i + 1 :]]) for i in range(len(data)) for to in (-50.0, 0.0, 50.0)
-        ]
-    return any(
-        audit_code(
-            run,
-            data,
-            others,
-            accounted=EpsilonDeltaEvent(epsilon=epsilon),
-            neighboring_relation=relation,
-        ).violation
-        for _ in range(3)
-    )
 
 
 def rows_of_noise() -> bool:
@@ -307,6 +279,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
         lambda d: [each.value for each in fd.private_quantiles(d, [0.25, 0.75], bounds=(0.0, 10.0), epsilon=1.0)]
     ),
     "bounds": lambda: code(lambda d: fd.private_bounds(d, epsilon=1.0).value),
+    **statistics_audits.AUDITS,
 }
 """Each returns whether it raised an alarm."""
 

@@ -1,0 +1,65 @@
+"""Audits of the code of statistics: extremes, and tables in groups, replayed without each of their units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from alarms import REPLACE, code
+
+import ferrodp as fd
+from ferrodp.audit import audit_code
+from ferrodp.events import EpsilonDeltaEvent
+
+ROWS = np.array(
+    [
+        [0, 1, 9.0],
+        [1, 1, 9.0],
+        [0, 2, 7.0],
+        [0, 2, 9.0],
+        [0, 2, 8.0],
+        [2, 3, 10.0],
+        [1, 4, 0.5],
+        [1, 5, 50.0],
+        [0, 6, 9.0],
+    ]
+)
+"""Key, unit and value; two rows of a unit count, and one has three."""
+SAME = np.full(8, 9.0)
+
+
+def of_units(release: Callable[[fd.statistics.PrivateGroups], Any], rows: int = 2, delta: float = 0.0) -> bool:
+    """Whether statistics of groups move farther than they state where a unit leaves."""
+
+    def run(table: np.ndarray) -> object:
+        frame = {"key": table[:, 0].astype(int), "who": table[:, 1].astype(int), "x": table[:, 2]}
+        return release(fd.private_group_by(frame, "key", keys=[0, 1, 2, 3], unit="who", rows_per_unit=rows))
+
+    others = [ROWS[ROWS[:, 1] != unit] for unit in range(1, 7)]
+    accounted = EpsilonDeltaEvent(epsilon=1.0, delta=delta)
+    return any(audit_code(run, ROWS, others, accounted=accounted).violation for _ in range(3))
+
+
+def largest(data: np.ndarray, **options: Any) -> object:
+    return fd.private_max(data, bounds=(0.0, 20.0), num_candidates=21, rank=2, epsilon=1.0, **options).value
+
+
+AUDITS: dict[str, Callable[[], bool]] = {
+    "bounds, replaced": lambda: code(
+        lambda d: fd.private_bounds(d, epsilon=1.0, neighboring_relation=REPLACE).value, relation=REPLACE
+    ),
+    "bounds, several rows": lambda: code(
+        lambda d: fd.private_bounds(d, epsilon=1.0, max_contributions=3).value, rows=3, data=SAME
+    ),
+    "bounds beyond the edges": lambda: code(
+        lambda d: fd.private_bounds(d, epsilon=1.0).value, data=np.array([1e300, -1e300, 1e-300, 1.0, 0.0])
+    ),
+    "largest": lambda: code(largest),
+    "largest, several rows": lambda: code(lambda d: largest(d, max_contributions=3), rows=3, data=SAME),
+    "counts of groups": lambda: of_units(lambda groups: groups.count(epsilon=1.0).value),
+    "counts of groups, one row a unit": lambda: of_units(lambda groups: groups.count(epsilon=1.0).value, rows=1),
+    "sums of groups": lambda: of_units(lambda groups: groups.sum("x", bounds=(0.0, 10.0), epsilon=1.0).value),
+    "means of groups": lambda: of_units(lambda groups: groups.mean("x", bounds=(0.0, 10.0), epsilon=1.0).value),
+}
+"""Whether an audit raises an alarm: of runs with the same noise, so that chance takes no part."""
