@@ -4,6 +4,7 @@ import law_defects
 import native_defects
 import own_audits
 import pytest
+import unreleased
 
 import mutants
 
@@ -46,6 +47,21 @@ def test_every_defect_of_the_tables_is_a_mutant_and_every_audit_is_there():
     assert set(law_defects.FOUND_BY) | set(law_defects.NOT_FOUND) <= names
     assert {audit for audits in law_defects.FOUND_BY.values() for audit in audits} <= set(own_audits.AUDITS)
     assert not set(law_defects.FOUND_BY) & set(law_defects.NOT_FOUND)
+
+
+def test_every_defect_of_code_that_releases_is_in_exactly_one_table():
+    """What is new in these folders has to say which audit finds it, or that it changes no release."""
+    native = set(native_defects.FOUND_BY) | set(native_defects.NO_LAW) | set(native_defects.UNSEEN)
+    names = {each.name for each in law_defects.released()}
+    tables = [
+        *law_defects.FOUND_BY,
+        *law_defects.NOT_FOUND,
+        *unreleased.NO_RELEASE,
+        *(name for name in native if name in names),
+    ]
+
+    assert sorted(tables) == sorted(names)
+    assert all(len(reason) > 20 for reason in (unreleased.NO_RELEASE | law_defects.NOT_FOUND).values())
 
 
 def test_every_native_defect_is_found_by_an_audit_or_has_a_reason_why_none_can():
