@@ -193,6 +193,25 @@ def trees() -> bool:
     return False
 
 
+def trees_of_many_leaves() -> bool:
+    """Whether small leaves, of which several are measured at once, are clipped together."""
+    rng = np.random.default_rng(37)
+    for dtype in (np.float32, np.float64):
+        leaves = [(rng.normal(size=(20, width)) / 4).astype(dtype) for width in (3, 8, 1, 20) for _ in range(40)]
+        made = fd.ClippedSum([leaf.shape[1:] for leaf in leaves], clip_norm=CLIP, dtype=dtype)
+        flat = fd.ClippedSum((1280,), clip_norm=CLIP, dtype=dtype)
+        try:
+            made.add_many(leaves)
+        except fd.errors.InvalidArray:  # its norms are not certain
+            return True
+        flat.add_many(np.concatenate(leaves, axis=1))
+        if made.within_bound != flat.within_bound:
+            return True
+        if np.abs(np.concatenate(made.integers) - flat.integers).max() > 20:  # another order of summation
+            return True
+    return False
+
+
 def noise_of_sums(multiplier: float, dtype: Any, clip: float, draws: int = 400_000) -> bool:
     """Whether what is released is the exact sum with the stated noise."""
     total = fd.ClippedSum((draws,), clip_norm=clip, dtype=dtype)
@@ -224,6 +243,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
     yield "long sums", long_sums
     yield "differences", differences
     yield "trees", trees
+    yield "trees of many leaves", trees_of_many_leaves
     yield "noise of a sum", lambda: noise_of_sums(1.0, np.float64, 2.0)
     yield "noise of a sum of floats", lambda: noise_of_sums(1.0, np.float32, 2.0)
     yield "noise of a sum, large", lambda: noise_of_sums(2.0**13, np.float64, 2.0)

@@ -480,6 +480,8 @@ class ClippedSum(GridSum[Tree]):
         """
         threads = _validate.threads(threads)
         if minus is None:
+            if self._added(update, False, threads):
+                return
             leaves = self._layout.rows(update, "update")
             self._native.add(*_arrays.for_native(leaves, 1, threads))
         else:
@@ -505,9 +507,16 @@ class ClippedSum(GridSum[Tree]):
             As for `add`.
         """
         threads = _validate.threads(threads)
+        if self._added(updates, True, threads):
+            return
         leaves, count = self._layout.stacked_rows(updates)
         # mutant: batch-clipped-after-it-summed
         self._native.add(*_arrays.for_native(leaves, count, threads))
+
+    def _added(self, tree: object, stacked: bool, threads: int | None) -> bool:
+        """Add a tree of plain arrays, looked at in native code; False if it is none, and nothing was added."""
+        template = self._layout.template
+        return template is not None and self._native.add_tree(template, tree, stacked, threads)
 
     @_arrays.quiet
     def add_outer(self, left: npt.ArrayLike, right: npt.ArrayLike | UnitRows) -> None:

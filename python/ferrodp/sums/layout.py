@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _trees, _validate
-from ferrodp._trees import Node, Path, Shape
+from ferrodp import _arrays, _native, _trees, _validate
+from ferrodp._trees import Branch, Node, Path, Shape
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidType
 from ferrodp.events.base import settle
 from ferrodp.random.laws import float_dtype
@@ -30,12 +30,20 @@ class Layout:
     shapes: list[Shape] = field(init=False, compare=False)
     size: int = field(init=False, compare=False)
     _pieces: list[tuple[slice, Shape]] = field(init=False, compare=False, repr=False)
+    _template: _native.Template | None = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         shapes = _trees.shapes(self.structure)
         ends = list(itertools.accumulate((math.prod(shape) for shape in shapes), initial=0))
         pieces = [(slice(*ends), shape) for ends, shape in zip(itertools.pairwise(ends), shapes, strict=True)]
-        settle(self, shapes=shapes, size=ends[-1], _pieces=pieces)
+        settle(self, shapes=shapes, size=ends[-1], _pieces=pieces, _template=None)
+
+    @property
+    def template(self) -> _native.Template | None:
+        """What trees of many arrays are compared with in native code; None for a single array."""
+        if self._template is None and isinstance(self.structure, Branch):
+            settle(self, _template=_native.Template(self.structure, self.dtype.name))
+        return self._template
 
     def leaves(self, tree: object, name: str, front: Shape = ()) -> list[npt.NDArray[Any]]:
         """Return the arrays of one or many updates, in order, or refuse what does not look like the template."""

@@ -422,6 +422,7 @@ fn rows_in_leaves_have_the_same_sums_however_they_are_added() {
         vec![100, 17, 33, 1025, 15],
         vec![2000, 7, 1040],
         (0..60).map(|i| i % 37).collect(),
+        (1..=9).flat_map(|width| [width; 35]).collect(),
         (0..300).map(|i| 60 + i % 11).collect(),
     ] {
         let width: usize = widths.iter().sum();

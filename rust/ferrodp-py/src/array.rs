@@ -1,7 +1,8 @@
 //! The one place where numpy arrays become slices.
 //!
 //! Python hands over arrays that it has already made aligned and native and, but for rows of clipped sums, C-contiguous;
-//! anything else is refused here, not copied. An array is borrowed for the whole call, so that other calls of this library cannot touch it meanwhile.
+//! anything else is refused here, not copied. An array is borrowed for the whole call, so that other calls of this library cannot touch it
+//! meanwhile; arrays of trees that are added are looked at in [`crate::tree`] instead, and not borrowed.
 //! Writing to it from another thread by other means is the caller's bug; the worst outcome is wrong numbers in that
 //! array, for kernels read each element once and trust none of them.
 

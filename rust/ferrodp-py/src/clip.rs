@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
 use ferrodp_core::clip::{Brain, ClipNorm, Element, Float, GridSum, Half, Order, Stability, clip_one, clip_rows};
-use ferrodp_core::fork;
 use ferrodp_core::sample::{self, Noise};
+use ferrodp_core::{Isa, fork};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,7 +17,11 @@ use crate::array::{Floats, FloatsMut, FloatsMutAll, RowArrays, pairs, rows, slic
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
+use crate::tree::{Either, Found, Kind, Template};
 use crate::words::OrderArg;
+
+/// Up to this many bytes are added with the interpreter's lock held: a small part of the time after which it changes hands.
+const HELD_BYTES: usize = 1 << 20;
 
 /// Returns the clip norm for rows of that dtype.
 fn clip_norm(value: f64, dtype: &str) -> Result<ClipNorm> {
@@ -43,7 +47,7 @@ fn threads_or_default(threads: Option<NonZeroUsize>, elements: usize) -> NonZero
     threads.unwrap_or_else(|| default_threads(elements / 16))
 }
 
-/// A sum of clipped rows, and whether it was released. Never lock it with the interpreter's lock held.
+/// A sum of clipped rows, and whether it was released. Never wait for its lock with the interpreter's lock held.
 struct State {
     sum: GridSum,
     released: bool,
@@ -119,6 +123,25 @@ impl PyGridSum {
         let isa = isa::active()?;
         let threads = threads_or_default(threads, rows.width().saturating_mul(rows.count()));
         py.detach(|| Ok(self.lock()?.open()?.add(isa, rows, threads)?))
+    }
+
+    /// Adds the rows of a tree whose arrays are held as long as this call takes.
+    ///
+    /// # Safety
+    /// `T` is the type of its elements.
+    unsafe fn add_found<T: Element>(
+        state: &mut State,
+        isa: Isa,
+        found: &Found<'_>,
+        threads: NonZeroUsize,
+    ) -> Result<()> {
+        let sum = state.open()?;
+        // SAFETY: the arrays live on, and the type is theirs.
+        match unsafe { found.rows::<T>()? } {
+            Either::Scattered(rows) => sum.add_scattered(isa, rows, threads)?,
+            Either::Leaves(rows) => sum.add(isa, &rows, threads)?,
+        }
+        Ok(())
     }
 
     fn subtract<T: Float>(
@@ -219,6 +242,48 @@ impl PyGridSum {
             RowArrays::Half(leaves) => self.add_rows(py, &rows::<_, Half>(&leaves, count)?, threads),
             RowArrays::Brain(leaves) => self.add_rows(py, &rows::<_, Brain>(&leaves, count)?, threads),
         }
+    }
+
+    /// Adds one update, or some that are stacked, in a tree that plainly looks like the template; `False` if it does not, and
+    /// nothing was added.
+    #[pyo3(signature = (template, tree, stacked, threads, /))]
+    fn add_tree(
+        &self,
+        py: Python<'_>,
+        template: &Bound<'_, Template>,
+        tree: &Bound<'_, PyAny>,
+        stacked: bool,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<bool> {
+        let template = template.get();
+        let Some(found) = template.find(tree, stacked) else { return Ok(false) };
+        if found.count == 0 {
+            return py.detach(|| self.lock()?.open().map(|_| true));
+        }
+        let isa = isa::active()?;
+        let threads = threads_or_default(threads, found.elements());
+        let add = |state: &mut State| match found.kind {
+            // SAFETY: elements of that kind are of that type.
+            Kind::Single => unsafe { Self::add_found::<f32>(state, isa, &found, threads) },
+            // SAFETY: as above.
+            Kind::Double => unsafe { Self::add_found::<f64>(state, isa, &found, threads) },
+            // SAFETY: as above.
+            Kind::Half => unsafe { Self::add_found::<Half>(state, isa, &found, threads) },
+        };
+        // What is soon done is done with the interpreter's lock, unless that would have to wait: then nothing can change.
+        if found.bytes() <= HELD_BYTES {
+            match self.state.try_lock() {
+                Ok(mut state) => return add(&mut state).map(|()| true),
+                Err(TryLockError::Poisoned(state)) => return add(&mut state.into_inner()).map(|()| true),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        // SAFETY: no Python code has run since the arrays were found.
+        // mutant: arrays-not-held-while-they-are-added
+        let held = unsafe { found.hold(py) };
+        py.detach(|| add(&mut *self.lock()?))?;
+        drop(held);
+        Ok(true)
     }
 
     /// Adds one row: `leaves` less `minus`, both C-contiguous and of the sum's dtype.

@@ -20,6 +20,7 @@ mod sqlite;
 mod subset;
 #[cfg(feature = "testing")]
 mod testing;
+mod tree;
 mod words;
 
 /// The native half of `ferrodp`.
@@ -47,6 +48,7 @@ mod _native {
         sqlite::register(module)?;
         #[cfg(feature = "testing")]
         testing::register(module)?;
+        tree::register(module)?;
         subset::register(module)
     }
 }

@@ -12,15 +12,19 @@ use super::across::Limits;
 use super::clip_norm::{ClipNorm, Stability};
 use super::close::Cut;
 use super::columns::{Columns, PANEL};
-use super::decide::{Decision, Fate, Rule};
+use super::decide::Rule;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::gather;
+use super::gathering::Gathering;
 use super::measure::{self, Power};
 use super::narrow::{self, Certified};
 use super::panel::Panels;
 use super::quantize::{self, Certificate, Step, Tile};
 use super::rows::{Piece, Rows, Strided};
+use super::scattered::Scattered;
+use super::shares;
+use super::steps::Steps;
 use super::turn;
 use super::whole;
 use crate::blocks::for_each_block;
@@ -39,10 +43,6 @@ const AHEAD_BYTES: usize = 1 << 21;
 
 /// Bytes of each leaf that a tile should have: shorter pieces are over before the CPU sees a stream of addresses.
 const PIECE_BYTES: usize = 1 << 14;
-
-/// Rows whose leaves have fewer columns than this on average are gathered when they are measured, and added as if they had
-/// one leaf: it is the integers that have to be the same, not how they are reached.
-const NARROW: usize = 64;
 
 /// The most rows in a tile.
 const TILE_ROWS: usize = 64;
@@ -69,15 +69,12 @@ struct Tiling {
     size: usize,
     /// Rows of the next tile that are fetched while one is added; without any, leaves are fetched one after the other.
     ahead: usize,
-    /// Whether rows are gathered when they are measured.
-    gathers: bool,
 }
 
 /// Rows on their way into sums. Methods that add return how many rows were within the clip norm, if all were certified.
 /// They run in the default floating-point environment, which threads do not share.
 pub(super) struct Adding<'a, T> {
-    rule: Rule,
-    clip: ClipNorm,
+    steps: Steps,
     readings: [&'a Rows<'a, T>; 2],
 }
 
@@ -85,7 +82,8 @@ impl<'a, T: Element> Adding<'a, T> {
     /// Rows to be added: measured as in the first reading, summed as in the second.
     pub(super) fn new(isa: Isa, clip: ClipNorm, stability: Option<Stability>, readings: [&'a Rows<'a, T>; 2]) -> Self {
         let budget = ErrorBudget::new(readings[0].leaves().iter().map(|leaf| leaf.width));
-        Self { rule: Rule { isa, power: Power::Second, bound: clip.value(), stability, budget }, clip, readings }
+        let rule = Rule { isa, power: Power::Second, bound: clip.value(), stability, budget };
+        Self { steps: Steps { rule, clip }, readings }
     }
 
     /// Adds all rows to `sums`, on up to `threads` threads.
@@ -101,7 +99,7 @@ impl<'a, T: Element> Adding<'a, T> {
             }
             return (0..count).try_fold(0, |within, row| Some(within + self.add_row(row, sums, threads)?));
         }
-        self.add_by_rows(sums, threads)
+        shares::add(count, sums, threads, |rows, part| self.add_tiles(rows, part))
     }
 
     /// Returns how rows are cut into tiles: measured, and without effect on any sum.
@@ -111,16 +109,13 @@ impl<'a, T: Element> Adding<'a, T> {
         let size = (TILE_BYTES / bytes).max((PAIR_BYTES / bytes).min(2)).clamp(1, TILE_ROWS);
         let ahead = if bytes <= AHEAD_BYTES { size } else { 0 };
         if leaves < 2 || bytes > AHEAD_BYTES {
-            return Tiling { size, ahead, gathers: false };
-        }
-        if width < leaves * NARROW && core::ptr::eq(self.readings[0], self.readings[1]) {
-            return Tiling { size, ahead: 0, gathers: true };
+            return Tiling { size, ahead };
         }
         let enough = PIECE_BYTES.div_ceil((bytes / leaves).max(1)).max(size);
         if enough <= TILE_ROWS && enough * bytes <= AHEAD_BYTES {
-            return Tiling { size: enough, ahead: enough, gathers: false };
+            return Tiling { size: enough, ahead: enough };
         }
-        Tiling { size, ahead: 0, gathers: false }
+        Tiling { size, ahead: 0 }
     }
 
     /// Returns how many of so many rows are added in panels of few columns.
@@ -152,7 +147,7 @@ impl<'a, T: Element> Adding<'a, T> {
 
     /// Adds rows side by side on one thread.
     fn add_side_by_side(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
-        let steps_per_unit = self.clip.granularity().reciprocal();
+        let steps_per_unit = self.steps.clip.granularity().reciprocal();
         let leaves = self.readings[0].leaves();
         let readings = self.readings.map(|rows| rows.leaves().iter().map(|leaf| leaf.strides()).collect::<Vec<_>>());
         let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
@@ -164,15 +159,15 @@ impl<'a, T: Element> Adding<'a, T> {
         let size = size.clamp(PANEL, most).next_multiple_of(PANEL).min(rows.len().next_multiple_of(PANEL));
         let mut buffer = vec![T::default(); if in_place { 0 } else { width * size }];
         let (mut within, mut panels, mut copies) = (0, Panels::default(), Vec::new());
-        let (low, high) = self.rule.trusted::<T>();
+        let (low, high) = self.steps.rule.trusted::<T>();
         for start in rows.clone().step_by(size) {
             let group = start..rows.end.min(start + size);
             panels.begin(group.len());
             for (leaf, strides) in leaves.iter().zip(&readings[0]) {
                 let room = (!in_place).then(|| &mut buffer[leaf.offset * size..(leaf.offset + leaf.width) * size]);
-                panels.measure(self.rule.isa, columns(strides, &group, leaf.width, room, size));
+                panels.measure(self.steps.rule.isa, columns(strides, &group, leaf.width, room, size));
             }
-            within += panels.decide::<T>(&self.rule, steps_per_unit);
+            within += panels.decide::<T>(&self.steps.rule, steps_per_unit);
             let open = panels.open();
             // Few rows are sooner decided one by one.
             let are_many = |rows: usize| rows * 16 > group.len();
@@ -185,10 +180,10 @@ impl<'a, T: Element> Adding<'a, T> {
             };
             let is_near = |total: f64| total >= low && total <= high;
             let near = open.iter().filter(|(_, total)| is_near(*total)).count();
-            let cut = Cut::new(self.rule.power, self.rule.bound).filter(|_| are_many(near));
+            let cut = Cut::new(self.steps.rule.power, self.steps.rule.bound).filter(|_| are_many(near));
             let cut = cut.filter(|cut| {
                 panels.begin_closely();
-                (0..leaves.len()).all(|i| panels.measure_closely(self.rule.isa, again(i), *cut))
+                (0..leaves.len()).all(|i| panels.measure_closely(self.steps.rule.isa, again(i), *cut))
             });
             let mut told: Vec<Option<Ordering>> = open
                 .iter()
@@ -200,10 +195,10 @@ impl<'a, T: Element> Adding<'a, T> {
             // Sums of squares that fit are exact, and have told them.
             if !T::SQUARES_FIT && are_many(untold) {
                 panels.begin_single();
-                (0..leaves.len()).for_each(|i| panels.measure_single(self.rule.isa, again(i)));
+                (0..leaves.len()).for_each(|i| panels.measure_single(self.steps.rule.isa, again(i)));
                 for ((open, total), told) in open.iter().zip(&mut told) {
                     if told.is_none() && is_near(*total) {
-                        *told = panels.single(*open).and_then(|size| size.partial_cmp(&self.rule.bound));
+                        *told = panels.single(*open).and_then(|size| size.partial_cmp(&self.steps.rule.bound));
                     }
                 }
             }
@@ -212,7 +207,7 @@ impl<'a, T: Element> Adding<'a, T> {
             let size_of_copy = if are_many(undecided) && PANEL * bytes <= PAIR_BYTES { PANEL } else { 1 };
             let mut copied = 0..0;
             for ((open, total), told) in open.into_iter().zip(told) {
-                let decision = told.map(|told| self.rule.decide_told(total, told)).unwrap_or_else(|| {
+                let decision = told.map(|told| self.steps.rule.decide_told(total, told)).unwrap_or_else(|| {
                     if !copied.contains(&open) {
                         let first = open / size_of_copy * size_of_copy;
                         copied = first..group.len().min(first + size_of_copy);
@@ -223,7 +218,7 @@ impl<'a, T: Element> Adding<'a, T> {
                         }
                     }
                     let row = &copies[(open - copied.start) * width..][..width];
-                    self.rule.decide(total, leaves.iter().map(|leaf| &row[leaf.offset..leaf.offset + leaf.width]))
+                    self.steps.rule.decide(total, leaves.iter().map(|leaf| &row[leaf.offset..leaf.offset + leaf.width]))
                 });
                 within += u64::from(decision.within);
                 panels.settle(open, decision, steps_per_unit);
@@ -234,10 +229,10 @@ impl<'a, T: Element> Adding<'a, T> {
                     Some(gathered) if is_one => Columns::gathered(gathered, size, leaf.width),
                     room => columns(strides, &group, leaf.width, room, size),
                 };
-                panels.add(self.rule.isa, columns, &mut sums[leaf.offset..leaf.offset + leaf.width]);
+                panels.add(self.steps.rule.isa, columns, &mut sums[leaf.offset..leaf.offset + leaf.width]);
             }
-            let products = self.rule.budget.certified(self.clip.in_grid_steps());
-            if !panels.certified(self.rule.isa, products, self.clip.largest_sum_of_squares()) {
+            let products = self.steps.rule.budget.certified(self.steps.clip.in_grid_steps());
+            if !panels.certified(self.steps.rule.isa, products, self.steps.clip.largest_sum_of_squares()) {
                 return None;
             }
         }
@@ -248,13 +243,14 @@ impl<'a, T: Element> Adding<'a, T> {
     fn add_narrow(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
         let [leaf] = self.readings[0].leaves() else { unreachable!("rows of one leaf") };
         let certified = Certified {
-            steps: self.clip.in_grid_steps(),
-            products: self.rule.budget.certified(self.clip.in_grid_steps()),
-            integers: self.clip.largest_sum_of_squares(),
+            steps: self.steps.clip.in_grid_steps(),
+            products: self.steps.rule.budget.certified(self.steps.clip.in_grid_steps()),
+            integers: self.steps.clip.largest_sum_of_squares(),
         };
-        let limits = Limits::new::<T::Whole>(&self.rule, self.clip.granularity().reciprocal());
-        whole::visit(self.rule.isa, &leaf.strides(), rows, |leaf, rows, more| {
-            dispatch::run(self.rule.isa, narrow::Add { leaf, rows, more, rule: &self.rule, limits, certified, sums })
+        let rule = &self.steps.rule;
+        let limits = Limits::new::<T::Whole>(rule, self.steps.clip.granularity().reciprocal());
+        whole::visit(rule.isa, &leaf.strides(), rows, |leaf, rows, more| {
+            dispatch::run(rule.isa, narrow::Add { leaf, rows, more, rule, limits, certified, sums })
         })
     }
 
@@ -270,12 +266,16 @@ impl<'a, T: Element> Adding<'a, T> {
             let within = self.add_side_by_side(rows.start..aside, sums)?;
             return Some(within + self.add_tiles(aside..rows.end, sums)?);
         }
+        let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
+        if let Some((spots, runs)) = self.readings[0].spots().filter(|_| is_one) {
+            // SAFETY: the elements are those of the rows, which can be read.
+            let scattered = unsafe { Scattered::<T>::new(&spots, &runs, self.readings[0].count()) };
+            return Gathering { rows: scattered, steps: self.steps }.add_rows(rows, sums);
+        }
         if !self.readings[0].is_plain() {
             return self.add_copies(rows, sums);
         }
-        let width = self.readings[0].width();
-        let Tiling { size, ahead, gathers } = self.tiling();
-        let mut gathered = vec![T::default(); if gathers { size * width } else { 0 }];
+        let Tiling { size, ahead } = self.tiling();
         let mut within = 0;
         let mut totals = Vec::new();
         let mut steps = Vec::new();
@@ -285,8 +285,7 @@ impl<'a, T: Element> Adding<'a, T> {
             let next = tile.end..rows.end.min(tile.end + ahead);
             totals.clear();
             totals.resize(tile.len(), 0.0);
-            let gathered = &mut gathered[..if gathers { tile.len() * width } else { 0 }];
-            measure::add_squares(self.rule.isa, self.readings[0], tile.clone(), &mut totals, gathered);
+            measure::add_squares(self.steps.rule.isa, self.readings[0], tile.clone(), &mut totals);
             steps.clear();
             for (row, total) in tile.clone().zip(&totals) {
                 let (step, is_within) = self.step(row, *total);
@@ -297,15 +296,9 @@ impl<'a, T: Element> Adding<'a, T> {
             certificates.clear();
             certificates.resize(tile.len(), Certificate::default());
             let columns = 0..sums.len();
-            if gathers {
-                let rows = Rows::new([(&*gathered, width)], tile.len()).expect("as long as the tile");
-                let tile = Tile { rows: &rows, first: 0, columns, steps: &steps, ahead: 0..0 };
-                quantize::add(self.rule.isa, tile, sums, &mut certificates);
-            } else {
-                let tile = Tile { rows: self.readings[1], first: tile.start, columns, steps: &steps, ahead: next };
-                quantize::add(self.rule.isa, tile, sums, &mut certificates);
-            }
-            if !steps.iter().zip(&certificates).all(|(step, certificate)| self.certified(*step, certificate)) {
+            let tile = Tile { rows: self.readings[1], first: tile.start, columns, steps: &steps, ahead: next };
+            quantize::add(self.steps.rule.isa, tile, sums, &mut certificates);
+            if !steps.iter().zip(&certificates).all(|(step, certificate)| self.steps.certified(*step, certificate)) {
                 return None;
             }
         }
@@ -331,30 +324,10 @@ impl<'a, T: Element> Adding<'a, T> {
                 rest = after;
             }
             let copies = Rows::new(copies, tile.len()).expect("as long as the tile");
-            let adding = Adding { rule: self.rule, clip: self.clip, readings: [&copies; 2] };
+            let adding = Adding { steps: self.steps, readings: [&copies; 2] };
             within += adding.add_tiles(0..tile.len(), sums)?;
         }
         Some(within)
-    }
-
-    /// Adds rows on several threads, each with sums of its own.
-    fn add_by_rows(&self, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
-        let count = self.readings[0].count();
-        let share = count.div_ceil(threads.get());
-        let mut parts: Vec<_> = (0..count).step_by(share).map(|start| (Vec::new(), start, None)).collect();
-        for_each_block(&mut parts, 1, threads, |_, part| {
-            for (part, start, within) in part {
-                part.resize(sums.len(), 0);
-                // mutant: thread-rows-added-twice
-                *within = in_default_environment(|| self.add_tiles(*start..count.min(*start + share), part));
-            }
-        });
-        for (part, _, _) in &parts {
-            for (sum, more) in sums.iter_mut().zip(part) {
-                *sum = sum.wrapping_add(*more); // cannot wrap: the count bounds it
-            }
-        }
-        parts.iter().map(|(_, _, within)| *within).sum()
     }
 
     /// Adds one row, its columns shared among threads.
@@ -371,7 +344,7 @@ impl<'a, T: Element> Adding<'a, T> {
             certificate.lock().expect("nothing panics while it holds this lock").merge(&part);
         });
         let certificate = certificate.into_inner().expect("nothing panics while it holds this lock");
-        self.certified(step, &certificate).then_some(u64::from(within))
+        self.steps.certified(step, &certificate).then_some(u64::from(within))
     }
 
     /// Returns the sum of squares of a row: the bits of [`Adding::add_tiles`], by blocks shared among threads.
@@ -382,7 +355,7 @@ impl<'a, T: Element> Adding<'a, T> {
             in_default_environment(|| {
                 for (block, total) in blocks[start..].iter().zip(totals) {
                     let total = core::slice::from_mut(total);
-                    measure::add_powers(self.rule.isa, Power::Second, block, block.len(), 1.0, total);
+                    measure::add_powers(self.steps.rule.isa, Power::Second, block, block.len(), 1.0, total);
                 }
             });
         });
@@ -394,42 +367,15 @@ impl<'a, T: Element> Adding<'a, T> {
         let mut certificates = [Certificate::default()];
         let columns = start..start + sums.len();
         let tile = Tile { rows: self.readings[1], first: row, columns, steps: &[step], ahead: 0..0 };
-        quantize::add(self.rule.isa, tile, sums, &mut certificates);
+        quantize::add(self.steps.rule.isa, tile, sums, &mut certificates);
         let [certificate] = certificates;
         certificate
     }
 
     /// Returns how a row is added, given its sum of squares, and whether it is within the clip norm.
     fn step(&self, row: usize, total: f64) -> (Step, bool) {
-        // Squares of 0 are of elements far below a step: the row is within every bound, and its integers are zeros.
-        if total == 0.0 && self.rule.stability.is_none() {
-            return (Step::Skip, true);
-        }
-        let steps_per_unit = self.clip.granularity().reciprocal();
-        let Decision { fate, within, .. } = self.rule.decide(total, self.readings[0].row(row));
-        let step = match fate {
-            Fate::Zero => Step::Skip,
-            Fate::Keep { close: false } => Step::Add { scale: 1.0, factor: steps_per_unit },
-            Fate::Keep { close: true } => Step::AddClose { factor: steps_per_unit },
-            // A power of two: the product is exact.
-            // mutant: rows-beyond-bound-lose-power-of-two
-            Fate::Shrink { scale, factor } => Step::Add { scale, factor: factor * steps_per_unit },
-        };
-        (step, within)
-    }
-
-    /// Returns whether the integers that were added certainly have norm at most `C/g`.
-    fn certified(&self, step: Step, certificate: &Certificate) -> bool {
-        match step {
-            Step::Skip => true,
-            Step::Add { .. } => certificate.products() <= self.rule.budget.certified(self.clip.in_grid_steps()),
-            // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
-            Step::AddClose { .. } => {
-                certificate.products() <= 2_305_843_009_213_693_952.0
-                    // mutant: rows-at-bound-certified-by-products-alone
-                    && certificate.integers() <= self.clip.largest_sum_of_squares()
-            }
-        }
+        let leaves = self.readings[0].row(row);
+        self.steps.step(total, leaves.clone(), leaves)
     }
 }
 

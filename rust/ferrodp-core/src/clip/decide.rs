@@ -93,14 +93,25 @@ impl Rule {
     /// products in `f64`, rounded to nearest, form a row of norm ≤ `bound` in exact arithmetic.
     #[inline]
     pub(super) fn decide<'a, T: Element>(&self, total: f64, leaves: impl Iterator<Item = &'a [T]> + Clone) -> Decision {
+        self.decide_divided(total, leaves.clone(), leaves)
+    }
+
+    /// The same for a row that is given twice: in its leaves, and in any division, for what does not depend on that.
+    #[inline]
+    pub(super) fn decide_divided<'a, T: Element>(
+        &self,
+        total: f64,
+        leaves: impl Iterator<Item = &'a [T]> + Clone,
+        whole: impl Iterator<Item = &'a [T]> + Clone,
+    ) -> Decision {
         if T::SQUARES_FIT && !total.is_finite() {
             return Decision::NOT_FINITE;
         }
         // mutant: squares-that-overflow-not-formed-again
         if T::SQUARES_FIT || self.power.trusted().contains(&total) {
-            return self.compare(total, 1.0, leaves);
+            return self.compare(total, 1.0, whole);
         }
-        let largest = largest_magnitude(self.isa, leaves.clone());
+        let largest = largest_magnitude(self.isa, whole.clone());
         if largest.is_nan() {
             return Decision::NOT_FINITE;
         }
@@ -109,10 +120,10 @@ impl Rule {
         }
         let scale = exp2((-floor_log2(largest)).clamp(-1022, 1023));
         let mut total = [0.0];
-        for leaf in leaves.clone() {
+        for leaf in leaves {
             add_powers(self.isa, self.power, leaf, leaf.len(), scale, &mut total);
         }
-        self.compare(total[0], scale, leaves)
+        self.compare(total[0], scale, whole)
     }
 
     /// Decides a row whose elements times `scale` have the finite sum of powers `total`.

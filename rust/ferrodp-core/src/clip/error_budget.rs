@@ -26,7 +26,12 @@ pub(super) struct ErrorBudget(f64);
 impl ErrorBudget {
     /// Returns the budget for rows with leaves of these widths.
     pub(super) fn new(widths: impl Iterator<Item = usize>) -> Self {
-        let blocks: usize = widths.map(|width| width.div_ceil(1024) + 1).sum();
+        Self::of_runs(widths.map(|width| (1, width)))
+    }
+
+    /// Returns the budget for rows with so many leaves of these widths.
+    pub(super) fn of_runs(runs: impl Iterator<Item = (usize, usize)>) -> Self {
+        let blocks: usize = runs.map(|(leaves, width)| leaves * (width.div_ceil(1024) + 1)).sum();
         Self((148 + blocks) as f64 * (f64::EPSILON / 2.0))
     }
 

@@ -7,7 +7,9 @@ use super::adding::Adding;
 use super::clip_norm::{ClipNorm, Stability};
 use super::difference;
 use super::element::{Element, Float};
+use super::gathering::Gathering;
 use super::rows::Rows;
+use super::scattered::Scattered;
 use super::zeros::zeros;
 use crate::error::Error;
 use crate::isa::Isa;
@@ -190,6 +192,20 @@ impl GridSum {
         self.add_by([&row, &row], isa, |adding, sums| adding.add_measured(0, total, sums, threads))
     }
 
+    /// Adds rows in many leaves of few columns, on up to `threads` threads: as [`GridSum::add`] does, and faster.
+    ///
+    /// # Errors
+    /// As [`GridSum::add`].
+    pub fn add_scattered<T: Element>(
+        &mut self,
+        isa: Isa,
+        rows: Scattered<'_, T>,
+        threads: NonZeroUsize,
+    ) -> Result<(), Error> {
+        let gathering = Gathering::new(isa, self.clip, self.stability, rows);
+        self.add_checked(rows.width(), rows.count(), |sums| gathering.add(sums, threads))
+    }
+
     /// Adds the rows; norms are those of the first reading, integers those of the second. Tests let them differ.
     ///
     /// # Errors
@@ -211,16 +227,25 @@ impl GridSum {
         isa: Isa,
         add: impl FnOnce(&Adding<'a, T>, &mut [i64]) -> Option<u64>,
     ) -> Result<(), Error> {
-        let rows = readings[0];
-        if rows.width() != self.width() {
-            return Err(Error::Length { name: "row", given: rows.width(), needed: self.width() });
+        let adding = Adding::new(isa, self.clip, self.stability, readings);
+        self.add_checked(readings[0].width(), readings[0].count(), |sums| add(&adding, sums))
+    }
+
+    /// Adds so many rows of this width by `add`, which tells how many were within the clip norm if all were certified.
+    fn add_checked(
+        &mut self,
+        width: usize,
+        count: usize,
+        add: impl FnOnce(&mut [i64]) -> Option<u64>,
+    ) -> Result<(), Error> {
+        if width != self.width() {
+            return Err(Error::Length { name: "row", given: width, needed: self.width() });
         }
         self.integers()?;
-        let count = self.count_with(rows.count() as u64)?;
-        let adding = Adding::new(isa, self.clip, self.stability, readings);
+        let count = self.count_with(count as u64)?;
         // From here on, whatever ends this early leaves the sum unusable; a panic too.
         self.broken = true;
-        if let Some(within) = in_default_environment(|| add(&adding, &mut self.sums)) {
+        if let Some(within) = in_default_environment(|| add(&mut self.sums)) {
             self.count = count;
             self.within = self.within.map(|so_far| so_far + within);
             self.broken = false;

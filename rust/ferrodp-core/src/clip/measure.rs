@@ -57,16 +57,8 @@ pub(super) fn add_powers<T: Element>(isa: Isa, power: Power, data: &[T], width: 
 }
 
 /// Adds to each total the sum of squares of one of the rows in `range`, leaf by leaf.
-///
-/// Where `gathered` has elements, rows are copied there, one after the other, each with its leaves one after the other.
-pub(super) fn add_squares<T: Element>(
-    isa: Isa,
-    rows: &Rows<'_, T>,
-    range: Range<usize>,
-    totals: &mut [f64],
-    gathered: &mut [T],
-) {
-    dispatch::run(isa, AddSquares { leaves: rows.leaves(), width: rows.width(), range, totals, gathered });
+pub(super) fn add_squares<T: Element>(isa: Isa, rows: &Rows<'_, T>, range: Range<usize>, totals: &mut [f64]) {
+    dispatch::run(isa, AddSquares { leaves: rows.leaves(), range, totals });
 }
 
 struct AddPowers<'a, T, const SQUARES: bool> {
@@ -87,10 +79,8 @@ impl<T: Element, const SQUARES: bool> Kernel for AddPowers<'_, T, SQUARES> {
 
 struct AddSquares<'a, T> {
     leaves: &'a [Piece<'a, T>],
-    width: usize,
     range: Range<usize>,
     totals: &'a mut [f64],
-    gathered: &'a mut [T],
 }
 
 impl<T: Element> Kernel for AddSquares<'_, T> {
@@ -104,20 +94,13 @@ impl<T: Element> Kernel for AddSquares<'_, T> {
             }
             let data = leaf.all();
             add_rows::<T, true, NATIVE>(data, self.range.start * leaf.width, leaf.width, 1.0, self.totals);
-            if leaf.width > 0 {
-                let gathered = self.gathered.chunks_exact_mut(self.width);
-                for (row, to) in leaf.rows(self.range.clone()).chunks_exact(leaf.width).zip(gathered) {
-                    // mutant: gathered-rows-forget-where-leaf-begins
-                    to[leaf.offset..leaf.offset + leaf.width].copy_from_slice(row);
-                }
-            }
         }
     }
 }
 
 /// Adds to each total the sum of powers of the next row, `width` elements from `data[start]` on.
 #[inline(always)]
-fn add_rows<T: Element, const SQUARES: bool, const NATIVE: bool>(
+pub(super) fn add_rows<T: Element, const SQUARES: bool, const NATIVE: bool>(
     data: &[T],
     start: usize,
     width: usize,

@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use super::columns::Columns;
 use super::element::Element;
+use super::scattered::{Run, Scattered, Spot};
 use crate::error::Error;
 
 /// A batch of rows. Row `i` is the concatenation of row `i` of every leaf, or of row `i` from the end, if all leaves lie backwards.
@@ -164,6 +165,22 @@ impl<'a, T: Element> Rows<'a, T> {
         self.leaves.iter().all(|leaf| leaf.strided.is_none())
     }
 
+    /// Returns where the leaves of rows are that are best gathered, and how many in a row have one width.
+    pub(super) fn spots(&self) -> Option<(Vec<Spot>, Vec<Run>)> {
+        if !Scattered::<T>::suits(self.width, self.leaves.len()) {
+            return None;
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        for leaf in &self.leaves {
+            match runs.last_mut() {
+                Some(run) if run.width == leaf.width => run.leaves += 1,
+                _ => runs.push(Run { leaves: 1, width: leaf.width }),
+            }
+        }
+        let spots = self.leaves.iter().map(Piece::spot).collect::<Option<_>>()?;
+        Some((spots, runs))
+    }
+
     /// Returns row `index` of plain leaves, leaf by leaf.
     pub(super) fn row(&self, index: usize) -> impl Iterator<Item = &'a [T]> + Clone {
         self.leaves.iter().map(move |leaf| leaf.rows(index..index + 1))
@@ -193,6 +210,19 @@ impl<'a, T: Element> Piece<'a, T> {
     pub(super) fn rows(&self, range: Range<usize>) -> &'a [T] {
         let rows = self.data.len().checked_div(self.width).unwrap_or(0);
         &self.data[range.start.min(rows) * self.width..range.end.min(rows) * self.width]
+    }
+
+    /// Returns where its elements lie if the columns of a row are equally far apart.
+    fn spot(&self) -> Option<Spot> {
+        let Some(strided) = &self.strided else {
+            return Some(Spot { start: self.data.as_ptr().cast(), row: self.width as isize, column: 1 });
+        };
+        let column = match strided.axes[..] {
+            [] => 1,
+            [(_, stride)] => stride,
+            _ => return None,
+        };
+        Some(Spot { start: strided.start.cast(), row: strided.row, column })
     }
 
     /// Returns where its elements lie.

@@ -135,7 +135,7 @@ unsafe fn copy<T: Element, const N: usize>(start: *const T, pitch: isize, rows: 
 
 /// Turns rows that lie one after the other.
 #[inline(always)]
-fn turn<T: Element, const W: usize>(rows: &[[T; W]; PANEL], out: &mut [Turned<T>; W]) {
+pub(super) fn turn<T: Element, const W: usize>(rows: &[[T; W]; PANEL], out: &mut [Turned<T>; W]) {
     let rows = &rows.as_flattened()[..PANEL * W];
     for r in 0..PANEL {
         for c in 0..W {

@@ -1,0 +1,104 @@
+//! Rows in many small leaves, each an array of its own somewhere in memory; [`super::gathering`] adds them.
+
+use core::marker::PhantomData;
+
+use super::columns::PANEL;
+use super::element::Element;
+
+/// Leaves have fewer columns than this on average.
+const NARROW: usize = 64;
+
+/// The most bytes of a row.
+const ROW_BYTES: usize = 1 << 21;
+
+/// Where a leaf's rows are: the address of the first element, and elements from a row and from a column to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    /// The first element of the first row.
+    pub start: *const (),
+    /// Elements from a row to the next.
+    pub row: isize,
+    /// Elements from a column to the next.
+    pub column: isize,
+}
+
+/// Leaves of one width, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// How many there are.
+    pub leaves: usize,
+    /// Columns in each of them.
+    pub width: usize,
+}
+
+/// A batch of rows in many leaves with few columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Scattered<'a, T> {
+    pub(super) spots: &'a [Spot],
+    pub(super) runs: &'a [Run],
+    pub(super) width: usize,
+    pub(super) count: usize,
+    elements: PhantomData<&'a T>,
+}
+
+// SAFETY: it is a shared reference to elements.
+unsafe impl<T: Sync> Send for Scattered<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Scattered<'_, T> {}
+
+impl<'a, T: Element> Scattered<'a, T> {
+    /// Returns whether rows with so many columns in so many leaves are best added in this way.
+    #[must_use]
+    pub const fn suits(width: usize, leaves: usize) -> bool {
+        leaves > 1 && width < leaves * NARROW && width <= ROW_BYTES / size_of::<T>()
+    }
+
+    /// Returns `count` rows whose leaves are at these spots, as wide as the runs say.
+    ///
+    /// # Panics
+    /// If there are not as many spots as leaves.
+    ///
+    /// # Safety
+    /// Every element of `count` rows of every leaf is aligned, initialized and can be read during `'a`.
+    #[must_use]
+    pub unsafe fn new(spots: &'a [Spot], runs: &'a [Run], count: usize) -> Self {
+        let width = runs.iter().map(|run| run.leaves * run.width).sum();
+        assert_eq!(spots.len(), runs.iter().map(|run| run.leaves).sum(), "a spot for every leaf");
+        Self { spots, runs, width, count, elements: PhantomData }
+    }
+
+    /// Returns these rows if they are best added in this way: not if a panel of rows can be read column by column.
+    ///
+    /// # Safety
+    /// As for [`Scattered::new`].
+    #[must_use]
+    pub unsafe fn suited(spots: &'a [Spot], runs: &'a [Run], count: usize) -> Option<Self> {
+        // SAFETY: the caller's promise.
+        let rows = unsafe { Self::new(spots, runs, count) };
+        let by_columns = |spot: &Spot| spot.column.unsigned_abs() > spot.row.unsigned_abs();
+        let in_panels = count >= PANEL && spots.iter().all(by_columns);
+        (Self::suits(rows.width, spots.len()) && !in_panels).then_some(rows)
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Elements in a row.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Returns the leaves of a gathered row.
+    pub(super) fn leaves<'b>(&self, row: &'b [T]) -> impl Iterator<Item = &'b [T]> + Clone {
+        let widths = self.runs.iter().flat_map(|run| core::iter::repeat_n(run.width, run.leaves));
+        widths.scan(row, |rest, width| {
+            let (leaf, after) = rest.split_at(width);
+            *rest = after;
+            Some(leaf)
+        })
+    }
+}

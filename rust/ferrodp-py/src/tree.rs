@@ -1,0 +1,560 @@
+//! Trees of many arrays, compared with a template in one walk that reads the arrays' own fields.
+//!
+//! An array of a few elements is added in a few nanoseconds, and borrowing it takes hundreds. So nothing is borrowed here:
+//! where elements are is looked up while the interpreter's lock is held, and either it is held until they were read or the
+//! arrays are referred to first, so that they live on. Another thread that writes to one of them meanwhile is the
+//! caller's bug, as with any array; kernels trust no element.
+//!
+//! What is not plainly what the template asks for is left to Python, which knows all other ways and all refusals: containers
+//! and arrays of other types, keys in another order, dtypes in another byte order, elements that are not aligned, one array
+//! twice, other shapes.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use ferrodp_core::clip::{Element, Leaf, Rows, Run, Scattered, Spot, Strided};
+use numpy::npyffi::{NPY_TYPES, NpyTypes, PyArray_Descr, PyArrayObject, get_type_object};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+
+/// Arrays that are looked at together: each is fetched while those before it are compared.
+const TOGETHER: usize = 32;
+
+/// Without an interpreter's lock, objects may change while their fields are read; headers are longer there.
+const HAS_LOCK: bool = size_of::<ffi::PyObject>() == 2 * size_of::<usize>();
+
+/// A tree of shapes, and the dtype of their arrays: `structure` as `ferrodp._trees` describes it.
+#[pyclass(frozen, module = "ferrodp._native")]
+pub(crate) struct Template {
+    structure: Py<PyAny>,
+    is_double: bool,
+    root: Node,
+    leaves: Leaves,
+}
+
+enum Node {
+    Leaf,
+    Branch(Branch),
+}
+
+struct Branch {
+    /// Of a mapping.
+    keys: Option<Vec<Py<PyAny>>>,
+    children: Vec<Node>,
+    /// Whether all children are leaves.
+    is_flat: bool,
+}
+
+/// The shapes of all leaves, in order.
+#[derive(Default)]
+struct Leaves {
+    /// Of leaves that follow each other and have one shape, that shape.
+    shapes: Vec<Vec<isize>>,
+    /// Which of these each leaf has.
+    places: Vec<usize>,
+    widths: Vec<usize>,
+    runs: Vec<Run>,
+}
+
+impl Leaves {
+    fn push(&mut self, shape: Vec<usize>) -> PyResult<()> {
+        let width = shape.iter().try_fold(1, |width: usize, len| width.checked_mul(*len));
+        let width = width.ok_or_else(|| PyValueError::new_err("too many elements"))?;
+        match self.runs.last_mut() {
+            Some(run) if run.width == width => run.leaves += 1,
+            _ => self.runs.push(Run { leaves: 1, width }),
+        }
+        let shape: Vec<_> = shape.into_iter().map(usize::cast_signed).collect();
+        if self.shapes.last() != Some(&shape) {
+            self.shapes.push(shape);
+        }
+        self.places.push(self.shapes.len() - 1);
+        self.widths.push(width);
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Template {
+    #[new]
+    #[pyo3(signature = (structure, dtype, /))]
+    fn new(structure: Bound<'_, PyAny>, dtype: &str) -> PyResult<Self> {
+        let is_double = match dtype {
+            "float32" => false,
+            "float64" => true,
+            _ => return Err(PyValueError::new_err("dtype must be 'float32' or 'float64'")),
+        };
+        let mut leaves = Leaves::default();
+        let root = node(&structure, &mut leaves)?;
+        Ok(Self { structure: structure.unbind(), is_double, root, leaves })
+    }
+
+    /// Returns how to make it again.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Bound<'py, PyAny>, &'static str)) {
+        let template = slf.get();
+        let dtype = if template.is_double { "float64" } else { "float32" };
+        (slf.get_type(), (template.structure.bind(slf.py()).clone(), dtype))
+    }
+}
+
+fn node(structure: &Bound<'_, PyAny>, leaves: &mut Leaves) -> PyResult<Node> {
+    if structure.is_exact_instance_of::<PyTuple>() {
+        leaves.push(structure.extract()?)?;
+        return Ok(Node::Leaf);
+    }
+    let children = structure.getattr("children")?.cast_into::<PyTuple>()?;
+    let children = children.iter().map(|child| node(&child, leaves)).collect::<PyResult<Vec<_>>>()?;
+    let keys = structure.getattr("keys")?.cast_into::<PyTuple>()?;
+    let is_mapping = structure.getattr("kind")?.extract::<String>()? == "dict";
+    let is_flat = children.iter().all(|child| matches!(child, Node::Leaf));
+    let keys = is_mapping.then(|| keys.iter().map(Bound::unbind).collect());
+    Ok(Node::Branch(Branch { keys, children, is_flat }))
+}
+
+/// Types of elements that a tree may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Single,
+    Double,
+    Half,
+}
+
+impl Kind {
+    const fn size(self) -> usize {
+        match self {
+            Self::Half => 2,
+            Self::Single => 4,
+            Self::Double => 8,
+        }
+    }
+}
+
+/// Where the arrays of a tree are that looks like its template.
+pub(crate) struct Found<'a> {
+    spots: Vec<Spot>,
+    arrays: Vec<*mut PyArrayObject>,
+    leaves: &'a Leaves,
+    pub(crate) count: usize,
+    pub(crate) kind: Kind,
+}
+
+// SAFETY: elements of arrays, which any thread may read.
+unsafe impl Send for Found<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Found<'_> {}
+
+/// Rows of a tree, in the form in which they are best added.
+pub(crate) enum Either<'a, T> {
+    Scattered(Scattered<'a, T>),
+    Leaves(Rows<'a, T>),
+}
+
+impl Found<'_> {
+    /// Returns references to the arrays, which make them live on. No Python code must have run since they were found.
+    ///
+    /// # Safety
+    /// The interpreter's lock has been held all the time since then.
+    pub(crate) unsafe fn hold(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        // SAFETY: the tree, which did not change since, refers to these objects.
+        self.arrays.iter().map(|array| unsafe { Bound::from_borrowed_ptr(py, array.cast()).unbind() }).collect()
+    }
+
+    /// Elements of all rows.
+    pub(crate) fn elements(&self) -> usize {
+        self.leaves.runs.iter().map(|run| run.leaves * run.width).sum::<usize>().saturating_mul(self.count)
+    }
+
+    /// Bytes of all rows.
+    pub(crate) fn bytes(&self) -> usize {
+        self.elements().saturating_mul(self.kind.size())
+    }
+
+    /// Returns the rows.
+    ///
+    /// # Safety
+    /// The arrays live as long as the rows are used, and `T` is the type of their elements.
+    pub(crate) unsafe fn rows<T: Element>(&self) -> PyResult<Either<'_, T>> {
+        // SAFETY: shapes and strides of arrays lead to their elements, which were found to be aligned.
+        if let Some(rows) = unsafe { Scattered::suited(&self.spots, &self.leaves.runs, self.count) } {
+            return Ok(Either::Scattered(rows));
+        }
+        let leaves = self.spots.iter().zip(&self.leaves.widths).map(|(spot, &width)| {
+            let start: *const T = spot.start.cast();
+            if spot.column == 1 && (self.count == 1 || spot.row == width.cast_signed()) {
+                // SAFETY: so many elements lie one after the other.
+                let data = unsafe { core::slice::from_raw_parts(start, self.count * width) };
+                return Leaf::Plain(data, width);
+            }
+            // SAFETY: as above.
+            Leaf::Strided(unsafe { Strided::new(start, spot.row, [(width, spot.column)]) })
+        });
+        Rows::of(leaves, self.count).map(Either::Leaves).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}
+
+impl Template {
+    /// Returns where the arrays of `tree` are, one update or, if `stacked`, some along a first axis; `None` if it does not
+    /// plainly look like the template.
+    pub(crate) fn find(&self, tree: &Bound<'_, PyAny>, stacked: bool) -> Option<Found<'_>> {
+        if !HAS_LOCK {
+            return None;
+        }
+        let mut walk = Walk {
+            leaves: &self.leaves,
+            is_double: self.is_double,
+            // SAFETY: the interpreter's lock is held, as `tree` proves.
+            array_type: unsafe { get_type_object(tree.py(), NpyTypes::PyArray_Type) },
+            front: usize::from(stacked),
+            count: (!stacked).then_some(1),
+            descr: core::ptr::null(),
+            kind: Kind::Single,
+            spots: Vec::with_capacity(self.leaves.places.len()),
+            arrays: Vec::with_capacity(self.leaves.places.len()),
+            like: Like { place: usize::MAX, ..Like::default() },
+            seen: Seen::default(),
+        };
+        walk.visit(tree.as_ptr(), &self.root)?;
+        Some(Found {
+            spots: walk.spots,
+            arrays: walk.arrays,
+            leaves: &self.leaves,
+            count: walk.count?,
+            kind: walk.kind,
+        })
+    }
+}
+
+/// One walk through a tree. It runs no Python code, so nothing changes meanwhile.
+struct Walk<'a> {
+    leaves: &'a Leaves,
+    is_double: bool,
+    array_type: *mut ffi::PyTypeObject,
+    /// Axes in front of a leaf's own.
+    front: usize,
+    count: Option<usize>,
+    /// The dtype object that the last array had, known to be of `kind`.
+    descr: *const PyArray_Descr,
+    kind: Kind,
+    spots: Vec<Spot>,
+    /// Those whose elements are read.
+    arrays: Vec<*mut PyArrayObject>,
+    like: Like,
+    seen: Seen,
+}
+
+/// What was found of the last array that was looked at closely: all with its fields are like it.
+#[derive(Default)]
+struct Like {
+    /// Which of the template's shapes it has.
+    place: usize,
+    axes: usize,
+    shape: [isize; Self::MOST],
+    strides: [isize; Self::MOST],
+    /// Elements from a row and from a column to the next.
+    row: isize,
+    column: isize,
+}
+
+impl Like {
+    /// Arrays with more axes are looked at closely, each.
+    const MOST: usize = 4;
+}
+
+impl Walk<'_> {
+    /// Looks at what is below a node.
+    fn visit(&mut self, value: *mut ffi::PyObject, node: &Node) -> Option<()> {
+        let Node::Branch(branch) = node else { return self.arrays(1, |_| Some(value)) };
+        let n = branch.children.len();
+        let size = n.cast_signed();
+        if let Some(keys) = &branch.keys {
+            // SAFETY: the interpreter's lock is held, here and below, and the value is alive.
+            if unsafe { ffi::PyDict_CheckExact(value) == 0 || ffi::PyDict_Size(value) != size } {
+                return None;
+            }
+            let mut place = 0;
+            let next = |i: usize| {
+                let (mut key, mut item) = (core::ptr::null_mut(), core::ptr::null_mut());
+                // SAFETY: the dict does not change meanwhile, for no Python code runs.
+                let is_there = unsafe { ffi::PyDict_Next(value, &raw mut place, &raw mut key, &raw mut item) != 0 };
+                (is_there && is_same_key(key, keys.get(i)?.as_ptr())).then_some(item)
+            };
+            return self.children(branch, next);
+        }
+        // SAFETY: as above; items are borrowed from a container that does not change.
+        unsafe {
+            if ffi::PyList_CheckExact(value) != 0 && ffi::PyList_Size(value) == size {
+                self.children(branch, |i| Some(ffi::PyList_GetItem(value, i.cast_signed())))
+            } else if ffi::PyTuple_CheckExact(value) != 0 && ffi::PyTuple_Size(value) == size {
+                self.children(branch, |i| Some(ffi::PyTuple_GetItem(value, i.cast_signed())))
+            } else {
+                None
+            }
+        }
+    }
+
+    fn children(&mut self, branch: &Branch, mut next: impl FnMut(usize) -> Option<*mut ffi::PyObject>) -> Option<()> {
+        if branch.is_flat {
+            return self.arrays(branch.children.len(), next);
+        }
+        branch.children.iter().enumerate().try_for_each(|(i, child)| self.visit(next(i)?, child))
+    }
+
+    /// Looks at so many arrays.
+    fn arrays(&mut self, n: usize, mut next: impl FnMut(usize) -> Option<*mut ffi::PyObject>) -> Option<()> {
+        let mut fetch = |start: usize| {
+            let mut arrays = [core::ptr::null_mut::<PyArrayObject>(); TOGETHER];
+            for (k, array) in arrays[..TOGETHER.min(n - start)].iter_mut().enumerate() {
+                *array = next(start + k)?.cast();
+                prefetch(array.cast_const());
+                prefetch(array.wrapping_byte_add(size_of::<PyArrayObject>() - 16).cast_const());
+            }
+            Some(arrays)
+        };
+        let mut later = fetch(0)?;
+        for start in (0..n).step_by(TOGETHER) {
+            let now = later;
+            if start + TOGETHER < n {
+                later = fetch(start + TOGETHER)?;
+            }
+            let arrays = &now[..TOGETHER.min(n - start)];
+            for array in arrays {
+                // SAFETY: an object that a container refers to.
+                if unsafe { ffi::Py_TYPE(array.cast()) } != self.array_type {
+                    return None;
+                }
+                // SAFETY: it is an array.
+                prefetch(unsafe { (**array).fields.dimensions });
+            }
+            for array in arrays {
+                self.array(*array)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Looks at an array, the next leaf: whether it is like one before, or else closely.
+    #[inline(always)]
+    fn array(&mut self, array: *mut PyArrayObject) -> Option<()> {
+        let place = *self.leaves.places.get(self.spots.len())?;
+        let like = &self.like;
+        // SAFETY: it is an array, whose fields do not change while the interpreter's lock is held; axes are as many as it says.
+        let start = unsafe {
+            let fields = &raw const (*array).fields;
+            let axes = like.axes;
+            if place != like.place || (*fields).nd as usize != axes || !core::ptr::eq((*fields).descr, self.descr) {
+                return self.look(array);
+            }
+            let mut differ = 0;
+            for i in 0..axes {
+                differ |= *(*fields).dimensions.wrapping_add(i) ^ like.shape[i & (Like::MOST - 1)];
+                differ |= *(*fields).strides.wrapping_add(i) ^ like.strides[i & (Like::MOST - 1)];
+            }
+            if differ != 0 {
+                return self.look(array);
+            }
+            (*fields).data
+        };
+        let (row, column) = (like.row, like.column);
+        self.push(array, start.cast_const().cast(), row, column)
+    }
+
+    /// Takes the place of an array that is what it should be but for its address.
+    #[inline(always)]
+    fn push(&mut self, array: *mut PyArrayObject, start: *const (), row: isize, column: isize) -> Option<()> {
+        // mutant: arrays-not-aligned-found
+        if start.addr() & (self.kind.size() - 1) != 0 {
+            return None;
+        }
+        // mutant: arrays-found-twice
+        if !self.seen.is_new(array.addr()) {
+            return None;
+        }
+        prefetch(start);
+        self.spots.push(Spot { start, row, column });
+        self.arrays.push(array);
+        Some(())
+    }
+
+    /// Looks closely at an array, the next leaf.
+    #[inline(never)]
+    fn look(&mut self, array: *mut PyArrayObject) -> Option<()> {
+        let leaf = self.spots.len();
+        let (place, width) = (self.leaves.places[leaf], self.leaves.widths[leaf]);
+        let lengths = &self.leaves.shapes[place];
+        let rank = lengths.len();
+        // SAFETY: it is an array, whose fields do not change while the interpreter's lock is held; axes are as many as it says.
+        let (start, descr, shape, strides) = unsafe {
+            let fields = &raw const (*array).fields;
+            if usize::try_from((*fields).nd) != Ok(rank + self.front) {
+                return None;
+            }
+            if rank + self.front == 0 {
+                ((*fields).data, (*fields).descr, &[][..], &[][..])
+            } else {
+                let shape = core::slice::from_raw_parts((*fields).dimensions, rank + self.front);
+                let strides = core::slice::from_raw_parts((*fields).strides, rank + self.front);
+                ((*fields).data, (*fields).descr, shape, strides)
+            }
+        };
+        // mutant: arrays-of-other-shapes-found
+        if !shape[self.front..].iter().eq(lengths) {
+            return None;
+        }
+        if self.front == 1 {
+            let count = shape[0].cast_unsigned();
+            // mutant: arrays-of-other-length-found
+            if *self.count.get_or_insert(count) != count {
+                return None;
+            }
+        }
+        if !core::ptr::eq(descr, self.descr) {
+            self.take_dtype(descr, leaf == 0)?;
+        }
+        let count = self.count?;
+        if width == 0 || count == 0 {
+            let start = core::ptr::without_provenance(size_of::<u64>());
+            self.spots.push(Spot { start, row: 0, column: 1 });
+            return Some(());
+        }
+        let size = self.kind.size().cast_signed();
+        let row = if self.front == 1 && count > 1 { strides[0] } else { 0 };
+        let column = stride(&shape[self.front..], &strides[self.front..], size)?;
+        // mutant: columns-not-aligned-found
+        if (row | column) & (size - 1) != 0 {
+            return None;
+        }
+        let shift = size.trailing_zeros();
+        let (row, column) = (row >> shift, column >> shift);
+        self.push(array, start.cast_const().cast(), row, column)?;
+        if shape.len() <= Like::MOST {
+            self.like = Like { place, axes: shape.len(), row, column, ..Like::default() };
+            self.like.shape[..shape.len()].copy_from_slice(shape);
+            self.like.strides[..shape.len()].copy_from_slice(strides);
+        }
+        Some(())
+    }
+
+    /// Accepts a dtype object: any of the first array, and later those of the same kind.
+    #[cold]
+    fn take_dtype(&mut self, descr: *const PyArray_Descr, is_first: bool) -> Option<()> {
+        // SAFETY: the dtype of an array; its first fields are the same in all versions of numpy.
+        let (number, order) = unsafe { ((*descr).fields.type_num, (*descr).fields.byteorder) };
+        let kind = match number {
+            _ if order.cast_unsigned() != b'=' => return None,
+            _ if number == NPY_TYPES::NPY_FLOAT as i32 && !self.is_double => Kind::Single,
+            _ if number == NPY_TYPES::NPY_HALF as i32 && !self.is_double => Kind::Half,
+            _ if number == NPY_TYPES::NPY_DOUBLE as i32 && self.is_double => Kind::Double,
+            _ => return None,
+        };
+        // mutant: arrays-of-two-dtypes-found
+        if !is_first && kind != self.kind {
+            return None;
+        }
+        (self.descr, self.kind) = (descr, kind);
+        Some(())
+    }
+}
+
+/// Whether two keys are the same: one object, or equal strings or integers. No Python code runs.
+fn is_same_key(key: *mut ffi::PyObject, other: *mut ffi::PyObject) -> bool {
+    if core::ptr::eq(key, other) {
+        return true;
+    }
+    // SAFETY: two objects that are alive; comparing plain strings or integers runs no code of theirs.
+    unsafe {
+        let are_strings = ffi::PyUnicode_CheckExact(key) != 0 && ffi::PyUnicode_CheckExact(other) != 0;
+        let are_integers = ffi::PyLong_CheckExact(key) != 0 && ffi::PyLong_CheckExact(other) != 0;
+        (are_strings || are_integers) && ffi::PyObject_RichCompareBool(key, other, ffi::Py_EQ) == 1
+    }
+}
+
+/// Returns how many bytes apart the elements of a row are, if all are equally far apart; a size if there is one.
+#[inline(always)]
+fn stride(shape: &[isize], strides: &[isize], size: isize) -> Option<isize> {
+    let mut found = None;
+    for (len, stride) in shape.iter().zip(strides).rev() {
+        if *len != 1 {
+            let (column, span): (isize, isize) = found.unwrap_or((*stride, *stride));
+            // mutant: axes-that-do-not-continue-found
+            if *stride != span {
+                return None;
+            }
+            found = Some((column, stride.wrapping_mul(*len)));
+        }
+    }
+    Some(found.map_or(size, |(column, _)| column))
+}
+
+/// Asks for the cache line that holds this address.
+#[inline(always)]
+fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint without effect, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Addresses of objects, as bits of pages: most arrays lie where the one before lay.
+#[derive(Default)]
+struct Seen {
+    page: usize,
+    bits: [u64; Self::WORDS],
+    others: HashMap<usize, [u64; Self::WORDS], BuildHasherDefault<Mixed>>,
+}
+
+impl Seen {
+    /// Bytes of a page, and bytes between two objects at least.
+    const PAGE: usize = 1 << 12;
+    const OBJECT: usize = 1 << 4;
+    const WORDS: usize = Self::PAGE / Self::OBJECT / 64;
+
+    /// Whether an address is seen for the first time.
+    #[inline(always)]
+    fn is_new(&mut self, address: usize) -> bool {
+        if address / Self::PAGE != self.page {
+            self.turn_to(address / Self::PAGE);
+        }
+        let bit = address % Self::PAGE / Self::OBJECT;
+        let (word, bit) = (&mut self.bits[bit / 64], 1 << (bit % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    #[inline(never)]
+    fn turn_to(&mut self, page: usize) {
+        self.others.insert(self.page, self.bits);
+        self.bits = self.others.get(&page).copied().unwrap_or_default();
+        self.page = page;
+    }
+}
+
+/// A hash of page numbers: nobody chooses them to make tables slow.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+/// Adds this file's class to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Template>()
+}
