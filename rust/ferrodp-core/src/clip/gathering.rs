@@ -240,13 +240,10 @@ fn squares_together<T: Element, const NATIVE: bool, const W: usize>(leaves: &[[T
     }
     let mut half = SHORT / 2;
     while half > 0 {
-        for i in 0..half {
-            for l in 0..TOGETHER {
-                if i >= first {
-                    sums[i][l] += sums[i + half][l];
-                } else {
-                    sums[i][l] = sums[i + half][l];
-                }
+        let (low, high) = sums.split_at_mut(half);
+        for (i, (to, from)) in low.iter_mut().zip(high).enumerate() {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = if i >= first { *to + *from } else { *from };
             }
         }
         first = first.saturating_sub(half);
