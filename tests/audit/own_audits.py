@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 import clipping_audits
+import exact_audits
 import finite_audits
 import noise_audits
 import numpy as np
@@ -233,6 +234,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "coins of one call": lambda: independence(lambda n: SOURCE.bernoulli_exp(math.log(2.0), n)),
     "batch": batch,
     **clipping_audits.AUDITS,
+    **exact_audits.AUDITS,
     **finite_audits.AUDITS,
     **noise_audits.AUDITS,
     **process_audits.AUDITS,
