@@ -18,6 +18,7 @@ import exact_audits
 import finite_audits
 import noise_audits
 import numpy as np
+import party_audits
 import process_audits
 import replay_audits
 import statistics_audits
@@ -237,6 +238,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     **exact_audits.AUDITS,
     **finite_audits.AUDITS,
     **noise_audits.AUDITS,
+    **party_audits.AUDITS,
     **process_audits.AUDITS,
     **replay_audits.AUDITS,
     "integers": integers,
