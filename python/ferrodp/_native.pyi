@@ -22,6 +22,7 @@ __all__ = [
     "SqliteConnection",
     "SqliteError",
     "SqliteResult",
+    "Template",
     "WorstResponses",
     "__version__",
     "add_discrete_noise",
