@@ -78,6 +78,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "shares of a budget are rounded up": ("shares of a budget",),
     "the square root of a sensitivity is rounded to nearest": ("roots of sensitivities",),
     "the scale of a choice is rounded down": ("exact calibrations",),
+    "the noise of an answer is rounded down": ("exact calibrations",),
     "the scale of two-sided geometric noise is rounded down": ("exact calibrations",),
     "utilities that move both ways cost what monotonic ones do": ("choices of any direction",),
     "a value between two floats is rounded before its release": ("integers beyond floats",),
@@ -180,10 +181,7 @@ NOT_FOUND: dict[str, str] = dict.fromkeys(
         "the noise multiplier is what just missed",
     ),
     _NO_AUDIT,
-) | {
-    "the noise of an answer is rounded down": "it fails: it names a module that its file does not import",
-    "integer counters are summed": "it fails: it names a constant that its file does not have",
-}
+)
 """Defects that change what is released, and that no audit here finds, with the reason."""
 
 

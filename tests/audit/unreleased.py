@@ -105,6 +105,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "two local updates are thought to be one clip norm apart",
     ),
     _REFUSAL: (
+        "integer counters are summed",
         "a batch that was not drawn is released",
         "a fraction is rounded where the curve is exact",
         "a null record answers with the first category",

@@ -225,7 +225,7 @@ MUTANTS = [
         "integer counters are summed",
         "counters-are-summed",
         "not in FLOATS",
-        "not in {*_FLOATS, 'int64'}",
+        "not in {*FLOATS, 'int64'}",
         "rounds of clients",
     ),
     (

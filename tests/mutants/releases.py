@@ -84,7 +84,7 @@ MUTANTS = [
         "the noise of an answer is rounded down",
         "noise-of-answer-rounded-down",
         "min(float_up(tight(enclose, _DIGITS).upper), 1.0)",
-        "math.nextafter(float_up(tight(enclose, _DIGITS).upper), 0.0)",
+        "float(np.nextafter(float_up(tight(enclose, _DIGITS).upper), 0.0))",
         "responses",
     ),
     (
