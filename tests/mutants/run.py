@@ -75,7 +75,7 @@ def passes(killer: str, tree: Path, *, build: bool = True) -> bool:
         arguments += ["-o", "filterwarnings=default"]
     command = [python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
     code = run(command, tree, PYTHONPATH=str(tree / "python"), FERRODP_ISA="portable", **variables)
-    if code not in (-1, 0, 1):
+    if code > 1:  # below 0 a signal ended it: a check of the library, or time
         raise BrokenError(f"pytest ended with {code}")
     return code == 0
 
