@@ -28,7 +28,13 @@ BINDING = (
     "an unusable sum is released",
 )
 """Defects of the binding that change what is released; its others are of tickets."""
-NATIVE_PATH = ("rounded to the nearest grid point, not toward zero",)
+NATIVE_PATH = (
+    "rounded to the nearest grid point, not toward zero",
+    "huge rows of few columns lose their power of two",
+    "large rows of few columns lose their power of two",
+    "rows of few columns that are not finite are multiplied by NaN",
+    "rows of few columns with two elements are taken for rows of one",
+)
 """Defects of what only other instruction sets than the portable one do."""
 
 FOUND_BY: dict[str, tuple[str, ...]] = {
@@ -189,6 +195,11 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "bounds on a logarithm are not proven": ("replay: samples",),
     "what is beyond the digits is lost": ("replay: discrete laplace noise in fixed time",),
     "rows of few columns with two elements are taken for rows of one": ("replay: narrow rows of float32, bound 5.0",),
+    "rows side by side with two elements are taken for rows of one": ("replay: rows of two elements",),
+    "large rows of panels count as nothing": ("replay: many rows far from the bound",),
+    "large rows of panels lose their power of two": ("replay: many rows far from the bound",),
+    "large rows of few columns lose their power of two": ("replay: many rows far from the bound",),
+    "tiny rows of panels are not counted": ("replay: many rows far from the bound",),
     "a sum near its bound is taken for exact": ("replay: narrow rows of float32, bound 5.0",),
     "a tie is told where digits are missing": ("replay: narrow rows of float32, bound 5.0",),
     "the certificate is not looked at": ("replay: rows that change while they are added, one after the other",),

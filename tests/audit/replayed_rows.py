@@ -100,24 +100,56 @@ def rows_of(rng: np.random.Generator, width: int, dtype: Dtype, bound: float, co
     return np.array(rows, dtype=dtype)
 
 
-def summed(width: int, dtype: Dtype, bound: float, stability: float | None = None, count: int = 48) -> bool:
+def summed(width: int, dtype: Dtype, bound: float, stability: float | None = None, count: int = 80) -> bool:
     """Whether rows are summed to other integers, or more or fewer are within the bound, than by the definition."""
     rng = np.random.default_rng([width, dtype().itemsize, int(bound * 64)])
     rows = rows_of(rng, width, dtype, bound, count)
-    integers = [clipping.quantize([row], bound, stability) for row in rows]
-    within = [bool(np.isfinite(row).all()) and clipping.within(row, bound, 2) for row in rows]
-    for some in (range(count), range(1, 2), range(1, 14), range(5, count, 2)):
-        chosen = rows[list(some)]
-        expected = np.sum([integers[i] for i in some], axis=0, dtype=np.int64)
-        for among in (chosen, np.asfortranarray(chosen)):
-            made = fd.ClippedSum((width,), clip_norm=bound, stability=stability, dtype=dtype)
-            try:
-                made.add_many(among)
-            except fd.errors.FerroError:  # whether rows are refused tells of them
-                return True
-            if not np.array_equal(made.integers, expected) or made.within_bound != sum(within[i] for i in some):
-                return True
+    parts = (range(count), range(1, 2), range(1, 14), range(5, count, 2))
+    return any(differ(rows, list(some), bound, stability) for some in parts)
+
+
+def differ(rows: np.ndarray, some: list[int], bound: float, stability: float | None = None) -> bool:
+    """Whether the sum of some of these rows, or how many are within the bound, is not what the definition says."""
+    kinds, places = np.unique(some, return_inverse=True)
+    integers = np.array([clipping.quantize([rows[i]], bound, stability) for i in kinds], dtype=np.int64)
+    within = np.array([np.isfinite(rows[i]).all() and clipping.within(rows[i], bound, 2) for i in kinds])
+    chosen = rows[some]
+    for among in (chosen, np.asfortranarray(chosen)):
+        made = fd.ClippedSum(rows.shape[1:], clip_norm=bound, stability=stability, dtype=rows.dtype)
+        try:
+            made.add_many(among)
+        except fd.errors.FerroError:  # whether rows are refused tells of them
+            return True
+        if not np.array_equal(made.integers, integers[places].sum(axis=0)):
+            return True
+        if made.within_bound != within[places].sum():
+            return True
     return False
+
+
+def far(width: int, bound: float, count: int = 100) -> bool:
+    """Whether that is so of many rows of one kind, one after the other, whose squares are no numbers, or zeros."""
+    rng = np.random.default_rng([width, int(bound * 64)])
+    rows = rng.choice([-1.0, 1.0], size=(40, width)) * rng.uniform(0.5, 1.0, size=(40, width))
+    powers = np.concatenate([rng.integers(502, 1024, size=10), rng.integers(-1070, -535, size=10)])
+    rows[:20] *= np.ldexp(1.0, powers)[:, np.newaxis]
+    rows[20:25] = 0.0
+    rows[np.arange(20, 30), rng.integers(width, size=10)] = rng.choice([np.nan, np.inf, -np.inf], size=10)
+    rows[30:35, 0], rows[35:] = 1e300, 0.0
+    huge, nothing, mixed = range(10), range(10, 30), range(40)
+    some = [int(i) for kind in (huge, nothing, mixed, huge, nothing) for i in rng.choice(kind, size=count)]
+    return differ(rows, some, bound)
+
+
+def of_two_elements(width: int, bound: float, count: int = 64) -> bool:
+    """Whether that is so of rows with one element at the bound, and of such with a second one that no sum shows."""
+    rng = np.random.default_rng([width, int(bound * 64)])
+    rows = np.zeros((count, width))
+    places = rng.permuted(np.tile(np.arange(width), (count, 1)), axis=1)[:, :2]
+    rows[np.arange(count), places[:, 0]] = rng.choice([-bound, bound], size=count)
+    second = rng.choice([-1.0, 1.0], size=count) * 2.0 ** rng.uniform(-1000, -200, size=count)
+    rows[np.arange(count), places[:, 1]] = np.where(rng.uniform(size=count) < 0.5, 0.0, second)
+    return differ(rows, list(range(count)), bound)
 
 
 def returned(width: int, dtype: Dtype, order: float, bound: float, count: int = 32) -> bool:
@@ -187,6 +219,14 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
                     f"replay: {name} rows of {np.dtype(dtype)}, bound {bound}",
                     lambda widths=widths, dtype=dtype, bound=bound: any(summed(w, dtype, bound) for w in widths),
                 )
+    yield (
+        "replay: many rows far from the bound",
+        lambda: any(far(width, bound) for width in (1, 2, 3, 4, 6, *WIDE) for bound in (BOUND, 2.0**-500)),
+    )
+    yield (
+        "replay: rows of two elements",
+        lambda: any(of_two_elements(width, BOUND) for width in (2, 3, 4, 6, *WIDE)),
+    )
     yield (
         "replay: normalized rows",
         lambda: any(summed(w, dtype, BOUND, 0.01) for w in (1, 3, 8, 40) for dtype in (np.float32, np.float64)),

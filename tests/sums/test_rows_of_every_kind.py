@@ -19,6 +19,13 @@ SHAPES = [
     (16, 1),
     (17, 2),
     (40, 16),
+    (70, 1),
+    (67, 2),
+    (99, 3),
+    (64, 4),
+    (40, 100),
+    (33, 128),
+    (34, 129),
     (37, 31),
     (35, 32),
     (50, 33),
@@ -26,7 +33,7 @@ SHAPES = [
     (18, 300),
     (18, 4130),
 ]
-"""Around 16 rows, which vectors hold, the widths that count as short, and blocks of columns; more rows than a group."""
+"""Around 16 and 32 rows, which vectors hold; widths that count as short; blocks of columns; more rows than a group."""
 
 
 def added(arrays, threads=1):

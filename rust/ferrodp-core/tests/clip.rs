@@ -332,7 +332,9 @@ fn hundreds_of_small_leaves_are_certified_like_one() {
 #[test]
 fn where_elements_lie_changes_no_bit() {
     let mut draw = Draw(11);
-    for (count, width) in [(1, 50), (16, 1), (17, 3), (40, 16), (100, 17), (530, 5), (33, 40), (20, 4200)] {
+    for (count, width) in
+        [(1, 50), (16, 1), (17, 3), (40, 16), (100, 17), (530, 5), (33, 40), (70, 2), (65, 100), (40, 150), (20, 4200)]
+    {
         let mut rows: Vec<Vec<f64>> = (0..count).map(|_| (0..width).map(|_| draw.unit()).collect()).collect();
         let norm = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>().sqrt();
         for (r, row) in rows.iter_mut().enumerate() {

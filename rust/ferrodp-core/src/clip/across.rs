@@ -8,6 +8,7 @@ use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
 use super::decide::Rule;
 use super::element::Element;
 use super::measure::BLOCK;
+use super::turn::{ROWS, Turned};
 use crate::dispatch::Kernel;
 
 /// Lanes of [`super::measure`].
@@ -19,7 +20,7 @@ const STRIP: usize = 128;
 pub(super) struct MeasureClosely<'a, T> {
     pub(super) columns: Columns<'a, T>,
     pub(super) cut: Cut,
-    pub(super) sums: &'a mut [Near],
+    pub(super) sums: &'a mut [Near<PANEL>],
 }
 
 impl<T: Element> Kernel for MeasureClosely<'_, T> {
@@ -212,15 +213,15 @@ pub(super) struct Aligned<T>(pub(super) T);
 
 /// What is decided about a panel.
 #[repr(align(64))]
-pub(super) struct Decided {
+pub(super) struct Decided<const N: usize> {
     /// Of rows that are not open.
-    pub(super) factors: Vector,
+    pub(super) factors: [f64; N],
     /// Rows that do not count as zero.
-    pub(super) masks: Mask,
+    pub(super) masks: [u64; N],
     /// Rows that are certainly within the bound.
-    pub(super) clear: Mask,
+    pub(super) clear: [u64; N],
     /// Rows that the plain comparisons leave open.
-    pub(super) open: Mask,
+    pub(super) open: [u64; N],
 }
 
 impl Limits {
@@ -244,10 +245,10 @@ impl Limits {
 
     /// Decides a panel, of which these rows exist.
     #[inline(always)]
-    pub(super) fn decide(&self, totals: &Vector, exist: &Mask) -> Decided {
+    pub(super) fn decide<const N: usize>(&self, totals: &[f64; N], exist: &[u64; N]) -> Decided<N> {
         let Self { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *self;
-        let (mut clear, mut open, mut masks, mut all) = ([0; PANEL], [0; PANEL], [0; PANEL], u64::MAX);
-        for r in 0..PANEL {
+        let (mut clear, mut open, mut masks, mut all) = ([0; N], [0; N], [0; N], u64::MAX);
+        for r in 0..N {
             let total = totals[r];
             // Squares of 0 are of elements below 2^-537: their row is within every bound, and its integers are zeros.
             clear[r] = mask(total <= below) & (mask(total >= low) | (mask(total == 0.0) & keeps)) & exist[r];
@@ -258,9 +259,9 @@ impl Limits {
             masks[r] = counts & !(clear[r] & mask(total == 0.0));
             all &= clear[r] & keeps;
         }
-        let mut factors = [steps_per_unit; PANEL];
+        let mut factors = [steps_per_unit; N];
         if all != u64::MAX {
-            for r in 0..PANEL {
+            for r in 0..N {
                 let kept = clear[r] & keeps;
                 let factor = bound / (totals[r].sqrt() + gamma) * shrink * steps_per_unit;
                 let factor = ((factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept)) & masks[r];
@@ -272,16 +273,16 @@ impl Limits {
 }
 
 /// Lanes of a panel of few columns, folded once.
-pub(super) type Halves = [Vector; LANES / 2];
+pub(super) type Halves = [Turned<f64>; LANES / 2];
 
 /// Returns the sums of squares of a panel of few columns, in the order of [`super::measure`]. Where `scales` are given,
 /// elements are multiplied by them first.
 #[inline(always)]
 pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
-    columns: &[[T; PANEL]],
-    scales: &Vector,
+    columns: &[Turned<T>],
+    scales: &Turned<f64>,
     halves: &mut Halves,
-) -> Vector {
+) -> Turned<f64> {
     let mut half = columns.len().next_power_of_two().min(LANES) / 2;
     if half == 0 {
         return lane::<T, NATIVE, SCALED>(columns, scales, 0, 1);
@@ -289,7 +290,7 @@ pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
     for (i, sum) in halves.iter_mut().enumerate().take(half) {
         let lower = lane::<T, NATIVE, SCALED>(columns, scales, i, 2 * half);
         let upper = lane::<T, NATIVE, SCALED>(columns, scales, i + half, 2 * half);
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             sum[r] = lower[r] + upper[r];
         }
     }
@@ -298,7 +299,7 @@ pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
         for i in 0..half {
             // Or a vector would hold one row's lanes, gathered.
             let i = core::hint::black_box(i);
-            for r in 0..PANEL {
+            for r in 0..ROWS {
                 halves[i][r] += halves[i + half][r];
             }
         }
@@ -309,25 +310,25 @@ pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
 /// Returns one of so many lanes.
 #[inline(always)]
 fn lane<T: Element, const NATIVE: bool, const SCALED: bool>(
-    columns: &[[T; PANEL]],
-    scales: &Vector,
+    columns: &[Turned<T>],
+    scales: &Turned<f64>,
     i: usize,
     lanes: usize,
-) -> Vector {
-    // The last chunk fills the last lanes; a chunk before it fills all.
-    let whole = if columns.len() > LANES { LANES } else { 0 };
+) -> Turned<f64> {
+    // The last chunk fills the last lanes; chunks before it fill all.
+    let whole = columns.len().saturating_sub(1) / LANES * LANES;
     let rest = columns.len() - whole;
-    let mut sums = [0.0; PANEL];
-    if whole > 0 {
-        for r in 0..PANEL {
-            let x = columns[i][r].widen();
+    let mut sums = [0.0; ROWS];
+    for chunk in (0..whole).step_by(LANES) {
+        for r in 0..ROWS {
+            let x = columns[chunk + i][r].widen();
             let x = if SCALED { x * scales[r] } else { x };
-            sums[r] = x * x;
+            sums[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, sums[r]) } else { sums[r] + x * x };
         }
     }
     if i + rest >= lanes {
         let column = &columns[whole + i + rest - lanes];
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             let x = column[r].widen();
             let x = if SCALED { x * scales[r] } else { x };
             sums[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, sums[r]) } else { sums[r] + x * x };

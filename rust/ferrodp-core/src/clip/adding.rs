@@ -123,7 +123,7 @@ impl<'a, T: Element> Adding<'a, T> {
         let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
         match self.readings[0].leaves() {
             [leaf] if is_one && (1..=turn::MOST).contains(&leaf.width) && leaf.strides().axes.len() <= 1 => {
-                count / PANEL * PANEL
+                count / turn::ROWS * turn::ROWS
             }
             _ => 0,
         }

@@ -17,7 +17,7 @@
 
 use core::cmp::Ordering;
 
-use super::columns::{Mask, PANEL, Vector, mask};
+use super::columns::mask;
 use super::element::Element;
 use super::measure::{Power, fold_in_halves};
 use crate::dispatch::{self, Kernel};
@@ -163,28 +163,33 @@ impl Edge {
 }
 
 /// Sums of parts of the squares of rows that lie side by side.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Near {
-    pub(super) high: Vector,
-    pub(super) low: Vector,
-    pub(super) inexact: Mask,
+#[derive(Clone, Copy)]
+pub(super) struct Near<const N: usize> {
+    pub(super) high: [f64; N],
+    pub(super) low: [f64; N],
+    pub(super) inexact: [u64; N],
+}
+
+impl<const N: usize> Near<N> {
+    /// Sums of nothing.
+    pub(super) const NONE: Self = Self { high: [0.0; N], low: [0.0; N], inexact: [0; N] };
 }
 
 /// Which rows of a panel were told, and which of these are longer than the bound.
-pub(super) struct Told {
-    pub(super) told: Mask,
-    pub(super) longer: Mask,
+pub(super) struct Told<const N: usize> {
+    pub(super) told: [u64; N],
+    pub(super) longer: [u64; N],
 }
 
 impl Cut {
     /// Compares the norms of a panel's rows with the bound, as [`Cut::tell`] does.
     #[inline(always)]
-    pub(super) fn tell_panel(self, sums: &Near, elements: usize, additions: usize) -> Told {
+    pub(super) fn tell_panel<const N: usize>(self, sums: &Near<N>, elements: usize, additions: usize) -> Told<N> {
         let above = (self.power + self.shift) - self.shift;
         let bounds = (self.power - above, self.error);
         let margin = self.margin(elements, additions);
-        let (mut told, mut longer) = ([0; PANEL], [0; PANEL]);
-        for r in 0..PANEL {
+        let (mut told, mut longer) = ([0; N], [0; N]);
+        for r in 0..N {
             let high = sums.high[r] - above;
             let difference = high + (sums.low[r] - bounds.0 - bounds.1);
             let exact = mask(sums.inexact[r] == 0);

@@ -71,6 +71,25 @@ unsafe fn copy<T: Element>(at: *const T, stride: isize, out: &mut [T]) {
         unsafe { core::ptr::copy_nonoverlapping(at, out.as_mut_ptr(), out.len()) };
         return;
     }
+    // Of a stride that it knows, the compiler makes loads of many elements and shuffles.
+    match stride {
+        // SAFETY: the caller's promise.
+        -1 => unsafe { copy_by(at, -1, out) },
+        // SAFETY: the caller's promise.
+        2 => unsafe { copy_by(at, 2, out) },
+        // SAFETY: the caller's promise.
+        -2 => unsafe { copy_by(at, -2, out) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { copy_by(at, stride, out) },
+    }
+}
+
+/// The same, one by one as it is written.
+///
+/// # Safety
+/// As above.
+#[inline(always)]
+unsafe fn copy_by<T: Element>(at: *const T, stride: isize, out: &mut [T]) {
     for (i, out) in out.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         *out = unsafe { at.wrapping_offset(i as isize * stride).read() };

@@ -1,4 +1,4 @@
-//! Rows of few columns, sixteen at a time from the first element to the last integer, without a detour through memory.
+//! Rows of few columns, a panel of thirty-two at a time from the first element to the last integer, without a detour through memory.
 //!
 //! Nothing differs from what [`super::panel`] does with rows side by side, but for rows of one element, whose norm is its
 //! magnitude, which is compared with the bound itself, and for certificates. These are floating-point sums of the squares of
@@ -10,17 +10,17 @@
 use core::ops::Range;
 
 use super::across::{self, Aligned, Decided, Halves, Limits};
-use super::columns::{Mask, PANEL, Vector, mask};
+use super::columns::mask;
 use super::decide::Rule;
 use super::element::Element;
 use super::quantize::{SHIFT, truncate};
 use super::rows::Strided;
-use super::settle::{self, MOST_PRODUCTS, Settle};
-use super::turn::{self, MOST, Turned};
+use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
+use super::turn::{self, MOST, ROWS, Turned};
 use crate::dispatch::{self, Kernel};
 use few::Few;
 pub(super) use state::Certified;
-use state::State;
+use state::{SUMS, State};
 
 mod few;
 mod state;
@@ -57,10 +57,6 @@ impl<T: Element> Kernel for Add<'_, T> {
 
 /// Beyond this, squares of `f64` leave the range in which sums are trusted.
 const LARGE: f64 = f64::from_bits((1023 + 500) << 52); // 2^500
-/// All steps are larger: 2⁻⁵²⁹ or more, for the clip norm is at least 2⁻⁵⁰⁰.
-const SMALLEST: f64 = f64::from_bits((1023 - 530) << 52);
-/// Brings such a number to where its quotients are normal ones.
-const SMALLER: f64 = f64::from_bits((1023 - 600) << 52); // 2^-600
 
 impl<T: Element> Add<'_, T> {
     /// Adds rows of one element. The root of a square is the magnitude, and a factor with another power of two in it
@@ -68,20 +64,24 @@ impl<T: Element> Add<'_, T> {
     #[inline(always)]
     fn add_single<const NATIVE: bool>(mut self) -> Option<u64> {
         let Limits { bound, shrink, steps_per_unit, .. } = self.limits;
-        let (mut within, mut certified, mut sums) = ([0_u64; PANEL], [u64::MAX; PANEL], [0_u64; PANEL]);
-        let mut columns = Aligned([[T::default(); PANEL]]);
-        let mut room = Aligned([[T::default(); PANEL]; MOST]);
+        let (mut within, mut certified, mut sums) = ([0_u64; ROWS], [u64::MAX; ROWS], [0_u64; SUMS]);
+        let mut columns = Aligned([[T::default(); ROWS]]);
+        let mut room = Aligned([[T::default(); ROWS]; MOST]);
         let mut panels = 0_u64;
         while !self.rows.is_empty() {
-            for first in self.rows.clone().step_by(PANEL) {
+            for first in self.rows.clone().step_by(ROWS) {
                 // SAFETY: the leaf has these rows of one element.
                 unsafe { turn::panel::<T, 1>(self.leaf, first, &mut columns.0, &mut room.0) };
-                let mut values = [0.0; PANEL];
-                for r in 0..PANEL {
+                let mut values = [0.0; ROWS];
+                for r in 0..ROWS {
                     let x = columns.0[0][r].widen();
                     let size = x.abs();
                     // Far below a step: products would be subnormal.
-                    let x = if T::SQUARES_FIT { x } else { f64::from_bits(x.to_bits() & mask(size >= SMALLEST)) };
+                    let x = if T::SQUARES_FIT {
+                        x
+                    } else {
+                        f64::from_bits(x.to_bits() & mask(size >= f64::from_bits(SMALLEST as u64)))
+                    };
                     let kept = mask(size <= bound);
                     within[r] = within[r].wrapping_sub(kept);
                     // A multiplication by 1 or a power of two.
@@ -92,10 +92,11 @@ impl<T: Element> Add<'_, T> {
                     let exists = mask(size <= f64::MAX);
                     values[r] = f64::from_bits(x.to_bits() & exists) * f64::from_bits(factor & exists);
                 }
-                for r in 0..PANEL {
+                for r in 0..ROWS {
                     certified[r] &= mask(values[r].abs() <= self.certified.steps);
-                    sums[r] = sums[r].wrapping_add((truncate::<NATIVE>(values[r]) + SHIFT).to_bits());
+                    values[r] = truncate::<NATIVE>(values[r]) + SHIFT;
                 }
+                state::add(&mut sums, &values.map(f64::to_bits));
                 panels += 1;
             }
             self.rows.end = self.rows.start + (self.more)();
@@ -109,26 +110,25 @@ impl<T: Element> Add<'_, T> {
     fn add<const NATIVE: bool, const W: usize>(self) -> Option<u64> {
         let Self { leaf, mut rows, more, rule, limits, certified, sums } = self;
         let width = if W == 0 { sums.len() } else { W };
-        let mut columns = Aligned([[T::default(); PANEL]; MOST]);
+        let mut columns = Aligned([[T::default(); ROWS]; MOST]);
         let columns = &mut columns.0[..width];
-        let mut room = Aligned([[T::default(); PANEL]; MOST]);
-        let mut halves = Aligned([[0.0; PANEL]; 16]);
+        let mut room = Aligned([[T::default(); ROWS]; MOST]);
+        let mut halves = Aligned([[0.0; ROWS]; 16]);
         let mut state = State {
-            within: [0; PANEL],
-            certified: [u64::MAX; PANEL],
+            within: [0; ROWS],
+            certified: [u64::MAX; ROWS],
             settled: 0,
+            panels: 0,
             are_far: false,
             has_ties: false,
             needs_integers: T::SQUARES_FIT,
-            sums: [[0; PANEL / 2]; MOST],
+            sums: [[0; SUMS]; MOST],
         };
         let mut few = Few::new(rule, &limits, &certified, width);
-        let mut panels = 0_u64;
         while !rows.is_empty() {
-            for first in rows.clone().step_by(PANEL) {
+            for first in rows.clone().step_by(ROWS) {
                 // SAFETY: the leaf has these rows, and as many columns as there are sums.
                 unsafe { turn::panel::<T, W>(leaf, first, columns, &mut room.0) };
-                panels += 1;
                 if W > 0 && few.add::<T, NATIVE, W>(columns, &mut state) {
                     continue;
                 }
@@ -149,7 +149,7 @@ impl<T: Element> Add<'_, T> {
             rows.end = rows.start + more();
         }
         for (sum, more) in sums.iter_mut().zip(&state.sums) {
-            add_to(sum, more, panels);
+            add_to(sum, more, state.panels);
         }
         finish(&state.certified, &state.within).map(|within| within + state.settled)
     }
@@ -179,16 +179,25 @@ impl<T: Element> Panel<'_, T> {
     fn add<const NATIVE: bool>(&mut self) {
         let Self { columns, rule, limits, certified, halves, state } = self;
         // What overflows is measured again: where that is known, there is no need to see it.
-        let are_far = !T::SQUARES_FIT && state.are_far && settle::are_far(columns);
-        let totals = if are_far {
-            [f64::INFINITY; PANEL]
+        let knows_far = !T::SQUARES_FIT && state.are_far && limits.keeps != 0;
+        let far = if knows_far { settle::far(columns) } else { Far::Mixed };
+        match far {
+            Far::Nothing { within } => {
+                state.settled += within;
+                return;
+            }
+            Far::Large => return dispatch::run(rule.isa, Large { columns, limits, certified, halves, state }),
+            Far::Untrusted | Far::Mixed => {}
+        }
+        let totals = if matches!(far, Far::Untrusted) {
+            [f64::INFINITY; ROWS]
         } else {
-            across::squares::<T, NATIVE, false>(columns, &[1.0; PANEL], halves)
+            across::squares::<T, NATIVE, false>(columns, &[1.0; ROWS], halves)
         };
         let totals = Aligned(totals);
-        let mut decided = limits.decide(&totals.0, &[u64::MAX; PANEL]);
+        let mut decided = limits.decide(&totals.0, &[u64::MAX; ROWS]);
         let mut is_open = 0;
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             state.within[r] = state.within[r].wrapping_sub(decided.clear[r]);
             is_open |= decided.open[r];
         }
@@ -210,18 +219,19 @@ impl<T: Element> Panel<'_, T> {
         }
         let (scales, close) = match &settled {
             Some(settled) => (Some(&settled.scales), settled.close),
-            None => (None, [0; PANEL]),
+            None => (None, [0; ROWS]),
         };
-        let (mut products, mut squares) = (Aligned([0.0; PANEL]), Aligned([0_u64; PANEL]));
+        let (mut products, mut squares) = (Aligned([0.0; ROWS]), Aligned([0_u64; ROWS]));
         let with_integers = settled.is_some() && state.needs_integers;
+        state.panels += 1;
         for (column, sums) in columns.iter().zip(&mut state.sums) {
             let values = add::<T, NATIVE>(column, &decided, scales, &mut products.0, sums);
             if with_integers {
                 add_squares(&values, &mut squares.0);
             }
         }
-        let (mut sure, mut missing) = ([0; PANEL], 0);
-        for r in 0..PANEL {
+        let (mut sure, mut missing) = ([0; ROWS], 0);
+        for r in 0..ROWS {
             sure[r] = mask(products.0[r] <= certified.products);
             missing |= close[r] & !sure[r];
         }
@@ -233,7 +243,7 @@ impl<T: Element> Panel<'_, T> {
                     add_squares(&values, &mut squares.0);
                 }
             }
-            for r in 0..PANEL {
+            for r in 0..ROWS {
                 let exact = mask(products.0[r] <= MOST_PRODUCTS) & mask(squares.0[r] <= certified.integers);
                 // mutant: rows-of-panels-at-bound-certified-without-integers
                 sure[r] |= close[r] & exact;
@@ -242,8 +252,42 @@ impl<T: Element> Panel<'_, T> {
         if is_open != 0 {
             state.needs_integers = missing != 0;
         }
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             state.certified[r] &= sure[r];
+        }
+    }
+}
+
+/// A panel of rows that all have a finite element of 2⁵⁰⁰ or more, and so are longer than the bound.
+struct Large<'a, T> {
+    columns: &'a [Turned<T>],
+    limits: &'a Limits,
+    certified: &'a Certified,
+    halves: &'a mut Halves,
+    state: &'a mut State,
+}
+
+impl<T: Element> Kernel for Large<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        let Self { columns, limits, certified, halves, state } = self;
+        let Limits { bound, shrink, steps_per_unit, .. } = *limits;
+        let totals = Aligned(across::squares::<T, NATIVE, true>(columns, &[SMALLER; ROWS], halves));
+        let (none, all) = ([0; ROWS], [u64::MAX; ROWS]);
+        let mut decided = Decided { factors: [0.0; ROWS], masks: all, clear: none, open: none };
+        for r in 0..ROWS {
+            decided.factors[r] = bound / totals.0[r].sqrt() * shrink * steps_per_unit;
+        }
+        let mut products = Aligned([0.0; ROWS]);
+        state.panels += 1;
+        for (column, sums) in columns.iter().zip(&mut state.sums) {
+            // mutant: large-rows-of-panels-lose-power-of-two
+            add::<T, NATIVE>(column, &decided, Some(&[SMALLER; ROWS]), &mut products.0, sums);
+        }
+        for r in 0..ROWS {
+            state.certified[r] &= mask(products.0[r] <= certified.products);
         }
     }
 }
@@ -251,7 +295,7 @@ impl<T: Element> Panel<'_, T> {
 /// Adds integers of so many panels, each of which carries [`SHIFT`].
 #[inline(always)]
 fn add_to(sum: &mut i64, integers: &[u64], panels: u64) {
-    let shifts = SHIFT.to_bits().wrapping_mul(PANEL as u64).wrapping_mul(panels);
+    let shifts = SHIFT.to_bits().wrapping_mul(ROWS as u64).wrapping_mul(panels);
     let mut total = 0_u64.wrapping_sub(shifts);
     for k in integers {
         total = total.wrapping_add(*k);
@@ -261,9 +305,9 @@ fn add_to(sum: &mut i64, integers: &[u64], panels: u64) {
 
 /// Returns how many rows were within the bound, if all were certified.
 #[inline(always)]
-fn finish(certified: &Mask, within: &Mask) -> Option<u64> {
+fn finish(certified: &Turned<u64>, within: &Turned<u64>) -> Option<u64> {
     let (mut all, mut sum) = (u64::MAX, 0_u64);
-    for r in 0..PANEL {
+    for r in 0..ROWS {
         all &= certified[r];
         sum = sum.wrapping_add(within[r]);
     }
@@ -272,19 +316,23 @@ fn finish(certified: &Mask, within: &Mask) -> Option<u64> {
 
 /// Returns the integers of a column.
 #[inline(always)]
-fn integers<T: Element, const NATIVE: bool>(column: &Turned<T>, decided: &Decided, scales: Option<&Vector>) -> Vector {
-    let mut values = [0.0; PANEL];
-    for r in 0..PANEL {
+fn integers<T: Element, const NATIVE: bool>(
+    column: &Turned<T>,
+    decided: &Decided<ROWS>,
+    scales: Option<&Turned<f64>>,
+) -> Turned<f64> {
+    let mut values = [0.0; ROWS];
+    for r in 0..ROWS {
         values[r] = f64::from_bits(column[r].widen().to_bits() & decided.masks[r]);
     }
     if let Some(scales) = scales
         && !T::SQUARES_FIT
     {
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             values[r] *= scales[r];
         }
     }
-    for r in 0..PANEL {
+    for r in 0..ROWS {
         values[r] = truncate::<NATIVE>(values[r] * decided.factors[r]);
     }
     values
@@ -294,29 +342,27 @@ fn integers<T: Element, const NATIVE: bool>(column: &Turned<T>, decided: &Decide
 #[inline(always)]
 fn add<T: Element, const NATIVE: bool>(
     column: &Turned<T>,
-    decided: &Decided,
-    scales: Option<&Vector>,
-    products: &mut Vector,
-    sums: &mut [u64; PANEL / 2],
-) -> Vector {
+    decided: &Decided<ROWS>,
+    scales: Option<&Turned<f64>>,
+    products: &mut Turned<f64>,
+    sums: &mut [u64; SUMS],
+) -> Turned<f64> {
     let mut values = integers::<T, NATIVE>(column, decided, scales);
-    for r in 0..PANEL {
+    for r in 0..ROWS {
         let v = values[r];
         products[r] = if NATIVE { v.mul_add(v, products[r]) } else { products[r] + v * v };
     }
     for v in &mut values {
         *v += SHIFT;
     }
-    for r in 0..PANEL / 2 {
-        sums[r] = sums[r].wrapping_add(values[r].to_bits()).wrapping_add(values[r + PANEL / 2].to_bits());
-    }
+    state::add(sums, &values.map(f64::to_bits));
     values
 }
 
 /// Adds the squares of integers that were added to [`SHIFT`], modulo 2⁶⁴.
 #[inline(always)]
-fn add_squares(integers: &Vector, squares: &mut Mask) {
-    for r in 0..PANEL {
+fn add_squares(integers: &Turned<f64>, squares: &mut Turned<u64>) {
+    for r in 0..ROWS {
         let k = integers[r].to_bits().wrapping_sub(SHIFT.to_bits());
         squares[r] = squares[r].wrapping_add(k.wrapping_mul(k));
     }

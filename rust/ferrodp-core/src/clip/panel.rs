@@ -41,7 +41,7 @@ pub(super) struct Panels {
     integers: Vec<Mask>,
     is_any_close: bool,
     is_any_settled: bool,
-    near: Vec<Near>,
+    near: Vec<Near<PANEL>>,
     singles: Vec<Single>,
     /// `Σv²` of the columns of a run, of the runs of a part, and of all parts before.
     certificates: [Vec<Vector>; 3],
@@ -129,13 +129,14 @@ impl Panels {
     /// Returns the magnitude of the only element of a row that is not zero, or zero; `None` if there are more.
     pub(super) fn single(&self, row: usize) -> Option<f64> {
         let (panel, r) = (&self.singles[row / PANEL], row % PANEL);
+        // mutant: rows-side-by-side-told-by-their-magnitude
         (panel.others[r].wrapping_neg() < 2).then_some(panel.sizes[r])
     }
 
     /// Makes room for those sums.
     pub(super) fn begin_closely(&mut self) {
         self.near.clear();
-        self.near.resize(self.totals.len(), Near::default());
+        self.near.resize(self.totals.len(), Near::NONE);
     }
 
     /// Takes over what was decided about a row.
@@ -327,6 +328,30 @@ mod tests {
                 panels.measure(isa, Columns::gathered(&columns, pitch, width));
 
                 assert_eq!(expected, panels.totals.as_flattened()[..rows], "{isa:?}: {rows} x {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_side_by_side_with_two_elements_have_no_single_magnitude() {
+        for second in [5e-324, -1.0] {
+            let mut columns = [0.0; 5 * PANEL];
+            for r in 0..PANEL {
+                columns[r % 5 * PANEL + r] = -0.7;
+                if r % 3 > 0 {
+                    columns[(r + r % 3) % 5 * PANEL + r] = second;
+                }
+            }
+            for isa in Isa::available() {
+                let mut panels = Panels::default();
+                panels.begin(PANEL);
+                panels.begin_single();
+
+                panels.measure_single(isa, Columns::gathered(&columns, PANEL, 5));
+
+                for r in 0..PANEL {
+                    assert_eq!((r % 3 == 0).then_some(0.7), panels.single(r), "{isa:?}: row {r}");
+                }
             }
         }
     }

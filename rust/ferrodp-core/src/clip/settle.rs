@@ -6,10 +6,10 @@
 
 use super::across::{Aligned, Decided, Halves, Limits, squares};
 use super::close::{Cut, Near};
-use super::columns::{Mask, PANEL, Vector, mask};
+use super::columns::mask;
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
-use super::turn::{MOST, Turned};
+use super::turn::{MOST, ROWS, Turned};
 use crate::dispatch::Kernel;
 
 /// The bits of infinity; those of magnitudes of what is finite are below.
@@ -27,12 +27,12 @@ pub(super) fn smaller(magnitude: i64) -> f64 {
 
 /// Returns the bits of the largest magnitude of each row.
 #[inline(always)]
-fn largest<T: Element>(columns: &[Turned<T>]) -> Aligned<[i64; PANEL]> {
-    let mut largest = Aligned([0; PANEL]);
+fn largest<T: Element>(columns: &[Turned<T>]) -> Aligned<[i64; ROWS]> {
+    let mut largest = Aligned([0; ROWS]);
     for column in columns {
         // Or a vector would hold one row's elements, gathered.
         let column = core::hint::black_box(column);
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             largest.0[r] = largest.0[r].max(column[r].widen().abs().to_bits().cast_signed());
         }
     }
@@ -42,10 +42,10 @@ fn largest<T: Element>(columns: &[Turned<T>]) -> Aligned<[i64; PANEL]> {
 /// What is known of rows near the bound.
 #[repr(align(64))]
 struct Closely {
-    near: Near,
+    near: Near<ROWS>,
     /// Elements that are not zero, and the sum of their magnitudes, rounded.
-    others: Mask,
-    sizes: Vector,
+    others: Turned<u64>,
+    sizes: Turned<f64>,
 }
 
 /// Returns sums of the parts of rows' squares; and, for ties, whether these are exact, and the rest.
@@ -53,14 +53,14 @@ struct Closely {
 /// Four columns at a time: of a loop over rows with so much in it, the compiler makes vectors of rows, and nothing else.
 #[inline(always)]
 fn closely<T: Element, const TIES: bool>(columns: &[Turned<T>], cut: Cut) -> Closely {
-    let mut sums = Closely { near: Near::default(), others: [0; PANEL], sizes: [0.0; PANEL] };
-    let zeros = [T::default(); PANEL];
+    let mut sums = Closely { near: Near::NONE, others: [0; ROWS], sizes: [0.0; ROWS] };
+    let zeros = [T::default(); ROWS];
     for group in columns.chunks(4) {
         let mut four = [&zeros; 4];
         for (column, of_group) in four.iter_mut().zip(group) {
             *column = of_group;
         }
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             for column in four {
                 let x = column[r].widen();
                 let parts = cut.parts::<T, true>(x);
@@ -77,28 +77,60 @@ fn closely<T: Element, const TIES: bool>(columns: &[Turned<T>], cut: Cut) -> Clo
     sums
 }
 
-/// Returns whether no row is one whose sum of squares can be trusted, or one of zeros.
+/// What is known of a panel by its largest magnitudes.
+pub(super) enum Far {
+    /// All integers are zeros: so many rows are far shorter than a step, the others are not finite.
+    Nothing { within: u64 },
+    /// All rows have a finite element of 2⁵⁰⁰ or more.
+    Large,
+    /// No row is one whose sum of squares can be trusted, or one of zeros.
+    Untrusted,
+    /// Any other.
+    Mixed,
+}
+
+/// The bits of 2⁵⁰⁰: rows with such an element are longer than any bound.
+const LARGE: i64 = (1023 + 500) << 52;
+/// The bits of 2⁻⁵³⁰: all steps are larger, 2⁻⁵²⁹ or more, for the clip norm is at least 2⁻⁵⁰⁰.
+pub(super) const SMALLEST: i64 = (1023 - 530) << 52;
+/// 2⁻⁶⁰⁰: large rows times this have squares that are normal numbers wherever they matter, and sums below 2⁸⁶⁰. Multiplied by
+/// another power of two, sums, roots and quotients of normal numbers have the same digits; and a square below 2⁻¹⁰⁰ of the
+/// sum, however rounded, leaves it as it is.
+pub(super) const SMALLER: f64 = f64::from_bits((1023 - 600) << 52);
+
+/// Returns what is known of rows of `f64` that are kept within the bound.
 #[inline(always)]
-pub(super) fn are_far<T: Element>(columns: &[Turned<T>]) -> bool {
-    // 64 squares of less than 2^-454 are less than 2^-901, and one of 2^501 is more than 2^1001.
+pub(super) fn far<T: Element>(columns: &[Turned<T>]) -> Far {
+    // 128 squares of less than 2^-454 are less than 2^-901, and one of 2^501 is more than 2^1001.
     const TOO_SMALL: i64 = (1023 - 454) << 52;
     const TOO_LARGE: i64 = (1023 + 501) << 52;
     let largest = largest(columns);
-    let mut all = u64::MAX;
-    for r in 0..PANEL {
+    let (mut nothing, mut large, mut untrusted, mut within) = (u64::MAX, u64::MAX, u64::MAX, 0_u64);
+    for r in 0..ROWS {
         let magnitude = largest.0[r];
-        all &= mask(magnitude >= TOO_LARGE) | (mask(magnitude < TOO_SMALL) & mask(magnitude > 0));
+        let small = mask(magnitude < SMALLEST);
+        // mutant: tiny-rows-of-panels-not-counted
+        within = within.wrapping_sub(small);
+        // mutant: large-rows-of-panels-count-as-nothing
+        nothing &= small | mask(magnitude >= INFINITE);
+        large &= mask(magnitude >= LARGE) & mask(magnitude < INFINITE);
+        untrusted &= mask(magnitude >= TOO_LARGE) | (mask(magnitude < TOO_SMALL) & mask(magnitude > 0));
     }
-    all != 0
+    match (nothing, large, untrusted) {
+        (u64::MAX, _, _) => Far::Nothing { within },
+        (_, u64::MAX, _) => Far::Large,
+        (_, _, u64::MAX) => Far::Untrusted,
+        _ => Far::Mixed,
+    }
 }
 
 /// Decides the rows of a panel that are open; their factors and masks are written to `decided`.
 pub(super) struct Settle<'a, T> {
     pub(super) rule: &'a Rule,
     pub(super) limits: &'a Limits,
-    pub(super) totals: &'a Vector,
+    pub(super) totals: &'a Turned<f64>,
     pub(super) columns: &'a [Turned<T>],
-    pub(super) decided: &'a mut Decided,
+    pub(super) decided: &'a mut Decided<ROWS>,
     pub(super) halves: &'a mut Halves,
     /// Whether there may be rows whose norm is the bound.
     pub(super) expects_ties: bool,
@@ -108,9 +140,9 @@ pub(super) struct Settle<'a, T> {
 #[repr(align(64))]
 pub(super) struct Settled {
     /// What elements are multiplied by first, powers of two.
-    pub(super) scales: Vector,
+    pub(super) scales: Turned<f64>,
     /// Rows whose certificate may have to be formed in integers.
-    pub(super) close: Mask,
+    pub(super) close: Turned<u64>,
     /// How many of them are within the bound.
     pub(super) within: u64,
     /// Whether squares of most rows left the trusted range.
@@ -124,8 +156,7 @@ impl<T: Element> Kernel for Settle<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(mut self) -> Settled {
-        let mut settled =
-            Settled { scales: [1.0; PANEL], close: [0; PANEL], within: 0, are_far: false, has_ties: false };
+        let mut settled = Settled { scales: [1.0; ROWS], close: [0; ROWS], within: 0, are_far: false, has_ties: false };
         if !T::SQUARES_FIT && self.limits.keeps != 0 {
             self.measure_again::<NATIVE>(&mut settled);
         }
@@ -136,7 +167,7 @@ impl<T: Element> Kernel for Settle<'_, T> {
             self.measure_closely(cut, &mut settled);
         }
         let mut any = 0;
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             any |= self.decided.open[r];
         }
         if any != 0 {
@@ -149,9 +180,9 @@ impl<T: Element> Kernel for Settle<'_, T> {
 impl<T: Element> Settle<'_, T> {
     /// Returns the open rows whose sums of squares are trusted, or those that are not.
     #[inline(always)]
-    fn open(&self, trusted: bool) -> (Mask, bool) {
-        let (mut rows, mut any) = ([0; PANEL], 0);
-        for r in 0..PANEL {
+    fn open(&self, trusted: bool) -> (Turned<u64>, bool) {
+        let (mut rows, mut any) = ([0; ROWS], 0);
+        for r in 0..ROWS {
             let inside = mask(self.totals[r] >= self.limits.low) & mask(self.totals[r] <= self.limits.high);
             rows[r] = self.decided.open[r] & if trusted { inside } else { !inside };
             any |= rows[r];
@@ -168,15 +199,15 @@ impl<T: Element> Settle<'_, T> {
         }
         let Limits { bound, shrink, steps_per_unit, .. } = *self.limits;
         let largest = largest(self.columns);
-        let mut scales = Aligned([1.0; PANEL]);
-        for r in 0..PANEL {
+        let mut scales = Aligned([1.0; ROWS]);
+        for r in 0..ROWS {
             scales.0[r] = smaller(largest.0[r]);
         }
         let totals = Aligned(squares::<T, NATIVE, true>(self.columns, &scales.0, self.halves));
         let (below, above) = (self.rule.budget.below(), self.rule.budget.above());
-        let (mut factors, mut told, mut shorter) = (Aligned([0.0; PANEL]), Aligned([0; PANEL]), Aligned([0; PANEL]));
-        let (mut longer, mut counts) = (Aligned([0; PANEL]), Aligned([0; PANEL]));
-        for r in 0..PANEL {
+        let (mut factors, mut told, mut shorter) = (Aligned([0.0; ROWS]), Aligned([0; ROWS]), Aligned([0; ROWS]));
+        let (mut longer, mut counts) = (Aligned([0; ROWS]), Aligned([0; ROWS]));
+        for r in 0..ROWS {
             let (total, scale) = (totals.0[r], scales.0[r]);
             let limit = (bound * scale) * (bound * scale);
             let finite = mask(largest.0[r] < INFINITE);
@@ -189,7 +220,7 @@ impl<T: Element> Settle<'_, T> {
             (shorter.0[r], longer.0[r], counts.0[r]) = (clear, beyond, finite);
         }
         let mut rows = 0_u64;
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             let (told, one) = (told.0[r], 1.0_f64.to_bits());
             let decided = &mut *self.decided;
             decided.factors[r] =
@@ -200,10 +231,10 @@ impl<T: Element> Settle<'_, T> {
             decided.open[r] &= !told;
             rows = rows.wrapping_sub(told);
         }
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             settled.within = settled.within.wrapping_sub(told.0[r] & shorter.0[r]);
         }
-        settled.are_far = rows > PANEL as u64 / 2;
+        settled.are_far = rows > ROWS as u64 / 2;
     }
 
     /// Decides rows near the bound by sums of twice the precision.
@@ -213,13 +244,13 @@ impl<T: Element> Settle<'_, T> {
         if !any {
             return;
         }
-        let (mut told, mut longer, mut left) = (Aligned([0; PANEL]), Aligned([0; PANEL]), u64::MAX);
+        let (mut told, mut longer, mut left) = (Aligned([0; ROWS]), Aligned([0; ROWS]), u64::MAX);
         // Elements of short types are more often such that sums are exact.
         if !T::SQUARES_FIT && !self.expects_ties {
             let edge = cut.edge(self.columns.len(), self.columns.len());
             let sums = closely::<T, false>(self.columns, cut);
             left = 0;
-            for r in 0..PANEL {
+            for r in 0..ROWS {
                 let (less, more) = edge.tell(sums.near.high[r], sums.near.low[r]);
                 told.0[r] = less | more;
                 longer.0[r] = more;
@@ -230,7 +261,7 @@ impl<T: Element> Settle<'_, T> {
             settled.has_ties = self.tell_ties(cut, &near, &mut told.0, &mut longer.0);
         }
         let (steps, keeps) = (self.limits.steps_per_unit.to_bits(), self.limits.keeps);
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             near[r] &= told.0[r];
             let shorter = near[r] & !longer.0[r];
             // A longer one has its factor.
@@ -245,11 +276,11 @@ impl<T: Element> Settle<'_, T> {
     /// Compares rows with the bound whose sums of twice the precision do not differ from it: such with one element, and such
     /// whose sums are exact. Returns whether there are any.
     #[inline(always)]
-    fn tell_ties(&self, cut: Cut, near: &Mask, told: &mut Mask, longer: &mut Mask) -> bool {
+    fn tell_ties(&self, cut: Cut, near: &Turned<u64>, told: &mut Turned<u64>, longer: &mut Turned<u64>) -> bool {
         let sums = closely::<T, true>(self.columns, cut);
         let exactly = cut.tell_panel(&sums.near, self.columns.len(), self.columns.len());
         let mut ties = 0;
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             // mutant: rows-of-one-element-told-by-their-magnitude
             let single = mask(sums.others[r] < 2);
             let more = (mask(sums.sizes[r] > self.limits.bound) & single) | (exactly.longer[r] & !single);
@@ -263,7 +294,7 @@ impl<T: Element> Settle<'_, T> {
     /// Decides the rows that are left.
     #[inline(never)]
     fn decide_each(&mut self, settled: &mut Settled) {
-        for r in (0..PANEL).filter(|r| self.decided.open[*r] != 0) {
+        for r in (0..ROWS).filter(|r| self.decided.open[*r] != 0) {
             let mut row = [T::default(); MOST];
             row.iter_mut().zip(self.columns).for_each(|(x, column)| *x = column[r]);
             let row = core::iter::once(&row[..self.columns.len()]);

@@ -1,4 +1,4 @@
-//! Sixteen rows whose elements lie one after the other, turned so that those of a column do.
+//! Rows whose elements lie one after the other, turned so that those of a column do.
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
@@ -6,16 +6,19 @@ use super::columns::PANEL;
 use super::element::Element;
 use super::rows::Strided;
 
-/// Columns of sixteen rows.
-pub(super) type Turned<T> = [T; PANEL];
+/// Rows of few columns that are computed with at once: of fewer, results wait for each other.
+pub(super) const ROWS: usize = 2 * PANEL;
+
+/// A column of these rows, or a number or a bit pattern for each.
+pub(super) type Turned<T> = [T; ROWS];
 
 /// The most columns of narrow rows.
-pub(super) const MOST: usize = 64;
+pub(super) const MOST: usize = 128;
 
 /// Columns that are turned at a time where rows are longer: as many as the compiler turns by shuffles.
 const BLOCK: usize = 8;
 
-/// Copies the columns of `PANEL` rows of a leaf, from row `first` on, to `out`; `W` of them, or as many as `out` has where
+/// Copies the columns of `ROWS` rows of a leaf, from row `first` on, to `out`; `W` of them, or as many as `out` has where
 /// that is 0. What `room` holds does not matter.
 ///
 /// # Safety
@@ -74,22 +77,22 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
 /// Turns rows of `W` elements, one row after the other.
 ///
 /// # Safety
-/// `PANEL` such rows can be read from `start` on.
+/// `ROWS` such rows can be read from `start` on.
 #[inline(always)]
 unsafe fn dense<T: Element, const W: usize>(start: *const T, out: &mut [Turned<T>]) {
     // SAFETY: the caller's promise.
-    turn(unsafe { &*start.cast::<[[T; W]; PANEL]>() }, out.first_chunk_mut().expect("as many columns"));
+    turn(unsafe { &*start.cast::<[[T; W]; ROWS]>() }, out.first_chunk_mut().expect("as many columns"));
 }
 
 /// Turns blocks of `N` columns; the last one ends with the last column, and so may overlap the one before.
 ///
 /// # Safety
-/// `PANEL` rows of as many elements as `out` has, `N` or more, can be read from `start` on, `pitch` apart.
+/// `ROWS` rows of as many elements as `out` has, `N` or more, can be read from `start` on, `pitch` apart.
 #[inline(always)]
 unsafe fn blocks<T: Element, const N: usize>(start: *const T, pitch: isize, out: &mut [Turned<T>]) {
     for block in (0..out.len()).step_by(N) {
         let first = block.min(out.len() - N);
-        let mut rows = Rows([[T::default(); N]; PANEL]);
+        let mut rows = Rows([[T::default(); N]; ROWS]);
         // SAFETY: `N` elements of a row.
         unsafe { copy(start.wrapping_add(first), pitch, &mut rows.0) };
         turn(&rows.0, out[first..].first_chunk_mut().expect("a block of columns"));
@@ -108,7 +111,7 @@ unsafe fn blocks_later<T: Element, const N: usize>(
     room: &mut [Turned<T>; MOST],
 ) {
     let last = out.len() - N;
-    let copies = room.as_flattened_mut().as_chunks_mut::<N>().0.as_chunks_mut::<PANEL>().0;
+    let copies = room.as_flattened_mut().as_chunks_mut::<N>().0.as_chunks_mut::<ROWS>().0;
     let starts = (0..out.len()).step_by(N);
     for (block, copied) in starts.clone().zip(&mut *copies) {
         // SAFETY: `N` elements of a row.
@@ -126,7 +129,7 @@ unsafe fn blocks_later<T: Element, const N: usize>(
 /// # Safety
 /// As many can be read from `start` on and at each multiple of `pitch` from there.
 #[inline(always)]
-unsafe fn copy<T: Element, const N: usize>(start: *const T, pitch: isize, rows: &mut [[T; N]; PANEL]) {
+unsafe fn copy<T: Element, const N: usize>(start: *const T, pitch: isize, rows: &mut [[T; N]; ROWS]) {
     for (r, row) in rows.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         *row = unsafe { start.wrapping_offset((r as isize).wrapping_mul(pitch)).cast::<[T; N]>().read() };
@@ -135,9 +138,9 @@ unsafe fn copy<T: Element, const N: usize>(start: *const T, pitch: isize, rows: 
 
 /// Turns rows that lie one after the other.
 #[inline(always)]
-pub(super) fn turn<T: Element, const W: usize>(rows: &[[T; W]; PANEL], out: &mut [Turned<T>; W]) {
-    let rows = &rows.as_flattened()[..PANEL * W];
-    for r in 0..PANEL {
+pub(super) fn turn<T: Element, const W: usize, const N: usize>(rows: &[[T; W]; N], out: &mut [[T; N]; W]) {
+    let rows = &rows.as_flattened()[..N * W];
+    for r in 0..N {
         for c in 0..W {
             out[c][r] = rows[r * W + c];
         }
@@ -146,4 +149,4 @@ pub(super) fn turn<T: Element, const W: usize>(rows: &[[T; W]; PANEL], out: &mut
 
 /// Some columns of rows, from the start of a cache line on.
 #[repr(align(64))]
-struct Rows<T, const N: usize>([[T; N]; PANEL]);
+struct Rows<T, const N: usize>([[T; N]; ROWS]);

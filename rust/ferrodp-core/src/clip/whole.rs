@@ -5,10 +5,10 @@
 use core::any::TypeId;
 use core::ops::Range;
 
-use super::columns::PANEL;
 use super::element::Element;
 use super::gather;
 use super::rows::Strided;
+use super::turn;
 use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
 
@@ -16,7 +16,7 @@ use crate::isa::Isa;
 const BYTES: usize = 1 << 13;
 
 /// The least and the most rows that are written out at a time.
-const ROWS: [usize; 2] = [2 * PANEL, 1024];
+const ROWS: [usize; 2] = [turn::ROWS, 1024];
 
 /// Calls `add` with a leaf, the rows that lie there, and what puts the next ones in their place and tells how many these are;
 /// all are whole panels.
@@ -31,10 +31,10 @@ pub(super) fn visit<T: Element, R>(
         let leaf = unsafe { Strided::new(leaf.start.cast(), leaf.row, leaf.axes.iter().copied()) };
         return add(&leaf, rows, &mut || 0);
     }
-    assert!(leaf.axes.len() <= 1 && rows.len().is_multiple_of(PANEL), "whole panels of rows of few columns");
+    assert!(leaf.axes.len() <= 1 && rows.len().is_multiple_of(turn::ROWS), "whole panels of rows of few columns");
     let (width, stride) = leaf.axes.first().map_or((1, 1), |axis| *axis);
     let [least, most] = ROWS;
-    let pitch = (BYTES / (width * size_of::<T::Whole>()).max(1) / PANEL * PANEL).clamp(least, most);
+    let pitch = (BYTES / (width * size_of::<T::Whole>()).max(1) / turn::ROWS * turn::ROWS).clamp(least, most);
     let lies_by_columns = leaf.row == 1;
     let is_dense = stride == 1 && leaf.row == width as isize;
     let mut copy = vec![T::default(); if lies_by_columns || is_dense { 0 } else { pitch * width }];
@@ -107,7 +107,7 @@ mod tests {
     fn check<T: Element<Whole = f32>>(convert: fn(u16) -> T) {
         let clip = ClipNorm::new::<f32>(1.0).expect("in range");
         for width in [1, 2, 3, 4, 5, 8, 9, 17, 64] {
-            let count = 2 * (BYTES / (4 * width)).clamp(ROWS[0], ROWS[1]) + 3 * PANEL + 5;
+            let count = 2 * (BYTES / (4 * width)).clamp(ROWS[0], ROWS[1]) + 3 * turn::ROWS + 5;
             for (row, column, backwards) in [
                 (width, 1, false),
                 (width + 3, 1, true),

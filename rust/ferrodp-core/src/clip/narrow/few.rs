@@ -2,15 +2,15 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use super::state::{Certified, State};
+use super::state::{Certified, State, add};
 use crate::clip::across::{Aligned, Limits};
 use crate::clip::close::{Cut, Edge};
-use crate::clip::columns::{PANEL, mask};
+use crate::clip::columns::mask;
 use crate::clip::decide::Rule;
 use crate::clip::element::Element;
 use crate::clip::quantize::{SHIFT, truncate};
-use crate::clip::settle::{INFINITE, MOST_PRODUCTS, smaller};
-use crate::clip::turn::Turned;
+use crate::clip::settle::{self, Far, INFINITE, MOST_PRODUCTS, SMALLER, smaller};
+use crate::clip::turn::{ROWS, Turned};
 use crate::dispatch::{self, Kernel};
 
 /// What rows are decided by, besides their sums of squares: nothing.
@@ -21,6 +21,15 @@ pub(super) const NEAR: u8 = 1;
 
 /// Sums of squares of elements brought near 1, for rows of `f64` whose squares leave the trusted range.
 pub(super) const FAR: u8 = 2;
+
+/// Nothing but their largest magnitudes: all integers are zeros.
+pub(super) const NOTHING: u8 = 3;
+
+/// Sums of squares of smaller elements, for rows that all have one of 2⁵⁰⁰ or more.
+pub(super) const LARGE: u8 = 4;
+
+/// The bits of 2⁵⁰⁰ times [`SMALLER`].
+const SMALLER_LARGE: i64 = (1023 - 100) << 52;
 
 /// What a panel of few columns is decided by.
 pub(super) struct Few<'a> {
@@ -66,7 +75,7 @@ impl<'a> Few<'a> {
         let tells_near = (T::SQUARES_FIT || NATIVE) && self.edge.is_some();
         let tells_far = !T::SQUARES_FIT && self.limits.keeps != 0;
         let mut by = self.last;
-        for _ in 0..3 {
+        for _ in 0..6 {
             let left = match by {
                 // Apart: the compiler would do all three and choose.
                 NEAR if T::SQUARES_FIT || NATIVE => {
@@ -75,15 +84,30 @@ impl<'a> Few<'a> {
                 FAR if !T::SQUARES_FIT => {
                     dispatch::run_native(self.rule.isa, Apart::<'_, T, W, FAR> { few: self, columns, state })
                 }
+                LARGE if !T::SQUARES_FIT => {
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, LARGE> { few: self, columns, state })
+                }
+                NOTHING if !T::SQUARES_FIT => {
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, NOTHING> { few: self, columns, state })
+                }
                 _ => self.try_to_add::<T, NATIVE, W, PLAIN>(columns, state),
             };
             by = match left {
                 Left { near: false, far: false, helped } => {
-                    self.last = if helped { by } else { PLAIN };
+                    self.last = match (helped, by) {
+                        (false, _) => PLAIN,
+                        // Squares of 0: such rows are sooner told by their magnitudes.
+                        (true, PLAIN) if tells_far => NOTHING,
+                        (true, by) => by,
+                    };
                     return true;
                 }
                 Left { near: true, far: false, .. } if by != NEAR && tells_near => NEAR,
-                Left { near: false, far: true, .. } if by != FAR && tells_far => FAR,
+                Left { near: false, far: true, .. } if by != FAR && tells_far => match by {
+                    NOTHING => LARGE,
+                    LARGE => FAR,
+                    _ => NOTHING,
+                },
                 _ => break,
             };
         }
@@ -91,6 +115,7 @@ impl<'a> Few<'a> {
         false
     }
 
+    /// Decides a panel, and adds it unless some row is left open.
     #[inline(always)]
     fn try_to_add<T: Element, const NATIVE: bool, const W: usize, const BY: u8>(
         &self,
@@ -101,14 +126,16 @@ impl<'a> Few<'a> {
         let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *self.limits;
         let [within_again, beyond_again] = [self.rule.budget.below(), self.rule.budget.above()];
         let edge = if BY == NEAR { self.edge.expect("rows near the bound are told") } else { Edge::default() };
-        let (mut within, mut certified, mut missing) = (Aligned([0; PANEL]), Aligned([0; PANEL]), 0);
-        let mut products = Aligned([0.0; PANEL]);
-        let (mut close, mut integers) = (Aligned([0; PANEL]), Aligned([[0; PANEL]; W]));
-        let (mut any, mut near, mut far, mut helped) = (0, 0, 0, 0);
-        for r in 0..PANEL {
+        let (mut within, mut certified, mut missing) = (Aligned([0; ROWS]), Aligned([0; ROWS]), 0);
+        let mut products = Aligned([0.0; ROWS]);
+        let (mut close, mut integers) = (Aligned([0; ROWS]), Aligned([[0; ROWS]; W]));
+        let (mut any, mut near, mut far, mut helped, mut squared) = (0, 0, 0, 0, 0);
+        for r in 0..ROWS {
             let mut x = [0.0; W];
             for c in 0..W {
                 x[c] = columns[c][r].widen();
+                // mutant: large-rows-of-few-columns-lose-power-of-two
+                x[c] = if BY == LARGE { x[c] * SMALLER } else { x[c] };
             }
             let squares = scaled_squares(&x, 1.0);
             let plain = fold(&squares);
@@ -132,6 +159,18 @@ impl<'a> Few<'a> {
                 // mutant: far-rows-of-few-columns-lose-power-of-two
                 scale = select(trusted | !beyond, 1.0, power);
                 helped |= !trusted & mask(plain != 0.0);
+            }
+            if BY == LARGE {
+                let mut largest = 0;
+                for c in 0..W {
+                    largest = largest.max(x[c].abs().to_bits().cast_signed());
+                }
+                beyond = mask(largest >= SMALLER_LARGE) & mask(largest < INFINITE);
+                (clear, exists) = (0, u64::MAX);
+                helped |= beyond;
+            }
+            if BY == PLAIN && !T::SQUARES_FIT {
+                squared |= plain.to_bits();
             }
             let mut open = exists & !(clear | beyond);
             if BY == NEAR {
@@ -161,8 +200,8 @@ impl<'a> Few<'a> {
             }
             any |= open;
             if BY != PLAIN {
-                near |= open & trusted;
-                far |= open & !trusted;
+                near |= if BY == LARGE { 0 } else { open & trusted };
+                far |= if BY == LARGE { open } else { open & !trusted };
             }
             let kept = clear & keeps;
             let factor = bound / (total.sqrt() + gamma) * shrink * steps_per_unit;
@@ -185,16 +224,15 @@ impl<'a> Few<'a> {
             }
         }
         if any != 0 {
-            if BY == PLAIN {
-                (near, far) = self.kinds::<T, W>(columns);
-            }
-            return Left { near: near != 0, far: far != 0, helped: true };
+            let (near, far) = if BY == PLAIN { self.kinds::<T, W>(columns) } else { (near != 0, far != 0) };
+            return Left { near, far, helped: true };
         }
-        for r in 0..PANEL {
+        state.panels += 1;
+        for r in 0..ROWS {
             state.within[r] = state.within[r].wrapping_sub(within.0[r]);
         }
         if BY == NEAR && missing != 0 {
-            for r in 0..PANEL {
+            for r in 0..ROWS {
                 let mut squares = 0_u64;
                 for c in 0..W {
                     let k = integers.0[c][r].wrapping_sub(SHIFT.to_bits());
@@ -204,24 +242,24 @@ impl<'a> Few<'a> {
                 certified.0[r] |= close.0[r] & exact;
             }
         }
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             state.certified[r] &= certified.0[r];
         }
         for (sums, integers) in state.sums.iter_mut().zip(&integers.0) {
-            for r in 0..PANEL / 2 {
-                sums[r] = sums[r].wrapping_add(integers[r]).wrapping_add(integers[r + PANEL / 2]);
-            }
+            // Or a vector would hold one row's integers, gathered.
+            add(core::hint::black_box(sums), integers);
         }
-        Left { near: false, far: false, helped: helped != 0 }
+        let helped = if BY == PLAIN { squared == 0 } else { helped != 0 };
+        Left { near: false, far: false, helped }
     }
 
     /// Returns whether rows near the bound are open, and rows whose squares leave the trusted range.
     #[cold]
     #[inline(never)]
-    fn kinds<T: Element, const W: usize>(&self, columns: &[Turned<T>; W]) -> (u64, u64) {
+    fn kinds<T: Element, const W: usize>(&self, columns: &[Turned<T>; W]) -> (bool, bool) {
         let Limits { low, high, finite, below, above, keeps, .. } = *self.limits;
         let (mut near, mut far) = (0, 0);
-        for r in 0..PANEL {
+        for r in 0..ROWS {
             let mut x = [0.0; W];
             for c in 0..W {
                 x[c] = columns[c][r].widen();
@@ -233,7 +271,7 @@ impl<'a> Few<'a> {
                 far |= mask(total <= finite) & !(mask(total == 0.0) & keeps);
             }
         }
-        (near, far)
+        (near != 0, far != 0)
     }
 }
 
@@ -249,7 +287,16 @@ impl<T: Element, const W: usize, const BY: u8> Kernel for Apart<'_, T, W, BY> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) -> Left {
-        self.few.try_to_add::<T, NATIVE, W, BY>(self.columns, self.state)
+        if BY != NOTHING {
+            return self.few.try_to_add::<T, NATIVE, W, BY>(self.columns, self.state);
+        }
+        match settle::far(self.columns) {
+            Far::Nothing { within } => {
+                self.state.settled += within;
+                Left { near: false, far: false, helped: true }
+            }
+            _ => Left { near: false, far: true, helped: true },
+        }
     }
 }
 

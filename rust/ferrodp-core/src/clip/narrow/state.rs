@@ -1,7 +1,11 @@
 //! What rows of few columns are added by, and what came of them.
 
-use crate::clip::columns::{Mask, PANEL};
-use crate::clip::turn::MOST;
+#![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
+
+use crate::clip::turn::{MOST, ROWS, Turned};
+
+/// Sums of a column that are kept apart: rows this far from each other share one.
+pub(super) const SUMS: usize = ROWS / 4;
 
 /// What integers of a row may be at most.
 #[derive(Clone, Copy)]
@@ -17,10 +21,12 @@ pub(in crate::clip) struct Certified {
 /// What came of the panels so far.
 #[repr(align(64))]
 pub(super) struct State {
-    pub(super) within: Mask,
-    pub(super) certified: Mask,
+    pub(super) within: Turned<u64>,
+    pub(super) certified: Turned<u64>,
     /// Rows within the bound that the plain comparisons left open.
     pub(super) settled: u64,
+    /// Panels whose integers were added.
+    pub(super) panels: u64,
     /// Whether squares of most rows of the last panel left the trusted range.
     pub(super) are_far: bool,
     /// Whether there were rows at the bound in the last panel with such.
@@ -28,5 +34,15 @@ pub(super) struct State {
     /// Whether certificates of rows near the bound were sums of integers in the last panel with such.
     pub(super) needs_integers: bool,
     /// Integers of each column, with [`SHIFT`](crate::clip::quantize::SHIFT).
-    pub(super) sums: [[u64; PANEL / 2]; MOST],
+    pub(super) sums: [[u64; SUMS]; MOST],
+}
+
+/// Adds the integers of a column, as the bits of numbers with [`SHIFT`](crate::clip::quantize::SHIFT).
+#[inline(always)]
+pub(super) fn add(sums: &mut [u64; SUMS], integers: &Turned<u64>) {
+    for r in 0..SUMS {
+        let lower = integers[r].wrapping_add(integers[r + SUMS]);
+        let upper = integers[r + 2 * SUMS].wrapping_add(integers[r + 3 * SUMS]);
+        sums[r] = sums[r].wrapping_add(lower.wrapping_add(upper));
+    }
 }

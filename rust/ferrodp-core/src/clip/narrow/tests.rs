@@ -6,7 +6,7 @@ use super::*;
 use crate::clip::{Brain, ClipNorm, GridSum, Half, Leaf, Rows, Stability};
 use crate::isa::Isa;
 
-const COUNT: usize = 35;
+const COUNT: usize = 67;
 
 /// Returns rows of some kind, in units of the clip norm 1.
 fn rows(kind: usize, width: usize) -> Vec<f64> {
@@ -42,7 +42,7 @@ fn rows(kind: usize, width: usize) -> Vec<f64> {
 
 fn check<T: Element>(clip: ClipNorm, stability: Option<Stability>, convert: fn(f64) -> T) {
     let sum = |width| GridSum::new(clip, width).expect("memory").normalizing(stability);
-    for width in (1..=18).chain([31, 32, 33, 40, 63, 64]) {
+    for width in (1..=18).chain([31, 32, 33, 40, 63, 64, 65, 97, 100, 127, 128]) {
         for kind in 0..10 {
             let data: Vec<T> = rows(kind, width).into_iter().map(convert).collect();
             let mut one_by_one = sum(width);
@@ -92,7 +92,7 @@ fn changing_rows(width: usize, bound: f64, seed: u64) -> Vec<f64> {
     let mut data = Vec::new();
     for _ in 0..60 {
         let (of_panel, is_mixed, times) = (draw() % 10, draw() % 4 == 0, 1 + draw() % 4);
-        for _ in 0..times * PANEL {
+        for _ in 0..times * ROWS {
             let mut row: Vec<f64> = (0..width).map(|_| draw() as f64 / f64::from(1 << 30) - 1.0).collect();
             let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
             let kind = if is_mixed { draw() % 10 } else { of_panel };
@@ -125,7 +125,7 @@ fn changing_rows(width: usize, bound: f64, seed: u64) -> Vec<f64> {
 
 fn check_changing<T: Element>(convert: fn(f64) -> T) {
     let stability = Stability::new::<T>(0.1).expect("in range");
-    for (seed, width) in [1, 2, 3, 4, 5, 8, 17, 33, 64].into_iter().enumerate() {
+    for (seed, width) in [1, 2, 3, 4, 5, 8, 17, 33, 64, 65, 128].into_iter().enumerate() {
         for (bound, stability) in [(0.8, None), (1.0, None), (0.8, Some(stability))] {
             let clip = ClipNorm::new::<T>(bound).expect("in range");
             let sum = || GridSum::new(clip, width).expect("memory").normalizing(stability);
