@@ -84,6 +84,26 @@ def ties() -> bool:
     )
 
 
+def rows_of_a_list() -> bool:
+    """Whether one row of a list decides on how the others are read, or on whether they are."""
+    rows = [2**53 + 1] * 3 + [2**53] * 2
+    for options in ({"categories": [2**53, 2**53 + 1]}, {"bins": [2**53 - 1, 2**53 + 1, 2**53 + 9]}):
+        found = [counts_of_list([*rows, *others], **options) for others in ([], [0.5], [2**63], [-(2**70)])]
+        if any(not np.array_equal(each, found[0]) for each in found):
+            return True
+    return False
+
+
+def counts_of_list(rows: list[Any], **options: Any) -> Any:
+    """Return the counts of a histogram that is certain, or None if it is refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fd.errors.WeakPrivacyWarning)
+        try:
+            return histogram(rows, **options).value
+        except fd.errors.FerroError:
+            return None
+
+
 def values_beyond_edges() -> bool:
     """Whether values beyond the last edge are lost."""
     sizes: dict[str, Any] = {"magnitudes": (1.0, 1024.0), "epsilon": CERTAIN}
@@ -310,6 +330,7 @@ def tables() -> bool:
 AUDITS: dict[str, Callable[[], bool]] = {
     "missing rows": missing_rows,
     "ties with candidates and edges": ties,
+    "rows of a list": rows_of_a_list,
     "values beyond edges": values_beyond_edges,
     "steps of sums": steps_of_sums,
     "rows replaced by missing ones": replaced_by_missing,

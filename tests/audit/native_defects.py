@@ -21,8 +21,16 @@ import run
 
 FOLDER = "rust/ferrodp-core/src"
 """Every defect of a file in here is in one of the three tables, but for those that draw, clip and choose nothing."""
-ELSEWHERE = ("secure", "checksum")
+ELSEWHERE = ("checksum",)
 BINDING = (
+    "arrays of other shapes are taken for those of the template",
+    "arrays of fewer rows than the first are taken for its length",
+    "arrays that are not aligned are read as if they were",
+    "columns that are not aligned are read as if they were",
+    "one array in two places of a tree is added twice",
+    "arrays of two dtypes are read as if they had the first",
+    "axes that do not continue each other are read as one",
+    "arrays are not held while they are added",
     "a threshold's noise serves a forked child as well",
     "a sum can be released by its process and by a forked child",
     "an unusable sum is released",
@@ -36,6 +44,8 @@ NATIVE_PATH = (
     "rows of few columns with two elements are taken for rows of one",
 )
 """Defects of what only other instruction sets than the portable one do."""
+CHECKED = ("arrays that are not aligned are read as if they were",)
+"""Defects that are undefined, and that processors forgive: what is read is right, unless Rust checks addresses."""
 
 FOUND_BY: dict[str, tuple[str, ...]] = {
     "the last elements of differences are not subtracted": ("differences",),
@@ -232,6 +242,17 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "a threshold's noise serves a forked child as well": ("a sum and a run of two processes",),
     "a sum can be released by its process and by a forked child": ("a sum and a run of two processes",),
     "an unusable sum is released": ("a sum released twice",),
+    "arrays of other shapes are taken for those of the template": ("shapes of trees",),
+    "arrays of fewer rows than the first are taken for its length": ("shapes of trees",),
+    "arrays that are not aligned are read as if they were": ("memory of trees",),
+    "columns that are not aligned are read as if they were": ("memory of trees",),
+    "one array in two places of a tree is added twice": ("arrays that are given twice",),
+    "arrays of two dtypes are read as if they had the first": ("types of trees",),
+    "axes that do not continue each other are read as one": ("memory of trees",),
+    "arrays are not held while they are added": ("arrays of a pool",),
+    "integers for secure sums are rounded down, not toward zero": ("integers of clients",),
+    "negative numbers are off by one in Field64": ("residues of clients",),
+    "residues above a quarter of the modulus are negative": ("residues of clients",),
 }
 """Names of defects and audits that find them."""
 
@@ -269,14 +290,15 @@ def defects() -> list[Any]:
     ]
 
 
-def is_built(tree: Path) -> bool:
-    """Build the native module of a copy, and return whether that succeeded."""
+def is_built(tree: Path, *, checked: bool = False) -> bool:
+    """Build the native module of a copy, if asked with Rust's own checks, and return whether that succeeded."""
     os.environ |= {
         "CARGO_PROFILE_RELEASE_LTO": "off",
         "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
         "CARGO_INCREMENTAL": "1",
     }
-    if run.run(["cargo", "build", "--release", "-p", "ferrodp-py", "--features", "testing"], tree):
+    checks = ["--config", "profile.release.package.ferrodp-py.debug-assertions=true"] if checked else []
+    if run.run(["cargo", "build", "--release", "-p", "ferrodp-py", "--features", "testing", *checks], tree):
         return False
     shutil.copy2(run.TARGET / "release" / "lib_native.so", tree / run.MODULE)
     return True
@@ -300,7 +322,7 @@ def main() -> int:
             os.environ.pop("FERRODP_ISA", None)
             if defect.name not in NATIVE_PATH:
                 os.environ["FERRODP_ISA"] = "portable"
-            found = alarms(FOUND_BY[defect.name], tree) if is_built(tree) else []
+            found = alarms(FOUND_BY[defect.name], tree) if is_built(tree, checked=defect.name in CHECKED) else []
             file.write_text(before, encoding="utf-8")
             missed += not found
             print("found " if found else "MISSED", defect.name, "|", ", ".join(found), flush=True)

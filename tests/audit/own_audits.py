@@ -21,7 +21,9 @@ import numpy as np
 import party_audits
 import process_audits
 import replay_audits
+import secure_audits
 import statistics_audits
+import tree_audits
 from alarms import CONFIDENCE, REPLACE, code, function, independence, mechanism
 
 import ferrodp as fd
@@ -241,6 +243,8 @@ AUDITS: dict[str, Callable[[], bool]] = {
     **party_audits.AUDITS,
     **process_audits.AUDITS,
     **replay_audits.AUDITS,
+    **secure_audits.AUDITS,
+    **tree_audits.AUDITS,
     "integers": integers,
     "exponential mechanism": lambda: choices(fd.ExponentialMechanism),
     "permute and flip": lambda: choices(fd.PermuteAndFlip),
