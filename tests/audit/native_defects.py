@@ -75,6 +75,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "gathered rows forget where a leaf begins": ("trees of many leaves",),
     "gathered rows all count as within the bound": ("trees of many leaves",),
     "the first of sixteen leaves that are measured together is forgotten": ("trees of many leaves",),
+    "the last elements of leaves that are measured while they are copied are not measured": ("trees of many leaves",),
     "an infinite float16 is taken for a number": ("rows of half precision",),
     "rows side by side that were left open lose the power of two": ("rows of sums",),
     "rows of few columns that are not finite are multiplied by NaN": ("rows of sums",),

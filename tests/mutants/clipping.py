@@ -256,6 +256,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "the last elements of leaves that are measured while they are copied are not measured",
+        "copied-leaves-measured-without-last-elements",
+        "len - first",
+        "0",
+        "clip units",
+    ),
+    (
         "arrays of other shapes are taken for those of the template",
         "arrays-of-other-shapes-found",
         "!shape[self.front..].iter().eq(lengths)",

@@ -68,7 +68,7 @@ fn avx512<K: Kernel>(kernel: K) -> K::Output {
 pub(crate) const PAGE: usize = 4096;
 
 /// Bytes that one prefetch brings.
-const CACHE_LINE: usize = 64;
+pub(crate) const CACHE_LINE: usize = 64;
 
 /// Cache lines after which a CPU has noticed a stream of addresses.
 const START: usize = 8;

@@ -112,10 +112,9 @@ impl<'a, T: Element> Adding<'a, T> {
             return Tiling { size, ahead };
         }
         let enough = PIECE_BYTES.div_ceil((bytes / leaves).max(1)).max(size);
-        if enough <= TILE_ROWS && enough * bytes <= AHEAD_BYTES {
-            return Tiling { size: enough, ahead: enough };
-        }
-        Tiling { size, ahead: 0 }
+        // As many as can be fetched ahead where that is less.
+        let size = enough.min(TILE_ROWS).min((AHEAD_BYTES / bytes).max(size));
+        Tiling { size, ahead: size }
     }
 
     /// Returns how many of so many rows are added in panels of few columns.

@@ -16,21 +16,29 @@ use super::error_budget::ErrorBudget;
 use super::measure::{self, Power};
 use super::quantize::{self, Certificate, Tile};
 use super::rows::Rows;
-use super::scattered::Scattered;
+use super::scattered::{Scattered, Spot};
 use super::shares;
 use super::steps::Steps;
 use super::turn;
-use crate::dispatch::{self, Kernel, prefetch};
+use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch};
 use crate::isa::Isa;
 
 /// Bytes of rows that are gathered before the first of them is added.
 const GATHERED_BYTES: usize = 1 << 20;
 
+/// Bytes of a leaf that are gathered at a time, if there are few enough leaves: more of the cache lines and of the pages that
+/// are looked up for it are of use.
+const PIECE_BYTES: usize = 1 << 8;
+const MOST_BYTES: usize = 3 << 20;
+
 /// The most rows that are gathered at a time.
 const MOST_ROWS: usize = 64;
 
-/// Columns that are gathered before they are measured: until then they have arrived in the cache.
-const BATCH: usize = 256;
+/// Bytes that are gathered before they are measured: until then they have arrived in the first-level cache, and they fit.
+const BATCH_BYTES: usize = 1 << 14;
+
+/// The least and the most columns of these.
+const BATCH: [usize; 2] = [64, 2048];
 
 /// Leaves of up to `SHORT` columns are measured so many at once.
 const TOGETHER: usize = PANEL;
@@ -62,10 +70,17 @@ impl<'a, T: Element> Gathering<'a, T> {
         shares::add(count, sums, threads, |rows, part| self.add_rows(rows, part))
     }
 
+    /// Returns how many rows are gathered at a time.
+    fn tile(&self) -> usize {
+        let bytes = (self.rows.width * size_of::<T>()).max(1);
+        let enough = PIECE_BYTES / (bytes / self.rows.spots.len().max(1)).max(1);
+        (GATHERED_BYTES / bytes).max(enough.min(MOST_BYTES / bytes)).clamp(1, MOST_ROWS)
+    }
+
     /// Adds some rows on one thread.
     pub(super) fn add_rows(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
         let (isa, width) = (self.steps.rule.isa, self.rows.width);
-        let most = (GATHERED_BYTES / (width * size_of::<T>()).max(1)).clamp(1, MOST_ROWS).min(rows.len());
+        let most = self.tile().min(rows.len());
         let mut gathered: Vec<T> = Vec::with_capacity(most * width);
         let (mut within, mut totals, mut steps, mut certificates) = (0, Vec::new(), Vec::new(), Vec::new());
         for start in rows.clone().step_by(most.max(1)) {
@@ -112,10 +127,12 @@ impl<T: Element> Kernel for Gather<'_, '_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(mut self) {
         let (mut column, mut leaf) = (0, 0);
+        let [least, most] = BATCH;
+        let columns = (BATCH_BYTES / (self.totals.len() * size_of::<T>()).max(1)).clamp(least, most);
         for run in self.rows.runs {
             let mut rest = run.leaves;
             while run.width > 0 && rest > 0 {
-                let fitting = (BATCH / run.width).max(1);
+                let fitting = (columns / run.width).max(1);
                 let leaves = rest.min(if fitting > TOGETHER { fitting / TOGETHER * TOGETHER } else { fitting });
                 let batch = Batch { leaf, leaves, column };
                 match run.width {
@@ -127,6 +144,7 @@ impl<T: Element> Kernel for Gather<'_, '_, T> {
                     6 => self.short::<NATIVE, 6>(batch),
                     7 => self.short::<NATIVE, 7>(batch),
                     SHORT => self.short::<NATIVE, SHORT>(batch),
+                    width @ measure::LANES..=measure::BLOCK => self.one_block::<NATIVE>(batch, width),
                     width => self.long::<NATIVE>(batch, width),
                 }
                 column += leaves * run.width;
@@ -150,7 +168,7 @@ impl<T: Element> Gather<'_, '_, T> {
     /// Gathers and measures leaves of `W` columns.
     #[inline(always)]
     fn short<const NATIVE: bool, const W: usize>(&mut self, batch: Batch) {
-        self.gather(batch, W, |from, to| {
+        self.gather(batch, W, self.totals.len(), |_, from, to| {
             // SAFETY: these are `W` elements of a row, and room for as many.
             unsafe { *to.cast::<[T; W]>() = *from.cast::<[T; W]>() }
         });
@@ -169,7 +187,7 @@ impl<T: Element> Gather<'_, '_, T> {
             for (r, total) in self.totals.iter_mut().enumerate() {
                 // SAFETY: as above.
                 let leaf: &[T; W] = unsafe { &*room.add(r * width + batch.column + leaf * W).cast() };
-                measure::add_rows::<T, true, NATIVE>(leaf, 0, W, 1.0, core::slice::from_mut(total));
+                measure::add_last::<T, NATIVE>(leaf, W, total);
             }
         }
     }
@@ -177,7 +195,7 @@ impl<T: Element> Gather<'_, '_, T> {
     /// Gathers and measures leaves of `columns` columns.
     #[inline(always)]
     fn long<const NATIVE: bool>(&mut self, batch: Batch, columns: usize) {
-        self.gather(batch, columns, |from, to| {
+        self.gather(batch, columns, self.totals.len(), |_, from, to| {
             // SAFETY: these are so many elements of a row, and room for as many.
             unsafe { copy::<T>(from, to, columns) }
         });
@@ -187,30 +205,42 @@ impl<T: Element> Gather<'_, '_, T> {
             // SAFETY: the elements of a row that were just written.
             let row =
                 unsafe { core::slice::from_raw_parts(self.room.add(written).cast_const(), batch.leaves * columns) };
-            for end in (columns..=row.len()).step_by(columns) {
-                let total = core::slice::from_mut(total);
-                measure::add_rows::<T, true, NATIVE>(&row[..end], end - columns, columns, 1.0, total);
+            let mut end = columns;
+            while end <= row.len() {
+                measure::add_last::<T, NATIVE>(&row[..end], columns, total);
+                end += columns;
             }
         }
     }
 
-    /// Copies the rows of leaves, `columns` elements each, by `copy` where these lie one after the other.
+    /// Gathers and measures leaves of one block, each while it is copied.
     #[inline(always)]
-    fn gather(&mut self, batch: Batch, columns: usize, copy: impl Fn(*const T, *mut T)) {
+    fn one_block<const NATIVE: bool>(&mut self, batch: Batch, columns: usize) {
+        let totals = core::mem::take(&mut self.totals);
+        self.gather(batch, columns, totals.len(), |r, from, to| {
+            // SAFETY: these are so many elements of a row, and room for as many, or twice the same.
+            totals[r] += unsafe { measure::copy_block::<T, NATIVE>(from, to, columns) };
+        });
+        self.totals = totals;
+    }
+
+    /// Brings `rows` rows of leaves, `columns` elements each, to where there is room for them, by `copy`. It is told the row,
+    /// where its elements are one after the other, which may be in that room already, and the room.
+    #[inline(always)]
+    fn gather(&self, batch: Batch, columns: usize, rows: usize, mut copy: impl FnMut(usize, *const T, *mut T)) {
         let (width, first) = (self.rows.width, self.first as isize);
         assert!(batch.column + batch.leaves * columns <= width, "columns of a row");
         let spots = &self.rows.spots[batch.leaf..];
         for (k, spot) in spots[..batch.leaves].iter().enumerate() {
             if let Some(later) = spots.get(k + AHEAD) {
-                prefetch(later.start);
+                fetch::<T>(later, first, rows, columns);
             }
             let mut from = spot.start.cast::<T>().wrapping_offset(first.wrapping_mul(spot.row));
             // mutant: gathered-rows-forget-where-leaf-begins
             let mut to = self.room.wrapping_add(batch.column + k * columns);
-            for _ in 0..self.totals.len() {
-                if spot.column == 1 {
-                    copy(from, to);
-                } else {
+            let is_plain = spot.column == 1;
+            for r in 0..rows {
+                if !is_plain {
                     for c in 0..columns {
                         // SAFETY: an element of a row, and room for it.
                         unsafe {
@@ -218,6 +248,7 @@ impl<T: Element> Gather<'_, '_, T> {
                         }
                     }
                 }
+                copy(r, if is_plain { from } else { to }, to);
                 from = from.wrapping_offset(spot.row);
                 to = to.wrapping_add(width);
             }
@@ -225,37 +256,52 @@ impl<T: Element> Gather<'_, '_, T> {
     }
 }
 
+/// Asks for some rows of a leaf, or for where they begin if they do not lie one after the other.
+#[inline(always)]
+fn fetch<T>(leaf: &Spot, first: isize, rows: usize, columns: usize) {
+    let start = leaf.start.cast::<T>().wrapping_offset(first.wrapping_mul(leaf.row));
+    let row = leaf.row.wrapping_mul(size_of::<T>() as isize);
+    let is_dense = leaf.row == columns.cast_signed();
+    let lines = (rows * columns * size_of::<T>()).min(dispatch::PAGE).div_ceil(CACHE_LINE);
+    let (count, stride) = if is_dense { (lines, CACHE_LINE as isize) } else { (rows, row) };
+    for i in 0..count {
+        prefetch(start.wrapping_byte_offset((i as isize).wrapping_mul(stride)));
+    }
+}
+
 /// Returns the sums of squares of leaves of at most [`SHORT`] elements, each as [`measure`] sums it: in the last lanes of
 /// [`SHORT`], folded in halves; where a lane has nothing, nothing is added.
+///
+/// They are written out, or loops over lanes would be compiled to loops over numbers.
 #[inline(always)]
 fn squares_together<T: Element, const NATIVE: bool, const W: usize>(leaves: &[[T; W]; TOGETHER]) -> [f64; TOGETHER] {
-    let mut sums = [[0.0; TOGETHER]; SHORT];
-    let mut first = SHORT - W;
     let mut columns = [[T::default(); TOGETHER]; W];
     turn::turn(leaves, &mut columns);
-    for (sums, column) in sums[first..].iter_mut().zip(&columns) {
-        for (sum, x) in sums.iter_mut().zip(column) {
-            *sum = x.widen() * x.widen();
+    let mut sums = [0.0; TOGETHER];
+    for (i, sum) in sums.iter_mut().enumerate() {
+        let mut squares = [0.0; W];
+        for c in 0..W {
+            let x = columns[c][i].widen();
+            squares[c] = x * x;
         }
+        *sum = match squares[..] {
+            [a, b] => a + b,
+            [a, b, c] => b + (a + c),
+            [a, b, c, d] => (a + c) + (b + d),
+            [a, b, c, d, e] => (b + d) + (c + (a + e)),
+            [a, b, c, d, e, f] => (c + (a + e)) + (d + (b + f)),
+            [a, b, c, d, e, f, g] => (d + (b + f)) + ((a + e) + (c + g)),
+            [a, b, c, d, e, f, g, h] => ((a + e) + (c + g)) + ((b + f) + (d + h)),
+            _ => squares[0],
+        };
     }
-    let mut half = SHORT / 2;
-    while half > 0 {
-        let (low, high) = sums.split_at_mut(half);
-        for (i, (to, from)) in low.iter_mut().zip(high).enumerate() {
-            for (to, from) in to.iter_mut().zip(from) {
-                *to = if i >= first { *to + *from } else { *from };
-            }
-        }
-        first = first.saturating_sub(half);
-        half /= 2;
-    }
-    sums[0]
+    sums
 }
 
 /// Copies `len` elements in pieces of fixed sizes, the last of which may overlap the one before.
 ///
 /// # Safety
-/// `len` elements can be read at `from`, and written at `to`, and the two do not overlap.
+/// `len` elements can be read at `from`, and written at `to`, and the two do not overlap unless they are the same.
 #[inline(always)]
 unsafe fn copy<T: Element>(from: *const T, to: *mut T, len: usize) {
     macro_rules! pieces {
@@ -284,7 +330,10 @@ mod tests {
 
     /// Gathers rows of leaves that lie in many ways, and compares totals with those of leaf after leaf.
     fn check<T: Element + PartialEq + core::fmt::Debug>(convert: fn(f64) -> T) {
-        let widths = (1..=9).flat_map(|width| [width; 37]).chain([0, 40, 3, 300, 1]).collect::<Vec<usize>>();
+        let widths = (1..=9)
+            .flat_map(|width| [width; 37])
+            .chain([0, 31, 32, 33, 40, 64, 3, 300, 4096, 4097, 1])
+            .collect::<Vec<usize>>();
         let runs: Vec<Run> =
             widths.chunk_by(|a, b| a == b).map(|run| Run { leaves: run.len(), width: run[0] }).collect();
         for count in [1, 5] {

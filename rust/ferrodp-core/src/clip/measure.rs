@@ -18,7 +18,7 @@ use crate::isa::Isa;
 pub(super) const BLOCK: usize = 4096;
 
 /// Independent sums within a block. Four of the widest vectors hide the latency of the additions.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// How many leaves before it is measured a leaf is fetched: no stream of addresses tells the CPU where leaves are.
 pub(super) const AHEAD: usize = 4;
@@ -134,10 +134,64 @@ fn add_short_rows<T: Element, const SQUARES: bool, const NATIVE: bool, const N: 
 ) {
     let ends = (start + width..=data.len()).step_by(width);
     for (end, total) in ends.zip(totals) {
-        let (mut sums, mut spare) = ([0.0; N], [T::default(); N]);
-        add_chunk::<T, SQUARES, NATIVE, N, true>(&mut sums, Chunk::last(&data[..end], width, &mut spare), scale);
-        *total += fold_in_halves(sums);
+        *total += short_sum::<T, SQUARES, NATIVE, N>(&data[..end], width, scale);
     }
+}
+
+/// Returns the sum of powers of the last `len` elements of `data`, at most `N`.
+#[inline(always)]
+fn short_sum<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>(
+    data: &[T],
+    len: usize,
+    scale: f64,
+) -> f64 {
+    let (mut sums, mut spare) = ([0.0; N], [T::default(); N]);
+    add_chunk::<T, SQUARES, NATIVE, N, true>(&mut sums, Chunk::last(data, len, &mut spare), scale);
+    fold_in_halves(sums)
+}
+
+/// Adds to a total the sum of squares of the last `width` elements of `data`, a leaf's row.
+#[inline(always)]
+pub(super) fn add_last<T: Element, const NATIVE: bool>(data: &[T], width: usize, total: &mut f64) {
+    match width {
+        0 => {}
+        1..=16 => *total += short_sum::<T, true, NATIVE, 16>(data, width, 1.0),
+        _ => {
+            for first in (0..width).step_by(BLOCK) {
+                let len = BLOCK.min(width - first);
+                *total += block_sum::<T, true, NATIVE>(&data[..data.len() - width + first + len], len, 1.0);
+            }
+        }
+    }
+}
+
+/// Copies `len` elements, from [`LANES`] to [`BLOCK`], and returns the sum of squares that [`block_sum`] gives them.
+///
+/// # Safety
+/// `len` elements can be read at `from`, and written at `to`, and the two do not overlap unless they are the same.
+#[inline(always)]
+pub(super) unsafe fn copy_block<T: Element, const NATIVE: bool>(from: *const T, to: *mut T, len: usize) -> f64 {
+    let mut sums = [0.0; LANES];
+    let mut first = 0;
+    while first + LANES <= len {
+        // SAFETY: the caller's promise.
+        let chunk = unsafe { from.add(first).cast::<[T; LANES]>().read() };
+        // SAFETY: as above.
+        unsafe { to.add(first).cast::<[T; LANES]>().write(chunk) };
+        add_chunk::<T, true, NATIVE, LANES, false>(&mut sums, Chunk::all(&chunk), 1.0);
+        first += LANES;
+    }
+    if first < len {
+        // SAFETY: as above; the last elements, some of which were copied before.
+        let chunk = unsafe { from.add(len - LANES).cast::<[T; LANES]>().read() };
+        // SAFETY: as above.
+        unsafe { to.add(len - LANES).cast::<[T; LANES]>().write(chunk) };
+        let mut spare = [T::default(); LANES];
+        // mutant: copied-leaves-measured-without-last-elements
+        let chunk = Chunk::last(&chunk, len - first, &mut spare);
+        add_chunk::<T, true, NATIVE, LANES, true>(&mut sums, chunk, 1.0);
+    }
+    fold_in_halves(sums)
 }
 
 /// Returns the largest magnitude of a row in leaves; NaN if an element is not finite.

@@ -15,7 +15,7 @@ use core::ops::Range;
 use super::element::Element;
 use super::measure::{AHEAD, Chunk, fold_in_halves};
 use super::rows::Rows;
-use crate::dispatch::{self, Kernel, prefetch, prefetch_page};
+use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch, prefetch_page};
 use crate::isa::Isa;
 
 /// Columns that are finished for all rows of a tile before the next ones: their sums stay in the first-level cache. Lanes
@@ -24,9 +24,6 @@ const COLUMNS: usize = 1024;
 
 /// Columns in one step of the loop, and independent certificates.
 const LANES: usize = 16;
-
-/// Bytes that one prefetch brings.
-const CACHE_LINE: usize = 64;
 
 /// `1.5 · 2⁵²`: added to an integer below 2⁵¹, it leaves that integer in the low bits.
 pub(super) const SHIFT: f64 = 6_755_399_441_055_744.0;
