@@ -207,6 +207,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "what is beyond the digits is lost": ("replay: discrete laplace noise in fixed time",),
     "rows of few columns with two elements are taken for rows of one": ("replay: narrow rows of float32, bound 5.0",),
     "rows side by side with two elements are taken for rows of one": ("replay: rows of two elements",),
+    "far rows side by side lose their power of two": ("replay: many rows far from the bound",),
     "large rows of panels count as nothing": ("replay: many rows far from the bound",),
     "large rows of panels lose their power of two": ("replay: many rows far from the bound",),
     "large rows of few columns lose their power of two": ("replay: many rows far from the bound",),

@@ -454,8 +454,8 @@ MUTANTS = [
     (
         "rows of two elements are taken for rows of one",
         "rows-of-one-element-told-by-their-magnitude",
-        "others[r] < 2",
-        "others[r] < 3",
+        "others < 2",
+        "others < 3",
         "clip units",
     ),
     (
@@ -478,6 +478,13 @@ MUTANTS = [
         "< 2)",
         "< 3)",
         "clip units",
+    ),
+    (
+        "far rows side by side lose their power of two",
+        "far-rows-side-by-side-lose-power-of-two",
+        "self.power.root(total), scale,",
+        "self.power.root(total), 1.0,",
+        "rows of every kind",
     ),
     (
         "large rows of panels count as nothing",

@@ -95,10 +95,41 @@ impl<T: Element> Kernel for MeasureSingle<'_, T> {
     }
 }
 
+pub(super) struct MeasureLargest<'a, T> {
+    pub(super) columns: Columns<'a, T>,
+    pub(super) largest: &'a mut [Vector],
+}
+
+impl<T: Element> Kernel for MeasureLargest<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        let Self { columns, largest } = self;
+        assert!(largest.len() * PANEL <= columns.readable, "panels of elements");
+        for strip in (0..columns.width).step_by(STRIP) {
+            for (p, largest) in largest.iter_mut().enumerate() {
+                // Of magnitudes, that with the larger bits is the larger one; those of NaN are the largest.
+                let mut bits = largest.map(|x| x.to_bits().cast_signed());
+                for column in strip..columns.width.min(strip + STRIP) {
+                    // SAFETY: the column is one of these, and all panels are readable.
+                    let elements = unsafe { columns.load(column, p * PANEL) };
+                    for r in 0..PANEL {
+                        bits[r] = bits[r].max(elements[r].widen().abs().to_bits().cast_signed());
+                    }
+                }
+                *largest = bits.map(|bits| f64::from_bits(bits.cast_unsigned()));
+            }
+        }
+    }
+}
+
 pub(super) struct Measure<'a, T> {
     pub(super) columns: Columns<'a, T>,
     pub(super) totals: &'a mut [Vector],
     pub(super) lanes: &'a mut [Vector],
+    /// What elements of rows are multiplied by in [`MeasureScaled`].
+    pub(super) scales: &'a [Vector],
 }
 
 impl<T: Element> Kernel for Measure<'_, T> {
@@ -106,7 +137,27 @@ impl<T: Element> Kernel for Measure<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        let Self { columns, totals, lanes } = self;
+        self.add::<NATIVE, false>();
+    }
+}
+
+/// The same with elements times powers of two.
+pub(super) struct MeasureScaled<'a, T>(pub(super) Measure<'a, T>);
+
+impl<T: Element> Kernel for MeasureScaled<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        self.0.add::<NATIVE, true>();
+    }
+}
+
+impl<T: Element> Measure<'_, T> {
+    #[inline(always)]
+    fn add<const NATIVE: bool, const SCALED: bool>(self) {
+        let Self { columns, totals, lanes, scales } = self;
+        assert!(!SCALED || scales.len() == totals.len(), "a power of two for each row");
         assert!(totals.len() * PANEL <= columns.readable, "panels of elements");
         let panels = totals.len();
         for block in (0..columns.width).step_by(BLOCK) {
@@ -131,7 +182,7 @@ impl<T: Element> Kernel for Measure<'_, T> {
                             let elements = unsafe { columns.load(block + first + i, p * PANEL) };
                             let values = elements.map(T::widen);
                             for r in 0..PANEL {
-                                let x = values[r];
+                                let x = if SCALED { values[r] * scales[p][r] } else { values[r] };
                                 lane[r] =
                                     if NATIVE && T::SQUARES_FIT { x.mul_add(x, lane[r]) } else { lane[r] + x * x };
                             }

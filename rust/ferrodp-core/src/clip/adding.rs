@@ -3,7 +3,6 @@
 //! Whatever the way, a row's norm is that of [`super::measure`] and its integers are those of [`super::quantize`], so the
 //! sums are the same.
 
-use core::cmp::Ordering;
 use core::num::NonZeroUsize;
 use core::ops::Range;
 use std::sync::Mutex;
@@ -12,7 +11,7 @@ use super::across::Limits;
 use super::clip_norm::{ClipNorm, Stability};
 use super::close::Cut;
 use super::columns::{Columns, PANEL};
-use super::decide::Rule;
+use super::decide::{Decision, Rule};
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::gather;
@@ -159,6 +158,7 @@ impl<'a, T: Element> Adding<'a, T> {
         let mut buffer = vec![T::default(); if in_place { 0 } else { width * size }];
         let (mut within, mut panels, mut copies) = (0, Panels::default(), Vec::new());
         let (low, high) = self.steps.rule.trusted::<T>();
+        let mut expects_singles = false;
         for start in rows.clone().step_by(size) {
             let group = start..rows.end.min(start + size);
             panels.begin(group.len());
@@ -179,25 +179,53 @@ impl<'a, T: Element> Adding<'a, T> {
             };
             let is_near = |total: f64| total >= low && total <= high;
             let near = open.iter().filter(|(_, total)| is_near(*total)).count();
-            let cut = Cut::new(self.steps.rule.power, self.steps.rule.bound).filter(|_| are_many(near));
-            let cut = cut.filter(|cut| {
-                panels.begin_closely();
-                (0..leaves.len()).all(|i| panels.measure_closely(self.steps.rule.isa, again(i), *cut))
-            });
-            let mut told: Vec<Option<Ordering>> = open
-                .iter()
-                .map(|(open, total)| {
-                    cut.filter(|_| is_near(*total)).and_then(|cut| cut.tell(panels.near(*open), width, width))
-                })
-                .collect();
-            let untold = open.iter().zip(&told).filter(|((_, total), told)| told.is_none() && is_near(*total)).count();
-            // Sums of squares that fit are exact, and have told them.
-            if !T::SQUARES_FIT && are_many(untold) {
-                panels.begin_single();
-                (0..leaves.len()).for_each(|i| panels.measure_single(self.steps.rule.isa, again(i)));
+            let mut told: Vec<Option<Decision>> = vec![None; open.len()];
+            // What told rows of the last group is tried first.
+            for by_singles in [expects_singles, !expects_singles] {
+                let untold =
+                    open.iter().zip(&told).filter(|((_, total), told)| told.is_none() && is_near(*total)).count();
+                // Sums of squares that fit are exact, and tell them.
+                if !are_many(untold) || (by_singles && T::SQUARES_FIT) {
+                    continue;
+                }
+                let cut = if by_singles {
+                    panels.begin_single();
+                    (0..leaves.len()).for_each(|i| panels.measure_single(self.steps.rule.isa, again(i)));
+                    expects_singles = false;
+                    None
+                } else {
+                    let cut = Cut::new(self.steps.rule.power, self.steps.rule.bound);
+                    cut.filter(|cut| {
+                        panels.begin_closely();
+                        (0..leaves.len()).all(|i| panels.measure_closely(self.steps.rule.isa, again(i), *cut))
+                    })
+                };
                 for ((open, total), told) in open.iter().zip(&mut told) {
-                    if told.is_none() && is_near(*total) {
-                        *told = panels.single(*open).and_then(|size| size.partial_cmp(&self.steps.rule.bound));
+                    if told.is_some() || !is_near(*total) {
+                        continue;
+                    }
+                    let compared = match cut {
+                        Some(cut) => cut.tell(panels.near(*open), width, width),
+                        None if by_singles => {
+                            panels.single(*open).and_then(|size| size.partial_cmp(&self.steps.rule.bound))
+                        }
+                        None => None,
+                    };
+                    expects_singles |= by_singles && compared.is_some();
+                    *told = compared.map(|compared| self.steps.rule.decide_told(*total, compared));
+                }
+            }
+            // Squares that do not fit are formed again.
+            if !T::SQUARES_FIT && are_many(open.len() - near) {
+                panels.begin_far();
+                (0..leaves.len()).for_each(|i| panels.measure_largest(self.steps.rule.isa, again(i)));
+                if panels.begin_scaled(&self.steps.rule) {
+                    (0..leaves.len()).for_each(|i| panels.measure_scaled(self.steps.rule.isa, again(i)));
+                }
+                for ((open, total), told) in open.iter().zip(&mut told) {
+                    if !is_near(*total) {
+                        let (largest, total) = panels.far(*open);
+                        *told = self.steps.rule.decide_measured(largest, total);
                     }
                 }
             }
@@ -206,7 +234,7 @@ impl<'a, T: Element> Adding<'a, T> {
             let size_of_copy = if are_many(undecided) && PANEL * bytes <= PAIR_BYTES { PANEL } else { 1 };
             let mut copied = 0..0;
             for ((open, total), told) in open.into_iter().zip(told) {
-                let decision = told.map(|told| self.steps.rule.decide_told(total, told)).unwrap_or_else(|| {
+                let decision = told.unwrap_or_else(|| {
                     if !copied.contains(&open) {
                         let first = open / size_of_copy * size_of_copy;
                         copied = first..group.len().min(first + size_of_copy);

@@ -1,17 +1,18 @@
 //! Sums of powers within rounding error of their bound, compared with it to twice the precision.
 //!
 //! Rows that were normalized have norms within a few units in the last place of the bound, so a plain sum leaves them open,
-//! and an exact one takes fifteen times as long. Here every power is cut at a grid of `q`, about `2⁻⁴⁴` of the bound's power `P`:
+//! and an exact one takes fifteen times as long. Here every power `p` is cut at a grid of `q`, about `2⁻⁴⁴` of the bound's power `P`:
 //!
-//! > p + e = h + l + e,
+//! > p = h + l,
 //!
-//! `p` the rounded power and `e` its error, both by a fused multiply-add, `h` a multiple of `q` and `|l| ≤ q/2`; each step is
-//! exact. Sums of `h` are exact as well: each power is at most `2P`, or the sum would not be near the bound, so `n` of them are
-//! below `2⁴⁷ + n/2` units of `q`, and `n < 2⁴⁵`. Only the sum of `l + e` is rounded. With at most `a` additions for each of its
-//! terms, which are at most `q/2 + 2uP` in size, `u = 2⁻⁵³`, it is off by at most `1.01·(a + 1)·u·n·(q/2 + 2uP)`: for a row of
-//! 10⁵ elements by less than 2⁻⁷⁰ of the bound. Powers that underflow are off by 2⁻¹⁰⁷⁴ more.
+//! `h` a multiple of `q` and `|l| ≤ q/2`. Where a square may have more digits than a float, both are fused multiply-adds: `x·x` and
+//! a number whose last digit is `q` give `h`, and `x·x − h` is `l`, rounded once. Everywhere else each step is exact. Sums
+//! of `h` are exact as well: each power is at most `2P`, or the sum would not be near the bound, so `n` of them are below
+//! `2⁴⁷ + n/2` units of `q`, and `n < 2⁴⁵`. Only `l` and its sum are rounded. With at most `a` additions for each of its
+//! terms, which are at most `q/2` in size, it is off by at most `1.01·(a + 1)·u·n·q/2`, `u = 2⁻⁵³`: for a row of 10⁵ elements
+//! by less than 2⁻⁷⁰ of the bound. What underflows is off by 2⁻¹⁰⁷⁵ more.
 //!
-//! *Ties.* If no `l` and no `e` is different from zero and no power has underflowed, the sum of `h` is the exact sum.
+//! *Ties.* If no `l` is different from zero and none has underflowed, the sum of `h` is the exact sum.
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
@@ -33,8 +34,8 @@ const BITS: i32 = 44;
 /// Powers of two between which `P` has to be: nothing that matters underflows, and nothing overflows.
 const RANGE: core::ops::Range<i32> = -900..1000;
 
-/// A power below this may have lost digits.
-const TINY: f64 = 1e-290;
+/// The square of an element of this or more has no digit below 2⁻¹⁰⁶⁴: `l` is zero only if nothing is left.
+const TINY: f64 = f64::from_bits((1023 - 480) << 52); // 2^-480
 
 /// Compares the norm of a row, whose plain sum of powers is near that of `bound`, with `bound`, if that can be told.
 pub(super) fn compare<'a, T: Element>(
@@ -84,25 +85,27 @@ impl Cut {
     /// Returns the parts of one element's power.
     #[inline(always)]
     pub(super) fn parts<T: Element, const SQUARES: bool>(self, x: f64) -> Parts {
-        let power = if SQUARES { x * x } else { x.abs() };
-        let high = self.high(power);
-        let low = self.low::<T, SQUARES>(x, power, high);
-        let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && power < TINY;
-        // `l + e` is zero only if both are: `e` is less than half a unit in the last place of `p`, whose multiple `l` is.
+        let (high, low) = self.cut::<T, SQUARES>(x);
+        let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && x.abs() < TINY;
         Parts { high, low, inexact: low.to_bits() << 1 | u64::from(lost) }
     }
 
-    /// Returns `h` of a power.
+    /// Returns `h` and `l` of one element's power.
+    #[inline(always)]
+    fn cut<T: Element, const SQUARES: bool>(self, x: f64) -> (f64, f64) {
+        if SQUARES && !T::SQUARES_FIT {
+            let high = x.mul_add(x, self.shift) - self.shift;
+            return (high, x.mul_add(x, -high));
+        }
+        let power = if SQUARES { x * x } else { x.abs() };
+        let high = self.high(power);
+        (high, power - high)
+    }
+
+    /// Returns `h` of a number.
     #[inline(always)]
     fn high(self, power: f64) -> f64 {
         (power + self.shift) - self.shift
-    }
-
-    /// Returns `l + e` of one element, rounded.
-    #[inline(always)]
-    fn low<T: Element, const SQUARES: bool>(self, x: f64, power: f64, high: f64) -> f64 {
-        let error = if SQUARES && !T::SQUARES_FIT { x.mul_add(x, -power) } else { 0.0 };
-        (power - high) + error
     }
 
     /// Returns what sums of so many elements' parts, each of which went through at most so many additions, are compared with.
@@ -142,16 +145,10 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    /// Returns `h` of a square.
+    /// Returns `h` and `l` of the square of one element.
     #[inline(always)]
-    pub(super) fn high(&self, square: f64) -> f64 {
-        self.cut.high(square)
-    }
-
-    /// Returns `l + e` of the square of one element, rounded.
-    #[inline(always)]
-    pub(super) fn low<T: Element>(&self, x: f64, square: f64, high: f64) -> f64 {
-        self.cut.low::<T, true>(x, square, high)
+    pub(super) fn cut<T: Element>(&self, x: f64) -> (f64, f64) {
+        self.cut.cut::<T, true>(x)
     }
 
     /// Returns whether a row whose parts have these sums is certainly shorter than the bound, and whether it is longer.

@@ -118,7 +118,7 @@ impl Rule {
         if largest == 0.0 {
             return Decision { norm: 0.0, within: true, fate: Fate::Keep { close: false } };
         }
-        let scale = exp2((-floor_log2(largest)).clamp(-1022, 1023));
+        let scale = scale_of(largest);
         let mut total = [0.0];
         for leaf in leaves {
             add_powers(self.isa, self.power, leaf, leaf.len(), scale, &mut total);
@@ -149,6 +149,23 @@ impl Rule {
     /// Decides a row whose trusted sum of powers is near that of the bound and whose norm compares with it like this.
     pub(super) fn decide_told(&self, total: f64, told: Ordering) -> Decision {
         self.decision(self.power.root(total), 1.0, false, told != Ordering::Greater)
+    }
+
+    /// Decides a row with this largest magnitude, NaN or infinite where an element is, that times [`scale_of`] it has the sum
+    /// of powers `total`; `None` if that is near the bound.
+    pub(super) fn decide_measured(&self, largest: f64, total: f64) -> Option<Decision> {
+        if !largest.is_finite() {
+            return Some(Decision::NOT_FINITE);
+        }
+        if largest == 0.0 {
+            return Some(Decision { norm: 0.0, within: true, fate: Fate::Keep { close: false } });
+        }
+        let scale = scale_of(largest);
+        let bound = self.power.of(self.bound * scale);
+        let clear = total <= bound * self.budget.below();
+        let is_plain = clear || total >= bound * self.budget.above();
+        // mutant: far-rows-side-by-side-lose-power-of-two
+        is_plain.then(|| self.decision(self.power.root(total), scale, clear, clear))
     }
 
     #[inline]
@@ -198,6 +215,11 @@ impl Rule {
         add(&mut bound, self.bound);
         row.cmp(&bound)
     }
+}
+
+/// Returns the power of two that brings a finite magnitude other than 0 near 1.
+pub(super) fn scale_of(largest: f64) -> f64 {
+    exp2((-floor_log2(largest)).clamp(-1022, 1023))
 }
 
 #[cfg(test)]

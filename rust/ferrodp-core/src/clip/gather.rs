@@ -12,6 +12,10 @@ const COLUMNS: usize = 64;
 
 /// Copies these rows to `out`, `pitch` elements from one to the next.
 pub(super) fn rows<T: Element>(leaf: &Strided<'_, T>, range: Range<usize>, out: &mut [T], pitch: usize) {
+    if pitch == 1 && leaf.axes.iter().all(|axis| axis.0 == 1) {
+        // Rows of one element: a single column, with one call for all.
+        return columns(leaf, range.clone(), out, range.len());
+    }
     let size = if leaf.lies_by_columns() { COLUMNS } else { usize::MAX };
     leaf.runs(|first, start, len, stride| {
         for begin in (0..len).step_by(size.min(len)) {

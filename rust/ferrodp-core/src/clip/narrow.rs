@@ -121,6 +121,7 @@ impl<T: Element> Add<'_, T> {
             panels: 0,
             are_far: false,
             has_ties: false,
+            has_singles: false,
             needs_integers: T::SQUARES_FIT,
             sums: [[0; SUMS]; MOST],
         };
@@ -212,9 +213,10 @@ impl<T: Element> Panel<'_, T> {
                 decided: &mut decided,
                 halves,
                 expects_ties: state.has_ties,
+                expects_singles: state.has_singles,
             };
             let found = settled.insert(dispatch::run(rule.isa, settle));
-            (state.are_far, state.has_ties) = (found.are_far, found.has_ties);
+            (state.are_far, state.has_ties, state.has_singles) = (found.are_far, found.has_ties, found.has_singles);
             state.settled += found.within;
         }
         let (scales, close) = match &settled {

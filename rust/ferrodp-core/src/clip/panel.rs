@@ -8,10 +8,12 @@
 //! The certificate of a row, `Σv²`, is added in runs of 64 columns, sixteen of them to a part, and parts one after the other: no
 //! longer a path than [`super::error_budget`] allows.
 
-use super::across::{Decide, LANES, Limits, Measure, MeasureClosely, MeasureSingle, Single};
+use super::across::{
+    Decide, LANES, Limits, Measure, MeasureClosely, MeasureLargest, MeasureScaled, MeasureSingle, Single,
+};
 use super::close::{Cut, Near, Parts};
 use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
-use super::decide::{Decision, Fate, Rule};
+use super::decide::{Decision, Fate, Rule, scale_of};
 use super::element::Element;
 use super::quantize::{SHIFT, truncate};
 use crate::dispatch::{self, Kernel};
@@ -43,6 +45,10 @@ pub(super) struct Panels {
     is_any_settled: bool,
     near: Vec<Near<PANEL>>,
     singles: Vec<Single>,
+    /// Largest magnitudes, powers of two that bring them near 1, and sums of squares of elements times these.
+    largest: Vec<Vector>,
+    powers: Vec<Vector>,
+    again: Vec<Vector>,
     /// `Σv²` of the columns of a run, of the runs of a part, and of all parts before.
     certificates: [Vec<Vector>; 3],
     /// Columns so far.
@@ -75,7 +81,7 @@ impl Panels {
 
     /// Adds the squares in the columns of one leaf to the rows' totals.
     pub(super) fn measure<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
-        dispatch::run(isa, Measure { columns, totals: &mut self.totals, lanes: &mut self.lanes });
+        dispatch::run(isa, Measure { columns, totals: &mut self.totals, lanes: &mut self.lanes, scales: &[] });
     }
 
     /// Decides what becomes of the rows that are plainly within or beyond the bound, and returns how many of them are within.
@@ -131,6 +137,45 @@ impl Panels {
         let (panel, r) = (&self.singles[row / PANEL], row % PANEL);
         // mutant: rows-side-by-side-told-by-their-magnitude
         (panel.others[r].wrapping_neg() < 2).then_some(panel.sizes[r])
+    }
+
+    /// Begins to look for the largest magnitudes of rows.
+    pub(super) fn begin_far(&mut self) {
+        clear(&mut self.largest, self.totals.len(), 0.0);
+    }
+
+    /// Looks for them in the columns of one leaf: NaN and infinity are larger than any number.
+    pub(super) fn measure_largest<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
+        dispatch::run(isa, MeasureLargest { columns, largest: &mut self.largest });
+    }
+
+    /// Begins with sums of squares of rows times [`scale_of`] their largest magnitude; `false` if there is nothing to add:
+    /// every row whose squares may have to be formed again has an element that is not finite.
+    pub(super) fn begin_scaled(&mut self, rule: &Rule) -> bool {
+        let (low, high) = rule.trusted::<f64>();
+        let is_far = |total: f64| !(total >= low && total <= high);
+        clear(&mut self.again, self.totals.len(), 0.0);
+        clear(&mut self.powers, self.totals.len(), 0.0);
+        let mut any = false;
+        let rows = self.largest.as_flattened().iter().zip(self.totals.as_flattened()).take(self.rows);
+        for ((largest, total), power) in rows.zip(self.powers.as_flattened_mut()) {
+            if is_far(*total) && largest.is_finite() && *largest != 0.0 {
+                *power = scale_of(*largest);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Adds the squares in the columns of one leaf to these sums.
+    pub(super) fn measure_scaled<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
+        let scales = &self.powers;
+        dispatch::run(isa, MeasureScaled(Measure { columns, totals: &mut self.again, lanes: &mut self.lanes, scales }));
+    }
+
+    /// Returns the largest magnitude of a row and that sum.
+    pub(super) fn far(&self, row: usize) -> (f64, f64) {
+        (self.largest.as_flattened()[row], self.again.as_flattened()[row])
     }
 
     /// Makes room for those sums.

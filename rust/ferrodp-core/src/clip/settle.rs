@@ -77,6 +77,13 @@ fn closely<T: Element, const TIES: bool>(columns: &[Turned<T>], cut: Cut) -> Clo
     sums
 }
 
+/// Returns whether a row with so many elements that are not zero has a norm that is the sum of their magnitudes.
+#[inline(always)]
+fn is_single(others: u64) -> u64 {
+    // mutant: rows-of-one-element-told-by-their-magnitude
+    mask(others < 2)
+}
+
 /// What is known of a panel by its largest magnitudes.
 pub(super) enum Far {
     /// All integers are zeros: so many rows are far shorter than a step, the others are not finite.
@@ -134,6 +141,8 @@ pub(super) struct Settle<'a, T> {
     pub(super) halves: &'a mut Halves,
     /// Whether there may be rows whose norm is the bound.
     pub(super) expects_ties: bool,
+    /// Whether rows near the bound may all have one element.
+    pub(super) expects_singles: bool,
 }
 
 /// What is known besides of a panel with rows that were open.
@@ -149,6 +158,8 @@ pub(super) struct Settled {
     pub(super) are_far: bool,
     /// Whether there are rows whose norm could be the bound.
     pub(super) has_ties: bool,
+    /// Whether all rows near the bound have one element.
+    pub(super) has_singles: bool,
 }
 
 impl<T: Element> Kernel for Settle<'_, T> {
@@ -156,7 +167,14 @@ impl<T: Element> Kernel for Settle<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(mut self) -> Settled {
-        let mut settled = Settled { scales: [1.0; ROWS], close: [0; ROWS], within: 0, are_far: false, has_ties: false };
+        let mut settled = Settled {
+            scales: [1.0; ROWS],
+            close: [0; ROWS],
+            within: 0,
+            are_far: false,
+            has_ties: false,
+            has_singles: false,
+        };
         if !T::SQUARES_FIT && self.limits.keeps != 0 {
             self.measure_again::<NATIVE>(&mut settled);
         }
@@ -245,8 +263,11 @@ impl<T: Element> Settle<'_, T> {
             return;
         }
         let (mut told, mut longer, mut left) = (Aligned([0; ROWS]), Aligned([0; ROWS]), u64::MAX);
-        // Elements of short types are more often such that sums are exact.
-        if !T::SQUARES_FIT && !self.expects_ties {
+        if self.expects_singles {
+            left = self.tell_singles(&near, &mut told.0, &mut longer.0);
+            (settled.has_ties, settled.has_singles) = (true, left == 0);
+        } else if !T::SQUARES_FIT && !self.expects_ties {
+            // Elements of short types are more often such that sums are exact.
             let edge = cut.edge(self.columns.len(), self.columns.len());
             let sums = closely::<T, false>(self.columns, cut);
             left = 0;
@@ -258,7 +279,7 @@ impl<T: Element> Settle<'_, T> {
             }
         }
         if left != 0 {
-            settled.has_ties = self.tell_ties(cut, &near, &mut told.0, &mut longer.0);
+            self.tell_ties(cut, &near, &mut told.0, &mut longer.0, settled);
         }
         let (steps, keeps) = (self.limits.steps_per_unit.to_bits(), self.limits.keeps);
         for r in 0..ROWS {
@@ -274,21 +295,50 @@ impl<T: Element> Settle<'_, T> {
     }
 
     /// Compares rows with the bound whose sums of twice the precision do not differ from it: such with one element, and such
-    /// whose sums are exact. Returns whether there are any.
+    /// whose sums are exact.
     #[inline(always)]
-    fn tell_ties(&self, cut: Cut, near: &Turned<u64>, told: &mut Turned<u64>, longer: &mut Turned<u64>) -> bool {
+    fn tell_ties(
+        &self,
+        cut: Cut,
+        near: &Turned<u64>,
+        told: &mut Turned<u64>,
+        longer: &mut Turned<u64>,
+        settled: &mut Settled,
+    ) {
         let sums = closely::<T, true>(self.columns, cut);
         let exactly = cut.tell_panel(&sums.near, self.columns.len(), self.columns.len());
-        let mut ties = 0;
+        let (mut ties, mut others) = (0, 0);
         for r in 0..ROWS {
-            // mutant: rows-of-one-element-told-by-their-magnitude
-            let single = mask(sums.others[r] < 2);
+            let single = is_single(sums.others[r]);
             let more = (mask(sums.sizes[r] > self.limits.bound) & single) | (exactly.longer[r] & !single);
             longer[r] = (longer[r] & told[r]) | (more & !told[r]);
             told[r] |= single | exactly.told[r];
             ties |= near[r] & (single | mask(sums.near.inexact[r] == 0));
+            others |= near[r] & !single;
         }
-        ties != 0
+        (settled.has_ties, settled.has_singles) = (ties != 0, others == 0);
+    }
+
+    /// Compares rows of one element with the bound, by its magnitude. Returns which others there are near it.
+    #[inline(always)]
+    fn tell_singles(&self, near: &Turned<u64>, told: &mut Turned<u64>, longer: &mut Turned<u64>) -> u64 {
+        let (mut others, mut sizes) = (Aligned([0_u64; ROWS]), Aligned([0.0; ROWS]));
+        for column in self.columns {
+            // Or a vector would hold one row's elements, gathered.
+            let column = core::hint::black_box(column);
+            for r in 0..ROWS {
+                let x = column[r].widen();
+                others.0[r] = others.0[r].wrapping_sub(mask(x != 0.0));
+                sizes.0[r] += x.abs();
+            }
+        }
+        let mut left = 0;
+        for r in 0..ROWS {
+            told[r] = is_single(others.0[r]);
+            longer[r] = mask(sizes.0[r] > self.limits.bound) & told[r];
+            left |= near[r] & !told[r];
+        }
+        left
     }
 
     /// Decides the rows that are left.

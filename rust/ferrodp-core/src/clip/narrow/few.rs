@@ -174,14 +174,11 @@ impl<'a> Few<'a> {
             }
             let mut open = exists & !(clear | beyond);
             if BY == NEAR {
-                let mut highs = [0.0; W];
-                for c in 0..W {
-                    highs[c] = edge.high(squares[c]);
-                }
                 let (mut sum_high, mut sum_low, mut zeros, mut size) = (0.0, 0.0, 0_u64, 0.0);
                 for c in 0..W {
-                    sum_high += highs[c];
-                    sum_low += edge.low::<T>(x[c], squares[c], highs[c]);
+                    let (high, low) = edge.cut::<T>(x[c]);
+                    sum_high += high;
+                    sum_low += low;
                     zeros = zeros.wrapping_sub(mask(x[c] == 0.0));
                     size += x[c].abs();
                 }

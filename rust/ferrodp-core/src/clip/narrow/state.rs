@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) are_far: bool,
     /// Whether there were rows at the bound in the last panel with such.
     pub(super) has_ties: bool,
+    /// Whether all rows near the bound had one element in the last panel with such.
+    pub(super) has_singles: bool,
     /// Whether certificates of rows near the bound were sums of integers in the last panel with such.
     pub(super) needs_integers: bool,
     /// Integers of each column, with [`SHIFT`](crate::clip::quantize::SHIFT).
