@@ -72,6 +72,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "merging forgets rows within the bound": ("long sums",),
     "sums of different stability merge": ("sums of two stabilities",),
     "states are merged without their rows within the bound": ("long sums",),
+    "the fourth of rows that are added together is forgotten": ("long sums",),
     "gathered rows forget where a leaf begins": ("trees of many leaves",),
     "gathered rows all count as within the bound": ("trees of many leaves",),
     "the first of sixteen leaves that are measured together is forgotten": ("trees of many leaves",),

@@ -235,6 +235,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "the fourth of rows that are added together is forgotten",
+        "fourth-of-rows-added-together-forgotten",
+        "&mut total",
+        "&mut [0; LANES]",
+        "clip units",
+    ),
+    (
         "gathered rows forget where a leaf begins",
         "gathered-rows-forget-where-leaf-begins",
         "batch.column + k * columns",

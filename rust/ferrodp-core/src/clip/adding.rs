@@ -19,7 +19,7 @@ use super::gathering::Gathering;
 use super::measure::{self, Power};
 use super::narrow::{self, Certified};
 use super::panel::Panels;
-use super::quantize::{self, Certificate, Step, Tile};
+use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
 use super::rows::{Piece, Rows, Strided};
 use super::scattered::Scattered;
 use super::shares;
@@ -111,8 +111,9 @@ impl<'a, T: Element> Adding<'a, T> {
             return Tiling { size, ahead };
         }
         let enough = PIECE_BYTES.div_ceil((bytes / leaves).max(1)).max(size);
-        // As many as can be fetched ahead where that is less.
-        let size = enough.min(TILE_ROWS).min((AHEAD_BYTES / bytes).max(size));
+        // As many as can be fetched ahead where that is less, and all of them added together.
+        let most = (AHEAD_BYTES / bytes).max(size);
+        let size = enough.min(TILE_ROWS).min(if most > TOGETHER { most / TOGETHER * TOGETHER } else { most });
         Tiling { size, ahead: size }
     }
 

@@ -205,11 +205,13 @@ impl<T: Element> Gather<'_, '_, T> {
             // SAFETY: the elements of a row that were just written.
             let row =
                 unsafe { core::slice::from_raw_parts(self.room.add(written).cast_const(), batch.leaves * columns) };
-            let mut end = columns;
+            // In a register: each sum would wait until the one before was written.
+            let (mut sum, mut end) = (*total, columns);
             while end <= row.len() {
-                measure::add_last::<T, NATIVE>(&row[..end], columns, total);
+                measure::add_last::<T, NATIVE>(&row[..end], columns, &mut sum);
                 end += columns;
             }
+            *total = sum;
         }
     }
 

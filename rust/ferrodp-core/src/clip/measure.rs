@@ -111,6 +111,12 @@ pub(super) fn add_rows<T: Element, const SQUARES: bool, const NATIVE: bool>(
         0 => {}
         1..=8 => add_short_rows::<T, SQUARES, NATIVE, 8>(data, start, width, scale, totals),
         9..=16 => add_short_rows::<T, SQUARES, NATIVE, 16>(data, start, width, scale, totals),
+        17..=BLOCK => {
+            let ends = (start + width..=data.len()).step_by(width);
+            for (end, total) in ends.zip(totals) {
+                *total += block_sum::<T, SQUARES, NATIVE>(&data[..end], width, scale);
+            }
+        }
         _ => {
             let ends = (start + width..=data.len()).step_by(width);
             for (end, total) in ends.zip(totals) {
@@ -156,6 +162,7 @@ pub(super) fn add_last<T: Element, const NATIVE: bool>(data: &[T], width: usize,
     match width {
         0 => {}
         1..=16 => *total += short_sum::<T, true, NATIVE, 16>(data, width, 1.0),
+        17..=LANES => *total += short_sum::<T, true, NATIVE, LANES>(data, width, 1.0),
         _ => {
             for first in (0..width).step_by(BLOCK) {
                 let len = BLOCK.min(width - first);
@@ -175,21 +182,21 @@ pub(super) unsafe fn copy_block<T: Element, const NATIVE: bool>(from: *const T, 
     let mut first = 0;
     while first + LANES <= len {
         // SAFETY: the caller's promise.
-        let chunk = unsafe { from.add(first).cast::<[T; LANES]>().read() };
+        let chunk = unsafe { &*from.add(first).cast::<[T; LANES]>() };
+        add_chunk::<T, true, NATIVE, LANES, false>(&mut sums, Chunk::all(chunk), 1.0);
         // SAFETY: as above.
-        unsafe { to.add(first).cast::<[T; LANES]>().write(chunk) };
-        add_chunk::<T, true, NATIVE, LANES, false>(&mut sums, Chunk::all(&chunk), 1.0);
+        unsafe { *to.add(first).cast::<[T; LANES]>() = *chunk };
         first += LANES;
     }
     if first < len {
         // SAFETY: as above; the last elements, some of which were copied before.
-        let chunk = unsafe { from.add(len - LANES).cast::<[T; LANES]>().read() };
-        // SAFETY: as above.
-        unsafe { to.add(len - LANES).cast::<[T; LANES]>().write(chunk) };
+        let chunk = unsafe { &*from.add(len - LANES).cast::<[T; LANES]>() };
         let mut spare = [T::default(); LANES];
         // mutant: copied-leaves-measured-without-last-elements
-        let chunk = Chunk::last(&chunk, len - first, &mut spare);
-        add_chunk::<T, true, NATIVE, LANES, true>(&mut sums, chunk, 1.0);
+        let last = Chunk::last(chunk, len - first, &mut spare);
+        add_chunk::<T, true, NATIVE, LANES, true>(&mut sums, last, 1.0);
+        // SAFETY: as above.
+        unsafe { *to.add(len - LANES).cast::<[T; LANES]>() = *chunk };
     }
     fold_in_halves(sums)
 }

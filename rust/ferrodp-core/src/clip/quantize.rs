@@ -25,6 +25,9 @@ const COLUMNS: usize = 1024;
 /// Columns in one step of the loop, and independent certificates.
 const LANES: usize = 16;
 
+/// Rows that are added at a time, if a floating-point certificate decides for each of them.
+pub(super) const TOGETHER: usize = 4;
+
 /// `1.5 · 2⁵²`: added to an integer below 2⁵¹, it leaves that integer in the low bits.
 pub(super) const SHIFT: f64 = 6_755_399_441_055_744.0;
 
@@ -37,6 +40,19 @@ pub(super) enum Step {
     Add { scale: f64, factor: f64 },
     /// The sum of squares of its integers decides.
     AddClose { factor: f64 },
+}
+
+impl Step {
+    /// Returns scales and factors, if floating-point certificates decide for all of these rows.
+    #[inline(always)]
+    fn all_add(steps: &[Self; TOGETHER]) -> Option<[[f64; 2]; TOGETHER]> {
+        let mut factors = [[0.0; 2]; TOGETHER];
+        for (factors, step) in factors.iter_mut().zip(steps) {
+            let Self::Add { scale, factor } = *step else { return None };
+            *factors = [scale, factor];
+        }
+        Some(factors)
+    }
 }
 
 /// What is known of the integers of one row.
@@ -163,16 +179,30 @@ struct Part<'a, T> {
     ahead: *const T,
 }
 
-impl<T: Element> Part<'_, T> {
+impl<'a, T: Element> Part<'a, T> {
+    /// Returns a row's data up to the last of `len` columns of a block, and what is fetched while they are added.
+    #[inline(always)]
+    fn row(&self, r: usize, block: usize, len: usize) -> (&'a [T], *const T) {
+        let offset = r * self.width + block * COLUMNS;
+        (&self.data[..self.start + offset + len], self.ahead.wrapping_add(offset))
+    }
+
     /// Adds these columns to `sums`, block by block.
     #[inline(always)]
     fn add<const NATIVE: bool>(&self, steps: &[Step], sums: &mut [i64], certificates: &mut [Certificate]) {
         for (index, sums) in sums.chunks_mut(COLUMNS).enumerate() {
-            let mut last = [0; LANES];
-            for (r, (step, certificate)) in steps.iter().zip(&mut *certificates).enumerate() {
-                let start = self.start + r * self.width + index * COLUMNS;
-                let ahead = self.ahead.wrapping_add(r * self.width + index * COLUMNS);
-                let data = &self.data[..start + sums.len()];
+            let (mut last, len) = ([0; LANES], sums.len());
+            let row = |r| self.row(r, index, len);
+            let mut r = 0;
+            while let Some(step) = steps.get(r) {
+                if let Some(factors) = steps[r..].first_chunk().and_then(Step::all_add) {
+                    let rows = [row(r), row(r + 1), row(r + 2), row(r + 3)];
+                    let certificates = certificates[r..].first_chunk_mut().expect("one for each step");
+                    add_together::<T, NATIVE>(rows, factors, sums, &mut last, certificates);
+                    r += TOGETHER;
+                    continue;
+                }
+                let ((data, ahead), certificate) = (row(r), &mut certificates[r]);
                 match *step {
                     Step::Skip => {}
                     Step::Add { scale, factor } => {
@@ -182,6 +212,7 @@ impl<T: Element> Part<'_, T> {
                         add_block::<T, true, NATIVE>(data, ahead, [1.0, factor], sums, &mut last, certificate);
                     }
                 }
+                r += 1;
             }
             // One by one: wider loads would wait for the stores of the chunk before, which they overlap.
             let len = sums.len() % LANES;
@@ -224,6 +255,89 @@ fn add_block<T: Element, const CLOSE: bool, const NATIVE: bool>(
     if CLOSE {
         certificate.add_integers(&integers);
     }
+}
+
+/// Does for so many rows what [`add_block`] does, chunk by chunk: sums stay in registers meanwhile. Row after row, those of
+/// few columns would wait for what the row before has just written.
+#[inline(always)]
+fn add_together<T: Element, const NATIVE: bool>(
+    [a, b, c, d]: [(&[T], *const T); TOGETHER],
+    [of_a, of_b, of_c, of_d]: [[f64; 2]; TOGETHER],
+    sums: &mut [i64],
+    last: &mut [i64; LANES],
+    certificates: &mut [Certificate; TOGETHER],
+) {
+    let len = sums.len();
+    for certificate in certificates.iter_mut() {
+        certificate.expect(len.div_ceil(LANES));
+    }
+    let [mut lanes_a, mut lanes_b, mut lanes_c, mut lanes_d] = certificates.each_ref().map(|of| of.lanes);
+    let (chunks_a, chunks_b) = (chunks(a.0, len), chunks(b.0, len));
+    let (chunks_c, chunks_d) = (chunks(c.0, len), chunks(d.0, len));
+    let mut none = [0; LANES];
+    let rows = chunks_a.iter().zip(chunks_b).zip(chunks_c.iter().zip(chunks_d));
+    let mut column = 0;
+    for (((chunk_a, chunk_b), (chunk_c, chunk_d)), sums) in rows.zip(sums.as_chunks_mut::<LANES>().0) {
+        for (_, ahead) in [a, b, c, d] {
+            for line in 0..LANES * size_of::<T>() / CACHE_LINE {
+                prefetch(ahead.wrapping_add(column + line * CACHE_LINE / size_of::<T>()));
+            }
+        }
+        column += LANES;
+        let mut total = *sums;
+        add_chunk::<T, false, NATIVE, false>(Chunk::all(chunk_a), of_a, &mut total, &mut lanes_a, &mut none);
+        add_chunk::<T, false, NATIVE, false>(Chunk::all(chunk_b), of_b, &mut total, &mut lanes_b, &mut none);
+        add_chunk::<T, false, NATIVE, false>(Chunk::all(chunk_c), of_c, &mut total, &mut lanes_c, &mut none);
+        // mutant: fourth-of-rows-added-together-forgotten
+        add_chunk::<T, false, NATIVE, false>(Chunk::all(chunk_d), of_d, &mut total, &mut lanes_d, &mut none);
+        *sums = total;
+    }
+    let tail = len % LANES;
+    if tail > 0 {
+        let mut spare = [T::default(); LANES];
+        for (_, ahead) in [a, b, c, d] {
+            prefetch(ahead.wrapping_add(column));
+        }
+        let mut total = *last;
+        add_chunk::<T, false, NATIVE, true>(
+            Chunk::last(a.0, tail, &mut spare),
+            of_a,
+            &mut total,
+            &mut lanes_a,
+            &mut none,
+        );
+        add_chunk::<T, false, NATIVE, true>(
+            Chunk::last(b.0, tail, &mut spare),
+            of_b,
+            &mut total,
+            &mut lanes_b,
+            &mut none,
+        );
+        add_chunk::<T, false, NATIVE, true>(
+            Chunk::last(c.0, tail, &mut spare),
+            of_c,
+            &mut total,
+            &mut lanes_c,
+            &mut none,
+        );
+        add_chunk::<T, false, NATIVE, true>(
+            Chunk::last(d.0, tail, &mut spare),
+            of_d,
+            &mut total,
+            &mut lanes_d,
+            &mut none,
+        );
+        *last = total;
+    }
+    for (certificate, lanes) in certificates.iter_mut().zip([lanes_a, lanes_b, lanes_c, lanes_d]) {
+        certificate.lanes = lanes;
+    }
+}
+
+/// Returns the whole chunks of the last `len` elements of `data`.
+#[inline(always)]
+fn chunks<T>(data: &[T], len: usize) -> &[[T; LANES]] {
+    data[data.len() - len..].as_chunks().0
 }
 
 #[inline(always)]
@@ -302,16 +416,21 @@ mod tests {
             Step::Skip,
             Step::AddClose { factor: 1024.0 },
             Step::Add { scale: 1.0, factor: 0.9 },
+            Step::Add { scale: 1.0, factor: 1.7 },
+            Step::Add { scale: 1.0, factor: 2.6 },
+            Step::Add { scale: 1.0, factor: 3.5 },
+            Step::Add { scale: 1.0, factor: 4.4 },
         ];
-        let data: Vec<T> = (0..4 * width).map(|i| convert(((i * 7919) % 2027) as f64 * 1.1 - 1000.0)).collect();
-        let rows: Vec<&[T]> = (0..4).map(|r| &data[r * width..(r + 1) * width]).collect();
+        let count = steps.len();
+        let data: Vec<T> = (0..count * width).map(|i| convert(((i * 7919) % 2027) as f64 * 1.1 - 1000.0)).collect();
+        let rows: Vec<&[T]> = (0..count).map(|r| &data[r * width..(r + 1) * width]).collect();
         let mut expected: Vec<i64> = (0..width as i64).collect();
         let squares = in_order(&rows, &steps, &mut expected);
         for isa in Isa::available() {
             let mut sums: Vec<i64> = (0..width as i64).collect();
-            let mut certificates: [_; 4] = core::array::from_fn(|_| Certificate::default());
-            let rows = Rows::new([(&data[..], width)], 4).expect("lengths agree");
-            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: 0..4 };
+            let mut certificates = vec![Certificate::default(); count];
+            let rows = Rows::new([(&data[..], width)], count).expect("lengths agree");
+            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: 0..count };
 
             add(isa, tile, &mut sums, &mut certificates);
 
