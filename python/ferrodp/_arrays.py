@@ -2,9 +2,9 @@
 
 Whether an array is accepted depends on its type, dtype, shape and layout, never on an element. The result is a
 C-contiguous, aligned, native-endian base `numpy.ndarray`: the caller's own memory where it already is one, otherwise a
-private copy of the same shape. Rows of clipped sums are read where they lie, in any order of memory (`as_rows`). Types
-that carry information besides their elements are refused, because masks, indexes, units, gradients and nulls would be
-dropped.
+private copy of the same shape. Rows of clipped sums are read where they lie, in any order of memory and bytes
+(`as_rows`). Types that carry information besides their elements are refused, because masks, indexes, units, gradients
+and nulls would be dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp import _native, _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType
 
 P = ParamSpec("P")
@@ -29,6 +29,7 @@ FloatArray: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64]"
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 HALF = np.dtype(np.float16)
 INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
+_BITS = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 LARGEST_INTEGER = int(sys.float_info.max)
 """Integers beyond ± this, the largest float, are clamped to it; clamping increases no distance."""
 
@@ -70,9 +71,22 @@ def as_float_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], ...
     MemoryError
         If a copy is needed that the machine cannot hold.
     """
-    if type(value) is np.ndarray and value.dtype in dtypes and _is_plain(value):
+    if type(value) is np.ndarray and value.dtype in dtypes and is_plain(value):
         return value
     return _plain(base_array(value, name), name, dtypes)
+
+
+def as_floats(value: object, name: str) -> npt.NDArray[Any]:
+    """Return `value` as `as_float_array` does, but an array in whatever byte order and memory layout it has."""
+    array = base_array(value, name)
+    if native(array.dtype) not in FLOATS:
+        raise wrong_dtype(name, array.dtype, FLOATS)
+    return array
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype of floats in the byte order of this machine; any other as it is."""
+    return dtype if dtype.isnative or dtype.kind != "f" else dtype.newbyteorder("=")
 
 
 def is_row_dtype(dtype: np.dtype[Any]) -> bool:
@@ -86,32 +100,37 @@ def is_brain(dtype: np.dtype[Any]) -> bool:
 
 
 def as_rows(value: object, name: str) -> npt.NDArray[Any]:
-    """Return `value` as an aligned, native array that rows of clipped sums can have, in any order of memory.
+    """Return `value` as an array that rows of clipped sums can have: in any byte order and order of memory.
 
-    That is the caller's own memory wherever it is aligned and native. Errors are those of `as_float_array`; numbers of
-    16 bits are accepted, as they are exactly numbers of float32.
+    That is the caller's own memory wherever it is an array's. Errors are those of `as_float_array`; numbers of 16 bits
+    are accepted, as they are exactly numbers of float32.
     """
     array = base_array(value, name)
-    native = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else array.dtype
-    if not is_row_dtype(native):
+    if not is_row_dtype(native(array.dtype)):
         raise wrong_dtype(name, array.dtype, FLOATS)
-    if array.flags.aligned and array.dtype.isnative:
-        return array
-    _validate.fits_in_memory(name, array.nbytes)
-    return np.array(array, dtype=native, order="K", copy=True, subok=False)
+    return array
 
 
-def for_native(arrays: list[npt.NDArray[Any]], count: int, threads: int | None) -> tuple[Any, ...]:
-    """Return the arguments with which a native sum adds rows of one dtype; numbers of 16 bits go as their bits."""
+def add_rows(total: _native.GridSum, arrays: list[npt.NDArray[Any]], count: int, threads: int | None) -> None:
+    """Add `count` rows to a native sum; numbers of 16 bits go as their bits.
+
+    Arrays of two dtypes, in the other byte order or not aligned are brought block by block to where they can be read.
+    """
     dtype = arrays[0].dtype
-    if dtype in FLOATS:
-        return arrays, count, threads
-    return [array.view(np.uint16) for array in arrays], count, threads, dtype.name
+    # mutant: rows-in-other-byte-order-read-as-native
+    if any(array.dtype != dtype or not (array.flags.aligned and array.dtype.isnative) for array in arrays):
+        foreign = [(array.view(_BITS[array.itemsize]), array.dtype.name, not array.dtype.isnative) for array in arrays]
+        total.add_foreign(foreign, count, threads)
+    elif dtype in FLOATS:
+        total.add(arrays, count, threads)
+    else:
+        total.add([array.view(np.uint16) for array in arrays], count, threads, dtype.name)
 
 
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of a sum of rows of a dtype: float32 for those of 16 bits, whose numbers it has."""
-    return dtype if dtype in FLOATS else FLOATS[0]
+    found = native(dtype)
+    return found if found in FLOATS else FLOATS[0]
 
 
 def long_integers(value: object) -> dict[int, int]:
@@ -160,7 +179,7 @@ def as_integer_array(value: object, name: str, *, dtypes: tuple[np.dtype[Any], .
     Python and numpy integers and nested lists of them become int64, clamped to its range; clamping increases no
     distance. Errors are those of `as_float_array`; floats are refused, whole ones too.
     """
-    if type(value) is np.ndarray and value.dtype in dtypes and _is_plain(value):
+    if type(value) is np.ndarray and value.dtype in dtypes and is_plain(value):
         return value
     kind = type(value)
     if issubclass(kind, (list, tuple)) or (issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)):
@@ -197,7 +216,7 @@ def writable_target(array: object, name: str, *, dtypes: tuple[np.dtype[Any], ..
     InvalidArray
         If it is read-only, or not C-contiguous and aligned.
     """
-    if type(array) is np.ndarray and array.dtype in dtypes and array.flags.writeable and _is_plain(array):
+    if type(array) is np.ndarray and array.dtype in dtypes and array.flags.writeable and is_plain(array):
         return array
     if isinstance(array, (list, tuple, int, float)):
         raise InvalidArrayType(f"{name} must be a numpy array, got {type(array).__name__}: nothing to write to")
@@ -206,7 +225,7 @@ def writable_target(array: object, name: str, *, dtypes: tuple[np.dtype[Any], ..
         raise wrong_dtype(name, target.dtype, dtypes)
     if not target.flags.writeable:
         raise InvalidArray(f"{name} must be writeable, got a read-only array")
-    if not _is_plain(target):
+    if not is_plain(target):
         raise InvalidArray(f"{name} must be C-contiguous and aligned; copy it with numpy.ascontiguousarray")
     return target
 
@@ -245,13 +264,14 @@ def _plain(array: npt.NDArray[Any], name: str, dtypes: tuple[np.dtype[Any], ...]
     native = array.dtype.newbyteorder("=") if array.dtype.kind in "iuf" else array.dtype
     if native not in dtypes:
         raise wrong_dtype(name, array.dtype, dtypes)
-    if _is_plain(array):
+    if is_plain(array):
         return array
     _validate.fits_in_memory(name, array.nbytes)
     return np.array(array, dtype=native, order="C", copy=True, subok=False)
 
 
-def _is_plain(array: npt.NDArray[Any]) -> bool:
+def is_plain(array: npt.NDArray[Any]) -> bool:
+    """Whether the kernels read this array as it is: in C order, aligned, native."""
     flags = array.flags
     return flags.c_contiguous and flags.aligned and array.dtype.isnative
 

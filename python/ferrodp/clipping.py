@@ -143,11 +143,15 @@ def clip_rows(
     bound = _validate.positive("clip_norm", clip_norm, toward="down")
     order = _order(ord)
     threads = _validate.threads(threads)
-    rows = _matrix(matrix)
-    _native.check_clip_norm(bound, rows.dtype.name)
+    rows = _two_dimensional(_arrays.as_floats(matrix, "matrix"))
+    dtype = _arrays.native(rows.dtype)
+    _native.check_clip_norm(bound, dtype.name)
     _validate.fits_in_memory("matrix", rows.nbytes + 8 * len(rows))
-    out = np.empty(rows.shape, rows.dtype)
-    norms = _native.clip_rows(rows, len(rows), bound, order, out, threads)
+    out = np.empty(rows.shape, dtype)
+    given = rows if _arrays.is_plain(rows) else None
+    if given is None:
+        np.copyto(out, rows)  # clipped there, so no other copy is made
+    norms = _native.clip_rows(given, len(rows), bound, order, out, threads)
     return out, norms
 
 
@@ -211,12 +215,8 @@ def clip_and_sum(
     _native.check_clip_norm(bound, dtype.name, gamma)
     _validate.fits_in_memory("matrix", 8 * width)
     native = _native.GridSum(width, bound, dtype.name, gamma)
-    native.add(*_arrays.for_native([rows], count, threads))
+    _arrays.add_rows(native, [rows], count, threads)
     return GridSum(native, Layout((width,), dtype), bound, gamma)
-
-
-def _matrix(value: object) -> npt.NDArray[Any]:
-    return _two_dimensional(_arrays.as_float_array(value, "matrix"))
 
 
 def _two_dimensional(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

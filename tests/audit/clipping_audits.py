@@ -116,6 +116,26 @@ def rows_of_half_precision() -> bool:
     return False
 
 
+def rows_that_are_brought() -> bool:
+    """Whether rows in the other byte order, or not aligned, are clipped as the same numbers elsewhere."""
+    rng = np.random.default_rng(38)
+    for count, width, dtype in ((900, 40, np.float32), (40, 1100, np.float64), (7, 70_000, np.float32)):
+        rows = (rng.normal(size=(count, width)) * CLIP / math.sqrt(width)).astype(dtype)
+        rows[::5], rows[3::5, -1] = 2.0 * rows[::5], np.nan
+        apart = np.zeros((count, width), np.dtype([("kind", np.uint8), ("number", dtype)]))
+        apart["number"] = rows
+        plain = fd.clip_and_sum(rows, clip_norm=CLIP)
+        for order in "CF":
+            for each in (
+                np.asarray(rows, rows.dtype.newbyteorder(), order=order),
+                np.asarray(apart, order=order)["number"],
+            ):
+                found = fd.clip_and_sum(each, clip_norm=CLIP)
+                if found.within_bound != plain.within_bound or not np.array_equal(found.integers, plain.integers):
+                    return True
+    return False
+
+
 def merged_stabilities() -> bool:
     """Whether sums of two stabilities become one, which would have neither."""
     one, other = (fd.ClippedSum((2,), clip_norm=1.0, stability=each) for each in (0.01, 0.02))
@@ -238,6 +258,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
     yield "rows of sums", lambda: rows_of_sums(None)
     yield "normalized rows of sums", lambda: rows_of_sums(0.01)
     yield "rows of half precision", rows_of_half_precision
+    yield "rows that are brought", rows_that_are_brought
     yield "sums of two stabilities", merged_stabilities
     yield "rows that are returned", rows_that_are_returned
     yield "long sums", long_sums

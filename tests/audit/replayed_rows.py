@@ -168,7 +168,7 @@ def returned(width: int, dtype: Dtype, order: float, bound: float, count: int = 
     return False
 
 
-def changed(width: int, side_by_side: bool, count: int = 20) -> bool:
+def changed(width: int, side_by_side: bool, count: int = 20, in_pieces: bool = False) -> bool:
     """Whether a row that grows between its two readings moves a sum farther than the bound, unless it is refused."""
     rng = np.random.default_rng([width, side_by_side])
     step = 2.0 ** clipping.grid(1.0)
@@ -185,7 +185,12 @@ def changed(width: int, side_by_side: bool, count: int = 20) -> bool:
                 second[index, place] += grown
                 layout = (lambda x: x.T.ravel().copy()) if side_by_side else np.ravel
                 try:
-                    found = testing.sums_of_changing_rows(layout(first), layout(second), width, 1.0, side_by_side, 1)
+                    if in_pieces:
+                        found = testing.sums_of_changing_pieces(np.ravel(first), np.ravel(second), width, 1.0)
+                    else:
+                        found = testing.sums_of_changing_rows(
+                            layout(first), layout(second), width, 1.0, side_by_side, 1
+                        )
                 except (fd.errors.FerroError, RuntimeError):
                     continue
                 if sum(int(k) ** 2 for k in found) > int(1 / step) ** 2:
@@ -237,6 +242,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
             lambda side_by_side=side_by_side: any(changed(w, side_by_side) for w in (1, 4, 60, 100, 2100, 9000)),
         )
     yield "replay: more rows than fit", too_many_rows
+    yield "replay: rows that change while they are added, in pieces", lambda: changed(40_000, False, 4, in_pieces=True)
     for order in (1, 2):
         yield (
             f"replay: rows that are returned, L{order}",

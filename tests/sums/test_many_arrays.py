@@ -30,7 +30,7 @@ def sum_like(leaves, structure, **keywords):
 def looked_at_in_python(total, tree, *, stacked=True):
     """Return the sum of the tree in `total`, an empty one, by the way that every tree can be added."""
     leaves, count = total._layout.stacked_rows(tree) if stacked else (total._layout.rows(tree, "update"), 1)
-    total._native.add(*_arrays.for_native(leaves, count, None))
+    _arrays.add_rows(total._native, leaves, count, None)
     return total
 
 

@@ -1,6 +1,8 @@
 """Arrays that were added are not kept: a server's memory must not grow with the number of its clients."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -50,3 +52,38 @@ def test_a_clipped_tree_is_freed_at_once():
         assert leaf() is None
     finally:
         gc.enable()
+
+
+GROWTH = """
+import resource
+import numpy as np
+import ferrodp as fd
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10  # in MB
+
+swapped = np.dtype(np.float32).newbyteorder()
+records = np.dtype([("kind", np.uint8), ("number", np.float32)])
+rows = np.full(SHAPE, 0.5, swapped, order=ORDER) if ORDER else np.full(SHAPE, 0.5, records)["number"]
+total = fd.ClippedSum(SHAPE[1:], clip_norm=1.0, dtype=np.float32)
+before = peak()
+CALL
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "order"), [((20_000, 1000), "C"), ((20_000, 1000), "F"), ((20_000, 1000), None), ((4, 5_000_000), "C")]
+)
+@pytest.mark.parametrize(
+    ("call", "results"),
+    [("total.add_many(rows)", 0), ("total.add(rows[1])", 0), ("fd.clip_rows(rows, clip_norm=1.0)", 77)],
+)
+def test_rows_that_are_not_read_where_they_lie_take_no_memory(call, results, shape, order):
+    """80 MB in the other byte order, or not aligned, of which no copy is made; a result of `clip_rows` is as large."""
+    program = GROWTH.replace("SHAPE", repr(shape)).replace("ORDER", repr(order)).replace("CALL", call)
+    sums = 8 * shape[1] >> 20
+
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+
+    assert int(found.stdout) <= results + sums + 8

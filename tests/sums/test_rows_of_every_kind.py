@@ -74,6 +74,49 @@ def test_where_rows_lie_changes_no_bit(dtype, layout):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "byte order" in name or "aligned" in name])
+def test_long_rows_that_are_brought_in_pieces_are_the_same(dtype, layout):
+    """Longer than what is brought whole, whether rows or columns lie one after the other."""
+    values = ("half of them beyond", "at the bound", "one in ten NaN", "subnormal", "huge")
+    for value, shape in row_cases.cases(dict.fromkeys(values), dict.fromkeys([(3, 66_000), (17, 8200)])):
+        rows = row_cases.matrix(value, DTYPES[dtype], shape)
+
+        found, within = added([LAYOUTS[layout](rows)])
+
+        expected = row_cases.sums([rows], CLIP_NORM)
+        assert np.array_equal(expected[0], found), (value, shape)
+        assert expected[1] == within, (value, shape)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_arrays_that_are_brought_may_lie_beside_others(threads):
+    rows = row_cases.matrix("half of them beyond", np.dtype(np.float32), (40, 90)).astype(np.float16)
+    leaves = row_cases.cut(rows.astype(np.float32), 3)
+    expected, within = row_cases.sums(leaves, CLIP_NORM)
+    for ways in row_cases.cases(LAYOUTS, ["C", "Fortran"], ["C", "not aligned"]):
+        arrays = [LAYOUTS[way](leaf) for way, leaf in zip(ways, leaves, strict=True)]
+        arrays[1] = arrays[1].astype(np.float16)
+
+        found = added(arrays, threads)
+
+        assert np.array_equal(expected, found[0]), ways
+        assert within == found[1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_update_may_lie_in_any_way(dtype):
+    update = row_cases.matrix("half of them beyond", DTYPES[dtype], (30, 40))
+    base = np.float64 if dtype == "float64" else np.float32
+    expected = fd.ClippedSum((30, 40), clip_norm=CLIP_NORM, dtype=base)
+    expected.add(update)
+    for layout, way in LAYOUTS.items():
+        found = fd.ClippedSum((30, 40), clip_norm=CLIP_NORM, dtype=base)
+        found.add(way(update))
+
+        assert np.array_equal(expected.integers, found.integers), layout
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_arrays_of_one_row_may_lie_in_different_ways(dtype):
     rows = row_cases.matrix("half of them beyond", DTYPES[dtype], (40, 90))
     leaves = row_cases.cut(rows, 3)

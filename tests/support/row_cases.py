@@ -93,16 +93,32 @@ LAYOUTS: dict[str, Callable[[npt.NDArray], npt.NDArray]] = {
     "Fortran, some rows backwards": lambda rows: _strided(
         rows, (rows.shape[1], len(rows) + 3), lambda whole: whole.T[-2:1:-1]
     ),
-    "the other byte order": lambda rows: rows.astype(rows.dtype.newbyteorder(">")) if rows.dtype.kind == "f" else rows,
+    "the other byte order": lambda rows: _swapped(rows),
+    "the other byte order, Fortran": lambda rows: _swapped(np.asfortranarray(rows)),
+    "the other byte order, every other row backwards": lambda rows: _strided(
+        _swapped(rows), (2 * len(rows), rows.shape[1]), lambda whole: whole[::-2]
+    ),
     "not aligned": lambda rows: _not_aligned(rows),
+    "not aligned, Fortran": lambda rows: _not_aligned(rows.T).T,
+    "not aligned, strides of any bytes": lambda rows: _in_records(rows),
 }
 """The same numbers, elsewhere in memory."""
 
 
+def _swapped(rows: npt.NDArray) -> npt.NDArray:
+    return rows.astype(rows.dtype.newbyteorder(">")) if rows.dtype.kind == "f" else rows  # bfloat16 has no other order
+
+
 def _not_aligned(rows: npt.NDArray) -> npt.NDArray:
     whole = np.zeros(rows.nbytes + 1, np.uint8)
-    found = whole[1:].view(rows.dtype) if rows.dtype.kind == "f" else rows
-    found = found.reshape(rows.shape)
+    found = np.ndarray(rows.shape, rows.dtype, whole, 1)
+    found[...] = rows
+    return found
+
+
+def _in_records(rows: npt.NDArray) -> npt.NDArray:
+    whole = np.zeros(rows.shape, np.dtype([("kind", np.uint8), ("number", rows.dtype)]))
+    found = whole["number"]
     found[...] = rows
     return found
 

@@ -482,8 +482,7 @@ class ClippedSum(GridSum[Tree]):
         if minus is None:
             if self._added(update, False, threads):
                 return
-            leaves = self._layout.rows(update, "update")
-            self._native.add(*_arrays.for_native(leaves, 1, threads))
+            _arrays.add_rows(self._native, self._layout.rows(update, "update"), 1, threads)
         else:
             leaves, others = self._layout.dense(update, "update"), self._layout.dense(minus, "minus")
             # mutant: difference-added-with-its-sign-turned
@@ -511,7 +510,7 @@ class ClippedSum(GridSum[Tree]):
             return
         leaves, count = self._layout.stacked_rows(updates)
         # mutant: batch-clipped-after-it-summed
-        self._native.add(*_arrays.for_native(leaves, count, threads))
+        _arrays.add_rows(self._native, leaves, count, threads)
 
     def _added(self, tree: object, stacked: bool, threads: int | None) -> bool:
         """Add a tree of plain arrays, looked at in native code; False if it is none, and nothing was added."""

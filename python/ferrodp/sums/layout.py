@@ -50,15 +50,18 @@ class Layout:
         return self._matching(tree, name, front, _trees.float_array, _arrays.FLOATS.__contains__)
 
     def rows(self, tree: object, name: str, front: Shape = ()) -> list[npt.NDArray[Any]]:
-        """Return the arrays of one or many updates where they lie, all of one dtype.
+        """Return the arrays of one or many updates where they lie, for `_arrays.add_rows`.
 
         Where the template has float32, numbers of 16 bits will do: each is a number of float32.
         """
-        return self._of_one_dtype(self._matching(tree, name, front, _trees.row_array, _arrays.is_row_dtype))
+        return self._matching(tree, name, front, _trees.row_array, _arrays.is_row_dtype)
 
     def dense(self, tree: object, name: str) -> list[npt.NDArray[Any]]:
         """Return the arrays that `rows` does, in C order and the template's dtype; copies where they are not."""
-        return [np.asarray(array, self.dtype, order="C") for array in self.rows(tree, name)]
+        return [
+            array if array.dtype == self.dtype and _arrays.is_plain(array) else np.array(array, self.dtype, order="C")
+            for array in self.rows(tree, name)
+        ]
 
     def stacked(self, updates: object) -> tuple[list[npt.NDArray[Any]], int]:
         """Return the arrays of updates that are stacked along a first axis, and how many there are."""
@@ -70,13 +73,7 @@ class Layout:
         """Return what `stacked` does, as `rows` does."""
         leaves = _trees.matching_leaves(updates, self.structure, "updates")
         count = _count(leaves[0], _trees.row_array)
-        return self._of_one_dtype(self._checked(leaves, (count,), _trees.row_array, _arrays.is_row_dtype)), count
-
-    def _of_one_dtype(self, arrays: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        dtype = arrays[0].dtype
-        if any(array.dtype is not dtype and array.dtype != dtype for array in arrays):
-            return [array.astype(self.dtype, copy=False) for array in arrays]
-        return arrays
+        return self._checked(leaves, (count,), _trees.row_array, _arrays.is_row_dtype), count
 
     def _matching(
         self, tree: object, name: str, front: Shape, read: Read, accepts: Callable[[np.dtype[Any]], bool]
@@ -96,7 +93,7 @@ class Layout:
             array = read(path, value)
             # mutant: half-precision-added-to-sums-of-float64
             if array.dtype != self.dtype and not (
-                accepts(array.dtype) and _arrays.sum_dtype(array.dtype) == self.dtype
+                accepts(_arrays.native(array.dtype)) and _arrays.sum_dtype(array.dtype) == self.dtype
             ):
                 rule = f"must have the dtype of the template, {self.dtype}"
                 raise InvalidArrayType(

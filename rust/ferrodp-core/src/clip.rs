@@ -37,6 +37,7 @@ mod difference;
 mod element;
 mod error_budget;
 mod float_rows;
+mod foreign;
 mod gather;
 mod gathering;
 mod grid_sum;
@@ -57,7 +58,8 @@ mod zeros;
 
 pub use clip_norm::{ClipNorm, Stability};
 pub use element::{Brain, Element, Float, Half};
-pub use float_rows::{Order, clip_one, clip_rows};
+pub use float_rows::{Order, clip_one, clip_rows, clip_rows_in_place};
+pub use foreign::{Foreign, Form};
 pub use grid_sum::GridSum;
 pub use rows::{Leaf, Rows, Strided};
 pub use scattered::{Run, Scattered, Spot};

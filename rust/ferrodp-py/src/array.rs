@@ -1,12 +1,12 @@
 //! The one place where numpy arrays become slices.
 //!
 //! Python hands over arrays that it has already made aligned and native and, but for rows of clipped sums, C-contiguous;
-//! anything else is refused here, not copied. An array is borrowed for the whole call, so that other calls of this library cannot touch it
-//! meanwhile; arrays of trees that are added are looked at in [`crate::tree`] instead, and not borrowed.
+//! anything else is refused here, not copied, except rows that are said to be foreign. An array is borrowed for the whole
+//! call, so that other calls of this library cannot touch it meanwhile; arrays of trees that are added are looked at in [`crate::tree`] instead, and not borrowed.
 //! Writing to it from another thread by other means is the caller's bug; the worst outcome is wrong numbers in that
 //! array, for kernels read each element once and trust none of them.
 
-use ferrodp_core::clip::{Brain, Half, Leaf, Rows, Strided};
+use ferrodp_core::clip::{Brain, Foreign, Form, Half, Leaf, Rows, Strided};
 use ferrodp_core::math::integer::Integer;
 use numpy::{
     BorrowError, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
@@ -131,6 +131,60 @@ where
 {
     let leaves = arrays.iter().map(|array| leaf(array, count)).collect::<PyResult<Vec<_>>>()?;
     Rows::of(leaves, count).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// An array that rows are brought from: of any type that rows may have, in either byte order, aligned or not. It comes as its
+/// bits, in this machine's byte order.
+pub(crate) struct ForeignArray<'py> {
+    form: Form,
+    swapped: bool,
+    bits: Bits<'py>,
+}
+
+/// Arrays of words of some size, borrowed for reading.
+enum Bits<'py> {
+    Short(PyReadonlyArrayDyn<'py, u16>),
+    Single(PyReadonlyArrayDyn<'py, u32>),
+    Long(PyReadonlyArrayDyn<'py, u64>),
+}
+
+impl<'py> ForeignArray<'py> {
+    /// Borrows the bits of an array of the dtype of this name, whose bytes are `swapped`.
+    ///
+    /// # Errors
+    /// If it is no array of words of that size, or borrowed for writing.
+    pub(crate) fn new((bits, dtype, swapped): &(Bound<'py, PyAny>, String, bool)) -> PyResult<Self> {
+        let (form, bits) = match dtype.as_str() {
+            "float16" => (Form::Half, Bits::Short(read(bits.cast()?)?)),
+            "bfloat16" => (Form::Brain, Bits::Short(read(bits.cast()?)?)),
+            "float32" => (Form::Single, Bits::Single(read(bits.cast()?)?)),
+            "float64" => (Form::Double, Bits::Long(read(bits.cast()?)?)),
+            _ => return Err(PyValueError::new_err("rows must be of a type that rows may have")),
+        };
+        Ok(Self { form, swapped: *swapped, bits })
+    }
+
+    /// Whether its elements are of `f64`.
+    pub(crate) fn is_double(&self) -> bool {
+        self.form == Form::Double
+    }
+
+    /// Returns it, of shape `(count, …)`, as a leaf.
+    pub(crate) fn leaf(&self, count: usize) -> PyResult<Foreign<'_>> {
+        let (start, shape, strides) = match &self.bits {
+            Bits::Short(bits) => (bits.data().cast::<u8>(), bits.shape(), bits.strides()),
+            Bits::Single(bits) => (bits.data().cast(), bits.shape(), bits.strides()),
+            Bits::Long(bits) => (bits.data().cast(), bits.shape(), bits.strides()),
+        };
+        let mut axes = shape.iter().copied().zip(strides.iter().copied());
+        // A single row may come without an axis of rows.
+        let row = if count == 1 { (1, 0) } else { axes.next().unwrap_or((1, 0)) };
+        if row.0 != count {
+            return Err(PyValueError::new_err("rows must be as many as said"));
+        }
+        // SAFETY: shape and strides of an array, borrowed as long as the leaf is used, lead to its elements.
+        Ok(unsafe { Foreign::new(self.form, self.swapped, start, row.1, axes) })
+    }
 }
 
 /// Returns the elements of arrays with those of others, one by one, in C order.

@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
-use ferrodp_core::clip::{Brain, ClipNorm, Element, Float, GridSum, Half, Order, Stability, clip_one, clip_rows};
+use ferrodp_core::clip::{
+    Brain, ClipNorm, Element, Float, Foreign, GridSum, Half, Order, Stability, clip_one, clip_rows, clip_rows_in_place,
+};
 use ferrodp_core::sample::{self, Noise};
 use ferrodp_core::{Isa, fork};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -13,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{Floats, FloatsMut, FloatsMutAll, RowArrays, pairs, rows, slices, slices_mut};
+use crate::array::{Floats, FloatsMut, FloatsMutAll, ForeignArray, RowArrays, pairs, rows, slices, slices_mut};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
@@ -244,6 +246,35 @@ impl PyGridSum {
         }
     }
 
+    /// Adds `count` rows, given in leaves of shape `(count, …)` as the words that their elements are, the name of their dtype, and
+    /// whether their bytes are in the other order.
+    #[pyo3(signature = (leaves, count, threads, /))]
+    fn add_foreign(
+        &self,
+        py: Python<'_>,
+        leaves: Vec<(Bound<'_, PyAny>, String, bool)>,
+        count: usize,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<()> {
+        if count == 0 {
+            return py.detach(|| self.lock()?.open().map(drop));
+        }
+        let isa = isa::active()?;
+        let arrays = leaves.iter().map(ForeignArray::new).collect::<PyResult<Vec<_>>>()?;
+        let leaves = arrays.iter().map(|array| array.leaf(count)).collect::<PyResult<Vec<_>>>()?;
+        let width = leaves.iter().map(Foreign::width).fold(0, usize::saturating_add);
+        let threads = threads_or_default(threads, width.saturating_mul(count));
+        let is_double = arrays.iter().any(ForeignArray::is_double);
+        py.detach(|| {
+            let mut state = self.lock()?;
+            let sum = state.open()?;
+            match is_double {
+                true => Ok(sum.add_foreign::<f64>(isa, &leaves, count, threads)?),
+                false => Ok(sum.add_foreign::<f32>(isa, &leaves, count, threads)?),
+            }
+        })
+    }
+
     /// Adds one update, or some that are stacked, in a tree that plainly looks like the template; `False` if it does not, and
     /// nothing was added.
     #[pyo3(signature = (template, tree, stacked, threads, /))]
@@ -439,37 +470,36 @@ impl PyGridSum {
     }
 }
 
-/// Writes the rows of `matrix`, clipped, to `out` and returns their norms.
+/// Writes the rows of `matrix`, or without one those that `out` holds, clipped, to `out` and returns their norms.
 #[pyfunction(name = "clip_rows")]
 #[pyo3(signature = (matrix, count, value, order_name, out, threads, /))]
 fn clip_matrix<'py>(
     py: Python<'py>,
-    matrix: Bound<'py, PyAny>,
+    matrix: Option<Bound<'py, PyAny>>,
     count: usize,
     value: f64,
     order_name: OrderArg,
     out: Bound<'py, PyAny>,
     threads: Option<NonZeroUsize>,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
-    let norms = match (Floats::new(&[matrix])?, FloatsMutAll::new(&[out])?) {
-        (Floats::Single(matrix), FloatsMutAll::Single(mut out)) => clip_slices(
-            py,
-            slices(&matrix)?[0],
-            count,
-            ClipNorm::new::<f32>(value)?,
-            order_name.0,
-            &mut slices_mut(&mut out)?,
-            threads,
-        ),
-        (Floats::Double(matrix), FloatsMutAll::Double(mut out)) => clip_slices(
-            py,
-            slices(&matrix)?[0],
-            count,
-            ClipNorm::new::<f64>(value)?,
-            order_name.0,
-            &mut slices_mut(&mut out)?,
-            threads,
-        ),
+    let matrix = matrix.map(|matrix| Floats::new(&[matrix])).transpose()?;
+    let norms = match (matrix, FloatsMutAll::new(&[out])?) {
+        (None, FloatsMutAll::Single(mut out)) => {
+            let clip = ClipNorm::new::<f32>(value)?;
+            clip_slices(py, None, count, clip, order_name.0, slices_mut(&mut out)?.remove(0), threads)
+        }
+        (None, FloatsMutAll::Double(mut out)) => {
+            let clip = ClipNorm::new::<f64>(value)?;
+            clip_slices(py, None, count, clip, order_name.0, slices_mut(&mut out)?.remove(0), threads)
+        }
+        (Some(Floats::Single(matrix)), FloatsMutAll::Single(mut out)) => {
+            let (matrix, clip) = (Some(slices(&matrix)?[0]), ClipNorm::new::<f32>(value)?);
+            clip_slices(py, matrix, count, clip, order_name.0, slices_mut(&mut out)?.remove(0), threads)
+        }
+        (Some(Floats::Double(matrix)), FloatsMutAll::Double(mut out)) => {
+            let (matrix, clip) = (Some(slices(&matrix)?[0]), ClipNorm::new::<f64>(value)?);
+            clip_slices(py, matrix, count, clip, order_name.0, slices_mut(&mut out)?.remove(0), threads)
+        }
         _ => Err(PyValueError::new_err("matrix and out must have one dtype").into()),
     }?;
     Ok(norms.into_pyarray(py))
@@ -477,21 +507,24 @@ fn clip_matrix<'py>(
 
 fn clip_slices<T: Float>(
     py: Python<'_>,
-    matrix: &[T],
+    matrix: Option<&[T]>,
     count: usize,
     clip: ClipNorm,
     order: Order,
-    out: &mut [&mut [T]],
+    out: &mut [T],
     threads: Option<NonZeroUsize>,
 ) -> Result<Vec<f64>> {
     let isa = isa::active()?;
-    let threads = threads_or_default(threads, matrix.len());
-    let width = matrix.len().checked_div(count).unwrap_or(0);
+    let threads = threads_or_default(threads, out.len());
+    let width = out.len().checked_div(count).unwrap_or(0);
     py.detach(|| {
         let mut norms = Vec::new();
         norms.try_reserve_exact(count)?;
         norms.resize(count, 0.0);
-        clip_rows(isa, matrix, width, clip, order, out[0], &mut norms, threads)?;
+        match matrix {
+            Some(matrix) => clip_rows(isa, matrix, width, clip, order, out, &mut norms, threads)?,
+            None => clip_rows_in_place(isa, width, clip, order, out, &mut norms, threads)?,
+        }
         Ok(norms)
     })
 }

@@ -10,7 +10,7 @@ use ferrodp_accounting::lanes;
 use ferrodp_accounting::rdp::{PoissonGaussian, PoissonReplaced, Rule};
 use ferrodp_accounting::types::Bounds;
 use ferrodp_accounting::{binomial, central_moments, gaussian};
-use ferrodp_core::clip::{ClipNorm, GridSum, Leaf, Rows, Strided};
+use ferrodp_core::clip::{ClipNorm, Foreign, Form, GridSum, Leaf, Rows, Strided};
 use ferrodp_core::discrete::{Discrete, Scale};
 use ferrodp_core::params::Granularity;
 use ferrodp_core::random::{BLOCK, Key, chosen};
@@ -258,6 +258,30 @@ fn sums_of_changing_rows<'py>(
     Ok(sum.integers()?.to_vec().into_pyarray(py))
 }
 
+/// Returns the sum of such a row of which pieces are brought, of `first` and `second`.
+#[pyfunction]
+#[pyo3(signature = (first, second, columns, clip_norm, /))]
+fn sums_of_changing_pieces<'py>(
+    py: Python<'py>,
+    first: Numbers<'py>,
+    second: Numbers<'py>,
+    columns: usize,
+    clip_norm: f64,
+) -> Result<Bound<'py, PyArray1<i64>>> {
+    let count = first.len() / columns;
+    if first.len() != second.len() || count * columns != first.len() {
+        return Err(PyValueError::new_err("both readings must have as many rows of so many columns").into());
+    }
+    let mut sum = GridSum::new(ClipNorm::new::<f64>(clip_norm)?, columns)?;
+    let row = (8 * columns).cast_signed();
+    let [first, second] = [&first, &second].map(|numbers| {
+        // SAFETY: so many rows of so many columns, in arrays that stay.
+        [unsafe { Foreign::new(Form::Double, false, numbers.as_ptr().cast(), row, [(columns, 8)]) }]
+    });
+    sum.add_foreign_read_twice::<f64>(isa::active()?, [&first, &second], count, NonZeroUsize::MIN)?;
+    Ok(sum.integers()?.to_vec().into_pyarray(py))
+}
+
 /// Returns sums of integers in units of 2^`exponent` with noise on a grid of 2^`coarser`, in single precision.
 #[pyfunction]
 #[pyo3(signature = (sums, exponent, scale, coarser, key, /))]
@@ -296,6 +320,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     testing.add_function(wrap_pyfunction!(certified_equal_responses, &testing)?)?;
     testing.add_function(wrap_pyfunction!(certified_central_moments, &testing)?)?;
     testing.add_function(wrap_pyfunction!(sums_of_changing_rows, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(sums_of_changing_pieces, &testing)?)?;
     testing.add_function(wrap_pyfunction!(noised_sums, &testing)?)?;
     testing.add_function(wrap_pyfunction!(choose_words, &testing)?)?;
     testing.add_function(wrap_pyfunction!(forget_words, &testing)?)?;

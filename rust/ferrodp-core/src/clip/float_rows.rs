@@ -50,33 +50,77 @@ pub fn clip_rows<T: Float>(
     norms: &mut [f64],
     threads: NonZeroUsize,
 ) -> Result<(), Error> {
-    for (name, given) in [("data", data.len()), ("out", out.len())] {
-        let needed = width.saturating_mul(norms.len());
-        if given != needed {
-            return Err(Error::Length { name, given, needed });
-        }
+    let needed = width.saturating_mul(norms.len());
+    if data.len() != needed {
+        return Err(Error::Length { name: "data", given: data.len(), needed });
+    }
+    clip_each(isa, Some(data), width, clip, order, out, norms, threads)
+}
+
+/// The same for rows that `out` holds already.
+///
+/// # Errors
+/// If the length of `out` and `width` times that of `norms` differ. Nothing is written then.
+pub fn clip_rows_in_place<T: Float>(
+    isa: Isa,
+    width: usize,
+    clip: ClipNorm,
+    order: Order,
+    out: &mut [T],
+    norms: &mut [f64],
+    threads: NonZeroUsize,
+) -> Result<(), Error> {
+    clip_each(isa, None, width, clip, order, out, norms, threads)
+}
+
+#[allow(clippy::too_many_arguments, reason = "two inputs, two outputs, and how")]
+fn clip_each<T: Float>(
+    isa: Isa,
+    data: Option<&[T]>,
+    width: usize,
+    clip: ClipNorm,
+    order: Order,
+    out: &mut [T],
+    norms: &mut [f64],
+    threads: NonZeroUsize,
+) -> Result<(), Error> {
+    let needed = width.saturating_mul(norms.len());
+    if out.len() != needed {
+        return Err(Error::Length { name: "out", given: out.len(), needed });
     }
     if width == 0 {
         norms.fill(0.0);
         return Ok(());
     }
     let rows = (SHARE_BYTES / size_of::<T>()).div_ceil(width);
-    let parts = data.chunks(rows * width).zip(out.chunks_mut(rows * width)).zip(norms.chunks_mut(rows));
-    let mut parts: Vec<_> = parts.collect();
+    let parts = out.chunks_mut(rows * width).zip(norms.chunks_mut(rows));
+    let mut parts: Vec<_> = parts.enumerate().collect();
     for_each_block(&mut parts, 1, threads, |_, parts| {
-        for ((data, out), norms) in parts {
-            let rows = data.chunks_exact(width).zip(out.chunks_exact_mut(width)).zip(norms.iter_mut());
-            rows.for_each(|((row, out), norm)| *norm = clip_one(isa, &mut [(row, out)], clip, order));
+        for (part, (out, norms)) in parts {
+            let first = *part * rows;
+            for (row, (out, norm)) in (first..).zip(out.chunks_exact_mut(width).zip(norms.iter_mut())) {
+                let row = data.map(|data| &data[row * width..][..width]);
+                *norm = clip_leaves(isa, &mut [(row, out)], clip, order);
+            }
         }
     });
     Ok(())
 }
+
+/// A leaf of a row, unless it is in the output already, and its output.
+type Given<'a, 'b, T> = (Option<&'a [T]>, &'b mut [T]);
 
 /// Writes one row, given in leaves `(row, out)` of equal lengths, clipped as a whole, and returns its norm.
 ///
 /// # Panics
 /// If `row` and `out` of a leaf differ in length.
 pub fn clip_one<T: Float>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm, order: Order) -> f64 {
+    let mut leaves: Vec<_> = leaves.iter_mut().map(|(row, out)| (Some(*row), &mut **out)).collect();
+    clip_leaves(isa, &mut leaves, clip, order)
+}
+
+/// The same for leaves of which some are in `out` already.
+fn clip_leaves<T: Float>(isa: Isa, leaves: &mut [Given<'_, '_, T>], clip: ClipNorm, order: Order) -> f64 {
     in_default_environment(|| {
         let Decision { norm, fate, .. } = match order {
             Order::One => copy_and_decide(isa, Power::First, leaves, clip),
@@ -94,13 +138,15 @@ pub fn clip_one<T: Float>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipN
     })
 }
 
-fn copy_and_decide<T: Float>(isa: Isa, power: Power, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
-    let budget = ErrorBudget::new(leaves.iter().map(|(row, _)| row.len()));
+fn copy_and_decide<T: Float>(isa: Isa, power: Power, leaves: &mut [Given<'_, '_, T>], clip: ClipNorm) -> Decision {
+    let budget = ErrorBudget::new(leaves.iter().map(|(_, out)| out.len()));
     let mut total = [0.0];
     for (row, out) in &mut *leaves {
-        assert_eq!(row.len(), out.len(), "a leaf and its output have one length");
-        for (row, out) in row.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
-            out.copy_from_slice(row);
+        assert!(row.is_none_or(|row| row.len() == out.len()), "a leaf and its output have one length");
+        for (block, out) in out.chunks_mut(BLOCK).enumerate() {
+            if let Some(row) = row {
+                out.copy_from_slice(&row[block * BLOCK..][..out.len()]);
+            }
             add_powers(isa, power, out, out.len(), 1.0, &mut total);
         }
     }
@@ -108,8 +154,12 @@ fn copy_and_decide<T: Float>(isa: Isa, power: Power, leaves: &mut [(&[T], &mut [
         .decide(total[0], leaves.iter().map(|(_, out)| &**out))
 }
 
-fn copy_and_clamp<T: Float>(isa: Isa, leaves: &mut [(&[T], &mut [T])], clip: ClipNorm) -> Decision {
-    leaves.iter_mut().for_each(|(row, out)| out.copy_from_slice(row));
+fn copy_and_clamp<T: Float>(isa: Isa, leaves: &mut [Given<'_, '_, T>], clip: ClipNorm) -> Decision {
+    for (row, out) in &mut *leaves {
+        if let Some(row) = row {
+            out.copy_from_slice(row);
+        }
+    }
     let norm = largest_magnitude(isa, leaves.iter().map(|(_, out)| &**out));
     if norm.is_nan() {
         return Decision::NOT_FINITE;

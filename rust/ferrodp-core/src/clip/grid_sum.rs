@@ -7,6 +7,7 @@ use super::adding::Adding;
 use super::clip_norm::{ClipNorm, Stability};
 use super::difference;
 use super::element::{Element, Float};
+use super::foreign::{Bringing, Foreign};
 use super::gathering::Gathering;
 use super::rows::Rows;
 use super::scattered::Scattered;
@@ -204,6 +205,39 @@ impl GridSum {
     ) -> Result<(), Error> {
         let gathering = Gathering::new(isa, self.clip, self.stability, rows);
         self.add_checked(rows.width(), rows.count(), |sums| gathering.add(sums, threads))
+    }
+
+    /// Adds `count` rows that are not read where they lie, on up to `threads` threads: the sums of their numbers, as
+    /// [`GridSum::add`] forms them of elements of type `T`.
+    ///
+    /// # Errors
+    /// As [`GridSum::add`], and [`Error::Incompatible`] if `T` is `f64` and some leaf is of another type, or the other way.
+    pub fn add_foreign<T: Float>(
+        &mut self,
+        isa: Isa,
+        leaves: &[Foreign<'_>],
+        count: usize,
+        threads: NonZeroUsize,
+    ) -> Result<(), Error> {
+        self.add_foreign_read_twice::<T>(isa, [leaves; 2], count, threads)
+    }
+
+    /// Adds such rows; where a row is read twice, its norm is that of the first reading, and its integers are those of the
+    /// second. Tests let them differ.
+    ///
+    /// # Errors
+    /// As [`GridSum::add_foreign`].
+    #[doc(hidden)]
+    pub fn add_foreign_read_twice<T: Float>(
+        &mut self,
+        isa: Isa,
+        readings: [&[Foreign<'_>]; 2],
+        count: usize,
+        threads: NonZeroUsize,
+    ) -> Result<(), Error> {
+        let bringing = Bringing::<T>::new(isa, self.clip, self.stability, readings, count);
+        let bringing = bringing.ok_or(Error::Incompatible { what: "type" })?;
+        self.add_checked(bringing.width(), count, |sums| bringing.add(sums, threads))
     }
 
     /// Adds the rows; norms are those of the first reading, integers those of the second. Tests let them differ.

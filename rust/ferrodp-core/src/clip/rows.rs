@@ -50,17 +50,7 @@ impl<'a, T: Element> Strided<'a, T> {
     /// be read during `'a`.
     #[must_use]
     pub unsafe fn new(start: *const T, row: isize, axes: impl IntoIterator<Item = (usize, isize)>) -> Self {
-        let mut merged: Vec<(usize, isize)> = Vec::new();
-        for (len, stride) in axes {
-            if len == 1 {
-                continue;
-            }
-            match merged.last_mut() {
-                Some(last) if last.1 == stride.wrapping_mul(len as isize) => *last = (last.0 * len, stride),
-                _ => merged.push((len, stride)),
-            }
-        }
-        Self { start, row, axes: merged, elements: PhantomData }
+        Self { start, row, axes: merged(axes), elements: PhantomData }
     }
 
     fn width(&self) -> usize {
@@ -93,6 +83,21 @@ impl<'a, T: Element> Strided<'a, T> {
     pub(super) fn lies_by_columns(&self) -> bool {
         self.axes.iter().all(|axis| axis.1.unsigned_abs() > self.row.unsigned_abs())
     }
+}
+
+/// Returns axes without those of one element, and as one those that continue each other.
+pub(super) fn merged(axes: impl IntoIterator<Item = (usize, isize)>) -> Vec<(usize, isize)> {
+    let mut merged: Vec<(usize, isize)> = Vec::new();
+    for (len, stride) in axes {
+        if len == 1 {
+            continue;
+        }
+        match merged.last_mut() {
+            Some(last) if last.1 == stride.wrapping_mul(len as isize) => *last = (last.0 * len, stride),
+            _ => merged.push((len, stride)),
+        }
+    }
+    merged
 }
 
 /// Some columns of every row.
