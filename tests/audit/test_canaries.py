@@ -153,7 +153,11 @@ PLANS = {
 
 @pytest.mark.parametrize("name", PLANS)
 def test_canaries_of_every_plan_show_some_of_its_epsilon_and_no_more(name):
-    """At confidence 1 − 1e-7. They add nothing to the released sums."""
+    """At confidence 1 − 1e-7. They add nothing to the released sums.
+
+    The least shares lie six standard deviations of 60 runs below their means: full batches .84 and .03, Poisson .52
+    and .055. The others spread more, and are only told from nothing.
+    """
     settings = {"clipping": FlatClipping(0.5), **PLANS[name]}
     plan = PrivacyPlan(population_size=30, num_steps=20, noise=ConstantNoise(2.0), **settings)
     run = plan.start(np.zeros(2), audit_canaries=2000)
@@ -165,9 +169,8 @@ def test_canaries_of_every_plan_show_some_of_its_epsilon_and_no_more(name):
         assert np.abs(released).max() < 10 * 2.0 * 2.0 * step.clip_norm  # eight thousand of them are below 9 deviations
     report = run.audit(DELTA, confidence=1.0 - 1e-7)
     assert not report.violation
-    assert 0.05 * report.epsilon < report.epsilon_lower_bound <= report.epsilon
-    if name not in ("given", "allocated", "cyclic", "fixed"):
-        assert report.epsilon_lower_bound > 0.4 * report.epsilon
+    sampled = {"poisson": 0.18, "fixed": 0.05, "allocated": 0.05, "cyclic": 0.3, "given": 0.4}
+    assert sampled.get(name, 0.64) * report.epsilon < report.epsilon_lower_bound <= report.epsilon
     assert report.epsilon == run.epsilon(DELTA)
 
 
@@ -222,7 +225,7 @@ def test_the_trainer_reports_what_its_canaries_showed():
     model = trained(audit_canaries=1000)
     assert model.audit.epsilon == model.epsilon
     assert not model.audit.violation or model.audit.epsilon_lower_bound < 1.2 * model.epsilon  # 0.1 % of trainings
-    assert model.audit.epsilon_lower_bound > 0.45 * model.epsilon
+    assert model.audit.epsilon_lower_bound > 0.36 * model.epsilon  # mean .73, standard deviation .06
     assert trained().audit is None
     for bad in (-1, 19):
         with pytest.raises(InvalidParameter):
@@ -282,7 +285,7 @@ def test_a_run_that_goes_on_from_a_state_has_its_canaries(sampling):
         step.release()
     after = again.audit(DELTA, confidence=1 - 1e-9)
     assert after.epsilon == plan.epsilon(DELTA)
-    assert 0.2 * after.epsilon < after.epsilon_lower_bound <= after.epsilon
+    assert 0.05 * after.epsilon < after.epsilon_lower_bound <= after.epsilon  # mean .43, standard deviation .06
     assert "canaries" not in json.loads(plan.start(np.zeros(3)).state())
 
 
