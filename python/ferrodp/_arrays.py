@@ -29,7 +29,7 @@ FloatArray: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64]"
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 HALF = np.dtype(np.float16)
 INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
-_BITS = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_BITS: dict[int, np.dtype[Any]] = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 LARGEST_INTEGER = int(sys.float_info.max)
 """Integers beyond ± this, the largest float, are clamped to it; clamping increases no distance."""
 
@@ -111,20 +111,28 @@ def as_rows(value: object, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def add_rows(total: _native.GridSum, arrays: list[npt.NDArray[Any]], count: int, threads: int | None) -> None:
-    """Add `count` rows to a native sum; numbers of 16 bits go as their bits.
+@functools.lru_cache(maxsize=64)
+def row_form(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], str, bool] | None:
+    """Return for rows the dtype of their bits, what these mean, and whether bytes are in the other order."""
+    plain = native(dtype)
+    if not is_row_dtype(plain):
+        return None
+    # mutant: rows-in-other-byte-order-read-as-native
+    return _BITS[plain.itemsize], plain.name, not dtype.isnative
 
-    Arrays of two dtypes, in the other byte order or not aligned are brought block by block to where they can be read.
+
+def add_rows(total: _native.GridSum, arrays: list[npt.NDArray[Any]], count: int, threads: int | None) -> None:
+    """Add `count` rows to a native sum.
+
+    Arrays of 16 bits, of two dtypes, in the other byte order or not aligned go as their bits, and are brought block by
+    block to where they can be read.
     """
     dtype = arrays[0].dtype
-    # mutant: rows-in-other-byte-order-read-as-native
-    if any(array.dtype != dtype or not (array.flags.aligned and array.dtype.isnative) for array in arrays):
-        foreign = [(array.view(_BITS[array.itemsize]), array.dtype.name, not array.dtype.isnative) for array in arrays]
-        total.add_foreign(foreign, count, threads)
-    elif dtype in FLOATS:
+    if dtype in FLOATS and all(array.dtype == dtype and array.flags.aligned for array in arrays):
         total.add(arrays, count, threads)
-    else:
-        total.add([array.view(np.uint16) for array in arrays], count, threads, dtype.name)
+        return
+    pairs = [(array, row_form(array.dtype)) for array in arrays]
+    total.add_foreign([(array.view(form[0]), *form[1:]) for array, form in pairs if form is not None], count, threads)
 
 
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

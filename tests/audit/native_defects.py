@@ -81,6 +81,10 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "later blocks of rows that are brought are the first": ("rows that are brought",),
     "rows in pieces all count as within the bound": ("rows that are brought",),
     "rows in pieces are not certified": ("replay: rows that change while they are added, in pieces",),
+    "pieces of a row that threads share are not certified": (
+        "replay: rows that change while they are added, in pieces that threads share",
+    ),
+    "later pieces of a line that is converted are the first": ("rows that are brought",),
     "an infinite float16 is taken for a number": ("rows of half precision",),
     "rows side by side that were left open lose the power of two": ("rows of sums",),
     "rows of few columns that are not finite are multiplied by NaN": ("rows of sums",),

@@ -168,8 +168,11 @@ def returned(width: int, dtype: Dtype, order: float, bound: float, count: int = 
     return False
 
 
-def changed(width: int, side_by_side: bool, count: int = 20, in_pieces: bool = False) -> bool:
-    """Whether a row that grows between its two readings moves a sum farther than the bound, unless it is refused."""
+def changed(width: int, side_by_side: bool, count: int = 20, *, in_pieces: bool = False, threads: int = 1) -> bool:
+    """Whether a row that grows between its two readings moves a sum farther than the bound, unless it is refused.
+
+    Fewer than two rows for each thread have their pieces shared among threads.
+    """
     rng = np.random.default_rng([width, side_by_side])
     step = 2.0 ** clipping.grid(1.0)
     tie = np.full(width, 0.5 if width == 4 else 0.0)
@@ -186,10 +189,10 @@ def changed(width: int, side_by_side: bool, count: int = 20, in_pieces: bool = F
                 layout = (lambda x: x.T.ravel().copy()) if side_by_side else np.ravel
                 try:
                     if in_pieces:
-                        found = testing.sums_of_changing_pieces(np.ravel(first), np.ravel(second), width, 1.0)
+                        found = testing.sums_of_changing_pieces(np.ravel(first), np.ravel(second), width, 1.0, threads)
                     else:
                         found = testing.sums_of_changing_rows(
-                            layout(first), layout(second), width, 1.0, side_by_side, 1
+                            layout(first), layout(second), width, 1.0, side_by_side, threads
                         )
                 except (fd.errors.FerroError, RuntimeError):
                     continue
@@ -242,7 +245,11 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
             lambda side_by_side=side_by_side: any(changed(w, side_by_side) for w in (1, 4, 60, 100, 2100, 9000)),
         )
     yield "replay: more rows than fit", too_many_rows
-    yield "replay: rows that change while they are added, in pieces", lambda: changed(132_000, False, 4, in_pieces=True)
+    for threads, how in ((1, "in pieces"), (3, "in pieces that threads share")):
+        yield (
+            f"replay: rows that change while they are added, {how}",
+            lambda threads=threads: changed(132_000, False, 4, in_pieces=True, threads=threads),
+        )
     for order in (1, 2):
         yield (
             f"replay: rows that are returned, L{order}",

@@ -550,10 +550,24 @@ MUTANTS = [
         "clip units",
     ),
     (
-        "numbers of 16 bits in the other byte order are read as they are",
+        "pieces of a row that threads share are not certified",
+        "shared-pieces-not-certified",
+        ".merge(&certificates[0])",
+        ".merge(&Certificate::default())",
+        "clip units",
+    ),
+    (
+        "later pieces of a line that is converted are the first",
+        "later-pieces-of-converted-lines-are-the-first",
+        "step.wrapping_mul(column as isize)",
+        "step.wrapping_mul(0)",
+        "clip units",
+    ),
+    (
+        "rows in the other byte order are read as they are",
         "rows-in-other-byte-order-read-as-native",
-        "array.flags.aligned and array.dtype.isnative",
-        "array.flags.aligned",
+        "not dtype.isnative",
+        "False",
         "rows of every kind",
     ),
 ]

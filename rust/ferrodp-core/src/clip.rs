@@ -29,6 +29,8 @@
 
 mod across;
 mod adding;
+mod bringing;
+mod brought;
 mod clip_norm;
 mod close;
 mod columns;
@@ -53,13 +55,12 @@ mod shares;
 mod single;
 mod steps;
 mod turn;
-mod whole;
 mod zeros;
 
 pub use clip_norm::{ClipNorm, Stability};
-pub use element::{Brain, Element, Float, Half};
+pub use element::{Brain, Element, Float, Form, Half};
 pub use float_rows::{Order, clip_one, clip_rows, clip_rows_in_place};
-pub use foreign::{Foreign, Form};
+pub use foreign::Foreign;
 pub use grid_sum::GridSum;
 pub use rows::{Leaf, Rows, Strided};
 pub use scattered::{Run, Scattered, Spot};

@@ -6,7 +6,7 @@
 //! Writing to it from another thread by other means is the caller's bug; the worst outcome is wrong numbers in that
 //! array, for kernels read each element once and trust none of them.
 
-use ferrodp_core::clip::{Brain, Foreign, Form, Half, Leaf, Rows, Strided};
+use ferrodp_core::clip::{Foreign, Form, Leaf, Rows, Strided};
 use ferrodp_core::math::integer::Integer;
 use numpy::{
     BorrowError, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
@@ -72,7 +72,7 @@ impl<'py> Floats<'py> {
     /// Borrows `arrays`.
     ///
     /// # Errors
-    /// If they are not all float32 or all float64, some is not C-contiguous, or borrowed for writing.
+    /// If they are not all float32 or all float64, or borrowed for writing.
     pub(crate) fn new(arrays: &[Bound<'py, PyAny>]) -> PyResult<Self> {
         if arrays.first().is_none_or(|array| array.cast::<PyArrayDyn<f32>>().is_ok()) {
             return borrow_all(arrays).map(Self::Single);
@@ -97,37 +97,10 @@ impl<'py> FloatsMutAll<'py> {
     }
 }
 
-/// Arrays of one type that rows may have, borrowed for reading. Those of 16 bits come as their bits.
-pub(crate) enum RowArrays<'py> {
-    Single(Vec<PyReadonlyArrayDyn<'py, f32>>),
-    Double(Vec<PyReadonlyArrayDyn<'py, f64>>),
-    Half(Vec<PyReadonlyArrayDyn<'py, u16>>),
-    Brain(Vec<PyReadonlyArrayDyn<'py, u16>>),
-}
-
-impl<'py> RowArrays<'py> {
-    /// Borrows `arrays`: of 16 bits, given as `uint16`, if `bits` names such a dtype, otherwise of either float type.
-    ///
-    /// # Errors
-    /// If they are of another type, or borrowed for writing.
-    pub(crate) fn new(arrays: &[Bound<'py, PyAny>], bits: Option<&str>) -> PyResult<Self> {
-        match bits {
-            None if arrays.first().is_none_or(|array| array.cast::<PyArrayDyn<f32>>().is_ok()) => {
-                borrow_all(arrays).map(Self::Single)
-            }
-            None => borrow_all(arrays).map(Self::Double),
-            Some("float16") => borrow_all(arrays).map(Self::Half),
-            Some("bfloat16") => borrow_all(arrays).map(Self::Brain),
-            Some(_) => Err(PyValueError::new_err("bits must be those of 'float16' or 'bfloat16'")),
-        }
-    }
-}
-
 /// Returns arrays of shape `(count, …)`, of any strides, as rows in leaves.
-pub(crate) fn rows<'a, E, T>(arrays: &'a [PyReadonlyArrayDyn<'_, E>], count: usize) -> PyResult<Rows<'a, T>>
+pub(crate) fn rows<'a, T>(arrays: &'a [PyReadonlyArrayDyn<'_, T>], count: usize) -> PyResult<Rows<'a, T>>
 where
-    E: numpy::Element + SameBits<T>,
-    T: ferrodp_core::clip::Element,
+    T: numpy::Element + ferrodp_core::clip::Element,
 {
     let leaves = arrays.iter().map(|array| leaf(array, count)).collect::<PyResult<Vec<_>>>()?;
     Rows::of(leaves, count).map_err(|error| PyValueError::new_err(error.to_string()))
@@ -198,25 +171,10 @@ pub(crate) fn pairs<'a, T: numpy::Element>(
     Ok(slices(arrays)?.into_iter().zip(slices(others)?).collect())
 }
 
-/// Numbers that the core reads as numbers of type `T`.
-///
-/// # Safety
-/// The two types have one size and alignment, and every pattern of bits is a value of either.
-pub(crate) unsafe trait SameBits<T> {}
-// SAFETY: it is the same type.
-unsafe impl SameBits<f32> for f32 {}
-// SAFETY: it is the same type.
-unsafe impl SameBits<f64> for f64 {}
-// SAFETY: the other is a transparent struct of this.
-unsafe impl SameBits<Half> for u16 {}
-// SAFETY: the other is a transparent struct of this.
-unsafe impl SameBits<Brain> for u16 {}
-
 /// Returns an array of shape `(count, …)` as a leaf.
-fn leaf<'a, E, T>(array: &'a PyReadonlyArrayDyn<'_, E>, count: usize) -> PyResult<Leaf<'a, T>>
+fn leaf<'a, T>(array: &'a PyReadonlyArrayDyn<'_, T>, count: usize) -> PyResult<Leaf<'a, T>>
 where
-    E: numpy::Element + SameBits<T>,
-    T: ferrodp_core::clip::Element,
+    T: numpy::Element + ferrodp_core::clip::Element,
 {
     let size = size_of::<T>() as isize;
     let start: *const T = array.data().cast_const().cast();

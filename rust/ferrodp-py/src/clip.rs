@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
 use ferrodp_core::clip::{
-    Brain, ClipNorm, Element, Float, Foreign, GridSum, Half, Order, Stability, clip_one, clip_rows, clip_rows_in_place,
+    ClipNorm, Element, Float, Foreign, GridSum, Half, Order, Stability, clip_one, clip_rows, clip_rows_in_place,
 };
 use ferrodp_core::sample::{self, Noise};
 use ferrodp_core::{Isa, fork};
@@ -15,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{Floats, FloatsMut, FloatsMutAll, ForeignArray, RowArrays, pairs, rows, slices, slices_mut};
+use crate::array::{Floats, FloatsMut, FloatsMutAll, ForeignArray, pairs, rows, slices, slices_mut};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
@@ -225,24 +225,21 @@ impl PyGridSum {
         Ok(Self::wrap(GridSum::from_integers(clip, owned, count, within)?.normalizing(stability)))
     }
 
-    /// Adds `count` rows, given in leaves of shape `(count, …)` and any strides; of `bits`, a dtype of 16, as their bits.
-    #[pyo3(signature = (leaves, count, threads, bits = None, /))]
+    /// Adds `count` rows, given in leaves of shape `(count, …)` and any strides.
+    #[pyo3(signature = (leaves, count, threads, /))]
     fn add(
         &self,
         py: Python<'_>,
         leaves: Vec<Bound<'_, PyAny>>,
         count: usize,
         threads: Option<NonZeroUsize>,
-        bits: Option<&str>,
     ) -> Result<()> {
         if count == 0 {
             return py.detach(|| self.lock()?.open().map(drop));
         }
-        match RowArrays::new(&leaves, bits)? {
-            RowArrays::Single(leaves) => self.add_rows(py, &rows::<_, f32>(&leaves, count)?, threads),
-            RowArrays::Double(leaves) => self.add_rows(py, &rows::<_, f64>(&leaves, count)?, threads),
-            RowArrays::Half(leaves) => self.add_rows(py, &rows::<_, Half>(&leaves, count)?, threads),
-            RowArrays::Brain(leaves) => self.add_rows(py, &rows::<_, Brain>(&leaves, count)?, threads),
+        match Floats::new(&leaves)? {
+            Floats::Single(leaves) => self.add_rows(py, &rows(&leaves, count)?, threads),
+            Floats::Double(leaves) => self.add_rows(py, &rows(&leaves, count)?, threads),
         }
     }
 

@@ -260,13 +260,14 @@ fn sums_of_changing_rows<'py>(
 
 /// Returns the sum of such a row of which pieces are brought, of `first` and `second`.
 #[pyfunction]
-#[pyo3(signature = (first, second, columns, clip_norm, /))]
+#[pyo3(signature = (first, second, columns, clip_norm, threads, /))]
 fn sums_of_changing_pieces<'py>(
     py: Python<'py>,
     first: Numbers<'py>,
     second: Numbers<'py>,
     columns: usize,
     clip_norm: f64,
+    threads: NonZeroUsize,
 ) -> Result<Bound<'py, PyArray1<i64>>> {
     let count = first.len() / columns;
     if first.len() != second.len() || count * columns != first.len() {
@@ -278,7 +279,7 @@ fn sums_of_changing_pieces<'py>(
         // SAFETY: so many rows of so many columns, in arrays that stay.
         [unsafe { Foreign::new(Form::Double, false, numbers.as_ptr().cast(), row, [(columns, 8)]) }]
     });
-    sum.add_foreign_read_twice::<f64>(isa::active()?, [&first, &second], count, NonZeroUsize::MIN)?;
+    sum.add_foreign_read_twice::<f64>(isa::active()?, [&first, &second], count, threads)?;
     Ok(sum.integers()?.to_vec().into_pyarray(py))
 }
 

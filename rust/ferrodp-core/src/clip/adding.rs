@@ -7,17 +7,16 @@ use core::num::NonZeroUsize;
 use core::ops::Range;
 use std::sync::Mutex;
 
-use super::across::Limits;
+use super::brought;
 use super::clip_norm::{ClipNorm, Stability};
 use super::close::Cut;
 use super::columns::{Columns, PANEL};
 use super::decide::{Decision, Rule};
 use super::element::Element;
 use super::error_budget::ErrorBudget;
-use super::gather;
+use super::foreign::{self, Foreign};
 use super::gathering::Gathering;
 use super::measure::{self, Power};
-use super::narrow::{self, Certified};
 use super::panel::Panels;
 use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
 use super::rows::{Piece, Rows, Strided};
@@ -25,9 +24,7 @@ use super::scattered::Scattered;
 use super::shares;
 use super::steps::Steps;
 use super::turn;
-use super::whole;
 use crate::blocks::for_each_block;
-use crate::dispatch;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 
@@ -242,7 +239,7 @@ impl<'a, T: Element> Adding<'a, T> {
                         copies.resize(width * size_of_copy, T::default());
                         for (leaf, strides) in leaves.iter().zip(&readings[0]).filter(|(leaf, _)| leaf.width > 0) {
                             let rows = start + copied.start..start + copied.end;
-                            gather::rows(strides, rows, &mut copies[leaf.offset..], width);
+                            foreign::rows(strides, rows, &mut copies[leaf.offset..], width);
                         }
                     }
                     let row = &copies[(open - copied.start) * width..][..width];
@@ -270,15 +267,14 @@ impl<'a, T: Element> Adding<'a, T> {
     /// Adds rows of few columns on one thread; whole panels of them.
     fn add_narrow(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
         let [leaf] = self.readings[0].leaves() else { unreachable!("rows of one leaf") };
-        let certified = Certified {
-            steps: self.steps.clip.in_grid_steps(),
-            products: self.steps.rule.budget.certified(self.steps.clip.in_grid_steps()),
-            integers: self.steps.clip.largest_sum_of_squares(),
-        };
-        let rule = &self.steps.rule;
-        let limits = Limits::new::<T::Whole>(rule, self.steps.clip.granularity().reciprocal());
-        whole::visit(rule.isa, &leaf.strides(), rows, |leaf, rows, more| {
-            dispatch::run(rule.isa, narrow::Add { leaf, rows, more, rule, limits, certified, sums })
+        let leaf = leaf.strides();
+        if T::FORM == T::Whole::FORM && leaf.turns_in_place() {
+            // SAFETY: one type; these are the elements of the leaf, whose maker promised that they can be read.
+            let leaf = unsafe { Strided::<T::Whole>::new(leaf.start.cast(), leaf.row, leaf.axes.iter().copied()) };
+            return self.steps.add_narrow(&leaf, rows, &mut || 0, sums);
+        }
+        brought::visit::<T::Whole, _>(self.steps.rule.isa, &Foreign::of(&leaf), rows, |leaf, rows, more| {
+            self.steps.add_narrow(leaf, rows, more, sums)
         })
     }
 
@@ -347,7 +343,7 @@ impl<'a, T: Element> Adding<'a, T> {
             let mut copies = Vec::with_capacity(leaves.len());
             for (leaf, strides) in leaves.iter().zip(&strides) {
                 let (copy, after) = rest.split_at_mut(leaf.width * tile.len());
-                gather::rows(strides, tile.clone(), copy, leaf.width);
+                foreign::rows(strides, tile.clone(), copy, leaf.width);
                 copies.push((&*copy, leaf.width));
                 rest = after;
             }
@@ -416,6 +412,6 @@ fn columns<'a, T: Element>(
     pitch: usize,
 ) -> Columns<'a, T> {
     let Some(room) = room else { return leaf.side_by_side(rows.clone()) };
-    gather::columns(leaf, rows.clone(), room, pitch);
+    foreign::columns(leaf, rows.clone(), room, pitch);
     Columns::gathered(room, pitch, width)
 }

@@ -44,7 +44,7 @@ impl<'a, T: Element> Columns<'a, T> {
         Self { start, stride, readable, width, elements: PhantomData }
     }
 
-    /// Returns the columns in a buffer that [`super::gather::columns`] filled, `pitch` elements from one to the next.
+    /// Returns the columns in a buffer that [`super::foreign::columns`] filled, `pitch` elements from one to the next.
     pub(super) fn gathered(buffer: &'a [T], pitch: usize, width: usize) -> Self {
         assert!(buffer.len() >= width * pitch, "the buffer holds all columns");
         Self { start: buffer.as_ptr(), stride: pitch as isize, readable: pitch, width, elements: PhantomData }

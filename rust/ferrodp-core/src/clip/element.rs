@@ -2,6 +2,8 @@
 
 use core::ops::{RangeInclusive, Sub};
 
+pub(super) use sealed::Word;
+
 /// An element of a row.
 pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
     /// What Python calls it.
@@ -16,14 +18,44 @@ pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
     /// Whether the square of every finite element is exact in `f64`, and sums of squares stay in its normal range.
     const SQUARES_FIT: bool;
 
-    /// The type that rows of few columns are written out in before they are added: `f32` for the types of 16 bits.
+    /// The type that its numbers are brought in: `f32` for the types of 16 bits.
     type Whole: Element;
+
+    /// What its bytes mean.
+    const FORM: Form;
+
+    /// Its bits.
+    type Word: Word;
 
     /// Returns the same number as an `f64`.
     fn widen(self) -> f64;
 
     /// Returns the same number in that type.
     fn whole(self) -> Self::Whole;
+}
+
+/// What the bytes of an element mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Binary16.
+    Half,
+    /// The upper half of binary32.
+    Brain,
+    /// Binary32.
+    Single,
+    /// Binary64.
+    Double,
+}
+
+impl Form {
+    /// Bytes of an element.
+    pub(super) const fn size(self) -> usize {
+        match self {
+            Self::Half | Self::Brain => 2,
+            Self::Single => 4,
+            Self::Double => 8,
+        }
+    }
 }
 
 /// An element of a clipped row: `f32` or `f64`.
@@ -37,6 +69,13 @@ pub trait Float: Element + Sub<Output = Self> {
 
 mod sealed {
     pub trait Sealed {}
+
+    /// The bits of an element.
+    pub trait Word: Copy + Default + 'static {}
+    impl Word for u16 {}
+    impl Word for u32 {}
+    impl Word for u64 {}
+
     impl Sealed for f32 {}
     impl Sealed for f64 {}
     impl Sealed for super::Half {}
@@ -59,6 +98,8 @@ impl Element for Half {
     const SQUARES_FIT: bool = true;
 
     type Whole = f32;
+    const FORM: Form = Form::Half;
+    type Word = u16;
 
     #[inline(always)]
     fn widen(self) -> f64 {
@@ -85,6 +126,8 @@ impl Element for Brain {
     const SQUARES_FIT: bool = true;
 
     type Whole = f32;
+    const FORM: Form = Form::Brain;
+    type Word = u16;
 
     #[inline(always)]
     fn widen(self) -> f64 {
@@ -103,6 +146,8 @@ impl Element for f32 {
     const SQUARES_FIT: bool = true;
 
     type Whole = Self;
+    const FORM: Form = Form::Single;
+    type Word = u32;
 
     #[inline(always)]
     fn widen(self) -> f64 {
@@ -137,6 +182,8 @@ impl Element for f64 {
     const SQUARES_FIT: bool = false;
 
     type Whole = Self;
+    const FORM: Form = Form::Double;
+    type Word = u64;
 
     #[inline(always)]
     fn widen(self) -> f64 {

@@ -1,101 +1,132 @@
-//! Some rows of a leaf, wherever its elements lie, copied to a buffer: row by row or column by column.
+//! Elements from anywhere in memory, copied as they are to where they lie one after the other.
 //!
-//! Only elements of rows are read, never what lies between them.
+//! Only elements are read, never what lies between them. They need not be aligned, and are not looked at: what they mean is
+//! for [`super::foreign`].
 
-use core::ops::Range;
+use super::element::Word;
 
-use super::element::Element;
-use super::rows::Strided;
+/// Lines of words: where they are read, and where they go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines<W> {
+    pub(super) from: *const u8,
+    pub(super) to: *mut W,
+    /// From a line to the next, bytes where they are read and words where they go.
+    pub(super) line: [isize; 2],
+    /// Bytes from a word to the next. They go one after the other.
+    pub(super) step: isize,
+    pub(super) count: usize,
+    pub(super) len: usize,
+}
 
-/// Columns that are copied of every row before the next ones, where rows lie column by column: whole cache lines are used.
-const COLUMNS: usize = 64;
-
-/// Copies these rows to `out`, `pitch` elements from one to the next.
-pub(super) fn rows<T: Element>(leaf: &Strided<'_, T>, range: Range<usize>, out: &mut [T], pitch: usize) {
-    if pitch == 1 && leaf.axes.iter().all(|axis| axis.0 == 1) {
-        // Rows of one element: a single column, with one call for all.
-        return columns(leaf, range.clone(), out, range.len());
+impl<W> Lines<W> {
+    /// Returns these lines, where they go taken for words of another type.
+    pub(super) fn cast<V>(self) -> Lines<V> {
+        debug_assert_eq!(size_of::<V>(), size_of::<W>(), "words of one size");
+        let Self { from, to, line, step, count, len } = self;
+        Lines { from, to: to.cast(), line, step, count, len }
     }
-    let size = if leaf.lies_by_columns() { COLUMNS } else { usize::MAX };
-    leaf.runs(|first, start, len, stride| {
-        for begin in (0..len).step_by(size.min(len)) {
-            let len = size.min(len - begin);
-            for (r, row) in range.clone().enumerate() {
-                let at = start.wrapping_offset(begin as isize * stride + row as isize * leaf.row);
-                let out = &mut out[r * pitch + first + begin..][..len];
-                // SAFETY: these are elements of a row of the leaf, whose maker promised that they can be read; `out` is
-                // borrowed mutably and so is none of them.
-                unsafe { copy(at, stride, out) };
+
+    /// Returns as one line what is one, both where it is read and where it goes.
+    pub(super) fn joined(self) -> Self {
+        let [from, to] = self.line;
+        let follows = from == self.step.wrapping_mul(self.len as isize) && to == self.len as isize;
+        if follows { Self { count: self.count.min(1), len: self.count * self.len, ..self } } else { self }
+    }
+}
+
+impl<W: Word> Lines<W> {
+    /// Copies all words.
+    ///
+    /// # Safety
+    /// All of them can be read, and there is room for them, which is none of what is read.
+    pub(super) unsafe fn copy(self) {
+        let joined = self.joined();
+        let size = size_of::<W>() as isize;
+        // SAFETY: the caller's promise, in all of these.
+        unsafe {
+            if joined.step == size {
+                return joined.copy_runs();
+            }
+            // Of a stride that it knows, the compiler makes loads of many elements and shuffles.
+            match joined.step {
+                step if step == -size => joined.copy_by::<-1>(),
+                step if step == 2 * size => joined.copy_by::<2>(),
+                step if step == -2 * size => joined.copy_by::<-2>(),
+                _ => joined.copy_by::<0>(),
             }
         }
-    });
-}
+    }
 
-/// Copies these rows to `out`, column by column, `pitch` elements from one to the next.
-pub(super) fn columns<T: Element>(leaf: &Strided<'_, T>, range: Range<usize>, out: &mut [T], pitch: usize) {
-    leaf.runs(|first, start, len, stride| {
-        for column in 0..len {
-            let at = start.wrapping_offset(column as isize * stride + range.start as isize * leaf.row);
-            let out = &mut out[(first + column) * pitch..][..range.len()];
-            // SAFETY: as above; the elements are those of one column.
-            unsafe { copy(at, leaf.row, out) };
-        }
-    });
-}
-
-impl<T: Element> Strided<'_, T> {
-    /// Calls `visit` with the index of the first column, the address in row 0, the length and the stride of columns that
-    /// have one stride.
-    fn runs(&self, mut visit: impl FnMut(usize, *const T, usize, isize)) {
-        let Some((&(len, stride), outer)) = self.axes.split_last() else {
-            return visit(0, self.start, 1, 1);
-        };
-        if self.axes.iter().any(|axis| axis.0 == 0) {
-            return;
-        }
-        let mut indices = vec![0; outer.len()];
-        for first in (0..).step_by(len) {
-            let offset: isize = indices.iter().zip(outer).map(|(index, axis)| *index as isize * axis.1).sum();
-            visit(first, self.start.wrapping_offset(offset), len, stride);
-            let Some(next) = (0..outer.len()).rev().find(|&axis| indices[axis] + 1 < outer[axis].0) else { return };
-            indices[next] += 1;
-            indices[next + 1..].fill(0);
+    /// Copies lines whose words are `STEP` words apart, or as far as is said where that is 0.
+    ///
+    /// # Safety
+    /// As for [`Lines::copy`].
+    unsafe fn copy_by<const STEP: isize>(self) {
+        let Self { mut from, mut to, line, step, count, len } = self;
+        let step = if STEP == 0 { step } else { STEP * size_of::<W>() as isize };
+        for _ in 0..count {
+            for i in 0..len {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let from = from.wrapping_offset(step.wrapping_mul(i as isize));
+                    *to.add(i) = from.cast::<W>().read_unaligned();
+                }
+            }
+            (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
         }
     }
-}
 
-/// Copies elements that lie `stride` apart.
-///
-/// # Safety
-/// As many elements as `out` has can be read from `at` on at that stride, and `out` is none of them.
-#[inline]
-unsafe fn copy<T: Element>(at: *const T, stride: isize, out: &mut [T]) {
-    if stride == 1 {
-        // SAFETY: the caller's promise.
-        unsafe { core::ptr::copy_nonoverlapping(at, out.as_mut_ptr(), out.len()) };
-        return;
+    /// Copies lines whose words are read one after the other: short ones in two pieces of one size, which may overlap.
+    ///
+    /// # Safety
+    /// As for [`Lines::copy`].
+    unsafe fn copy_runs(self) {
+        let bytes = self.len * size_of::<W>();
+        // SAFETY: the caller's promise; pieces are within a line.
+        unsafe {
+            match bytes {
+                0 => {}
+                2 => self.copy_ends::<u16>(bytes),
+                4 => self.copy_ends::<u32>(bytes),
+                8 => self.copy_ends::<u64>(bytes),
+                3..8 => self.copy_ends::<[u16; 2]>(bytes),
+                9..16 => self.copy_ends::<[u32; 2]>(bytes),
+                16..=32 => self.copy_ends::<[u64; 2]>(bytes),
+                33..=64 => self.copy_ends::<[u64; 4]>(bytes),
+                _ => self.copy_long(),
+            }
+        }
     }
-    // Of a stride that it knows, the compiler makes loads of many elements and shuffles.
-    match stride {
-        // SAFETY: the caller's promise.
-        -1 => unsafe { copy_by(at, -1, out) },
-        // SAFETY: the caller's promise.
-        2 => unsafe { copy_by(at, 2, out) },
-        // SAFETY: the caller's promise.
-        -2 => unsafe { copy_by(at, -2, out) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { copy_by(at, stride, out) },
-    }
-}
 
-/// The same, one by one as it is written.
-///
-/// # Safety
-/// As above.
-#[inline(always)]
-unsafe fn copy_by<T: Element>(at: *const T, stride: isize, out: &mut [T]) {
-    for (i, out) in out.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *out = unsafe { at.wrapping_offset(i as isize * stride).read() };
+    /// Copies the first and the last bytes of each line, as many as a `P` has.
+    ///
+    /// # Safety
+    /// As for [`Lines::copy`]; lines have as many bytes, and at most twice as many.
+    unsafe fn copy_ends<P: Copy>(self, bytes: usize) {
+        let Self { mut from, to, line, count, .. } = self;
+        let (mut to, last) = (to.cast::<u8>(), bytes - size_of::<P>());
+        let down = line[1].wrapping_mul(size_of::<W>() as isize);
+        for _ in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let first = from.cast::<P>().read_unaligned();
+                if last > 0 {
+                    to.add(last).cast::<P>().write_unaligned(from.add(last).cast::<P>().read_unaligned());
+                }
+                to.cast::<P>().write_unaligned(first);
+            }
+            (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(down));
+        }
+    }
+
+    /// # Safety
+    /// As for [`Lines::copy`].
+    unsafe fn copy_long(self) {
+        let Self { mut from, mut to, line, count, len, .. } = self;
+        for _ in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe { core::ptr::copy_nonoverlapping(from, to.cast::<u8>(), len * size_of::<W>()) };
+            (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
+        }
     }
 }

@@ -4,10 +4,11 @@ use core::num::NonZeroUsize;
 use std::collections::TryReserveError;
 
 use super::adding::Adding;
+use super::bringing::Bringing;
 use super::clip_norm::{ClipNorm, Stability};
 use super::difference;
 use super::element::{Element, Float};
-use super::foreign::{Bringing, Foreign};
+use super::foreign::Foreign;
 use super::gathering::Gathering;
 use super::rows::Rows;
 use super::scattered::Scattered;

@@ -8,6 +8,9 @@ use super::element::Element;
 use super::scattered::{Run, Scattered, Spot};
 use crate::error::Error;
 
+/// The least columns of rows with gaps between them that are turned where they lie: shorter ones are sooner copied.
+const PITCHED: usize = 8;
+
 /// A batch of rows. Row `i` is the concatenation of row `i` of every leaf, or of row `i` from the end, if all leaves lie backwards.
 #[derive(Clone, Debug)]
 pub struct Rows<'a, T> {
@@ -77,6 +80,15 @@ impl<'a, T: Element> Strided<'a, T> {
         let stride = self.column_stride().expect("elements of columns lie one after the other");
         // SAFETY: the maker of this value promised that these elements can be read.
         unsafe { Columns::new(self.start.wrapping_add(rows.start), stride, rows.len(), self.width()) }
+    }
+
+    /// Whether panels of few columns are sooner turned where they lie than brought to lie one after the other first.
+    pub(super) fn turns_in_place(&self) -> bool {
+        match self.axes[..] {
+            _ if self.row == 1 => true,
+            [(width, 1)] => self.row == width as isize || width >= PITCHED,
+            _ => false,
+        }
     }
 
     /// Whether elements of a column are nearer to each other than those of a row.

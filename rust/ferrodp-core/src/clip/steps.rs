@@ -1,9 +1,15 @@
 //! What becomes of a row that was measured, and whether it became that.
 
+use core::ops::Range;
+
+use super::across::Limits;
 use super::clip_norm::ClipNorm;
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
+use super::narrow::{self, Certified};
 use super::quantize::{Certificate, Step};
+use super::rows::Strided;
+use crate::dispatch;
 
 /// The rule that rows are measured against, and the norm that they are clipped to.
 #[derive(Clone, Copy)]
@@ -51,5 +57,24 @@ impl Steps {
                     && certificate.integers() <= self.clip.largest_sum_of_squares()
             }
         }
+    }
+
+    /// Adds whole panels of rows of few columns to `sums`, and those that `more` puts in their place, as it tells how many.
+    /// Returns how many rows were within the clip norm, if all were certified.
+    pub(super) fn add_narrow<T: Element>(
+        &self,
+        leaf: &Strided<'_, T>,
+        rows: Range<usize>,
+        more: &mut dyn FnMut() -> usize,
+        sums: &mut [i64],
+    ) -> Option<u64> {
+        let certified = Certified {
+            steps: self.clip.in_grid_steps(),
+            products: self.rule.budget.certified(self.clip.in_grid_steps()),
+            integers: self.clip.largest_sum_of_squares(),
+        };
+        let rule = &self.rule;
+        let limits = Limits::new::<T>(rule, self.clip.granularity().reciprocal());
+        dispatch::run(rule.isa, narrow::Add { leaf, rows, more, rule, limits, certified, sums })
     }
 }

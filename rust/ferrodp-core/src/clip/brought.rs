@@ -1,0 +1,53 @@
+//! Rows of few columns, brought block by block to where they lie as the kernel that adds them wants them.
+//!
+//! A block stays in the nearest cache, and the kernel goes from block to block without an end.
+
+use core::ops::Range;
+
+use super::element::Element;
+use super::foreign::Foreign;
+use super::rows::Strided;
+use super::turn;
+use crate::dispatch::CACHE_LINE;
+use crate::isa::Isa;
+
+/// Bytes of rows that are brought at a time, and how many rows that are.
+const BYTES: usize = 1 << 13;
+const ROWS: [usize; 2] = [turn::ROWS, 4096];
+
+/// A cache line. Vectors that begin with one are written and read in fewer steps.
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "room for elements")] [u8; CACHE_LINE]);
+
+/// Calls `add` with rows of few columns, brought to one place: with a leaf, the rows that lie there, and what puts the next
+/// ones in their place and tells how many these are. All are whole panels.
+pub(super) fn visit<T: Element, R>(
+    isa: Isa,
+    leaf: &Foreign<'_>,
+    rows: Range<usize>,
+    add: impl FnOnce(&Strided<'_, T>, Range<usize>, &mut dyn FnMut() -> usize) -> R,
+) -> R {
+    let width = leaf.width();
+    assert!(leaf.is_narrow() && rows.len().is_multiple_of(turn::ROWS), "whole panels of rows of few columns");
+    let [least, most] = ROWS;
+    let pitch = (BYTES / (width * size_of::<T>()) / turn::ROWS * turn::ROWS).clamp(least, most);
+    // Where elements of a row do not follow each other, those of a column might as well.
+    let apart = if leaf.follow() && !leaf.lies_by_columns() { [width, 1] } else { [1, pitch] };
+    let mut room = Vec::<Line>::with_capacity((pitch * width * size_of::<T>()).div_ceil(CACHE_LINE));
+    let place = room.as_mut_ptr().cast::<T>();
+    let mut next = rows.start;
+    let mut more = || {
+        let block = next..rows.end.min(next + pitch);
+        next = block.end;
+        let count = block.len();
+        if count > 0 {
+            // SAFETY: there is room for `pitch` rows, and nothing reads or writes there meanwhile.
+            unsafe { leaf.bring(isa, block, 0..width, place, apart) };
+        }
+        count
+    };
+    let first = more();
+    // SAFETY: the elements that were just written, and are written again by `more`.
+    let brought = unsafe { Strided::new(place.cast_const(), apart[0] as isize, [(width, apart[1] as isize)]) };
+    add(&brought, 0..first, &mut more)
+}
