@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -107,10 +108,11 @@ def rows_of_half_precision() -> bool:
     infinite = np.diag(np.full(8, np.inf, dtype=np.float16))
     infinite[infinite == 0.0] = 1.0
     every = np.concatenate([every, infinite, -infinite])
-    for first in range(0, len(every), 512):
-        halves, singles = (fd.ClippedSum((8,), clip_norm=CLIP, dtype=np.float32) for _ in range(2))
-        halves.add_many(every[first : first + 512])
-        singles.add_many(every[first : first + 512].astype(np.float32))
+    for first, width in itertools.product(range(0, len(every), 512), (8, 7)):
+        rows = every[first : first + 512, :width]
+        halves, singles = (fd.ClippedSum((width,), clip_norm=CLIP, dtype=np.float32) for _ in range(2))
+        halves.add_many(rows)
+        singles.add_many(rows.astype(np.float32))
         if not np.array_equal(halves.integers, singles.integers):
             return True
     return False

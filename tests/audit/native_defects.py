@@ -42,6 +42,7 @@ NATIVE_PATH = (
     "large rows of few columns lose their power of two",
     "rows of few columns that are not finite are multiplied by NaN",
     "rows of few columns with two elements are taken for rows of one",
+    "the last numbers of 16 bits that an instruction converts go where the first went",
 )
 """Defects of what only other instruction sets than the portable one do."""
 CHECKED = ("arrays that are not aligned are read as if they were",)
@@ -85,6 +86,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
         "replay: rows that change while they are added, in pieces that threads share",
     ),
     "later pieces of a line that is converted are the first": ("rows that are brought",),
+    "the last numbers of 16 bits that an instruction converts go where the first went": ("rows of half precision",),
     "an infinite float16 is taken for a number": ("rows of half precision",),
     "rows side by side that were left open lose the power of two": ("rows of sums",),
     "rows of few columns that are not finite are multiplied by NaN": ("rows of sums",),

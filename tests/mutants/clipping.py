@@ -564,6 +564,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "the last numbers of 16 bits that an instruction converts go where the first went",
+        "last-halves-are-the-first",
+        "to.add(whole)",
+        "to",
+        "clip units",
+    ),
+    (
         "rows in the other byte order are read as they are",
         "rows-in-other-byte-order-read-as-native",
         "not dtype.isnative",

@@ -43,6 +43,7 @@ mod foreign;
 mod gather;
 mod gathering;
 mod grid_sum;
+mod halves;
 mod measure;
 mod narrow;
 mod panel;

@@ -9,6 +9,7 @@ use core::ops::Range;
 
 use super::element::{Brain, Element, Form, Half};
 use super::gather::Lines;
+use super::halves;
 use super::rows::{Strided, merged};
 use super::turn;
 use crate::dispatch::{self, Kernel};
@@ -186,10 +187,23 @@ trait Bits: Element {
 
     /// Returns the element with these bytes, in this machine's order or in the other.
     fn of<const SWAPPED: bool>(bytes: Self::Bytes) -> Self;
+
+    /// Writes the numbers of elements that follow each other by an instruction for them; `false` where there is none.
+    ///
+    /// # Safety
+    /// As for [`Convert`].
+    unsafe fn by_instruction<const SWAPPED: bool>(
+        _isa: Isa,
+        _from: *const u8,
+        _to: *mut Self::Whole,
+        _len: usize,
+    ) -> bool {
+        false
+    }
 }
 
 macro_rules! bits {
-    ($element:ty, $word:ty, $of:expr) => {
+    ($element:ty, $word:ty, $of:expr $(, $convert:ident)?) => {
         impl Bits for $element {
             type Bytes = [u8; size_of::<$word>()];
 
@@ -199,11 +213,23 @@ macro_rules! bits {
                 // mutant: elements-in-other-byte-order-read-as-they-are
                 $of(if SWAPPED { bits.swap_bytes() } else { bits })
             }
+
+            $(
+                unsafe fn by_instruction<const SWAPPED: bool>(
+                    isa: Isa,
+                    from: *const u8,
+                    to: *mut Self::Whole,
+                    len: usize,
+                ) -> bool {
+                    // SAFETY: the caller's promise.
+                    unsafe { halves::$convert::<SWAPPED>(isa, from, to, len) }
+                }
+            )?
         }
     };
 }
 
-bits!(Half, u16, Half);
+bits!(Half, u16, Half, convert);
 bits!(Brain, u16, Brain);
 bits!(f32, u32, Self::from_bits);
 bits!(f64, u64, Self::from_bits);
@@ -242,7 +268,10 @@ unsafe fn convert<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::Whole>
 fn convert_runs<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::Whole>) {
     let Lines { mut from, mut to, line, count, len, .. } = lines;
     for _ in 0..count {
-        dispatch::run(isa, Convert::<E, SWAPPED> { from, to, len });
+        // SAFETY: the caller's promise, or that of what was copied.
+        if !unsafe { E::by_instruction::<SWAPPED>(isa, from, to, len) } {
+            dispatch::run(isa, Convert::<E, SWAPPED> { from, to, len });
+        }
         (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
     }
 }
