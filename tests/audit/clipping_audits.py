@@ -219,7 +219,8 @@ def trees_of_many_leaves() -> bool:
     """Whether small leaves, of which several are measured at once, are clipped together."""
     rng = np.random.default_rng(37)
     for dtype in (np.float32, np.float64):
-        leaves = [(rng.normal(size=(20, width)) / 4).astype(dtype) for width in (3, 8, 1, 20, 40) for _ in range(40)]
+        leaves = [(rng.normal(size=(21, width)) / 4).astype(dtype) for width in (3, 8, 1, 20, 40) for _ in range(40)]
+        leaves = [np.asfortranarray(leaf) if leaf.shape[1] == 20 else leaf for leaf in leaves]
         made = fd.ClippedSum([leaf.shape[1:] for leaf in leaves], clip_norm=CLIP, dtype=dtype)
         flat = fd.ClippedSum((2880,), clip_norm=CLIP, dtype=dtype)
         try:

@@ -244,8 +244,8 @@ MUTANTS = [
     (
         "gathered rows forget where a leaf begins",
         "gathered-rows-forget-where-leaf-begins",
-        "batch.column + k * columns",
-        "batch.column",
+        "row * width + batch.column",
+        "row * width",
         "clip",
     ),
     (
@@ -256,10 +256,24 @@ MUTANTS = [
         "clip",
     ),
     (
-        "the first of sixteen leaves that are measured together is forgotten",
-        "gathered-leaves-of-one-group-forgotten",
-        ".iter().fold(",
-        ".iter().skip(1).fold(",
+        "the first of four rows that are measured together is forgotten",
+        "gathered-leaves-of-several-rows-forgotten",
+        "(0..ROWS)",
+        "(1..ROWS)",
+        "clip units",
+    ),
+    (
+        "of rows that are measured one by one only the last leaf counts",
+        "gathered-leaves-of-one-row-forgotten",
+        "sum += ",
+        "sum = ",
+        "clip units",
+    ),
+    (
+        "columns of two rows change places while they become rows",
+        "columns-of-two-rows-change-places",
+        "[*a, *b, *c, *d]",
+        "[*a, *b, *d, *c]",
         "clip units",
     ),
     (
@@ -291,6 +305,20 @@ MUTANTS = [
         "many arrays",
     ),
     (
+        "arrays of which nothing like them was looked at need not be aligned",
+        "array-looked-at-closely-not-aligned",
+        "!= 0",
+        "== usize::MAX",
+        "many arrays",
+    ),
+    (
+        "arrays of other shapes or strides are taken to be like the one before",
+        "arrays-of-other-strides-found",
+        "shape.cast::<[[isize; 2]; AXES]>().read() != words",
+        "false",
+        "many arrays",
+    ),
+    (
         "columns that are not aligned are read as if they were",
         "columns-not-aligned-found",
         "!= 0",
@@ -300,6 +328,13 @@ MUTANTS = [
     (
         "one array in two places of a tree is added twice",
         "arrays-found-twice",
+        "if !",
+        "if false && !",
+        "many arrays",
+    ),
+    (
+        "one array in two places, each after another layout, is added twice",
+        "array-looked-at-closely-found-twice",
         "if !",
         "if false && !",
         "many arrays",

@@ -94,6 +94,22 @@ def test_trees_of_many_arrays_have_the_sums_of_the_definition(case, threads):
     assert len(leaves[0]) == total.count == one_by_one.count
 
 
+@pytest.mark.parametrize("count", [3, 4, 7, 8, 15, 16])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_wide_arrays_of_few_rows_in_fortran_order_have_the_sums_of_the_definition(dtype, count):
+    """Which are turned to rows, four at a time, in blocks of columns."""
+    widths = [300, 128, 129, 5, 9, 31, 33, 4097]
+    rows = row_cases.matrix("half of them beyond", dtype, (count, sum(widths)))
+    parts = np.split(rows, np.cumsum(widths)[:-1], axis=1)
+    total = sum_like(parts, list)
+
+    total.add_many([np.asfortranarray(part) for part in parts])
+
+    expected, within = row_cases.sums([np.ascontiguousarray(part) for part in parts], CLIP_NORM)
+    assert (expected == flat(total)).all()
+    assert within == total.within_bound
+
+
 @pytest.mark.parametrize("stability", [None, 0.01])
 @pytest.mark.parametrize("structure", STRUCTURES.values(), ids=STRUCTURES)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
@@ -179,6 +195,10 @@ def broken(tree, how):
     if how in others:
         tree[13] = others[how]()
         return tree
+    if how == "the first not aligned":
+        return [LAYOUTS["not aligned"](tree[0]), *tree[1:]]
+    if how == "the first array, after another layout":
+        return [*tree[:12], np.asfortranarray(tree[12]), tree[0], *tree[14:]]
     return {
         "an array less": lambda: tree[:-1],
         "an array more": lambda: [*tree, np.ones((3, 2), np.float32)],
@@ -206,6 +226,8 @@ BROKEN = [
     "objects",
     "another byte order",
     "not aligned",
+    "the first not aligned",
+    "the first array, after another layout",
     "columns not aligned",
     "None",
     "a list",

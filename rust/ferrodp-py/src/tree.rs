@@ -11,8 +11,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::mem::offset_of;
 
-use ferrodp_core::clip::{Element, Leaf, Rows, Run, Scattered, Spot, Strided};
+use ferrodp_core::clip::{Element, Leaf, Rows, Run, Scattered, Strided};
 use numpy::npyffi::{NPY_TYPES, NpyTypes, PyArray_Descr, PyArrayObject, get_type_object};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -54,23 +55,25 @@ struct Leaves {
     shapes: Vec<Vec<isize>>,
     /// Which of these each leaf has.
     places: Vec<usize>,
+    /// Of each of them, how many leaves there are up to the last that has it.
+    ends: Vec<usize>,
     widths: Vec<usize>,
-    runs: Vec<Run>,
+    /// Elements of all.
+    elements: usize,
 }
 
 impl Leaves {
     fn push(&mut self, shape: Vec<usize>) -> PyResult<()> {
         let width = shape.iter().try_fold(1, |width: usize, len| width.checked_mul(*len));
         let width = width.ok_or_else(|| PyValueError::new_err("too many elements"))?;
-        match self.runs.last_mut() {
-            Some(run) if run.width == width => run.leaves += 1,
-            _ => self.runs.push(Run { leaves: 1, width }),
-        }
+        self.elements = self.elements.saturating_add(width);
         let shape: Vec<_> = shape.into_iter().map(usize::cast_signed).collect();
         if self.shapes.last() != Some(&shape) {
             self.shapes.push(shape);
+            self.ends.push(self.places.len());
         }
         self.places.push(self.shapes.len() - 1);
+        *self.ends.last_mut().expect("one for each shape") += 1;
         self.widths.push(width);
         Ok(())
     }
@@ -133,7 +136,8 @@ impl Kind {
 
 /// Where the arrays of a tree are that looks like its template.
 pub(crate) struct Found<'a> {
-    spots: Vec<Spot>,
+    starts: Vec<*const ()>,
+    runs: Vec<Run>,
     arrays: Vec<*mut PyArrayObject>,
     leaves: &'a Leaves,
     pub(crate) count: usize,
@@ -163,7 +167,7 @@ impl Found<'_> {
 
     /// Elements of all rows.
     pub(crate) fn elements(&self) -> usize {
-        self.leaves.runs.iter().map(|run| run.leaves * run.width).sum::<usize>().saturating_mul(self.count)
+        self.leaves.elements.saturating_mul(self.count)
     }
 
     /// Bytes of all rows.
@@ -177,18 +181,19 @@ impl Found<'_> {
     /// The arrays live as long as the rows are used, and `T` is the type of their elements.
     pub(crate) unsafe fn rows<T: Element>(&self) -> PyResult<Either<'_, T>> {
         // SAFETY: shapes and strides of arrays lead to their elements, which were found to be aligned.
-        if let Some(rows) = unsafe { Scattered::suited(&self.spots, &self.leaves.runs, self.count) } {
+        if let Some(rows) = unsafe { Scattered::suited(&self.starts, &self.runs, self.count) } {
             return Ok(Either::Scattered(rows));
         }
-        let leaves = self.spots.iter().zip(&self.leaves.widths).map(|(spot, &width)| {
-            let start: *const T = spot.start.cast();
-            if spot.column == 1 && (self.count == 1 || spot.row == width.cast_signed()) {
+        let runs = self.runs.iter().flat_map(|run| core::iter::repeat_n(run, run.leaves));
+        let leaves = self.starts.iter().zip(runs).map(|(start, &Run { width, row, column, .. })| {
+            let start: *const T = start.cast();
+            if column == 1 && (self.count == 1 || row == width.cast_signed()) {
                 // SAFETY: so many elements lie one after the other.
                 let data = unsafe { core::slice::from_raw_parts(start, self.count * width) };
                 return Leaf::Plain(data, width);
             }
             // SAFETY: as above.
-            Leaf::Strided(unsafe { Strided::new(start, spot.row, [(width, spot.column)]) })
+            Leaf::Strided(unsafe { Strided::new(start, row, [(width, column)]) })
         });
         Rows::of(leaves, self.count).map(Either::Leaves).map_err(|error| PyValueError::new_err(error.to_string()))
     }
@@ -210,14 +215,16 @@ impl Template {
             count: (!stacked).then_some(1),
             descr: core::ptr::null(),
             kind: Kind::Single,
-            spots: Vec::with_capacity(self.leaves.places.len()),
+            starts: Vec::with_capacity(self.leaves.places.len()),
+            runs: Vec::new(),
             arrays: Vec::with_capacity(self.leaves.places.len()),
-            like: Like { place: usize::MAX, ..Like::default() },
-            seen: Seen::default(),
+            like: Like::default(),
+            seen: Seen::new(self.leaves.places.len()),
         };
         walk.visit(tree.as_ptr(), &self.root)?;
         Some(Found {
-            spots: walk.spots,
+            starts: walk.starts,
+            runs: walk.runs,
             arrays: walk.arrays,
             leaves: &self.leaves,
             count: walk.count?,
@@ -237,7 +244,8 @@ struct Walk<'a> {
     /// The dtype object that the last array had, known to be of `kind`.
     descr: *const PyArray_Descr,
     kind: Kind,
-    spots: Vec<Spot>,
+    starts: Vec<*const ()>,
+    runs: Vec<Run>,
     /// Those whose elements are read.
     arrays: Vec<*mut PyArrayObject>,
     like: Like,
@@ -247,14 +255,11 @@ struct Walk<'a> {
 /// What was found of the last array that was looked at closely: all with its fields are like it.
 #[derive(Default)]
 struct Like {
-    /// Which of the template's shapes it has.
-    place: usize,
+    /// The first leaf after it that has another shape.
+    end: usize,
     axes: usize,
-    shape: [isize; Self::MOST],
-    strides: [isize; Self::MOST],
-    /// Elements from a row and from a column to the next.
-    row: isize,
-    column: isize,
+    /// Its shape, then its strides, as they lie in memory, in pairs.
+    words: [[isize; 2]; Self::MOST],
 }
 
 impl Like {
@@ -308,7 +313,7 @@ impl Walk<'_> {
             for (k, array) in arrays[..TOGETHER.min(n - start)].iter_mut().enumerate() {
                 *array = next(start + k)?.cast();
                 prefetch(array.cast_const());
-                prefetch(array.wrapping_byte_add(size_of::<PyArrayObject>() - 16).cast_const());
+                prefetch(array.wrapping_byte_add(offset_of!(PyArrayObject, fields.descr)).cast_const());
             }
             Some(arrays)
         };
@@ -327,60 +332,75 @@ impl Walk<'_> {
                 // SAFETY: it is an array.
                 prefetch(unsafe { (**array).fields.dimensions });
             }
-            for array in arrays {
-                self.array(*array)?;
+            let mut arrays = arrays;
+            while !arrays.is_empty() {
+                let alike = match self.like.axes {
+                    1 => self.alike::<1>(arrays)?,
+                    2 => self.alike::<2>(arrays)?,
+                    3 => self.alike::<3>(arrays)?,
+                    4 => self.alike::<4>(arrays)?,
+                    _ => 0,
+                };
+                arrays = &arrays[alike..];
+                if let Some((array, later)) = arrays.split_first() {
+                    self.look(*array)?;
+                    arrays = later;
+                }
             }
         }
         Some(())
     }
 
-    /// Looks at an array, the next leaf: whether it is like one before, or else closely.
-    #[inline(always)]
-    fn array(&mut self, array: *mut PyArrayObject) -> Option<()> {
-        let place = *self.leaves.places.get(self.spots.len())?;
-        let like = &self.like;
-        // SAFETY: it is an array, whose fields do not change while the interpreter's lock is held; axes are as many as it says.
-        let start = unsafe {
-            let fields = &raw const (*array).fields;
-            let axes = like.axes;
-            if place != like.place || (*fields).nd as usize != axes || !core::ptr::eq((*fields).descr, self.descr) {
-                return self.look(array);
+    /// Takes the places of the first of these arrays, the next leaves, that are like the last one that was looked at closely, but
+    /// for their addresses; returns how many there are.
+    fn alike<const AXES: usize>(&mut self, arrays: &[*mut PyArrayObject]) -> Option<usize> {
+        let (first, like) = (self.starts.len(), &self.like);
+        let n = arrays.len().min(like.end.saturating_sub(first));
+        let like_words: &[[isize; 2]; AXES] = like.words.first_chunk().expect("as many as axes");
+        let (words, descr) = (*like_words, self.descr);
+        let (mut alike, mut addresses) = (0_usize, 0);
+        let starts = &mut self.starts.spare_capacity_mut()[..n];
+        for (array, place) in arrays.iter().zip(starts) {
+            // SAFETY: it is an array, whose fields do not change while the interpreter's lock is held; axes are as many as it
+            // says, and strides follow the shape in memory if their addresses do.
+            let start = unsafe {
+                let fields = &raw const (**array).fields;
+                let shape = (*fields).dimensions;
+                let is_like = (*fields).nd as usize == AXES
+                    && core::ptr::eq((*fields).descr, descr)
+                    && core::ptr::eq((*fields).strides, shape.wrapping_add(AXES));
+                // mutant: arrays-of-other-strides-found
+                if !is_like || shape.cast::<[[isize; 2]; AXES]>().read() != words {
+                    break;
+                }
+                (*fields).data.cast_const().cast::<()>()
+            };
+            // mutant: arrays-found-twice
+            if !self.seen.is_new(array.addr()) {
+                return None;
             }
-            let mut differ = 0;
-            for i in 0..axes {
-                differ |= *(*fields).dimensions.wrapping_add(i) ^ like.shape[i & (Like::MOST - 1)];
-                differ |= *(*fields).strides.wrapping_add(i) ^ like.strides[i & (Like::MOST - 1)];
-            }
-            if differ != 0 {
-                return self.look(array);
-            }
-            (*fields).data
-        };
-        let (row, column) = (like.row, like.column);
-        self.push(array, start.cast_const().cast(), row, column)
-    }
-
-    /// Takes the place of an array that is what it should be but for its address.
-    #[inline(always)]
-    fn push(&mut self, array: *mut PyArrayObject, start: *const (), row: isize, column: isize) -> Option<()> {
+            prefetch(start);
+            addresses |= start.addr();
+            place.write(start);
+            alike = alike.wrapping_add(1);
+        }
         // mutant: arrays-not-aligned-found
-        if start.addr() & (self.kind.size() - 1) != 0 {
+        if addresses & (self.kind.size() - 1) != 0 {
             return None;
         }
-        // mutant: arrays-found-twice
-        if !self.seen.is_new(array.addr()) {
-            return None;
+        // SAFETY: so many more were written.
+        unsafe { self.starts.set_len(first + alike) };
+        self.arrays.extend_from_slice(&arrays[..alike]);
+        if let Some(run) = self.runs.last_mut() {
+            run.leaves += alike;
         }
-        prefetch(start);
-        self.spots.push(Spot { start, row, column });
-        self.arrays.push(array);
-        Some(())
+        Some(alike)
     }
 
     /// Looks closely at an array, the next leaf.
     #[inline(never)]
     fn look(&mut self, array: *mut PyArrayObject) -> Option<()> {
-        let leaf = self.spots.len();
+        let leaf = self.starts.len();
         let (place, width) = (self.leaves.places[leaf], self.leaves.widths[leaf]);
         let lengths = &self.leaves.shapes[place];
         let rank = lengths.len();
@@ -414,8 +434,8 @@ impl Walk<'_> {
         }
         let count = self.count?;
         if width == 0 || count == 0 {
-            let start = core::ptr::without_provenance(size_of::<u64>());
-            self.spots.push(Spot { start, row: 0, column: 1 });
+            self.starts.push(core::ptr::without_provenance(size_of::<u64>()));
+            Run::extend(&mut self.runs, Run { leaves: 1, width, row: 0, column: 1 });
             return Some(());
         }
         let size = self.kind.size().cast_signed();
@@ -427,11 +447,22 @@ impl Walk<'_> {
         }
         let shift = size.trailing_zeros();
         let (row, column) = (row >> shift, column >> shift);
-        self.push(array, start.cast_const().cast(), row, column)?;
+        // mutant: array-looked-at-closely-not-aligned
+        if start.addr() & (self.kind.size() - 1) != 0 {
+            return None;
+        }
+        // mutant: array-looked-at-closely-found-twice
+        if !self.seen.is_new(array.addr()) {
+            return None;
+        }
+        self.starts.push(start.cast_const().cast());
+        self.arrays.push(array);
+        Run::extend(&mut self.runs, Run { leaves: 1, width, row, column });
         if shape.len() <= Like::MOST {
-            self.like = Like { place, axes: shape.len(), row, column, ..Like::default() };
-            self.like.shape[..shape.len()].copy_from_slice(shape);
-            self.like.strides[..shape.len()].copy_from_slice(strides);
+            self.like = Like { end: self.leaves.ends[place], axes: shape.len(), ..Like::default() };
+            let words = self.like.words.as_flattened_mut();
+            words[..shape.len()].copy_from_slice(shape);
+            words[shape.len()..2 * shape.len()].copy_from_slice(strides);
         }
         Some(())
     }
@@ -501,11 +532,12 @@ fn prefetch<T>(address: *const T) {
 }
 
 /// Addresses of objects, as bits of pages: most arrays lie where the one before lay.
-#[derive(Default)]
 struct Seen {
+    /// The page of the last address, and which of those seen it is.
     page: usize,
-    bits: [u64; Self::WORDS],
-    others: HashMap<usize, [u64; Self::WORDS], BuildHasherDefault<Mixed>>,
+    place: usize,
+    pages: Vec<[u64; Self::WORDS]>,
+    places: HashMap<usize, usize, BuildHasherDefault<Mixed>>,
 }
 
 impl Seen {
@@ -514,6 +546,13 @@ impl Seen {
     const OBJECT: usize = 1 << 4;
     const WORDS: usize = Self::PAGE / Self::OBJECT / 64;
 
+    /// No address yet; there is room for so many of objects that lie close together.
+    fn new(objects: usize) -> Self {
+        let pages = objects * size_of::<PyArrayObject>() / Self::PAGE + 1;
+        let places = HashMap::with_capacity_and_hasher(pages, BuildHasherDefault::default());
+        Self { page: 0, place: 0, pages: vec![[0; Self::WORDS]], places }
+    }
+
     /// Whether an address is seen for the first time.
     #[inline(always)]
     fn is_new(&mut self, address: usize) -> bool {
@@ -521,7 +560,7 @@ impl Seen {
             self.turn_to(address / Self::PAGE);
         }
         let bit = address % Self::PAGE / Self::OBJECT;
-        let (word, bit) = (&mut self.bits[bit / 64], 1 << (bit % 64));
+        let (word, bit) = (&mut self.pages[self.place][bit / 64], 1 << (bit % 64));
         let is_new = *word & bit == 0;
         *word |= bit;
         is_new
@@ -529,9 +568,11 @@ impl Seen {
 
     #[inline(never)]
     fn turn_to(&mut self, page: usize) {
-        self.others.insert(self.page, self.bits);
-        self.bits = self.others.get(&page).copied().unwrap_or_default();
         self.page = page;
+        self.place = *self.places.entry(page).or_insert(self.pages.len());
+        if self.place == self.pages.len() {
+            self.pages.push([0; Self::WORDS]);
+        }
     }
 }
 

@@ -1,25 +1,23 @@
 //! Rows in many small leaves, each an array of its own: gathered a few rows at a time, and measured as they are.
 //!
 //! A leaf of a few elements is over before a kernel of its own has begun. So rows are brought to lie one after the other,
-//! batch by batch of leaves, and the squares of a batch are summed while it is in the first-level cache, sixteen leaves of
-//! one width at once. What is summed is what [`super::measure`] sums, in its order: the squares of each leaf, then leaf after
+//! batch by batch of leaves, and the squares of a batch are summed while it is in the first-level cache: of the smallest
+//! leaves four rows at once, in lanes. Elements of columns that lie one after the other are turned to rows four at a time. What is summed is what [`super::measure`] sums, in its order: the squares of each leaf, then leaf after
 //! leaf. Integers are those of the gathered row, which does not tell its leaves apart.
 
 use core::num::NonZeroUsize;
 use core::ops::Range;
 
 use super::clip_norm::{ClipNorm, Stability};
-use super::columns::PANEL;
 use super::decide::Rule;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::{self, Power};
 use super::quantize::{self, Certificate, Tile};
 use super::rows::Rows;
-use super::scattered::{Scattered, Spot};
+use super::scattered::{Run, Scattered};
 use super::shares;
 use super::steps::Steps;
-use super::turn;
 use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch};
 use crate::isa::Isa;
 
@@ -40,9 +38,14 @@ const BATCH_BYTES: usize = 1 << 14;
 /// The least and the most columns of these.
 const BATCH: [usize; 2] = [64, 2048];
 
-/// Leaves of up to `SHORT` columns are measured so many at once.
-const TOGETHER: usize = PANEL;
-const SHORT: usize = 8;
+/// The most leaves that are gathered before they are measured.
+const LEAVES: usize = 128;
+
+/// Of leaves of up to eight columns, so many rows are measured at once.
+pub(super) const ROWS: usize = 4;
+
+/// Columns that are turned at a time.
+const TURNED: usize = 128;
 
 /// How many leaves before it is gathered a leaf is fetched.
 const AHEAD: usize = 24;
@@ -73,7 +76,7 @@ impl<'a, T: Element> Gathering<'a, T> {
     /// Returns how many rows are gathered at a time.
     fn tile(&self) -> usize {
         let bytes = (self.rows.width * size_of::<T>()).max(1);
-        let enough = PIECE_BYTES / (bytes / self.rows.spots.len().max(1)).max(1);
+        let enough = PIECE_BYTES / (bytes / self.rows.starts.len().max(1)).max(1);
         (GATHERED_BYTES / bytes).max(enough.min(MOST_BYTES / bytes)).clamp(1, MOST_ROWS)
     }
 
@@ -127,25 +130,35 @@ impl<T: Element> Kernel for Gather<'_, '_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(mut self) {
         let (mut column, mut leaf) = (0, 0);
+        let mut turning = [[T::default(); ROWS]; TURNED];
+        let mut measured = [[0.0; ROWS]; LEAVES];
         let [least, most] = BATCH;
         let columns = (BATCH_BYTES / (self.totals.len() * size_of::<T>()).max(1)).clamp(least, most);
         for run in self.rows.runs {
             let mut rest = run.leaves;
             while run.width > 0 && rest > 0 {
-                let fitting = (columns / run.width).max(1);
-                let leaves = rest.min(if fitting > TOGETHER { fitting / TOGETHER * TOGETHER } else { fitting });
-                let batch = Batch { leaf, leaves, column };
-                match run.width {
-                    1 => self.short::<NATIVE, 1>(batch),
-                    2 => self.short::<NATIVE, 2>(batch),
-                    3 => self.short::<NATIVE, 3>(batch),
-                    4 => self.short::<NATIVE, 4>(batch),
-                    5 => self.short::<NATIVE, 5>(batch),
-                    6 => self.short::<NATIVE, 6>(batch),
-                    7 => self.short::<NATIVE, 7>(batch),
-                    SHORT => self.short::<NATIVE, SHORT>(batch),
-                    width @ measure::LANES..=measure::BLOCK => self.one_block::<NATIVE>(batch, width),
-                    width => self.long::<NATIVE>(batch, width),
+                let Run { row, column: stride, .. } = *run;
+                let leaves = rest.min((columns / run.width).clamp(1, LEAVES));
+                let batch = Batch { leaf, leaves, column, row, stride };
+                let done = match run.width {
+                    1 => self.together::<1>(batch, &mut measured),
+                    2 => self.together::<2>(batch, &mut measured),
+                    3 => self.together::<3>(batch, &mut measured),
+                    4 => self.together::<4>(batch, &mut measured),
+                    5 if NATIVE => self.together::<5>(batch, &mut measured),
+                    6 if NATIVE => self.together::<6>(batch, &mut measured),
+                    7 if NATIVE => self.together::<7>(batch, &mut measured),
+                    8 if NATIVE => self.together::<8>(batch, &mut measured),
+                    _ => 0,
+                };
+                if done < self.totals.len() {
+                    match run.width {
+                        1 => self.one_by_one::<1>(batch, done),
+                        2 => self.one_by_one::<2>(batch, done),
+                        3 => self.one_by_one::<3>(batch, done),
+                        4 => self.one_by_one::<4>(batch, done),
+                        width => self.long::<NATIVE>(batch, done, width, &mut turning),
+                    }
                 }
                 column += leaves * run.width;
                 leaf += leaves;
@@ -156,52 +169,97 @@ impl<T: Element> Kernel for Gather<'_, '_, T> {
     }
 }
 
-/// Some leaves of one width, and the first column of the first of them.
+/// Some leaves of one width that lie alike.
 #[derive(Clone, Copy)]
 struct Batch {
+    /// The first of them, and how many there are.
     leaf: usize,
     leaves: usize,
+    /// The first column of the first.
     column: usize,
+    /// Elements from a row to the next, and from a column to the next.
+    row: isize,
+    stride: isize,
 }
 
 impl<T: Element> Gather<'_, '_, T> {
-    /// Gathers and measures leaves of `W` columns.
+    /// Gathers and measures whole groups of rows of leaves of `W` columns, a row in a lane; returns how many rows that were.
     #[inline(always)]
-    fn short<const NATIVE: bool, const W: usize>(&mut self, batch: Batch) {
-        self.gather(batch, W, self.totals.len(), |_, from, to| {
-            // SAFETY: these are `W` elements of a row, and room for as many.
-            unsafe { *to.cast::<[T; W]>() = *from.cast::<[T; W]>() }
-        });
-        let (width, room) = (self.rows.width, self.room.cast_const());
-        // Leaf by leaf and not row by row, where each sum would wait for the one before.
-        let groups = batch.leaves / TOGETHER;
-        for group in 0..groups {
-            for (r, total) in self.totals.iter_mut().enumerate() {
-                // SAFETY: elements of a row that were just written.
-                let leaves = unsafe { &*room.add(r * width + batch.column + group * TOGETHER * W).cast() };
-                // mutant: gathered-leaves-of-one-group-forgotten
-                *total = squares_together::<T, NATIVE, W>(leaves).iter().fold(*total, |total, leaf| total + leaf);
-            }
+    fn together<const W: usize>(&mut self, batch: Batch, measured: &mut [[f64; ROWS]]) -> usize {
+        let is_dense = batch.stride == 1 && batch.row == W.cast_signed();
+        if !is_dense && batch.row != 1 {
+            return 0;
         }
-        for leaf in groups * TOGETHER..batch.leaves {
-            for (r, total) in self.totals.iter_mut().enumerate() {
-                // SAFETY: as above.
-                let leaf: &[T; W] = unsafe { &*room.add(r * width + batch.column + leaf * W).cast() };
-                measure::add_last::<T, NATIVE>(leaf, W, total);
+        let (width, rows) = (self.rows.width, self.totals.len());
+        let measured = &mut measured[..batch.leaves];
+        for group in 0..rows / ROWS {
+            let places = self.places(batch, W, group * ROWS, rows).zip(&mut *measured);
+            if is_dense {
+                for ((from, to), measured) in places {
+                    // SAFETY: elements of these rows, which lie one after the other, and room for them.
+                    *measured = unsafe { copy_rows::<T, W>(from, to, width) };
+                }
+            } else {
+                for ((from, to), measured) in places {
+                    // SAFETY: elements of these rows, and room for them.
+                    *measured = unsafe { write_rows(&turned::<T, W>(from, batch.stride), to, width) };
+                }
             }
+            let totals = &mut self.totals.as_chunks_mut::<ROWS>().0[group];
+            // In registers: each sum would wait until the one before was written.
+            let mut sums = *totals;
+            for measured in &*measured {
+                // mutant: gathered-leaves-of-several-rows-forgotten
+                (0..ROWS).for_each(|r| sums[r] += measured[r]);
+            }
+            *totals = sums;
+        }
+        rows / ROWS * ROWS
+    }
+
+    /// Gathers and measures rows from `first` on of leaves of `W` columns.
+    #[inline(always)]
+    fn one_by_one<const W: usize>(&mut self, batch: Batch, first: usize) {
+        let rows = self.totals.len();
+        for row in first..rows {
+            let mut sum = self.totals[row];
+            for (from, to) in self.places(batch, W, row, rows) {
+                // SAFETY: elements of a row, and room for it.
+                // mutant: gathered-leaves-of-one-row-forgotten
+                sum += unsafe { write_row::<T, W>(from, batch.stride, to) };
+            }
+            self.totals[row] = sum;
         }
     }
 
-    /// Gathers and measures leaves of `columns` columns.
+    /// Gathers and measures rows from `first` on of leaves of `columns` columns: those of one block while they are copied, others
+    /// afterwards.
     #[inline(always)]
-    fn long<const NATIVE: bool>(&mut self, batch: Batch, columns: usize) {
-        self.gather(batch, columns, self.totals.len(), |_, from, to| {
-            // SAFETY: these are so many elements of a row, and room for as many.
-            unsafe { copy::<T>(from, to, columns) }
-        });
-        let width = self.rows.width;
-        for (r, total) in self.totals.iter_mut().enumerate() {
-            let written = r * width + batch.column;
+    fn long<const NATIVE: bool>(&mut self, batch: Batch, first: usize, columns: usize, turning: &mut Turning<T>) {
+        let (width, all) = (self.rows.width, core::mem::take(&mut self.totals));
+        let totals = &mut all[first..];
+        let is_one_block = (measure::LANES..=measure::BLOCK).contains(&columns);
+        let is_plain = batch.stride == 1;
+        for (from, to) in self.places(batch, columns, first, first + totals.len()) {
+            if !is_plain {
+                let (apart, size) = ([batch.row, batch.stride], [totals.len(), columns]);
+                // SAFETY: elements of these rows, and room for them.
+                unsafe { write_strided(from, apart, size, to, width, turning) };
+            }
+            for (r, total) in totals.iter_mut().enumerate() {
+                let to = to.wrapping_add(r * width);
+                let from = if is_plain { from.wrapping_offset((r as isize).wrapping_mul(batch.row)) } else { to };
+                if is_one_block {
+                    // SAFETY: these are so many elements of a row, and room for as many, or twice the same.
+                    *total += unsafe { measure::copy_block::<T, NATIVE>(from, to, columns) };
+                } else if is_plain {
+                    // SAFETY: these are so many elements of a row, and room for as many.
+                    unsafe { copy::<T>(from, to, columns) };
+                }
+            }
+        }
+        for (r, total) in totals.iter_mut().enumerate().filter(|_| !is_one_block) {
+            let written = (first + r) * width + batch.column;
             // SAFETY: the elements of a row that were just written.
             let row =
                 unsafe { core::slice::from_raw_parts(self.room.add(written).cast_const(), batch.leaves * columns) };
@@ -213,91 +271,233 @@ impl<T: Element> Gather<'_, '_, T> {
             }
             *total = sum;
         }
+        self.totals = all;
     }
 
-    /// Gathers and measures leaves of one block, each while it is copied.
+    /// Returns of leaves of `columns` columns where the elements of their row `row` are, and where there is room for them. All
+    /// `rows` rows are fetched before, with the first.
     #[inline(always)]
-    fn one_block<const NATIVE: bool>(&mut self, batch: Batch, columns: usize) {
-        let totals = core::mem::take(&mut self.totals);
-        self.gather(batch, columns, totals.len(), |r, from, to| {
-            // SAFETY: these are so many elements of a row, and room for as many, or twice the same.
-            totals[r] += unsafe { measure::copy_block::<T, NATIVE>(from, to, columns) };
-        });
-        self.totals = totals;
-    }
-
-    /// Brings `rows` rows of leaves, `columns` elements each, to where there is room for them, by `copy`. It is told the row,
-    /// where its elements are one after the other, which may be in that room already, and the room.
-    #[inline(always)]
-    fn gather(&self, batch: Batch, columns: usize, rows: usize, mut copy: impl FnMut(usize, *const T, *mut T)) {
-        let (width, first) = (self.rows.width, self.first as isize);
+    fn places(
+        &self,
+        batch: Batch,
+        columns: usize,
+        row: usize,
+        rows: usize,
+    ) -> impl Iterator<Item = (*const T, *mut T)> {
+        let width = self.rows.width;
         assert!(batch.column + batch.leaves * columns <= width, "columns of a row");
-        let spots = &self.rows.spots[batch.leaf..];
-        for (k, spot) in spots[..batch.leaves].iter().enumerate() {
-            if let Some(later) = spots.get(k + AHEAD) {
-                fetch::<T>(later, first, rows, columns);
+        let offset = (self.first + row).cast_signed().wrapping_mul(batch.row);
+        // mutant: gathered-rows-forget-where-leaf-begins
+        let mut room = self.room.wrapping_add(row * width + batch.column);
+        let starts = &self.rows.starts[batch.leaf..];
+        let later = if row == 0 { starts.get(AHEAD..).unwrap_or_default() } else { &[] };
+        let lines = Lines::new(batch, rows, columns, size_of::<T>());
+        starts[..batch.leaves].iter().enumerate().map(move |(k, start)| {
+            if let Some(later) = later.get(k) {
+                lines.fetch(later.cast::<T>().wrapping_offset(offset));
             }
-            let mut from = spot.start.cast::<T>().wrapping_offset(first.wrapping_mul(spot.row));
-            // mutant: gathered-rows-forget-where-leaf-begins
-            let mut to = self.room.wrapping_add(batch.column + k * columns);
-            let is_plain = spot.column == 1;
-            for r in 0..rows {
-                if !is_plain {
-                    for c in 0..columns {
-                        // SAFETY: an element of a row, and room for it.
-                        unsafe {
-                            *to.wrapping_add(c) = *from.wrapping_offset((c as isize).wrapping_mul(spot.column));
-                        }
-                    }
-                }
-                copy(r, if is_plain { from } else { to }, to);
-                from = from.wrapping_offset(spot.row);
-                to = to.wrapping_add(width);
-            }
-        }
+            let to = room;
+            room = room.wrapping_add(columns);
+            (start.cast::<T>().wrapping_offset(offset), to)
+        })
     }
 }
 
-/// Asks for some rows of a leaf, or for where they begin if they do not lie one after the other.
-#[inline(always)]
-fn fetch<T>(leaf: &Spot, first: isize, rows: usize, columns: usize) {
-    let start = leaf.start.cast::<T>().wrapping_offset(first.wrapping_mul(leaf.row));
-    let row = leaf.row.wrapping_mul(size_of::<T>() as isize);
-    let is_dense = leaf.row == columns.cast_signed();
-    let lines = (rows * columns * size_of::<T>()).min(dispatch::PAGE).div_ceil(CACHE_LINE);
-    let (count, stride) = if is_dense { (lines, CACHE_LINE as isize) } else { (rows, row) };
-    for i in 0..count {
-        prefetch(start.wrapping_byte_offset((i as isize).wrapping_mul(stride)));
-    }
-}
-
-/// Returns the sums of squares of leaves of at most [`SHORT`] elements, each as [`measure`] sums it: in the last lanes of
-/// [`SHORT`], folded in halves; where a lane has nothing, nothing is added.
+/// Writes a row of `W` elements that are `stride` apart to `to`, and returns the sum of its squares.
 ///
-/// They are written out, or loops over lanes would be compiled to loops over numbers.
+/// # Safety
+/// They can be read, and there is room for them.
 #[inline(always)]
-fn squares_together<T: Element, const NATIVE: bool, const W: usize>(leaves: &[[T; W]; TOGETHER]) -> [f64; TOGETHER] {
-    let mut columns = [[T::default(); TOGETHER]; W];
-    turn::turn(leaves, &mut columns);
-    let mut sums = [0.0; TOGETHER];
-    for (i, sum) in sums.iter_mut().enumerate() {
-        let mut squares = [0.0; W];
-        for c in 0..W {
-            let x = columns[c][i].widen();
-            squares[c] = x * x;
-        }
-        *sum = match squares[..] {
-            [a, b] => a + b,
-            [a, b, c] => b + (a + c),
-            [a, b, c, d] => (a + c) + (b + d),
-            [a, b, c, d, e] => (b + d) + (c + (a + e)),
-            [a, b, c, d, e, f] => (c + (a + e)) + (d + (b + f)),
-            [a, b, c, d, e, f, g] => (d + (b + f)) + ((a + e) + (c + g)),
-            [a, b, c, d, e, f, g, h] => ((a + e) + (c + g)) + ((b + f) + (d + h)),
-            _ => squares[0],
-        };
+unsafe fn write_row<T: Element, const W: usize>(from: *const T, stride: isize, to: *mut T) -> f64 {
+    let mut row = [T::default(); W];
+    for (c, x) in row.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *x = unsafe { from.wrapping_offset((c as isize).wrapping_mul(stride)).read() };
     }
-    sums
+    // SAFETY: the caller's promise.
+    let [square] = unsafe { write_rows(&[row], to, 0) };
+    square
+}
+
+/// Writes rows of `W` elements to `to` and every `pitch` elements from there, and returns the sums of their squares.
+///
+/// # Safety
+/// There is room for them.
+#[inline(always)]
+unsafe fn write_rows<T: Element, const W: usize, const N: usize>(
+    rows: &[[T; W]; N],
+    to: *mut T,
+    pitch: usize,
+) -> [f64; N] {
+    for (r, row) in rows.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { to.wrapping_add(r.wrapping_mul(pitch)).cast::<[T; W]>().write(*row) };
+    }
+    squares(rows)
+}
+
+/// Copies `ROWS` rows of `W` elements, one after the other, to `to` and every `pitch` elements from there, and returns the sums
+/// of their squares.
+///
+/// # Safety
+/// They can be read, and there is room for them.
+#[inline(always)]
+unsafe fn copy_rows<T: Element, const W: usize>(from: *const T, to: *mut T, pitch: usize) -> [f64; ROWS] {
+    for r in 0..ROWS {
+        let (from, to) = (from.wrapping_add(r * W).cast::<u8>(), to.wrapping_add(r.wrapping_mul(pitch)).cast());
+        // As bytes: read as numbers, they would be computed with one by one.
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, size_of::<[T; W]>()) };
+    }
+    // SAFETY: as above.
+    squares(unsafe { &*from.cast::<[[T; W]; ROWS]>() })
+}
+
+/// Returns the elements of `ROWS` rows of `W` columns, whose elements lie one after the other and which are `stride` apart.
+///
+/// # Safety
+/// They can be read.
+#[inline(always)]
+unsafe fn turned<T: Element, const W: usize>(from: *const T, stride: isize) -> [[T; W]; ROWS] {
+    let mut columns = [[T::default(); ROWS]; W];
+    for (c, column) in columns.iter_mut().enumerate() {
+        let start = from.wrapping_offset((c as isize).wrapping_mul(stride));
+        // SAFETY: the caller's promise.
+        *column = unsafe { start.cast::<[T; ROWS]>().read() };
+    }
+    let mut rows = [[T::default(); W]; ROWS];
+    for (r, row) in rows.iter_mut().enumerate() {
+        for (x, column) in row.iter_mut().zip(&columns) {
+            *x = column[r];
+        }
+    }
+    rows
+}
+
+/// Columns of a group of rows, to be turned.
+type Turning<T> = [[T; ROWS]; TURNED];
+
+/// Writes `rows` times `columns` elements, the first of which is at `from` and which are `down` and `across` apart, to `to`, `pitch`
+/// elements from a row to the next. What is in `turning` does not matter.
+///
+/// # Safety
+/// They can be read, and there is room for them.
+#[inline(always)]
+unsafe fn write_strided<T: Element>(
+    from: *const T,
+    [down, across]: [isize; 2],
+    [rows, columns]: [usize; 2],
+    to: *mut T,
+    pitch: usize,
+    turning: &mut Turning<T>,
+) {
+    let from = |r: usize, c: usize| {
+        let offset = (r as isize).wrapping_mul(down).wrapping_add((c as isize).wrapping_mul(across));
+        from.wrapping_offset(offset)
+    };
+    let to = |r: usize, c: usize| to.wrapping_add(r * pitch + c);
+    let first = if down == 1 { rows / ROWS * ROWS } else { 0 };
+    for r in (0..first).step_by(ROWS) {
+        for c in (0..columns).step_by(TURNED) {
+            let len = TURNED.min(columns - c);
+            let block = if across == ROWS.cast_signed() {
+                // SAFETY: the caller's promise: one column after the other.
+                unsafe { core::slice::from_raw_parts(from(r, c).cast(), len) }
+            } else {
+                for (i, column) in turning[..len].iter_mut().enumerate() {
+                    // SAFETY: the caller's promise, for these rows of a column.
+                    *column = unsafe { from(r, c + i).cast::<[T; ROWS]>().read() };
+                }
+                &turning[..len]
+            };
+            // SAFETY: as above, for parts of these rows, which are apart.
+            let rows = [0, 1, 2, 3].map(|i| unsafe { core::slice::from_raw_parts_mut(to(r + i, c), len) });
+            turn(block, rows);
+        }
+    }
+    for r in first..rows {
+        for c in 0..columns {
+            // SAFETY: as above.
+            unsafe { to(r, c).write(from(r, c).read()) };
+        }
+    }
+}
+
+/// Writes columns as rows.
+#[inline(always)]
+fn turn<T: Element>(columns: &[[T; ROWS]], [a, b, c, d]: [&mut [T]; ROWS]) {
+    for ((column, (a, b)), (c, d)) in columns.iter().zip(a.iter_mut().zip(b)).zip(c.iter_mut().zip(d)) {
+        // mutant: columns-of-two-rows-change-places
+        [*a, *b, *c, *d] = *column;
+    }
+}
+
+/// Asks for a leaf's rows where they lie in a few cache lines.
+struct Lines {
+    /// Bytes of some rows.
+    bytes: usize,
+    /// Where they are more than two cache lines: how many are asked for, and bytes from one to the next.
+    count: usize,
+    step: isize,
+}
+
+impl Lines {
+    /// Some rows of leaves of `columns` columns, or where their rows begin if these do not lie one after the other.
+    fn new(batch: Batch, rows: usize, columns: usize, size: usize) -> Self {
+        let bytes = rows * columns * size;
+        let lines = bytes.min(dispatch::PAGE).div_ceil(CACHE_LINE);
+        let size = size.cast_signed();
+        let (count, step) = match batch.row {
+            1 => (columns.min(lines), batch.stride.wrapping_mul(size)),
+            row if row == columns.cast_signed() => (lines, CACHE_LINE.cast_signed()),
+            row => (rows, row.wrapping_mul(size)),
+        };
+        Self { bytes, count, step }
+    }
+
+    /// Asks for those of a leaf that begin there.
+    #[inline(always)]
+    fn fetch<T>(&self, start: *const T) {
+        if self.bytes > 2 * CACHE_LINE {
+            return self.fetch_many(start.cast());
+        }
+        // However they lie, it is often there.
+        prefetch(start);
+        prefetch(start.wrapping_byte_add(self.bytes).wrapping_byte_sub(1));
+    }
+
+    #[inline(never)]
+    fn fetch_many(&self, start: *const ()) {
+        let mut line = start;
+        for _ in 0..self.count {
+            prefetch(line);
+            line = line.wrapping_byte_offset(self.step);
+        }
+    }
+}
+
+/// Returns the sums of squares of rows of at most eight elements, each as [`measure`] sums it: in the last of eight lanes, folded
+/// in halves; where a lane has nothing, nothing is added.
+#[inline(always)]
+fn squares<T: Element, const W: usize, const N: usize>(rows: &[[T; W]; N]) -> [f64; N] {
+    let mut squares = [[0.0; N]; W];
+    for c in 0..W {
+        for r in 0..N {
+            let x = rows[r][c].widen();
+            squares[c][r] = x * x;
+        }
+    }
+    let add = |one: [f64; N], other: [f64; N]| core::array::from_fn(|r| one[r] + other[r]);
+    match squares[..] {
+        [a, b] => add(a, b),
+        [a, b, c] => add(b, add(a, c)),
+        [a, b, c, d] => add(add(a, c), add(b, d)),
+        [a, b, c, d, e] => add(add(b, d), add(c, add(a, e))),
+        [a, b, c, d, e, f] => add(add(c, add(a, e)), add(d, add(b, f))),
+        [a, b, c, d, e, f, g] => add(add(d, add(b, f)), add(add(a, e), add(c, g))),
+        [a, b, c, d, e, f, g, h] => add(add(add(a, e), add(c, g)), add(add(b, f), add(d, h))),
+        _ => squares[0],
+    }
 }
 
 /// Copies `len` elements in pieces of fixed sizes, the last of which may overlap the one before.
@@ -328,7 +528,6 @@ unsafe fn copy<T: Element>(from: *const T, to: *mut T, len: usize) {
 mod tests {
     use super::*;
     use crate::clip::measure::add_powers;
-    use crate::clip::scattered::{Run, Spot};
 
     /// Gathers rows of leaves that lie in many ways, and compares totals with those of leaf after leaf.
     fn check<T: Element + PartialEq + core::fmt::Debug>(convert: fn(f64) -> T) {
@@ -336,9 +535,7 @@ mod tests {
             .flat_map(|width| [width; 37])
             .chain([0, 31, 32, 33, 40, 64, 3, 300, 4096, 4097, 1])
             .collect::<Vec<usize>>();
-        let runs: Vec<Run> =
-            widths.chunk_by(|a, b| a == b).map(|run| Run { leaves: run.len(), width: run[0] }).collect();
-        for count in [1, 5] {
+        for count in [1, 4, 7, 8] {
             let data: Vec<Vec<T>> = widths
                 .iter()
                 .enumerate()
@@ -355,14 +552,16 @@ mod tests {
                     _ => r * width + c,
                 }
             };
-            let spot = |i: usize| {
+            let mut runs = Vec::new();
+            let start = |i: usize| -> *const () {
                 let first = place(i, 0, 0);
                 let (row, column) = (place(i, 1, 0) - first, place(i, 0, 1) - first);
-                Spot { start: data[i].as_ptr().wrapping_offset(first).cast(), row, column }
+                Run::extend(&mut runs, Run { leaves: 1, width: widths[i], row, column });
+                data[i].as_ptr().wrapping_offset(first).cast()
             };
-            let spots: Vec<Spot> = (0..widths.len()).map(spot).collect();
+            let starts: Vec<_> = (0..widths.len()).map(start).collect();
             // SAFETY: these places are those of the vectors.
-            let rows = unsafe { Scattered::<T>::new(&spots, &runs, count) };
+            let rows = unsafe { Scattered::<T>::new(&starts, &runs, count) };
             let expected: Vec<Vec<T>> = (0..count)
                 .map(|r| {
                     (0..widths.len())

@@ -161,7 +161,8 @@ fn short_sum<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize
 pub(super) fn add_last<T: Element, const NATIVE: bool>(data: &[T], width: usize, total: &mut f64) {
     match width {
         0 => {}
-        1..=16 => *total += short_sum::<T, true, NATIVE, 16>(data, width, 1.0),
+        1..=8 => *total += short_sum::<T, true, NATIVE, 8>(data, width, 1.0),
+        9..=16 => *total += short_sum::<T, true, NATIVE, 16>(data, width, 1.0),
         17..=LANES => *total += short_sum::<T, true, NATIVE, LANES>(data, width, 1.0),
         _ => {
             for first in (0..width).step_by(BLOCK) {

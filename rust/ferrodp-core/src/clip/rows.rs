@@ -182,20 +182,18 @@ impl<'a, T: Element> Rows<'a, T> {
         self.leaves.iter().all(|leaf| leaf.strided.is_none())
     }
 
-    /// Returns where the leaves of rows are that are best gathered, and how many in a row have one width.
-    pub(super) fn spots(&self) -> Option<(Vec<Spot>, Vec<Run>)> {
+    /// Returns where the leaves of rows are that are best gathered, and how they lie.
+    pub(super) fn spots(&self) -> Option<(Vec<*const ()>, Vec<Run>)> {
         if !Scattered::<T>::suits(self.width, self.leaves.len()) {
             return None;
         }
-        let mut runs: Vec<Run> = Vec::new();
+        let (mut starts, mut runs) = (Vec::with_capacity(self.leaves.len()), Vec::new());
         for leaf in &self.leaves {
-            match runs.last_mut() {
-                Some(run) if run.width == leaf.width => run.leaves += 1,
-                _ => runs.push(Run { leaves: 1, width: leaf.width }),
-            }
+            let Spot { start, row, column } = leaf.spot()?;
+            starts.push(start);
+            Run::extend(&mut runs, Run { leaves: 1, width: leaf.width, row, column });
         }
-        let spots = self.leaves.iter().map(Piece::spot).collect::<Option<_>>()?;
-        Some((spots, runs))
+        Some((starts, runs))
     }
 
     /// Returns row `index` of plain leaves, leaf by leaf.

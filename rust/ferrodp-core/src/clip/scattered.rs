@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 
 use super::columns::PANEL;
 use super::element::Element;
+use super::gathering::ROWS;
 
 /// Leaves have fewer columns than this on average.
 const NARROW: usize = 64;
@@ -22,19 +23,39 @@ pub struct Spot {
     pub column: isize,
 }
 
-/// Leaves of one width, one after the other.
+/// Leaves that follow each other in a row and lie alike, each elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// How many there are.
     pub leaves: usize,
     /// Columns in each of them.
     pub width: usize,
+    /// Elements from a row to the next.
+    pub row: isize,
+    /// Elements from a column to the next.
+    pub column: isize,
+}
+
+impl Run {
+    /// Adds so many more leaves to the runs.
+    pub fn extend(runs: &mut Vec<Self>, more: Self) {
+        match runs.last_mut() {
+            Some(last) if *last == (Self { leaves: last.leaves, ..more }) => last.leaves += more.leaves,
+            _ => runs.push(more),
+        }
+    }
+
+    /// Whether elements of a column are nearer to each other than those of a row.
+    const fn lies_by_columns(&self) -> bool {
+        self.column.unsigned_abs() > self.row.unsigned_abs()
+    }
 }
 
 /// A batch of rows in many leaves with few columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Scattered<'a, T> {
-    pub(super) spots: &'a [Spot],
+    /// The first element of the first row of each leaf.
+    pub(super) starts: &'a [*const ()],
     pub(super) runs: &'a [Run],
     pub(super) width: usize,
     pub(super) count: usize,
@@ -50,21 +71,26 @@ impl<'a, T: Element> Scattered<'a, T> {
     /// Returns whether rows with so many columns in so many leaves are best added in this way.
     #[must_use]
     pub const fn suits(width: usize, leaves: usize) -> bool {
-        leaves > 1 && width < leaves * NARROW && width <= ROW_BYTES / size_of::<T>()
+        Self::fits(width, leaves) && width < leaves * NARROW
     }
 
-    /// Returns `count` rows whose leaves are at these spots, as wide as the runs say.
+    /// Returns whether there are leaves to gather, and rows are not too long for that.
+    const fn fits(width: usize, leaves: usize) -> bool {
+        leaves > 1 && width <= ROW_BYTES / size_of::<T>()
+    }
+
+    /// Returns `count` rows whose leaves start there, and lie as the runs say.
     ///
     /// # Panics
-    /// If there are not as many spots as leaves.
+    /// If there are not as many starts as leaves.
     ///
     /// # Safety
     /// Every element of `count` rows of every leaf is aligned, initialized and can be read during `'a`.
     #[must_use]
-    pub unsafe fn new(spots: &'a [Spot], runs: &'a [Run], count: usize) -> Self {
+    pub unsafe fn new(starts: &'a [*const ()], runs: &'a [Run], count: usize) -> Self {
         let width = runs.iter().map(|run| run.leaves * run.width).sum();
-        assert_eq!(spots.len(), runs.iter().map(|run| run.leaves).sum(), "a spot for every leaf");
-        Self { spots, runs, width, count, elements: PhantomData }
+        assert_eq!(starts.len(), runs.iter().map(|run| run.leaves).sum(), "a start of every leaf");
+        Self { starts, runs, width, count, elements: PhantomData }
     }
 
     /// Returns these rows if they are best added in this way: not if a panel of rows can be read column by column.
@@ -72,12 +98,15 @@ impl<'a, T: Element> Scattered<'a, T> {
     /// # Safety
     /// As for [`Scattered::new`].
     #[must_use]
-    pub unsafe fn suited(spots: &'a [Spot], runs: &'a [Run], count: usize) -> Option<Self> {
+    pub unsafe fn suited(starts: &'a [*const ()], runs: &'a [Run], count: usize) -> Option<Self> {
         // SAFETY: the caller's promise.
-        let rows = unsafe { Self::new(spots, runs, count) };
-        let by_columns = |spot: &Spot| spot.column.unsigned_abs() > spot.row.unsigned_abs();
-        let in_panels = count >= PANEL && spots.iter().all(by_columns);
-        (Self::suits(rows.width, spots.len()) && !in_panels).then_some(rows)
+        let rows = unsafe { Self::new(starts, runs, count) };
+        if count >= ROWS && runs.iter().all(Run::lies_by_columns) {
+            // Of rows that are no panel, vectors hold some as well.
+            let are_neighbors = runs.iter().all(|run| run.row == 1);
+            return (count < PANEL && are_neighbors && Self::fits(rows.width, starts.len())).then_some(rows);
+        }
+        Self::suits(rows.width, starts.len()).then_some(rows)
     }
 
     /// How many rows there are.
