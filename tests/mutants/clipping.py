@@ -461,8 +461,8 @@ MUTANTS = [
     (
         "rows of few columns that are not finite are multiplied by NaN",
         "rows-of-few-columns-multiplied-by-nan",
-        ") & exists)",
-        "))",
+        "factor & counts",
+        "factor",
         "clip units",
     ),
     (
@@ -475,8 +475,8 @@ MUTANTS = [
     (
         "rows of few columns with two elements are taken for rows of one",
         "rows-of-few-columns-told-by-their-magnitude",
-        "zeros + 1",
-        "zeros + 2",
+        "others < 2",
+        "others < 3",
         "clip units",
     ),
     (
@@ -552,8 +552,22 @@ MUTANTS = [
     (
         "large rows of few columns lose their power of two",
         "large-rows-of-few-columns-lose-power-of-two",
-        "x[c] * SMALLER",
-        "x[c]",
+        "x * SMALLER",
+        "x",
+        "clip units",
+    ),
+    (
+        "rows of few columns at the bound are certified without their integers",
+        "rows-of-few-columns-at-bound-certified-without-integers",
+        "(kept & exact)",
+        "(0 & exact)",
+        "clip units",
+    ),
+    (
+        "panels near the bound are decided whatever is left",
+        "panels-near-bound-decided-whatever-is-left",
+        "(open == 0)",
+        "true",
         "clip units",
     ),
     (

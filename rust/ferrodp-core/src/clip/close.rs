@@ -108,12 +108,6 @@ impl Cut {
         (power + self.shift) - self.shift
     }
 
-    /// Returns what sums of so many elements' parts, each of which went through at most so many additions, are compared with.
-    pub(super) fn edge(self, elements: usize, additions: usize) -> Edge {
-        let high = self.high(self.power);
-        Edge { cut: self, high, low: (self.power - high) + self.error, margin: self.margin(elements, additions) }
-    }
-
     /// Compares a row's norm with the bound, if that can be told from the sums of so many elements' parts, each of which
     /// went through at most so many additions.
     pub(super) fn tell(self, sums: Parts, elements: usize, additions: usize) -> Option<Ordering> {
@@ -141,21 +135,52 @@ pub(super) struct Edge {
     cut: Cut,
     high: f64,
     low: f64,
-    margin: f64,
+    pub(super) margin: f64,
 }
 
 impl Edge {
-    /// Returns `h` and `l` of the square of one element.
-    #[inline(always)]
-    pub(super) fn cut<T: Element>(&self, x: f64) -> (f64, f64) {
-        self.cut.cut::<T, true>(x)
+    /// Returns what sums of so many elements' parts, each of which went through at most so many additions, are compared with:
+    /// the parts of `bound`, cut as elements of that type are.
+    pub(super) fn of<T: Element>(cut: Cut, bound: f64, elements: usize, additions: usize) -> Self {
+        let (high, low) = cut.cut::<T, true>(bound);
+        // Squares that fit are cut as floats; that of a bound of more digits has more.
+        let low = if T::SQUARES_FIT { low + cut.error } else { low };
+        Self { cut, high, low, margin: cut.margin(elements, additions) }
     }
 
     /// Returns whether a row whose parts have these sums is certainly shorter than the bound, and whether it is longer.
     #[inline(always)]
     pub(super) fn tell(&self, high: f64, low: f64) -> (u64, u64) {
-        let difference = (high - self.high) + (low - self.low);
+        let difference = self.difference_of(high, low);
         (mask(difference < -self.margin), mask(difference > self.margin))
+    }
+
+    /// Returns how much more than the bound's power a row's is: the row is certainly longer if that is more than `margin`,
+    /// shorter if it is less than `-margin`, and NaN where squares are infinite.
+    ///
+    /// That holds for rows far from the bound as well. Up to `2⁵³q`, sums of `h` are exact. If a row's power is more, `2⁸` times
+    /// the bound's at least, so is the sum, for no `h` is negative and each is off by 2⁻⁵² of it.
+    #[inline(always)]
+    pub(super) fn difference<T: Element, const W: usize>(&self, x: &[f64; W]) -> f64 {
+        let (mut sum_high, mut sum_low) = (0.0, 0.0);
+        for c in 0..W {
+            let (high, low) = self.cut::<T>(x[c]);
+            sum_high += high;
+            sum_low += low;
+        }
+        self.difference_of(sum_high, sum_low)
+    }
+
+    /// The same, given the sums of its parts.
+    #[inline(always)]
+    pub(super) fn difference_of(&self, high: f64, low: f64) -> f64 {
+        (high - self.high) + (low - self.low)
+    }
+
+    /// Returns `h` and `l` of the square of one element.
+    #[inline(always)]
+    pub(super) fn cut<T: Element>(&self, x: f64) -> (f64, f64) {
+        self.cut.cut::<T, true>(x)
     }
 }
 

@@ -10,6 +10,7 @@
 use core::ops::Range;
 
 use super::across::{self, Aligned, Decided, Halves, Limits};
+use super::close::{Cut, Edge};
 use super::columns::mask;
 use super::decide::Rule;
 use super::element::Element;
@@ -18,7 +19,7 @@ use super::rows::Strided;
 use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
 use super::turn::{self, MOST, ROWS, Turned};
 use crate::dispatch::{self, Kernel};
-use few::Few;
+use few::{Few, PANELS};
 pub(super) use state::Certified;
 use state::{SUMS, State};
 
@@ -96,7 +97,7 @@ impl<T: Element> Add<'_, T> {
                     certified[r] &= mask(values[r].abs() <= self.certified.steps);
                     values[r] = truncate::<NATIVE>(values[r]) + SHIFT;
                 }
-                state::add(&mut sums, &values.map(f64::to_bits));
+                state::add(&mut sums, &values);
                 panels += 1;
             }
             self.rows.end = self.rows.start + (self.more)();
@@ -120,32 +121,46 @@ impl<T: Element> Add<'_, T> {
             settled: 0,
             panels: 0,
             are_far: false,
+            is_near: false,
             has_ties: false,
             has_singles: false,
             needs_integers: T::SQUARES_FIT,
             sums: [[0; SUMS]; MOST],
         };
-        let mut few = Few::new(rule, &limits, &certified, width);
+        let edge = Cut::new(rule.power, rule.bound).map(|cut| Edge::of::<T>(cut, rule.bound, width, width));
+        let edge = edge.as_ref();
+        let mut few = Few::new(rule, &limits, &certified, edge);
+        let mut panels = Aligned([[[T::default(); ROWS]; W]; PANELS]);
         while !rows.is_empty() {
-            for first in rows.clone().step_by(ROWS) {
-                // SAFETY: the leaf has these rows, and as many columns as there are sums.
+            let mut next = rows.clone();
+            while W > 0 && !next.is_empty() {
+                let count = (next.len() / ROWS).min(PANELS);
+                let panels = &mut panels.0[..count];
+                for (first, panel) in next.clone().step_by(ROWS).zip(&mut *panels) {
+                    // SAFETY: the leaf has these rows, and as many columns as there are sums.
+                    unsafe { turn::panel::<T, W>(leaf, first, panel, &mut room.0) };
+                }
+                next.start += count * ROWS;
+                let mut panels = &*panels;
+                while !panels.is_empty() {
+                    if few.pause == 0 {
+                        panels = &panels[few.add::<T, NATIVE, W>(panels, &mut state)..];
+                    }
+                    few.pause = few.pause.saturating_sub(1);
+                    let Some((columns, rest)) = panels.split_first() else { break };
+                    panels = rest;
+                    let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
+                    dispatch::run_native(
+                        rule.isa,
+                        Panel { columns, rule, limits, edge, certified, halves, state: &mut state },
+                    );
+                }
+            }
+            for first in next.step_by(ROWS) {
+                // SAFETY: as above.
                 unsafe { turn::panel::<T, W>(leaf, first, columns, &mut room.0) };
-                if W > 0 && few.add::<T, NATIVE, W>(columns, &mut state) {
-                    continue;
-                }
-                let mut panel = Panel {
-                    columns,
-                    rule,
-                    limits: &limits,
-                    certified: &certified,
-                    halves: &mut halves.0,
-                    state: &mut state,
-                };
-                if W == 0 {
-                    panel.add::<NATIVE>();
-                } else {
-                    dispatch::run_native(rule.isa, panel);
-                }
+                let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
+                Panel { columns, rule, limits, edge, certified, halves, state: &mut state }.add::<NATIVE>();
             }
             rows.end = rows.start + more();
         }
@@ -161,6 +176,7 @@ struct Panel<'a, T> {
     columns: &'a [Turned<T>],
     rule: &'a Rule,
     limits: &'a Limits,
+    edge: Option<&'a Edge>,
     certified: &'a Certified,
     halves: &'a mut Halves,
     state: &'a mut State,
@@ -178,7 +194,8 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool>(&mut self) {
-        let Self { columns, rule, limits, certified, halves, state } = self;
+        let Self { columns, rule, limits, edge, certified, halves, state } = self;
+        let edge: Option<&Edge> = *edge;
         // What overflows is measured again: where that is known, there is no need to see it.
         let knows_far = !T::SQUARES_FIT && state.are_far && limits.keeps != 0;
         let far = if knows_far { settle::far(columns) } else { Far::Mixed };
@@ -196,14 +213,32 @@ impl<T: Element> Panel<'_, T> {
             across::squares::<T, NATIVE, false>(columns, &[1.0; ROWS], halves)
         };
         let totals = Aligned(totals);
-        let mut decided = limits.decide(&totals.0, &[u64::MAX; ROWS]);
+        let by_singles = state.has_singles;
+        let mut told = None;
+        let mut decided = Decided { factors: [0.0; ROWS], masks: [0; ROWS], clear: [0; ROWS], open: [0; ROWS] };
+        if NATIVE
+            && !T::SQUARES_FIT
+            && (state.is_near || by_singles)
+            && let Some(edge) = edge
+        {
+            let decided = &mut decided;
+            let near = settle::Near { limits, edge, totals: &totals.0, columns, decided, by_singles };
+            told = dispatch::run_native(rule.isa, near);
+            (state.is_near, state.has_singles) = match told {
+                Some(true) => (!by_singles, by_singles),
+                _ => (false, false),
+            };
+        }
+        state.are_far = false;
+        if told.is_none() {
+            decided = limits.decide(&totals.0, &[u64::MAX; ROWS]);
+        }
         let mut is_open = 0;
         for r in 0..ROWS {
             state.within[r] = state.within[r].wrapping_sub(decided.clear[r]);
             is_open |= decided.open[r];
         }
         let mut settled = None;
-        state.are_far = false;
         if is_open != 0 {
             let settle = Settle {
                 rule,
@@ -213,18 +248,27 @@ impl<T: Element> Panel<'_, T> {
                 decided: &mut decided,
                 halves,
                 expects_ties: state.has_ties,
-                expects_singles: state.has_singles,
+                expects_singles: by_singles,
             };
             let found = settled.insert(dispatch::run(rule.isa, settle));
             (state.are_far, state.has_ties, state.has_singles) = (found.are_far, found.has_ties, found.has_singles);
+            state.is_near = found.has_near;
             state.settled += found.within;
         }
         let (scales, close) = match &settled {
             Some(settled) => (Some(&settled.scales), settled.close),
+            None if told.is_some() => {
+                let mut close = [0; ROWS];
+                for r in 0..ROWS {
+                    close[r] = decided.clear[r] & limits.keeps;
+                }
+                (None, close)
+            }
             None => (None, [0; ROWS]),
         };
         let (mut products, mut squares) = (Aligned([0.0; ROWS]), Aligned([0_u64; ROWS]));
-        let with_integers = settled.is_some() && state.needs_integers;
+        let has_close = settled.is_some() || told.is_some();
+        let with_integers = has_close && state.needs_integers;
         state.panels += 1;
         for (column, sums) in columns.iter().zip(&mut state.sums) {
             let values = add::<T, NATIVE>(column, &decided, scales, &mut products.0, sums);
@@ -251,7 +295,7 @@ impl<T: Element> Panel<'_, T> {
                 sure[r] |= close[r] & exact;
             }
         }
-        if is_open != 0 {
+        if has_close {
             state.needs_integers = missing != 0;
         }
         for r in 0..ROWS {
@@ -357,7 +401,7 @@ fn add<T: Element, const NATIVE: bool>(
     for v in &mut values {
         *v += SHIFT;
     }
-    state::add(sums, &values.map(f64::to_bits));
+    state::add(sums, &values);
     values
 }
 

@@ -5,7 +5,7 @@
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
 use super::across::{Aligned, Decided, Halves, Limits, squares};
-use super::close::{Cut, Near};
+use super::close::{self, Cut, Edge};
 use super::columns::mask;
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
@@ -42,7 +42,7 @@ fn largest<T: Element>(columns: &[Turned<T>]) -> Aligned<[i64; ROWS]> {
 /// What is known of rows near the bound.
 #[repr(align(64))]
 struct Closely {
-    near: Near<ROWS>,
+    near: close::Near<ROWS>,
     /// Elements that are not zero, and the sum of their magnitudes, rounded.
     others: Turned<u64>,
     sizes: Turned<f64>,
@@ -53,7 +53,7 @@ struct Closely {
 /// Four columns at a time: of a loop over rows with so much in it, the compiler makes vectors of rows, and nothing else.
 #[inline(always)]
 fn closely<T: Element, const TIES: bool>(columns: &[Turned<T>], cut: Cut) -> Closely {
-    let mut sums = Closely { near: Near::NONE, others: [0; ROWS], sizes: [0.0; ROWS] };
+    let mut sums = Closely { near: close::Near::NONE, others: [0; ROWS], sizes: [0.0; ROWS] };
     let zeros = [T::default(); ROWS];
     for group in columns.chunks(4) {
         let mut four = [&zeros; 4];
@@ -131,6 +131,107 @@ pub(super) fn far<T: Element>(columns: &[Turned<T>]) -> Far {
     }
 }
 
+/// Decides a panel whose rows are all such as were near the bound in the panel before, or plain.
+pub(super) struct Near<'a, T> {
+    pub(super) limits: &'a Limits,
+    pub(super) edge: &'a Edge,
+    pub(super) totals: &'a Turned<f64>,
+    pub(super) columns: &'a [Turned<T>],
+    pub(super) decided: &'a mut Decided<ROWS>,
+    /// Whether rows are told by the magnitude of their only element, and not by sums of twice the precision.
+    pub(super) by_singles: bool,
+}
+
+impl<T: Element> Kernel for Near<'_, T> {
+    /// Whether a row was near the bound, if all rows were decided.
+    type Output = Option<bool>;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> Option<bool> {
+        let Self { limits, edge, totals, columns, decided, by_singles } = self;
+        let Limits { low, high, below, above, bound, shrink, keeps, gamma, steps_per_unit, .. } = *limits;
+        // How much longer a row is than the bound, and from which size on that is certain.
+        let mut differences = Aligned([0.0; ROWS]);
+        let margin = if by_singles {
+            let (mut others, mut sizes) = (Aligned([0_u64; ROWS]), Aligned([0.0; ROWS]));
+            count_elements(columns, &mut others.0, &mut sizes.0);
+            for r in 0..ROWS {
+                let sign = if sizes.0[r] <= bound { -1.0_f64 } else { 1.0 };
+                differences.0[r] = f64::from_bits(sign.to_bits() & is_single(others.0[r]));
+            }
+            0.5
+        } else {
+            let (mut high, mut low) = (Aligned([0.0; ROWS]), Aligned([0.0; ROWS]));
+            let (fours, rest) = columns.as_chunks::<4>();
+            for four in fours {
+                add_parts(edge, four, &mut high.0, &mut low.0);
+            }
+            let (twos, rest) = rest.as_chunks::<2>();
+            for two in twos {
+                add_parts(edge, two, &mut high.0, &mut low.0);
+            }
+            for one in rest {
+                add_parts(edge, core::array::from_ref(one), &mut high.0, &mut low.0);
+            }
+            for r in 0..ROWS {
+                differences.0[r] = edge.difference_of(high.0[r], low.0[r]);
+            }
+            edge.margin
+        };
+        let (mut open, mut near) = (0, 0);
+        for r in 0..ROWS {
+            let (difference, total) = (differences.0[r], totals[r]);
+            // Of masks alone, the compiler makes no vectors here.
+            let trusted = mask(total >= low) & mask(total <= high);
+            open |= (total.to_bits() | 1) & !(mask(difference.abs() > margin) & trusted);
+            near |= total.to_bits() & mask(total > below) & mask(total < above);
+            let shorter = mask(difference < -margin);
+            let kept = shorter & keeps;
+            let factor = bound / (total.sqrt() + gamma) * shrink * steps_per_unit;
+            let factor = (factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept);
+            decided.factors[r] = f64::from_bits(factor);
+            decided.clear[r] = shorter;
+        }
+        decided.masks = [u64::MAX; ROWS];
+        decided.open = [0; ROWS];
+        // mutant: panels-near-bound-decided-whatever-is-left
+        (open == 0).then_some(near != 0)
+    }
+}
+
+/// Adds the parts of squares of some columns to those of other columns.
+#[inline(always)]
+fn add_parts<T: Element, const N: usize>(
+    edge: &Edge,
+    columns: &[Turned<T>; N],
+    high: &mut Turned<f64>,
+    low: &mut Turned<f64>,
+) {
+    for r in 0..ROWS {
+        let (mut sum_high, mut sum_low) = (high[r], low[r]);
+        for c in 0..N {
+            let (high, low) = edge.cut::<T>(columns[c][r].widen());
+            sum_high += high;
+            sum_low += low;
+        }
+        (high[r], low[r]) = (sum_high, sum_low);
+    }
+}
+
+/// Counts the elements of rows that are not zero, and adds their magnitudes.
+#[inline(always)]
+fn count_elements<T: Element>(columns: &[Turned<T>], others: &mut Turned<u64>, sizes: &mut Turned<f64>) {
+    for column in columns {
+        // Or a vector would hold one row's elements, gathered.
+        let column = core::hint::black_box(column);
+        for r in 0..ROWS {
+            let x = column[r].widen();
+            others[r] = others[r].wrapping_sub(mask(x != 0.0));
+            sizes[r] += x.abs();
+        }
+    }
+}
+
 /// Decides the rows of a panel that are open; their factors and masks are written to `decided`.
 pub(super) struct Settle<'a, T> {
     pub(super) rule: &'a Rule,
@@ -156,6 +257,8 @@ pub(super) struct Settled {
     pub(super) within: u64,
     /// Whether squares of most rows left the trusted range.
     pub(super) are_far: bool,
+    /// Whether there are rows near the bound that were told by sums of twice the precision, and none else.
+    pub(super) has_near: bool,
     /// Whether there are rows whose norm could be the bound.
     pub(super) has_ties: bool,
     /// Whether all rows near the bound have one element.
@@ -172,6 +275,7 @@ impl<T: Element> Kernel for Settle<'_, T> {
             close: [0; ROWS],
             within: 0,
             are_far: false,
+            has_near: false,
             has_ties: false,
             has_singles: false,
         };
@@ -268,7 +372,7 @@ impl<T: Element> Settle<'_, T> {
             (settled.has_ties, settled.has_singles) = (true, left == 0);
         } else if !T::SQUARES_FIT && !self.expects_ties {
             // Elements of short types are more often such that sums are exact.
-            let edge = cut.edge(self.columns.len(), self.columns.len());
+            let edge = Edge::of::<T>(cut, self.rule.bound, self.columns.len(), self.columns.len());
             let sums = closely::<T, false>(self.columns, cut);
             left = 0;
             for r in 0..ROWS {
@@ -277,21 +381,25 @@ impl<T: Element> Settle<'_, T> {
                 longer.0[r] = more;
                 left |= near[r] & !told.0[r];
             }
+            settled.has_near = left == 0;
         }
         if left != 0 {
             self.tell_ties(cut, &near, &mut told.0, &mut longer.0, settled);
         }
         let (steps, keeps) = (self.limits.steps_per_unit.to_bits(), self.limits.keeps);
+        let (told, longer, decided) = (&told.0, &longer.0, &mut *self.decided);
+        let mut within = 0_u64;
         for r in 0..ROWS {
-            near[r] &= told.0[r];
-            let shorter = near[r] & !longer.0[r];
+            near[r] &= told[r];
+            let shorter = near[r] & !longer[r];
             // A longer one has its factor.
             let kept = shorter & keeps;
-            self.decided.factors[r] = f64::from_bits((self.decided.factors[r].to_bits() & !kept) | (steps & kept));
+            decided.factors[r] = f64::from_bits((decided.factors[r].to_bits() & !kept) | (steps & kept));
+            decided.open[r] &= !near[r];
+            within = within.wrapping_sub(shorter);
             settled.close[r] = kept;
-            self.decided.open[r] &= !near[r];
-            settled.within = settled.within.wrapping_sub(shorter);
         }
+        settled.within += within;
     }
 
     /// Compares rows with the bound whose sums of twice the precision do not differ from it: such with one element, and such
@@ -323,15 +431,7 @@ impl<T: Element> Settle<'_, T> {
     #[inline(always)]
     fn tell_singles(&self, near: &Turned<u64>, told: &mut Turned<u64>, longer: &mut Turned<u64>) -> u64 {
         let (mut others, mut sizes) = (Aligned([0_u64; ROWS]), Aligned([0.0; ROWS]));
-        for column in self.columns {
-            // Or a vector would hold one row's elements, gathered.
-            let column = core::hint::black_box(column);
-            for r in 0..ROWS {
-                let x = column[r].widen();
-                others.0[r] = others.0[r].wrapping_sub(mask(x != 0.0));
-                sizes.0[r] += x.abs();
-            }
-        }
+        count_elements(self.columns, &mut others.0, &mut sizes.0);
         let mut left = 0;
         for r in 0..ROWS {
             told[r] = is_single(others.0[r]);

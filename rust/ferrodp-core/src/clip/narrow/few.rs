@@ -1,10 +1,10 @@
-//! Rows of two to four columns: all that is done with a panel of them is one loop over its rows.
+//! Rows of two to four columns: what is done with a panel of them stays in registers, as far as it can.
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use super::state::{Certified, State, add};
-use crate::clip::across::{Aligned, Limits};
-use crate::clip::close::{Cut, Edge};
+use super::state::{Certified, SUMS, State, add};
+use crate::clip::across::Limits;
+use crate::clip::close::Edge;
 use crate::clip::columns::mask;
 use crate::clip::decide::Rule;
 use crate::clip::element::Element;
@@ -16,8 +16,11 @@ use crate::dispatch::{self, Kernel};
 /// What rows are decided by, besides their sums of squares: nothing.
 pub(super) const PLAIN: u8 = 0;
 
-/// Sums of twice the precision, for rows near the bound.
+/// Sums of twice the precision, for rows that are all of finite elements and not zeros, some of them near the bound.
 pub(super) const NEAR: u8 = 1;
+
+/// The same for any rows near the bound, and magnitudes of rows with one element.
+pub(super) const MIXED: u8 = 5;
 
 /// Sums of squares of elements brought near 1, for rows of `f64` whose squares leave the trusted range.
 pub(super) const FAR: u8 = 2;
@@ -31,16 +34,24 @@ pub(super) const LARGE: u8 = 4;
 /// The bits of 2⁵⁰⁰ times [`SMALLER`].
 const SMALLER_LARGE: i64 = (1023 - 100) << 52;
 
-/// What a panel of few columns is decided by.
+/// Panels of few columns that are turned before the first of them is added.
+pub(super) const PANELS: usize = 16;
+
+/// Whether rows near the bound are told.
+const fn tells_near(by: u8) -> bool {
+    matches!(by, NEAR | MIXED)
+}
+
+/// What rows of few columns are decided by.
 pub(super) struct Few<'a> {
     rule: &'a Rule,
     limits: &'a Limits,
     certified: &'a Certified,
-    edge: Option<Edge>,
+    edge: Option<&'a Edge>,
     /// What the panel before was decided by.
     last: u8,
-    /// So many panels are not tried: those before were left open.
-    pause: u8,
+    /// So many panels need not be tried: those before were left open.
+    pub(super) pause: usize,
 }
 
 /// Which rows of a panel are left open, and whether there are any that the plain sum would leave so.
@@ -52,208 +63,236 @@ struct Left {
 }
 
 impl<'a> Few<'a> {
-    /// Returns what panels of so many columns are decided by.
-    pub(super) fn new(rule: &'a Rule, limits: &'a Limits, certified: &'a Certified, columns: usize) -> Self {
-        let edge = Cut::new(rule.power, rule.bound).map(|cut| cut.edge(columns, columns));
+    /// Returns what rows are decided by.
+    pub(super) const fn new(
+        rule: &'a Rule,
+        limits: &'a Limits,
+        certified: &'a Certified,
+        edge: Option<&'a Edge>,
+    ) -> Self {
         Self { rule, limits, certified, edge, last: PLAIN, pause: 0 }
     }
 
-    /// Adds a panel of `W` columns; `false`, and nothing is added, if rows of several kinds are open, or ties.
+    /// Adds panels of `W` columns, up to one with rows that are open in several ways, or ties. Returns how many.
     ///
     /// What one panel was decided by is tried first with the next.
     #[inline(always)]
     pub(super) fn add<T: Element, const NATIVE: bool, const W: usize>(
         &mut self,
-        columns: &[Turned<T>],
+        panels: &[[Turned<T>; W]],
         state: &mut State,
-    ) -> bool {
-        if self.pause > 0 {
-            self.pause -= 1;
-            return false;
-        }
+    ) -> usize {
         // Without the instruction, a fused multiply-add takes longer than the exact sum.
-        let tells_near = (T::SQUARES_FIT || NATIVE) && self.edge.is_some();
+        let can_tell_near = (T::SQUARES_FIT || NATIVE) && self.edge.is_some();
         let tells_far = !T::SQUARES_FIT && self.limits.keeps != 0;
-        let mut by = self.last;
-        for _ in 0..6 {
-            let left = match by {
+        let (mut done, mut tries) = (0, 0);
+        self.last = if self.last == MIXED { NEAR } else { self.last };
+        let all = panels.len();
+        while done < all {
+            let (few, panels, by) = (&*self, &panels[done..], self.last);
+            let (added, left) = match by {
                 // Apart: the compiler would do all three and choose.
                 NEAR if T::SQUARES_FIT || NATIVE => {
-                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, NEAR> { few: self, columns, state })
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, NEAR> { few, panels, state })
+                }
+                MIXED if T::SQUARES_FIT || NATIVE => {
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, MIXED> { few, panels, state })
                 }
                 FAR if !T::SQUARES_FIT => {
-                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, FAR> { few: self, columns, state })
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, FAR> { few, panels, state })
                 }
                 LARGE if !T::SQUARES_FIT => {
-                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, LARGE> { few: self, columns, state })
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, LARGE> { few, panels, state })
                 }
                 NOTHING if !T::SQUARES_FIT => {
-                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, NOTHING> { few: self, columns, state })
+                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, NOTHING> { few, panels, state })
                 }
-                _ => self.try_to_add::<T, NATIVE, W, PLAIN>(columns, state),
+                _ => dispatch::run_native(self.rule.isa, Apart::<'_, T, W, PLAIN> { few, panels, state }),
             };
-            by = match left {
-                Left { near: false, far: false, helped } => {
-                    self.last = match (helped, by) {
-                        (false, _) => PLAIN,
-                        // Squares of 0: such rows are sooner told by their magnitudes.
-                        (true, PLAIN) if tells_far => NOTHING,
-                        (true, by) => by,
-                    };
-                    return true;
-                }
-                Left { near: true, far: false, .. } if by != NEAR && tells_near => NEAR,
-                Left { near: false, far: true, .. } if by != FAR && tells_far => match by {
+            done += added;
+            tries = if added == 0 { tries + 1 } else { 0 };
+            self.last = match left {
+                _ if done == all => match (left.helped, by) {
+                    (false, _) => PLAIN,
+                    // Squares of 0: such rows are sooner told by their magnitudes.
+                    (true, PLAIN) if tells_far => NOTHING,
+                    (true, by) => by,
+                },
+                Left { far: false, .. } if by == NEAR => MIXED,
+                Left { near: true, far: false, .. } if by != MIXED && can_tell_near && tries < 6 => NEAR,
+                Left { near: false, far: true, .. } if by != FAR && tells_far && tries < 6 => match by {
                     NOTHING => LARGE,
                     LARGE => FAR,
                     _ => NOTHING,
                 },
-                _ => break,
+                _ => {
+                    (self.last, self.pause) = (PLAIN, 8);
+                    break;
+                }
             };
         }
-        (self.last, self.pause) = (PLAIN, 8);
-        false
+        done
     }
 
-    /// Decides a panel, and adds it unless some row is left open.
+    /// Adds panels up to the first with a row that is left open. Returns how many, and what is left.
+    ///
+    /// While the CPU is busy with the roots and quotients of a panel, it adds the one before.
     #[inline(always)]
-    fn try_to_add<T: Element, const NATIVE: bool, const W: usize, const BY: u8>(
+    fn add_by<T: Element, const NATIVE: bool, const W: usize, const BY: u8>(
         &self,
-        columns: &[Turned<T>],
+        panels: &[[Turned<T>; W]],
         state: &mut State,
-    ) -> Left {
-        let columns: &[Turned<T>; W] = columns.first_chunk().expect("as many columns");
+    ) -> (usize, Left) {
+        let mut sums = Sums { within: 0, helped: 0, certified: [u64::MAX; SUMS], sums: [[0; SUMS]; W] };
+        let mut factors = [Rows([0.0; ROWS]), Rows([0.0; ROWS])];
+        let mut scales = [Rows([1.0; ROWS]), Rows([1.0; ROWS])];
+        let mut left = Left { near: false, far: false, helped: false };
+        let mut done = 0;
+        if tells_near(BY) {
+            sums.helped = u64::from(panels.first().is_some_and(|panel| self.is_near(panel)));
+        }
+        for (k, panel) in panels.iter().enumerate() {
+            if !self.decide::<T, W, BY>(panel, &mut factors[k % 2].0, &mut scales[k % 2].0, &mut sums) {
+                left = self.kinds(panel);
+                break;
+            }
+            if k > 0 {
+                sums.add::<T, NATIVE, BY>(&panels[k - 1], &factors[(k - 1) % 2].0, &scales[(k - 1) % 2].0, self);
+            }
+            done = k + 1;
+        }
+        if done > 0 {
+            let k = done - 1;
+            sums.add::<T, NATIVE, BY>(&panels[k], &factors[k % 2].0, &scales[k % 2].0, self);
+        }
+        for i in 0..SUMS {
+            state.certified[i] &= sums.certified[i];
+        }
+        for (sums, more) in state.sums.iter_mut().zip(&sums.sums) {
+            for i in 0..SUMS {
+                sums[i] = sums[i].wrapping_add(more[i]);
+            }
+        }
+        state.panels += done as u64;
+        state.settled += sums.within;
+        left.helped = if BY == PLAIN { !T::SQUARES_FIT && sums.helped == 0 } else { sums.helped != 0 };
+        (done, left)
+    }
+
+    /// Decides a panel; `false` if a row is left open.
+    #[inline(always)]
+    fn decide<T: Element, const W: usize, const BY: u8>(
+        &self,
+        columns: &[Turned<T>; W],
+        factors: &mut Turned<f64>,
+        scales: &mut Turned<f64>,
+        sums: &mut Sums<W>,
+    ) -> bool {
         let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *self.limits;
         let [within_again, beyond_again] = [self.rule.budget.below(), self.rule.budget.above()];
-        let edge = if BY == NEAR { self.edge.expect("rows near the bound are told") } else { Edge::default() };
-        let (mut within, mut certified, mut missing) = (Aligned([0; ROWS]), Aligned([0; ROWS]), 0);
-        let mut products = Aligned([0.0; ROWS]);
-        let (mut close, mut integers) = (Aligned([0; ROWS]), Aligned([[0; ROWS]; W]));
-        let (mut any, mut near, mut far, mut helped, mut squared) = (0, 0, 0, 0, 0);
+        let edge = if tells_near(BY) { *self.edge.expect("rows near the bound are told") } else { Edge::default() };
+        // Without any rows that are kept, no difference is as small.
+        let kept_from = if keeps == 0 { f64::INFINITY } else { edge.margin };
+        let (mut any, mut within, mut helped) = (0, 0_u64, 0);
         for r in 0..ROWS {
             let mut x = [0.0; W];
             for c in 0..W {
                 x[c] = columns[c][r].widen();
-                // mutant: large-rows-of-few-columns-lose-power-of-two
                 x[c] = if BY == LARGE { x[c] * SMALLER } else { x[c] };
             }
-            let squares = scaled_squares(&x, 1.0);
-            let plain = fold(&squares);
+            let plain = fold(&scaled_squares(&x, 1.0));
             let trusted = mask(plain >= low) & mask(plain <= high);
             let mut clear = mask(plain <= below) & (mask(plain >= low) | (mask(plain == 0.0) & keeps));
             let mut beyond = mask(plain >= above) & mask(plain <= high);
             let mut exists = mask(plain <= finite);
-            let (mut total, mut scale) = (plain, 1.0_f64);
-            if BY == FAR {
-                let mut largest = 0;
-                for c in 0..W {
-                    largest = largest.max(x[c].abs().to_bits().cast_signed());
-                }
-                exists = mask(largest < INFINITE);
-                let power = smaller(largest);
-                let again = fold(&scaled_squares(&x, power));
-                let limit = (bound * power) * (bound * power);
-                clear = (clear & trusted) | (mask(again <= limit * within_again) & !trusted);
-                beyond = (beyond & trusted) | (mask(again >= limit * beyond_again) & !trusted);
-                total = select(trusted, plain, again);
-                // mutant: far-rows-of-few-columns-lose-power-of-two
-                scale = select(trusted | !beyond, 1.0, power);
-                helped |= !trusted & mask(plain != 0.0);
-            }
-            if BY == LARGE {
-                let mut largest = 0;
-                for c in 0..W {
-                    largest = largest.max(x[c].abs().to_bits().cast_signed());
-                }
-                beyond = mask(largest >= SMALLER_LARGE) & mask(largest < INFINITE);
-                (clear, exists) = (0, u64::MAX);
-                helped |= beyond;
-            }
+            let mut total = plain;
             if BY == PLAIN && !T::SQUARES_FIT {
-                squared |= plain.to_bits();
+                helped |= plain.to_bits();
             }
-            let mut open = exists & !(clear | beyond);
             if BY == NEAR {
-                let (mut sum_high, mut sum_low, mut zeros, mut size) = (0.0, 0.0, 0_u64, 0.0);
+                let difference = edge.difference::<T, W>(&x);
+                // Of masks alone, the compiler makes no vectors here.
+                any |= (plain.to_bits() | 1) & !(mask(difference.abs() > edge.margin) & trusted);
+                within = within.wrapping_sub(mask(difference < -edge.margin));
+                let kept = mask(difference < -kept_from);
+                let factor = bound / (plain.sqrt() + gamma) * shrink * steps_per_unit;
+                factors[r] = select(kept, steps_per_unit, factor);
+                continue;
+            }
+            if BY == MIXED {
+                let difference = edge.difference::<T, W>(&x);
+                let mut others = 0_u64;
                 for c in 0..W {
-                    let (high, low) = edge.cut::<T>(x[c]);
-                    sum_high += high;
-                    sum_low += low;
-                    zeros = zeros.wrapping_sub(mask(x[c] == 0.0));
-                    size += x[c].abs();
+                    others = others.wrapping_sub(mask(x[c] != 0.0));
                 }
-                // The norm of a row with one element is that element's magnitude.
+                // A row with one element has the sums of the bound if its magnitude is the bound. If it is not, the squares differ
+                // by at least 2⁻⁵³ of the bound's, which is far above the margin.
                 // mutant: rows-of-few-columns-told-by-their-magnitude
-                let single = mask(zeros + 1 >= W as u64);
-                let (shorter, longer) = edge.tell(sum_high, sum_low);
-                let shorter = (shorter & !single) | (mask(size <= bound) & single);
-                let longer = (longer & !single) | (mask(size > bound) & single);
-                let told = open & trusted;
-                helped |= told;
-                clear |= told & shorter;
-                beyond |= told & longer;
-                close.0[r] = told & shorter & keeps;
-                open &= !(clear | beyond);
+                let tie = mask(others < 2) & mask(difference.abs() <= edge.margin);
+                let shorter = mask(difference < -edge.margin) | tie;
+                clear = shorter & (mask(plain >= low) | (mask(plain == 0.0) & keeps));
+                beyond = mask(difference > edge.margin) & mask(plain <= high);
             }
-            any |= open;
-            if BY != PLAIN {
-                near |= if BY == LARGE { 0 } else { open & trusted };
-                far |= if BY == LARGE { open } else { open & !trusted };
+            if BY == FAR || BY == LARGE {
+                let mut largest = 0;
+                for c in 0..W {
+                    largest = largest.max(x[c].abs().to_bits().cast_signed());
+                }
+                if BY == LARGE {
+                    beyond = mask(largest >= SMALLER_LARGE) & mask(largest < INFINITE);
+                    (clear, exists, helped) = (0, u64::MAX, 1);
+                } else {
+                    exists = mask(largest < INFINITE);
+                    let power = smaller(largest);
+                    let again = fold(&scaled_squares(&x, power));
+                    let limit = (bound * power) * (bound * power);
+                    clear = (clear & trusted) | (mask(again <= limit * within_again) & !trusted);
+                    beyond = (beyond & trusted) | (mask(again >= limit * beyond_again) & !trusted);
+                    total = select(trusted, plain, again);
+                    // mutant: far-rows-of-few-columns-lose-power-of-two
+                    scales[r] = select(trusted | !beyond, 1.0, power);
+                    helped |= !trusted & mask(plain != 0.0);
+                }
             }
+            any |= exists & !(clear | beyond);
+            within = within.wrapping_sub(clear);
             let kept = clear & keeps;
-            let factor = bound / (total.sqrt() + gamma) * shrink * steps_per_unit;
-            // mutant: rows-of-few-columns-multiplied-by-nan
-            let factor = f64::from_bits(((factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept)) & exists);
             // Squares of 0 are of elements far below a step: their products would be subnormal.
             let counts = exists & mask(plain != 0.0);
-            let mut sum = 0.0;
-            for c in 0..W {
-                let v = f64::from_bits(x[c].to_bits() & counts);
-                let v = truncate::<NATIVE>(if BY == FAR { v * scale * factor } else { v * factor });
-                sum = if NATIVE { v.mul_add(v, sum) } else { sum + v * v };
-                integers.0[c][r] = (v + SHIFT).to_bits();
-            }
-            within.0[r] = clear;
-            certified.0[r] = mask(sum <= self.certified.products);
-            if BY == NEAR {
-                products.0[r] = sum;
-                missing |= close.0[r] & !certified.0[r];
-            }
+            let factor = bound / (total.sqrt() + gamma) * shrink * steps_per_unit;
+            let factor = (factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept);
+            // mutant: rows-of-few-columns-multiplied-by-nan
+            factors[r] = f64::from_bits(factor & counts);
         }
         if any != 0 {
-            let (near, far) = if BY == PLAIN { self.kinds::<T, W>(columns) } else { (near != 0, far != 0) };
-            return Left { near, far, helped: true };
+            return false;
         }
-        state.panels += 1;
-        for r in 0..ROWS {
-            state.within[r] = state.within[r].wrapping_sub(within.0[r]);
-        }
-        if BY == NEAR && missing != 0 {
-            for r in 0..ROWS {
-                let mut squares = 0_u64;
-                for c in 0..W {
-                    let k = integers.0[c][r].wrapping_sub(SHIFT.to_bits());
-                    squares = squares.wrapping_add(k.wrapping_mul(k));
-                }
-                let exact = mask(products.0[r] <= MOST_PRODUCTS) & mask(squares <= self.certified.integers);
-                certified.0[r] |= close.0[r] & exact;
-            }
-        }
-        for r in 0..ROWS {
-            state.certified[r] &= certified.0[r];
-        }
-        for (sums, integers) in state.sums.iter_mut().zip(&integers.0) {
-            // Or a vector would hold one row's integers, gathered.
-            add(core::hint::black_box(sums), integers);
-        }
-        let helped = if BY == PLAIN { squared == 0 } else { helped != 0 };
-        Left { near: false, far: false, helped }
+        sums.within += within;
+        sums.helped |= helped;
+        true
     }
 
-    /// Returns whether rows near the bound are open, and rows whose squares leave the trusted range.
+    /// Returns whether a panel has rows near the bound.
+    #[inline(always)]
+    fn is_near<T: Element, const W: usize>(&self, columns: &[Turned<T>; W]) -> bool {
+        let Limits { below, above, .. } = *self.limits;
+        let mut near = 0;
+        for r in 0..ROWS {
+            let mut x = [0.0; W];
+            for c in 0..W {
+                x[c] = columns[c][r].widen();
+            }
+            let total = fold(&scaled_squares(&x, 1.0));
+            // Of masks alone, the compiler makes no vectors here.
+            near |= total.to_bits() & mask(total > below) & mask(total < above);
+        }
+        near != 0
+    }
+
+    /// Returns whether a panel has rows near the bound, and rows whose squares leave the trusted range.
     #[cold]
     #[inline(never)]
-    fn kinds<T: Element, const W: usize>(&self, columns: &[Turned<T>; W]) -> (bool, bool) {
+    fn kinds<T: Element, const W: usize>(&self, columns: &[Turned<T>; W]) -> Left {
         let Limits { low, high, finite, below, above, keeps, .. } = *self.limits;
         let (mut near, mut far) = (0, 0);
         for r in 0..ROWS {
@@ -268,32 +307,126 @@ impl<'a> Few<'a> {
                 far |= mask(total <= finite) & !(mask(total == 0.0) & keeps);
             }
         }
-        (near != 0, far != 0)
+        Left { near: near != 0, far: far != 0, helped: true }
     }
 }
 
-/// A panel that is tried in a function of its own.
+/// A number for each row of a panel.
+#[repr(align(64))]
+struct Rows<T>(Turned<T>);
+
+/// What panels come to.
+#[repr(align(64))]
+struct Sums<const W: usize> {
+    within: u64,
+    helped: u64,
+    certified: [u64; SUMS],
+    sums: [[u64; SUMS]; W],
+}
+
+impl<const W: usize> Sums<W> {
+    /// Adds a panel that was decided. A factor of zero is that of a row that counts as zero.
+    #[inline(always)]
+    fn add<T: Element, const NATIVE: bool, const BY: u8>(
+        &mut self,
+        columns: &[Turned<T>; W],
+        factors: &Turned<f64>,
+        scales: &Turned<f64>,
+        few: &Few<'_>,
+    ) {
+        let most = few.certified.products;
+        let mut products = [0.0; ROWS];
+        for c in 0..W {
+            let mut values = [0.0; ROWS];
+            for r in 0..ROWS {
+                let x = f64::from_bits(columns[c][r].widen().to_bits() & mask(factors[r] != 0.0));
+                let x = match BY {
+                    FAR => x * scales[r],
+                    // mutant: large-rows-of-few-columns-lose-power-of-two
+                    LARGE => x * SMALLER,
+                    _ => x,
+                };
+                values[r] = truncate::<NATIVE>(x * factors[r]);
+            }
+            for r in 0..ROWS {
+                let v = values[r];
+                products[r] = if NATIVE { v.mul_add(v, products[r]) } else { products[r] + v * v };
+                values[r] = v + SHIFT;
+            }
+            add(&mut self.sums[c], &values);
+        }
+        let (mut sure, mut missing) = ([0; ROWS], 0);
+        for r in 0..ROWS {
+            sure[r] = mask(products[r] <= most);
+            missing |= !sure[r];
+        }
+        if tells_near(BY) && missing != 0 {
+            let products = Rows(products);
+            let by_integers = ByIntegers { columns, factors, products: &products.0, few };
+            sure = dispatch::run_native(few.rule.isa, by_integers).0;
+        }
+        for i in 0..SUMS {
+            for r in (i..ROWS).step_by(SUMS) {
+                self.certified[i] &= sure[r];
+            }
+        }
+    }
+}
+
+/// Which rows of a panel are certified, by the sum of squares of their integers where they are kept.
+struct ByIntegers<'a, T, const W: usize> {
+    columns: &'a [Turned<T>; W],
+    factors: &'a Turned<f64>,
+    products: &'a Turned<f64>,
+    few: &'a Few<'a>,
+}
+
+impl<T: Element, const W: usize> Kernel for ByIntegers<'_, T, W> {
+    type Output = Rows<u64>;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> Rows<u64> {
+        let Self { columns, factors, products, few } = self;
+        let Limits { steps_per_unit, keeps, .. } = *few.limits;
+        let mut sure = Rows([0; ROWS]);
+        for r in 0..ROWS {
+            let mut squares = 0_u64;
+            for c in 0..W {
+                let v = truncate::<NATIVE>(columns[c][r].widen() * steps_per_unit) + SHIFT;
+                let k = v.to_bits().wrapping_sub(SHIFT.to_bits());
+                squares = squares.wrapping_add(k.wrapping_mul(k));
+            }
+            let kept = mask(factors[r] == steps_per_unit) & keeps;
+            let exact = mask(products[r] <= MOST_PRODUCTS) & mask(squares <= few.certified.integers);
+            // mutant: rows-of-few-columns-at-bound-certified-without-integers
+            sure.0[r] = mask(products[r] <= few.certified.products) | (kept & exact);
+        }
+        sure
+    }
+}
+
+/// Panels that are tried in a function of their own.
 struct Apart<'a, T, const W: usize, const BY: u8> {
     few: &'a Few<'a>,
-    columns: &'a [Turned<T>],
+    panels: &'a [[Turned<T>; W]],
     state: &'a mut State,
 }
 
 impl<T: Element, const W: usize, const BY: u8> Kernel for Apart<'_, T, W, BY> {
-    type Output = Left;
+    type Output = (usize, Left);
 
     #[inline(always)]
-    fn run<const NATIVE: bool>(self) -> Left {
+    fn run<const NATIVE: bool>(self) -> (usize, Left) {
         if BY != NOTHING {
-            return self.few.try_to_add::<T, NATIVE, W, BY>(self.columns, self.state);
+            return self.few.add_by::<T, NATIVE, W, BY>(self.panels, self.state);
         }
-        match settle::far(self.columns) {
-            Far::Nothing { within } => {
-                self.state.settled += within;
-                Left { near: false, far: false, helped: true }
+        for (k, panel) in self.panels.iter().enumerate() {
+            match settle::far(panel) {
+                Far::Nothing { within } => self.state.settled += within,
+                _ => return (k, Left { near: false, far: true, helped: true }),
             }
-            _ => Left { near: false, far: true, helped: true },
         }
+        (self.panels.len(), Left { near: false, far: false, helped: true })
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) panels: u64,
     /// Whether squares of most rows of the last panel left the trusted range.
     pub(super) are_far: bool,
+    /// Whether rows near the bound are best told by sums of twice the precision, and nothing else, in the next panel.
+    pub(super) is_near: bool,
     /// Whether there were rows at the bound in the last panel with such.
     pub(super) has_ties: bool,
     /// Whether all rows near the bound had one element in the last panel with such.
@@ -41,10 +43,10 @@ pub(super) struct State {
 
 /// Adds the integers of a column, as the bits of numbers with [`SHIFT`](crate::clip::quantize::SHIFT).
 #[inline(always)]
-pub(super) fn add(sums: &mut [u64; SUMS], integers: &Turned<u64>) {
+pub(super) fn add(sums: &mut [u64; SUMS], integers: &Turned<f64>) {
     for r in 0..SUMS {
-        let lower = integers[r].wrapping_add(integers[r + SUMS]);
-        let upper = integers[r + 2 * SUMS].wrapping_add(integers[r + 3 * SUMS]);
+        let lower = integers[r].to_bits().wrapping_add(integers[r + SUMS].to_bits());
+        let upper = integers[r + 2 * SUMS].to_bits().wrapping_add(integers[r + 3 * SUMS].to_bits());
         sums[r] = sums[r].wrapping_add(lower.wrapping_add(upper));
     }
 }
