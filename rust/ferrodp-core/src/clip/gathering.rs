@@ -15,7 +15,7 @@ use super::error_budget::ErrorBudget;
 use super::measure::{self, Power};
 use super::quantize::{self, Certificate, Tile};
 use super::rows::Rows;
-use super::scattered::{Run, Scattered};
+use super::scattered::{ROWS, Run, Scattered};
 use super::shares;
 use super::steps::Steps;
 use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch};
@@ -40,9 +40,6 @@ const BATCH: [usize; 2] = [64, 2048];
 
 /// The most leaves that are gathered before they are measured.
 const LEAVES: usize = 128;
-
-/// Of leaves of up to eight columns, so many rows are measured at once.
-pub(super) const ROWS: usize = 4;
 
 /// Columns that are turned at a time.
 const TURNED: usize = 128;

@@ -4,7 +4,9 @@ use core::marker::PhantomData;
 
 use super::columns::PANEL;
 use super::element::Element;
-use super::gathering::ROWS;
+
+/// Of leaves of up to eight columns, so many rows are measured at once.
+pub(super) const ROWS: usize = 4;
 
 /// Leaves have fewer columns than this on average.
 const NARROW: usize = 64;
