@@ -13,7 +13,7 @@ pub mod rotation;
 
 use core::num::NonZeroUsize;
 
-use crate::clip::{ClipNorm, Element, GridSum, Rows};
+use crate::clip::{ClipNorm, Float, GridSum, Rows};
 use crate::error::Error;
 use crate::isa::Isa;
 
@@ -27,7 +27,7 @@ pub const MAX_SHIFT: u32 = 29;
 ///
 /// # Panics
 /// If there is no memory for the integers.
-pub fn quantized<T: Element>(
+pub fn quantized<T: Float>(
     isa: Isa,
     leaves: &[&[T]],
     clip: ClipNorm,

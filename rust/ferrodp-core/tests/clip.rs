@@ -42,19 +42,19 @@ fn threads(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).expect("positive")
 }
 
-fn clip<T: Element>(value: f64) -> ClipNorm {
+fn clip<T: Float>(value: f64) -> ClipNorm {
     ClipNorm::new::<T>(value).expect("in range")
 }
 
 /// The integers of one row.
-fn quantized<T: Element>(isa: Isa, row: &[T], clip: ClipNorm) -> Vec<i64> {
+fn quantized<T: Float>(isa: Isa, row: &[T], clip: ClipNorm) -> Vec<i64> {
     let mut sum = GridSum::new(clip, row.len()).expect("memory");
     sum.add(isa, &Rows::one(&[row]), ONE).expect("the row does not change");
     sum.integers().expect("usable").to_vec()
 }
 
 /// The integers of one row, normalized.
-fn normalized<T: Element>(isa: Isa, row: &[T], clip: ClipNorm, stability: f64) -> Vec<i64> {
+fn normalized<T: Float>(isa: Isa, row: &[T], clip: ClipNorm, stability: f64) -> Vec<i64> {
     let stability = Stability::new::<T>(stability).expect("in range");
     let mut sum = GridSum::new(clip, row.len()).expect("memory").normalizing(Some(stability));
     sum.add(isa, &Rows::one(&[row]), ONE).expect("the row does not change");

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
 use ferrodp_core::clip::{
-    ClipNorm, Element, Float, Foreign, GridSum, Half, Order, Stability, clip_one, clip_rows, clip_rows_in_place,
+    ClipNorm, Float, Foreign, Form, GridSum, Half, Order, Stability, clip_one, clip_rows, clip_rows_in_place,
 };
 use ferrodp_core::sample::{self, Noise};
 use ferrodp_core::{Isa, fork};
@@ -19,7 +19,7 @@ use crate::array::{Floats, FloatsMut, FloatsMutAll, ForeignArray, pairs, rows, s
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
-use crate::tree::{Either, Found, Kind, Template};
+use crate::tree::{Found, Kind, Template};
 use crate::words::OrderArg;
 
 /// Up to this many bytes are added with the interpreter's lock held: a small part of the time after which it changes hands.
@@ -116,7 +116,7 @@ impl PyGridSum {
         }
     }
 
-    fn add_rows<T: Element>(
+    fn add_rows<T: Float>(
         &self,
         py: Python<'_>,
         rows: &ferrodp_core::clip::Rows<'_, T>,
@@ -131,17 +131,28 @@ impl PyGridSum {
     ///
     /// # Safety
     /// `T` is the type of its elements.
-    unsafe fn add_found<T: Element>(
-        state: &mut State,
-        isa: Isa,
-        found: &Found<'_>,
-        threads: NonZeroUsize,
-    ) -> Result<()> {
+    unsafe fn add_found<T: Float>(state: &mut State, isa: Isa, found: &Found<'_>, threads: NonZeroUsize) -> Result<()> {
         let sum = state.open()?;
         // SAFETY: the arrays live on, and the type is theirs.
-        match unsafe { found.rows::<T>()? } {
-            Either::Scattered(rows) => sum.add_scattered(isa, rows, threads)?,
-            Either::Leaves(rows) => sum.add(isa, &rows, threads)?,
+        match unsafe { found.scattered::<T>() } {
+            Some(rows) => sum.add_scattered(isa, rows, threads)?,
+            // SAFETY: as above.
+            None => sum.add(isa, &unsafe { found.rows::<T>()? }, threads)?,
+        }
+        Ok(())
+    }
+
+    /// The same for elements of 16 bits.
+    ///
+    /// # Safety
+    /// Its elements are of binary16.
+    unsafe fn add_halves(state: &mut State, isa: Isa, found: &Found<'_>, threads: NonZeroUsize) -> Result<()> {
+        let sum = state.open()?;
+        // SAFETY: the arrays live on, and the type is theirs.
+        match unsafe { found.scattered::<Half>() } {
+            Some(rows) => sum.add_scattered(isa, rows, threads)?,
+            // SAFETY: as above.
+            None => sum.add_foreign::<f32>(isa, &unsafe { found.foreign(Form::Half) }, found.count, threads)?,
         }
         Ok(())
     }
@@ -164,7 +175,7 @@ impl PyGridSum {
         })
     }
 
-    fn release_to<T: Element + sample::Element>(
+    fn release_to<T: Float + sample::Element>(
         &self,
         py: Python<'_>,
         out: &mut [T],
@@ -296,7 +307,7 @@ impl PyGridSum {
             // SAFETY: as above.
             Kind::Double => unsafe { Self::add_found::<f64>(state, isa, &found, threads) },
             // SAFETY: as above.
-            Kind::Half => unsafe { Self::add_found::<Half>(state, isa, &found, threads) },
+            Kind::Half => unsafe { Self::add_halves(state, isa, &found, threads) },
         };
         // What is soon done is done with the interpreter's lock, unless that would have to wait: then nothing can change.
         if found.bytes() <= HELD_BYTES {

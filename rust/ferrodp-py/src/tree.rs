@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::offset_of;
 
-use ferrodp_core::clip::{Element, Leaf, Rows, Run, Scattered, Strided};
+use ferrodp_core::clip::{Element, Foreign, Form, Leaf, Rows, Run, Scattered, Strided};
 use numpy::npyffi::{NPY_TYPES, NpyTypes, PyArray_Descr, PyArrayObject, get_type_object};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -149,12 +149,6 @@ unsafe impl Send for Found<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Found<'_> {}
 
-/// Rows of a tree, in the form in which they are best added.
-pub(crate) enum Either<'a, T> {
-    Scattered(Scattered<'a, T>),
-    Leaves(Rows<'a, T>),
-}
-
 impl Found<'_> {
     /// Returns references to the arrays, which make them live on. No Python code must have run since they were found.
     ///
@@ -175,27 +169,50 @@ impl Found<'_> {
         self.elements().saturating_mul(self.kind.size())
     }
 
-    /// Returns the rows.
+    /// Returns the rows if they are best added leaf by leaf.
     ///
     /// # Safety
     /// The arrays live as long as the rows are used, and `T` is the type of their elements.
-    pub(crate) unsafe fn rows<T: Element>(&self) -> PyResult<Either<'_, T>> {
+    pub(crate) unsafe fn scattered<T: Element>(&self) -> Option<Scattered<'_, T>> {
         // SAFETY: shapes and strides of arrays lead to their elements, which were found to be aligned.
-        if let Some(rows) = unsafe { Scattered::suited(&self.starts, &self.runs, self.count) } {
-            return Ok(Either::Scattered(rows));
-        }
+        unsafe { Scattered::suited(&self.starts, &self.runs, self.count) }
+    }
+
+    /// Returns where each array begins, and how it lies.
+    fn places(&self) -> impl Iterator<Item = (*const (), &Run)> {
         let runs = self.runs.iter().flat_map(|run| core::iter::repeat_n(run, run.leaves));
-        let leaves = self.starts.iter().zip(runs).map(|(start, &Run { width, row, column, .. })| {
+        self.starts.iter().copied().zip(runs)
+    }
+
+    /// Returns the rows.
+    ///
+    /// # Safety
+    /// As for [`Found::scattered`].
+    pub(crate) unsafe fn rows<T: Element>(&self) -> PyResult<Rows<'_, T>> {
+        let leaves = self.places().map(|(start, &Run { width, row, column, .. })| {
             let start: *const T = start.cast();
             if column == 1 && (self.count == 1 || row == width.cast_signed()) {
                 // SAFETY: so many elements lie one after the other.
                 let data = unsafe { core::slice::from_raw_parts(start, self.count * width) };
                 return Leaf::Plain(data, width);
             }
-            // SAFETY: as above.
+            // SAFETY: shapes and strides of arrays lead to their elements, which were found to be aligned.
             Leaf::Strided(unsafe { Strided::new(start, row, [(width, column)]) })
         });
-        Rows::of(leaves, self.count).map(Either::Leaves).map_err(|error| PyValueError::new_err(error.to_string()))
+        Rows::of(leaves, self.count).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Returns the rows as what kernels do not read where it lies.
+    ///
+    /// # Safety
+    /// The arrays live as long as the rows are used, and their elements are of that form.
+    pub(crate) unsafe fn foreign(&self, form: Form) -> Vec<Foreign<'_>> {
+        let size = self.kind.size().cast_signed();
+        let leaves = self.places().map(|(start, &Run { width, row, column, .. })| {
+            // SAFETY: as above.
+            unsafe { Foreign::new(form, false, start.cast(), row * size, [(width, column * size)]) }
+        });
+        leaves.collect()
     }
 }
 

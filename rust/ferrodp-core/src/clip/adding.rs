@@ -12,7 +12,7 @@ use super::clip_norm::{ClipNorm, Stability};
 use super::close::Cut;
 use super::columns::{Columns, PANEL};
 use super::decide::{Decision, Rule};
-use super::element::Element;
+use super::element::{Element, Float};
 use super::error_budget::ErrorBudget;
 use super::foreign::{self, Foreign};
 use super::gathering::Gathering;
@@ -74,7 +74,7 @@ pub(super) struct Adding<'a, T> {
     readings: [&'a Rows<'a, T>; 2],
 }
 
-impl<'a, T: Element> Adding<'a, T> {
+impl<'a, T: Float> Adding<'a, T> {
     /// Rows to be added: measured as in the first reading, summed as in the second.
     pub(super) fn new(isa: Isa, clip: ClipNorm, stability: Option<Stability>, readings: [&'a Rows<'a, T>; 2]) -> Self {
         let budget = ErrorBudget::new(readings[0].leaves().iter().map(|leaf| leaf.width));
@@ -268,12 +268,10 @@ impl<'a, T: Element> Adding<'a, T> {
     fn add_narrow(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
         let [leaf] = self.readings[0].leaves() else { unreachable!("rows of one leaf") };
         let leaf = leaf.strides();
-        if T::FORM == T::Whole::FORM && leaf.turns_in_place() {
-            // SAFETY: one type; these are the elements of the leaf, whose maker promised that they can be read.
-            let leaf = unsafe { Strided::<T::Whole>::new(leaf.start.cast(), leaf.row, leaf.axes.iter().copied()) };
+        if leaf.turns_in_place() {
             return self.steps.add_narrow(&leaf, rows, &mut || 0, sums);
         }
-        brought::visit::<T::Whole, _>(self.steps.rule.isa, &Foreign::of(&leaf), rows, |leaf, rows, more| {
+        brought::visit::<T, _>(self.steps.rule.isa, &Foreign::of(&leaf), rows, |leaf, rows, more| {
             self.steps.add_narrow(leaf, rows, more, sums)
         })
     }

@@ -58,8 +58,8 @@ impl Form {
     }
 }
 
-/// An element of a clipped row: `f32` or `f64`.
-pub trait Float: Element + Sub<Output = Self> {
+/// An element that kernels compute with, and that clipped rows have: `f32` or `f64`.
+pub trait Float: Element<Whole = Self> + Sub<Output = Self> {
     /// Returns the number of this type next to `value` on the side of zero.
     fn narrow(value: f64) -> Self;
 

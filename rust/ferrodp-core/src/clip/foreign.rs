@@ -180,6 +180,25 @@ pub(super) fn columns<T: Element>(leaf: &Strided<'_, T>, range: Range<usize>, ou
     unsafe { leaf.bring(Isa::PORTABLE, range, 0..leaf.width(), out.as_mut_ptr(), [1, pitch]) };
 }
 
+/// Returns the numbers of elements: the elements themselves, or what is written to `room`.
+pub(super) fn whole<'a, T: Element>(isa: Isa, elements: &'a [T], room: &'a mut Vec<T::Whole>) -> &'a [T::Whole] {
+    let (start, len) = (elements.as_ptr(), elements.len());
+    if T::FORM == T::Whole::FORM {
+        // SAFETY: it is the same type.
+        return unsafe { core::slice::from_raw_parts(start.cast(), len) };
+    }
+    // SAFETY: these are the elements.
+    let row = unsafe { Foreign::new(T::FORM, false, start.cast(), 0, [(len, size_of::<T>() as isize)]) };
+    room.clear();
+    room.reserve(len);
+    // SAFETY: there is room for as many numbers, and all are written.
+    unsafe {
+        row.bring(isa, 0..1, 0..len, room.as_mut_ptr(), [len, 1]);
+        room.set_len(len);
+    }
+    room
+}
+
 /// A type whose elements are read from bytes.
 trait Bits: Element {
     /// Its bytes.

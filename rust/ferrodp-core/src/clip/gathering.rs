@@ -12,6 +12,7 @@ use super::clip_norm::{ClipNorm, Stability};
 use super::decide::Rule;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
+use super::foreign;
 use super::measure::{self, Power};
 use super::quantize::{self, Certificate, Tile};
 use super::rows::Rows;
@@ -82,6 +83,7 @@ impl<'a, T: Element> Gathering<'a, T> {
         let (isa, width) = (self.steps.rule.isa, self.rows.width);
         let most = self.tile().min(rows.len());
         let mut gathered: Vec<T> = Vec::with_capacity(most * width);
+        let mut numbers: Vec<T::Whole> = Vec::new();
         let (mut within, mut totals, mut steps, mut certificates) = (0, Vec::new(), Vec::new(), Vec::new());
         for start in rows.clone().step_by(most.max(1)) {
             let tile = start..rows.end.min(start + most);
@@ -91,6 +93,7 @@ impl<'a, T: Element> Gathering<'a, T> {
             dispatch::run(isa, Gather { rows: &self.rows, first: start, totals: &mut totals, room });
             // SAFETY: there is room for `most` rows, and all elements of as many as the tile has were written.
             unsafe { gathered.set_len(tile.len() * width) };
+            let gathered = foreign::whole(isa, &gathered, &mut numbers);
             steps.clear();
             for (row, total) in totals.iter().enumerate() {
                 let row = &gathered[row * width..][..width];
@@ -101,7 +104,7 @@ impl<'a, T: Element> Gathering<'a, T> {
             }
             certificates.clear();
             certificates.resize(tile.len(), Certificate::default());
-            let rows = Rows::new([(&gathered[..], width)], tile.len()).expect("as long as the tile");
+            let rows = Rows::new([(gathered, width)], tile.len()).expect("as long as the tile");
             let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: 0..0 };
             quantize::add(isa, tile, sums, &mut certificates);
             if !steps.iter().zip(&certificates).all(|(step, certificate)| self.steps.certified(*step, certificate)) {

@@ -108,7 +108,7 @@ impl GridSum {
     /// [`Error::Length`] for rows of another width, [`Error::Capacity`] where sums could overflow, and nothing is added.
     /// [`Error::Mutated`] if a row changed between its two readings, so that its norm is not certain: this sum is
     /// unusable from then on.
-    pub fn add<T: Element>(&mut self, isa: Isa, rows: &Rows<'_, T>, threads: NonZeroUsize) -> Result<(), Error> {
+    pub fn add<T: Float>(&mut self, isa: Isa, rows: &Rows<'_, T>, threads: NonZeroUsize) -> Result<(), Error> {
         self.add_read_twice(isa, [rows, rows], threads)
     }
 
@@ -246,7 +246,7 @@ impl GridSum {
     /// # Errors
     /// As [`GridSum::add`].
     #[doc(hidden)]
-    pub fn add_read_twice<'a, T: Element>(
+    pub fn add_read_twice<'a, T: Float>(
         &mut self,
         isa: Isa,
         readings: [&'a Rows<'a, T>; 2],
@@ -256,7 +256,7 @@ impl GridSum {
     }
 
     /// Adds the rows by `add`, which tells how many were within the clip norm if all were certified.
-    fn add_by<'a, T: Element>(
+    fn add_by<'a, T: Float>(
         &mut self,
         readings: [&'a Rows<'a, T>; 2],
         isa: Isa,

@@ -124,7 +124,7 @@ impl<'a, T: Element> Scattered<'a, T> {
     }
 
     /// Returns the leaves of a gathered row.
-    pub(super) fn leaves<'b>(&self, row: &'b [T]) -> impl Iterator<Item = &'b [T]> + Clone {
+    pub(super) fn leaves<'b, U>(&self, row: &'b [U]) -> impl Iterator<Item = &'b [U]> + Clone {
         let widths = self.runs.iter().flat_map(|run| core::iter::repeat_n(run.width, run.leaves));
         widths.scan(row, |rest, width| {
             let (leaf, after) = rest.split_at(width);
