@@ -45,6 +45,7 @@ NATIVE_PATH = (
     "the last numbers of 16 bits that an instruction converts go where the first went",
     "rows of few columns at the bound are certified without their integers",
     "panels near the bound are decided whatever is left",
+    "columns that are turned by shuffles are others",
 )
 """Defects of what only other instruction sets than the portable one do."""
 CHECKED = ("arrays that are not aligned are read as if they were",)
@@ -222,6 +223,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "what is beyond the digits is lost": ("replay: discrete laplace noise in fixed time",),
     "rows of few columns with two elements are taken for rows of one": ("replay: rows of two elements",),
     "rows of few columns at the bound are certified without their integers": ("replay: rows of two elements",),
+    "columns that are turned by shuffles are others": ("replay: rows of two elements",),
     "panels near the bound are decided whatever is left": ("replay: rows of two elements",),
     "rows side by side with two elements are taken for rows of one": ("replay: rows of two elements",),
     "far rows side by side lose their power of two": ("replay: many rows far from the bound",),

@@ -564,6 +564,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "columns that are turned by shuffles are others",
+        "columns-turned-by-shuffles-are-others",
+        "0xdd",
+        "0x88",
+        "clip units",
+    ),
+    (
         "panels near the bound are decided whatever is left",
         "panels-near-bound-decided-whatever-is-left",
         "(open == 0)",

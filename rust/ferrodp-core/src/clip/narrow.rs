@@ -72,7 +72,7 @@ impl<T: Element> Add<'_, T> {
         while !self.rows.is_empty() {
             for first in self.rows.clone().step_by(ROWS) {
                 // SAFETY: the leaf has these rows of one element.
-                unsafe { turn::panel::<T, 1>(self.leaf, first, &mut columns.0, &mut room.0) };
+                unsafe { turn::panel::<T, 1>(self.rule.isa, self.leaf, first, &mut columns.0, &mut room.0) };
                 let mut values = [0.0; ROWS];
                 for r in 0..ROWS {
                     let x = columns.0[0][r].widen();
@@ -138,7 +138,7 @@ impl<T: Element> Add<'_, T> {
                 let panels = &mut panels.0[..count];
                 for (first, panel) in next.clone().step_by(ROWS).zip(&mut *panels) {
                     // SAFETY: the leaf has these rows, and as many columns as there are sums.
-                    unsafe { turn::panel::<T, W>(leaf, first, panel, &mut room.0) };
+                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, panel, &mut room.0) };
                 }
                 next.start += count * ROWS;
                 let mut panels = &*panels;
@@ -158,7 +158,7 @@ impl<T: Element> Add<'_, T> {
             }
             for first in next.step_by(ROWS) {
                 // SAFETY: as above.
-                unsafe { turn::panel::<T, W>(leaf, first, columns, &mut room.0) };
+                unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, &mut room.0) };
                 let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
                 Panel { columns, rule, limits, edge, certified, halves, state: &mut state }.add::<NATIVE>();
             }

@@ -29,14 +29,28 @@ pub(super) fn smaller(magnitude: i64) -> f64 {
 #[inline(always)]
 fn largest<T: Element>(columns: &[Turned<T>]) -> Aligned<[i64; ROWS]> {
     let mut largest = Aligned([0; ROWS]);
-    for column in columns {
-        // Or a vector would hold one row's elements, gathered.
-        let column = core::hint::black_box(column);
-        for r in 0..ROWS {
-            largest.0[r] = largest.0[r].max(column[r].widen().abs().to_bits().cast_signed());
-        }
+    let (fours, rest) = columns.as_chunks::<4>();
+    for four in fours {
+        find_largest(four, &mut largest.0);
+    }
+    for one in rest {
+        find_largest(core::array::from_ref(one), &mut largest.0);
     }
     largest
+}
+
+/// Looks for larger magnitudes in some columns.
+#[inline(always)]
+fn find_largest<T: Element, const N: usize>(columns: &[Turned<T>; N], largest: &mut Turned<i64>) {
+    // Or a vector would hold one row's elements, gathered.
+    let columns = core::hint::black_box(columns);
+    for r in 0..ROWS {
+        let mut most = largest[r];
+        for c in 0..N {
+            most = most.max(columns[c][r].widen().abs().to_bits().cast_signed());
+        }
+        largest[r] = most;
+    }
 }
 
 /// What is known of rows near the bound.
@@ -221,14 +235,32 @@ fn add_parts<T: Element, const N: usize>(
 /// Counts the elements of rows that are not zero, and adds their magnitudes.
 #[inline(always)]
 fn count_elements<T: Element>(columns: &[Turned<T>], others: &mut Turned<u64>, sizes: &mut Turned<f64>) {
-    for column in columns {
-        // Or a vector would hold one row's elements, gathered.
-        let column = core::hint::black_box(column);
-        for r in 0..ROWS {
-            let x = column[r].widen();
-            others[r] = others[r].wrapping_sub(mask(x != 0.0));
-            sizes[r] += x.abs();
+    let (fours, rest) = columns.as_chunks::<4>();
+    for four in fours {
+        count_elements_of(four, others, sizes);
+    }
+    for one in rest {
+        count_elements_of(core::array::from_ref(one), others, sizes);
+    }
+}
+
+/// The same for some columns.
+#[inline(always)]
+fn count_elements_of<T: Element, const N: usize>(
+    columns: &[Turned<T>; N],
+    others: &mut Turned<u64>,
+    sizes: &mut Turned<f64>,
+) {
+    // Or a vector would hold one row's elements, gathered.
+    let columns = core::hint::black_box(columns);
+    for r in 0..ROWS {
+        let (mut count, mut size) = (others[r], sizes[r]);
+        for c in 0..N {
+            let x = columns[c][r].widen();
+            count = count.wrapping_sub(mask(x != 0.0));
+            size += x.abs();
         }
+        (others[r], sizes[r]) = (count, size);
     }
 }
 

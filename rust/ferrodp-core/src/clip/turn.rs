@@ -5,6 +5,12 @@
 use super::columns::PANEL;
 use super::element::Element;
 use super::rows::Strided;
+use crate::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Kind;
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 
 /// Rows of few columns that are computed with at once: of fewer, results wait for each other.
 pub(super) const ROWS: usize = 2 * PANEL;
@@ -25,6 +31,7 @@ const BLOCK: usize = 8;
 /// The leaf has these rows, at most one axis, and as many columns.
 #[inline(always)]
 pub(super) unsafe fn panel<T: Element, const W: usize>(
+    isa: Isa,
     leaf: &Strided<'_, T>,
     first: usize,
     out: &mut [Turned<T>],
@@ -37,6 +44,18 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
     // Of eight bytes, four columns are turned by shuffles, and eight are gathered.
     let is_long = size_of::<T>() == 8;
     let is_dense = stride == 1 && leaf.row == width as isize;
+    #[cfg(target_arch = "x86_64")]
+    if is_long && isa.kind() == Kind::Avx512 && stride == 1 && W == 0 && width > BLOCK / 2 && leaf.row != 1 {
+        // Types of eight bytes are `f64`, the only one there is.
+        // SAFETY: the CPU has reported these instructions; the elements are those of the leaf, and `out` has the type it is
+        // said to have.
+        return unsafe {
+            let out = core::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), width);
+            avx512::panel(start.cast(), leaf.row, out);
+        };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = isa;
     if leaf.row == 1 {
         for (c, out) in out.iter_mut().enumerate() {
             // SAFETY: the elements of these rows in one column, which lie one after the other.
