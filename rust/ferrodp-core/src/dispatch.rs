@@ -28,7 +28,7 @@ pub(crate) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     }
 }
 
-/// The same for a kernel that is run only where another one's [`Kernel::run`] is told `NATIVE`.
+/// The same for a kernel that is run only where [`Isa::is_native`], and so is told `NATIVE`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn run_native<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     match isa.kind() {
@@ -40,8 +40,18 @@ pub(crate) fn run_native<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     }
 }
 
+/// The same for a kernel that gains nothing by vectors of 512 bits: there is one less to compile.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn run_256<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+    match isa.kind() {
+        Kind::Portable => unreachable!("a native kernel runs on native instructions"),
+        // SAFETY: AVX2 and FMA are part of both.
+        Kind::Avx2 | Kind::Avx512 => unsafe { avx2(kernel) },
+    }
+}
+
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use run as run_native;
+pub(crate) use {run as run_256, run as run_native};
 
 // Never inlined: a kernel that several others run would become part of each.
 #[inline(never)]

@@ -82,6 +82,13 @@ impl Isa {
         }
     }
 
+    /// Whether fused multiply-add and truncation are single instructions. What kernels gain by them and by vectors of several
+    /// rows is not worth machine code for any other CPU, which takes the plain way, with the same results.
+    #[must_use]
+    pub const fn is_native(self) -> bool {
+        cfg!(target_arch = "aarch64") || !matches!(self.0, Kind::Portable)
+    }
+
     /// Which path to take.
     #[must_use]
     pub const fn kind(self) -> Kind {

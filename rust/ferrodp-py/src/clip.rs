@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
 use ferrodp_core::clip::{
-    ClipNorm, Float, Foreign, Form, GridSum, Half, Order, Stability, clip_one, clip_rows, clip_rows_in_place,
+    ClipNorm, Float, Foreign, GridSum, Half, Order, Stability, clip_one, clip_rows, clip_rows_in_place,
 };
 use ferrodp_core::sample::{self, Noise};
 use ferrodp_core::{Isa, fork};
@@ -134,25 +134,10 @@ impl PyGridSum {
     unsafe fn add_found<T: Float>(state: &mut State, isa: Isa, found: &Found<'_>, threads: NonZeroUsize) -> Result<()> {
         let sum = state.open()?;
         // SAFETY: the arrays live on, and the type is theirs.
-        match unsafe { found.scattered::<T>() } {
+        match unsafe { found.suited::<T>() } {
             Some(rows) => sum.add_scattered(isa, rows, threads)?,
             // SAFETY: as above.
             None => sum.add(isa, &unsafe { found.rows::<T>()? }, threads)?,
-        }
-        Ok(())
-    }
-
-    /// The same for elements of 16 bits.
-    ///
-    /// # Safety
-    /// Its elements are of binary16.
-    unsafe fn add_halves(state: &mut State, isa: Isa, found: &Found<'_>, threads: NonZeroUsize) -> Result<()> {
-        let sum = state.open()?;
-        // SAFETY: the arrays live on, and the type is theirs.
-        match unsafe { found.scattered::<Half>() } {
-            Some(rows) => sum.add_scattered(isa, rows, threads)?,
-            // SAFETY: as above.
-            None => sum.add_foreign::<f32>(isa, &unsafe { found.foreign(Form::Half) }, found.count, threads)?,
         }
         Ok(())
     }
@@ -307,7 +292,7 @@ impl PyGridSum {
             // SAFETY: as above.
             Kind::Double => unsafe { Self::add_found::<f64>(state, isa, &found, threads) },
             // SAFETY: as above.
-            Kind::Half => unsafe { Self::add_halves(state, isa, &found, threads) },
+            Kind::Half => Ok(state.open()?.add_scattered(isa, unsafe { found.scattered::<Half>() }, threads)?),
         };
         // What is soon done is done with the interpreter's lock, unless that would have to wait: then nothing can change.
         if found.bytes() <= HELD_BYTES {

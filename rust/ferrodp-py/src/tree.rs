@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::offset_of;
 
-use ferrodp_core::clip::{Element, Foreign, Form, Leaf, Rows, Run, Scattered, Strided};
+use ferrodp_core::clip::{Element, Leaf, Rows, Run, Scattered, Strided};
 use numpy::npyffi::{NPY_TYPES, NpyTypes, PyArray_Descr, PyArrayObject, get_type_object};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -173,9 +173,18 @@ impl Found<'_> {
     ///
     /// # Safety
     /// The arrays live as long as the rows are used, and `T` is the type of their elements.
-    pub(crate) unsafe fn scattered<T: Element>(&self) -> Option<Scattered<'_, T>> {
+    pub(crate) unsafe fn suited<T: Element>(&self) -> Option<Scattered<'_, T>> {
         // SAFETY: shapes and strides of arrays lead to their elements, which were found to be aligned.
         unsafe { Scattered::suited(&self.starts, &self.runs, self.count) }
+    }
+
+    /// Returns the rows leaf by leaf.
+    ///
+    /// # Safety
+    /// As for [`Found::suited`].
+    pub(crate) unsafe fn scattered<T: Element>(&self) -> Scattered<'_, T> {
+        // SAFETY: as above.
+        unsafe { Scattered::new(&self.starts, &self.runs, self.count) }
     }
 
     /// Returns where each array begins, and how it lies.
@@ -187,7 +196,7 @@ impl Found<'_> {
     /// Returns the rows.
     ///
     /// # Safety
-    /// As for [`Found::scattered`].
+    /// As for [`Found::suited`].
     pub(crate) unsafe fn rows<T: Element>(&self) -> PyResult<Rows<'_, T>> {
         let leaves = self.places().map(|(start, &Run { width, row, column, .. })| {
             let start: *const T = start.cast();
@@ -200,19 +209,6 @@ impl Found<'_> {
             Leaf::Strided(unsafe { Strided::new(start, row, [(width, column)]) })
         });
         Rows::of(leaves, self.count).map_err(|error| PyValueError::new_err(error.to_string()))
-    }
-
-    /// Returns the rows as what kernels do not read where it lies.
-    ///
-    /// # Safety
-    /// The arrays live as long as the rows are used, and their elements are of that form.
-    pub(crate) unsafe fn foreign(&self, form: Form) -> Vec<Foreign<'_>> {
-        let size = self.kind.size().cast_signed();
-        let leaves = self.places().map(|(start, &Run { width, row, column, .. })| {
-            // SAFETY: as above.
-            unsafe { Foreign::new(form, false, start.cast(), row * size, [(width, column * size)]) }
-        });
-        leaves.collect()
     }
 }
 

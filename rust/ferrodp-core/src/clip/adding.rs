@@ -118,7 +118,12 @@ impl<'a, T: Float> Adding<'a, T> {
     fn narrow(&self, count: usize) -> usize {
         let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
         match self.readings[0].leaves() {
-            [leaf] if is_one && (1..=turn::MOST).contains(&leaf.width) && leaf.strides().axes.len() <= 1 => {
+            [leaf]
+                if is_one
+                    && self.steps.rule.isa.is_native()
+                    && (1..=turn::MOST).contains(&leaf.width)
+                    && leaf.strides().axes.len() <= 1 =>
+            {
                 count / turn::ROWS * turn::ROWS
             }
             _ => 0,
@@ -289,7 +294,7 @@ impl<'a, T: Float> Adding<'a, T> {
             return Some(within + self.add_tiles(aside..rows.end, sums)?);
         }
         let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
-        if let Some((spots, runs)) = self.readings[0].spots().filter(|_| is_one) {
+        if let Some((spots, runs)) = self.readings[0].spots().filter(|_| is_one && self.steps.rule.isa.is_native()) {
             // SAFETY: the elements are those of the rows, which can be read.
             let scattered = unsafe { Scattered::<T>::new(&spots, &runs, self.readings[0].count()) };
             return Gathering { rows: scattered, steps: self.steps }.add_rows(rows, sums);

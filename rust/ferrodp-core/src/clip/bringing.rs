@@ -115,6 +115,7 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
         if let [leaf] = self.leaves[0]
             && leaf.is_narrow()
             && rows.len() >= turn::ROWS
+            && self.steps.rule.isa.is_native()
         {
             let rest = rows.start + rows.len() / turn::ROWS * turn::ROWS;
             let within = brought::visit::<T, _>(self.steps.rule.isa, leaf, rows.start..rest, |leaf, rows, more| {

@@ -19,7 +19,7 @@ pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
     const SQUARES_FIT: bool;
 
     /// The type that its numbers are brought in: `f32` for the types of 16 bits.
-    type Whole: Element;
+    type Whole: Float;
 
     /// What its bytes mean.
     const FORM: Form;

@@ -12,10 +12,10 @@ use super::clip_norm::{ClipNorm, Stability};
 use super::decide::Rule;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
-use super::foreign;
+use super::foreign::{self, Foreign};
 use super::measure::{self, Power};
 use super::quantize::{self, Certificate, Tile};
-use super::rows::Rows;
+use super::rows::{Rows, Strided};
 use super::scattered::{ROWS, Run, Scattered};
 use super::shares;
 use super::steps::Steps;
@@ -47,6 +47,16 @@ const TURNED: usize = 128;
 
 /// How many leaves before it is gathered a leaf is fetched.
 const AHEAD: usize = 24;
+
+/// Returns the leaves of such rows, to be brought.
+pub(super) fn foreign<'a, T: Element>(rows: Scattered<'a, T>) -> Vec<Foreign<'a>> {
+    let runs = rows.runs.iter().flat_map(|run| core::iter::repeat_n(run, run.leaves));
+    let leaves = rows.starts.iter().zip(runs).map(|(start, run)| {
+        // SAFETY: the maker of the rows promised that their elements can be read.
+        Foreign::of(&unsafe { Strided::<T>::new(start.cast(), run.row, [(run.width, run.column)]) })
+    });
+    leaves.collect()
+}
 
 /// Such rows on their way into sums; see [`super::adding`].
 pub(super) struct Gathering<'a, T> {
@@ -90,7 +100,7 @@ impl<'a, T: Element> Gathering<'a, T> {
             totals.clear();
             totals.resize(tile.len(), 0.0);
             let room = gathered.as_mut_ptr();
-            dispatch::run(isa, Gather { rows: &self.rows, first: start, totals: &mut totals, room });
+            dispatch::run_256(isa, Gather { rows: &self.rows, first: start, totals: &mut totals, room });
             // SAFETY: there is room for `most` rows, and all elements of as many as the tile has were written.
             unsafe { gathered.set_len(tile.len() * width) };
             let gathered = foreign::whole(isa, &gathered, &mut numbers);

@@ -9,7 +9,7 @@ use super::clip_norm::{ClipNorm, Stability};
 use super::difference;
 use super::element::{Element, Float};
 use super::foreign::Foreign;
-use super::gathering::Gathering;
+use super::gathering::{self, Gathering};
 use super::rows::Rows;
 use super::scattered::Scattered;
 use super::zeros::zeros;
@@ -204,6 +204,9 @@ impl GridSum {
         rows: Scattered<'_, T>,
         threads: NonZeroUsize,
     ) -> Result<(), Error> {
+        if !(isa.is_native() && rows.are_gathered()) {
+            return self.add_foreign::<T::Whole>(isa, &gathering::foreign(rows), rows.count(), threads);
+        }
         let gathering = Gathering::new(isa, self.clip, self.stability, rows);
         self.add_checked(rows.width(), rows.count(), |sums| gathering.add(sums, threads))
     }

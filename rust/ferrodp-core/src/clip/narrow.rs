@@ -204,7 +204,7 @@ impl<T: Element> Panel<'_, T> {
                 state.settled += within;
                 return;
             }
-            Far::Large => return dispatch::run(rule.isa, Large { columns, limits, certified, halves, state }),
+            Far::Large => return dispatch::run_native(rule.isa, Large { columns, limits, certified, halves, state }),
             Far::Untrusted | Far::Mixed => {}
         }
         let totals = if matches!(far, Far::Untrusted) {
@@ -250,7 +250,7 @@ impl<T: Element> Panel<'_, T> {
                 expects_ties: state.has_ties,
                 expects_singles: by_singles,
             };
-            let found = settled.insert(dispatch::run(rule.isa, settle));
+            let found = settled.insert(dispatch::run_native(rule.isa, settle));
             (state.are_far, state.has_ties, state.has_singles) = (found.are_far, found.has_ties, found.has_singles);
             state.is_near = found.has_near;
             state.settled += found.within;

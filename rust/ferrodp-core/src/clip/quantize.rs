@@ -195,7 +195,8 @@ impl<'a, T: Element> Part<'a, T> {
             let row = |r| self.row(r, index, len);
             let mut r = 0;
             while let Some(step) = steps.get(r) {
-                if let Some(factors) = steps[r..].first_chunk().and_then(Step::all_add) {
+                // Elsewhere sums do not stay in registers anyway.
+                if NATIVE && let Some(factors) = steps[r..].first_chunk().and_then(Step::all_add) {
                     let rows = [row(r), row(r + 1), row(r + 2), row(r + 3)];
                     let certificates = certificates[r..].first_chunk_mut().expect("one for each step");
                     add_together::<T, NATIVE>(rows, factors, sums, &mut last, certificates);

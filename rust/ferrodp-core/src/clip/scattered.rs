@@ -111,6 +111,11 @@ impl<'a, T: Element> Scattered<'a, T> {
         Self::suits(rows.width, starts.len()).then_some(rows)
     }
 
+    /// Whether they are best gathered leaf by leaf, if kernels do not compute with their elements; others are said to be.
+    pub(super) fn are_gathered(&self) -> bool {
+        T::FORM == T::Whole::FORM || Self::suits(self.width, self.starts.len())
+    }
+
     /// How many rows there are.
     #[must_use]
     pub const fn count(&self) -> usize {

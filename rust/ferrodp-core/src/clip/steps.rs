@@ -75,6 +75,6 @@ impl Steps {
         };
         let rule = &self.rule;
         let limits = Limits::new::<T>(rule, self.clip.granularity().reciprocal());
-        dispatch::run(rule.isa, narrow::Add { leaf, rows, more, rule, limits, certified, sums })
+        dispatch::run_native(rule.isa, narrow::Add { leaf, rows, more, rule, limits, certified, sums })
     }
 }
