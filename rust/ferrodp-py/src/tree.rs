@@ -20,8 +20,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
-/// Arrays that are looked at together: each is fetched while those before it are compared.
-const TOGETHER: usize = 32;
+/// How many arrays before it is compared an array's axes are fetched; twice as many, its fields.
+const AHEAD: usize = 16;
 
 /// Without an interpreter's lock, objects may change while their fields are read; headers are longer there.
 const HAS_LOCK: bool = size_of::<ffi::PyObject>() == 2 * size_of::<usize>();
@@ -31,6 +31,8 @@ const HAS_LOCK: bool = size_of::<ffi::PyObject>() == 2 * size_of::<usize>();
 pub(crate) struct Template {
     structure: Py<PyAny>,
     is_double: bool,
+    /// Whether the interpreter's lists have the fields of [`List`].
+    knows_lists: bool,
     root: Node,
     leaves: Leaves,
 }
@@ -91,7 +93,9 @@ impl Template {
         };
         let mut leaves = Leaves::default();
         let root = node(&structure, &mut leaves)?;
-        Ok(Self { structure: structure.unbind(), is_double, root, leaves })
+        let version = structure.py().version_info();
+        let knows_lists = (version.major, version.minor) <= KNOWN;
+        Ok(Self { structure: structure.unbind(), is_double, knows_lists, root, leaves })
     }
 
     /// Returns how to make it again.
@@ -221,6 +225,7 @@ impl Template {
         }
         let mut walk = Walk {
             leaves: &self.leaves,
+            knows_lists: self.knows_lists,
             is_double: self.is_double,
             // SAFETY: the interpreter's lock is held, as `tree` proves.
             array_type: unsafe { get_type_object(tree.py(), NpyTypes::PyArray_Type) },
@@ -246,9 +251,21 @@ impl Template {
     }
 }
 
+/// The fields of a list that are the same in versions of CPython up to `KNOWN`: asking it for its items takes longer than most of
+/// what is done with them.
+#[repr(C)]
+struct List {
+    head: ffi::PyVarObject,
+    items: *const *mut ffi::PyObject,
+}
+
+/// The newest version of CPython of which that is known. In others, lists are asked.
+const KNOWN: (u8, u8) = (3, 14);
+
 /// One walk through a tree. It runs no Python code, so nothing changes meanwhile.
 struct Walk<'a> {
     leaves: &'a Leaves,
+    knows_lists: bool,
     is_double: bool,
     array_type: *mut ffi::PyTypeObject,
     /// Axes in front of a leaf's own.
@@ -259,7 +276,7 @@ struct Walk<'a> {
     kind: Kind,
     starts: Vec<*const ()>,
     runs: Vec<Run>,
-    /// Those whose elements are read.
+    /// As far as they were found.
     arrays: Vec<*mut PyArrayObject>,
     like: Like,
     seen: Seen,
@@ -300,6 +317,10 @@ impl Walk<'_> {
             };
             return self.children(branch, next);
         }
+        if let Some(items) = self.items(value) {
+            // mutant: list-of-other-length-found
+            return if items.len() == n { self.children(branch, |i| items.get(i).copied()) } else { None };
+        }
         // SAFETY: as above; items are borrowed from a container that does not change.
         unsafe {
             if ffi::PyList_CheckExact(value) != 0 && ffi::PyList_Size(value) == size {
@@ -312,6 +333,20 @@ impl Walk<'_> {
         }
     }
 
+    /// Returns the items of a list where they lie, if lists are known to have them there.
+    fn items<'b>(&self, value: *mut ffi::PyObject) -> Option<&'b [*mut ffi::PyObject]> {
+        // SAFETY: the interpreter's lock is held, the value is alive, and its type and the interpreter are looked at before its
+        // fields are read. The list does not change as long as its items are used, for no Python code runs.
+        unsafe {
+            if !self.knows_lists || ffi::PyList_CheckExact(value) == 0 {
+                return None;
+            }
+            let List { head, items } = &*value.cast::<List>();
+            let n = head.ob_size.cast_unsigned();
+            Some(if n == 0 { &[] } else { core::slice::from_raw_parts(*items, n) })
+        }
+    }
+
     fn children(&mut self, branch: &Branch, mut next: impl FnMut(usize) -> Option<*mut ffi::PyObject>) -> Option<()> {
         if branch.is_flat {
             return self.arrays(branch.children.len(), next);
@@ -321,46 +356,32 @@ impl Walk<'_> {
 
     /// Looks at so many arrays.
     fn arrays(&mut self, n: usize, mut next: impl FnMut(usize) -> Option<*mut ffi::PyObject>) -> Option<()> {
-        let mut fetch = |start: usize| {
-            let mut arrays = [core::ptr::null_mut::<PyArrayObject>(); TOGETHER];
-            for (k, array) in arrays[..TOGETHER.min(n - start)].iter_mut().enumerate() {
-                *array = next(start + k)?.cast();
-                prefetch(array.cast_const());
-                prefetch(array.wrapping_byte_add(offset_of!(PyArrayObject, fields.descr)).cast_const());
-            }
-            Some(arrays)
-        };
-        let mut later = fetch(0)?;
-        for start in (0..n).step_by(TOGETHER) {
-            let now = later;
-            if start + TOGETHER < n {
-                later = fetch(start + TOGETHER)?;
-            }
-            let arrays = &now[..TOGETHER.min(n - start)];
-            for array in arrays {
-                // SAFETY: an object that a container refers to.
-                if unsafe { ffi::Py_TYPE(array.cast()) } != self.array_type {
-                    return None;
-                }
-                // SAFETY: it is an array.
-                prefetch(unsafe { (**array).fields.dimensions });
-            }
-            let mut arrays = arrays;
-            while !arrays.is_empty() {
-                let alike = match self.like.axes {
-                    1 => self.alike::<1>(arrays)?,
-                    2 => self.alike::<2>(arrays)?,
-                    3 => self.alike::<3>(arrays)?,
-                    4 => self.alike::<4>(arrays)?,
-                    _ => 0,
-                };
-                arrays = &arrays[alike..];
-                if let Some((array, later)) = arrays.split_first() {
-                    self.look(*array)?;
-                    arrays = later;
-                }
+        let first = self.arrays.len();
+        for i in 0..n {
+            self.arrays.push(next(i)?.cast());
+        }
+        let held = core::mem::take(&mut self.arrays);
+        let arrays = &held[first..];
+        arrays[..n.min(2 * AHEAD)].iter().for_each(|array| prefetch_fields(*array));
+        for array in &arrays[..n.min(AHEAD)] {
+            prefetch_axes(*array, self.array_type)?;
+        }
+        let mut place = 0;
+        while place < n {
+            place += match self.like.axes {
+                1 => self.alike::<1>(&arrays[place..])?,
+                2 => self.alike::<2>(&arrays[place..])?,
+                3 => self.alike::<3>(&arrays[place..])?,
+                4 => self.alike::<4>(&arrays[place..])?,
+                _ => 0,
+            };
+            if place < n {
+                prepare(&arrays[place..], self.array_type)?;
+                self.look(arrays[place])?;
+                place += 1;
             }
         }
+        self.arrays = held;
         Some(())
     }
 
@@ -373,11 +394,13 @@ impl Walk<'_> {
         let (words, descr) = (*like_words, self.descr);
         let (mut alike, mut addresses) = (0_usize, 0);
         let starts = &mut self.starts.spare_capacity_mut()[..n];
-        for (array, place) in arrays.iter().zip(starts) {
+        for (k, place) in starts.iter_mut().enumerate() {
+            prepare(&arrays[k..], self.array_type)?;
+            let array = arrays[k];
             // SAFETY: it is an array, whose fields do not change while the interpreter's lock is held; axes are as many as it
             // says, and strides follow the shape in memory if their addresses do.
             let start = unsafe {
-                let fields = &raw const (**array).fields;
+                let fields = &raw const (*array).fields;
                 let shape = (*fields).dimensions;
                 let is_like = (*fields).nd as usize == AXES
                     && core::ptr::eq((*fields).descr, descr)
@@ -392,7 +415,6 @@ impl Walk<'_> {
             if !self.seen.is_new(array.addr()) {
                 return None;
             }
-            prefetch(start);
             addresses |= start.addr();
             place.write(start);
             alike = alike.wrapping_add(1);
@@ -403,7 +425,6 @@ impl Walk<'_> {
         }
         // SAFETY: so many more were written.
         unsafe { self.starts.set_len(first + alike) };
-        self.arrays.extend_from_slice(&arrays[..alike]);
         if let Some(run) = self.runs.last_mut() {
             run.leaves += alike;
         }
@@ -469,7 +490,6 @@ impl Walk<'_> {
             return None;
         }
         self.starts.push(start.cast_const().cast());
-        self.arrays.push(array);
         Run::extend(&mut self.runs, Run { leaves: 1, width, row, column });
         if shape.len() <= Like::MOST {
             self.like = Like { end: self.leaves.ends[place], axes: shape.len(), ..Like::default() };
@@ -531,6 +551,37 @@ fn stride(shape: &[isize], strides: &[isize], size: isize) -> Option<isize> {
     Some(found.map_or(size, |(column, _)| column))
 }
 
+/// Asks for the fields of an array.
+#[inline(always)]
+fn prefetch_fields(array: *mut PyArrayObject) {
+    prefetch(array.cast_const());
+    prefetch(array.wrapping_byte_add(offset_of!(PyArrayObject, fields.descr)).cast_const());
+}
+
+/// Asks for the axes of an object; `None` if it is no array.
+#[inline(always)]
+fn prefetch_axes(array: *mut PyArrayObject, array_type: *mut ffi::PyTypeObject) -> Option<()> {
+    // SAFETY: an object that a container refers to.
+    if unsafe { ffi::Py_TYPE(array.cast()) } != array_type {
+        return None;
+    }
+    // SAFETY: it is an array.
+    prefetch(unsafe { (*array).fields.dimensions });
+    Some(())
+}
+
+/// Asks for the fields and the axes of arrays some places after the first of these; `None` if they are none.
+#[inline(always)]
+fn prepare(arrays: &[*mut PyArrayObject], array_type: *mut ffi::PyTypeObject) -> Option<()> {
+    if let Some(array) = arrays.get(2 * AHEAD) {
+        prefetch_fields(*array);
+    }
+    match arrays.get(AHEAD) {
+        Some(array) => prefetch_axes(*array, array_type),
+        None => Some(()),
+    }
+}
+
 /// Asks for the cache line that holds this address.
 #[inline(always)]
 fn prefetch<T>(address: *const T) {
@@ -546,9 +597,10 @@ fn prefetch<T>(address: *const T) {
 
 /// Addresses of objects, as bits of pages: most arrays lie where the one before lay.
 struct Seen {
-    /// The page of the last address, and which of those seen it is.
+    /// The page of the last address, which of those seen it is, and its bits.
     page: usize,
     place: usize,
+    bits: [u64; Self::WORDS],
     pages: Vec<[u64; Self::WORDS]>,
     places: HashMap<usize, usize, BuildHasherDefault<Mixed>>,
 }
@@ -563,7 +615,7 @@ impl Seen {
     fn new(objects: usize) -> Self {
         let pages = objects * size_of::<PyArrayObject>() / Self::PAGE + 1;
         let places = HashMap::with_capacity_and_hasher(pages, BuildHasherDefault::default());
-        Self { page: 0, place: 0, pages: vec![[0; Self::WORDS]], places }
+        Self { page: 0, place: 0, bits: [0; Self::WORDS], pages: vec![[0; Self::WORDS]], places }
     }
 
     /// Whether an address is seen for the first time.
@@ -573,7 +625,7 @@ impl Seen {
             self.turn_to(address / Self::PAGE);
         }
         let bit = address % Self::PAGE / Self::OBJECT;
-        let (word, bit) = (&mut self.pages[self.place][bit / 64], 1 << (bit % 64));
+        let (word, bit) = (&mut self.bits[bit / 64], 1 << (bit % 64));
         let is_new = *word & bit == 0;
         *word |= bit;
         is_new
@@ -581,11 +633,13 @@ impl Seen {
 
     #[inline(never)]
     fn turn_to(&mut self, page: usize) {
+        self.pages[self.place] = self.bits;
         self.page = page;
         self.place = *self.places.entry(page).or_insert(self.pages.len());
         if self.place == self.pages.len() {
             self.pages.push([0; Self::WORDS]);
         }
+        self.bits = self.pages[self.place];
     }
 }
 
