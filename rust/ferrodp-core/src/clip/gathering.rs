@@ -27,7 +27,7 @@ const GATHERED_BYTES: usize = 1 << 20;
 
 /// Bytes of a leaf that are gathered at a time, if there are few enough leaves: more of the cache lines and of the pages that
 /// are looked up for it are of use.
-const PIECE_BYTES: usize = 1 << 8;
+const PIECE_BYTES: usize = 1 << 7;
 const MOST_BYTES: usize = 3 << 20;
 
 /// The most rows that are gathered at a time.
@@ -45,8 +45,10 @@ const LEAVES: usize = 128;
 /// Columns that are turned at a time.
 const TURNED: usize = 128;
 
-/// How many leaves before it is gathered a leaf is fetched.
-const AHEAD: usize = 24;
+/// How many leaves before it is gathered a leaf is fetched: the more, the fewer bytes it has, or they would be gone again where
+/// leaves are whole pages apart.
+const AHEAD: [usize; 2] = [4, 24];
+const AHEAD_BYTES: usize = 1 << 10;
 
 /// Returns the leaves of such rows, to be brought.
 pub(super) fn foreign<'a, T: Element>(rows: Scattered<'a, T>) -> Vec<Foreign<'a>> {
@@ -85,7 +87,9 @@ impl<'a, T: Element> Gathering<'a, T> {
     fn tile(&self) -> usize {
         let bytes = (self.rows.width * size_of::<T>()).max(1);
         let enough = PIECE_BYTES / (bytes / self.rows.starts.len().max(1)).max(1);
-        (GATHERED_BYTES / bytes).max(enough.min(MOST_BYTES / bytes)).clamp(1, MOST_ROWS)
+        let rows = (GATHERED_BYTES / bytes).max(enough.min(MOST_BYTES / bytes)).clamp(1, MOST_ROWS);
+        // Whole groups of rows that are measured and added together.
+        if rows >= ROWS || MOST_BYTES / bytes >= ROWS { rows.max(ROWS) / ROWS * ROWS } else { rows }
     }
 
     /// Adds some rows on one thread.
@@ -300,8 +304,8 @@ impl<T: Element> Gather<'_, '_, T> {
         // mutant: gathered-rows-forget-where-leaf-begins
         let mut room = self.room.wrapping_add(row * width + batch.column);
         let starts = &self.rows.starts[batch.leaf..];
-        let later = if row == 0 { starts.get(AHEAD..).unwrap_or_default() } else { &[] };
         let lines = Lines::new(batch, rows, columns, size_of::<T>());
+        let later = if row == 0 { starts.get(lines.ahead..).unwrap_or_default() } else { &[] };
         starts[..batch.leaves].iter().enumerate().map(move |(k, start)| {
             if let Some(later) = later.get(k) {
                 lines.fetch(later.cast::<T>().wrapping_offset(offset));
@@ -449,6 +453,8 @@ struct Lines {
     /// Where they are more than two cache lines: how many are asked for, and bytes from one to the next.
     count: usize,
     step: isize,
+    /// How many leaves ahead.
+    ahead: usize,
 }
 
 impl Lines {
@@ -462,7 +468,8 @@ impl Lines {
             row if row == columns.cast_signed() => (lines, CACHE_LINE.cast_signed()),
             row => (rows, row.wrapping_mul(size)),
         };
-        Self { bytes, count, step }
+        let [least, most] = AHEAD;
+        Self { bytes, count, step, ahead: (AHEAD_BYTES / bytes.max(1)).clamp(least, most) }
     }
 
     /// Asks for those of a leaf that begin there.
