@@ -11,6 +11,9 @@ pub(super) const ROWS: usize = 4;
 /// Leaves have fewer columns than this on average.
 const NARROW: usize = 64;
 
+/// Columns of leaves, on average, from which on panels of their rows are read column by column.
+const PANEL_COLUMNS: usize = 9;
+
 /// The most bytes of a row.
 const ROW_BYTES: usize = 1 << 21;
 
@@ -104,9 +107,10 @@ impl<'a, T: Element> Scattered<'a, T> {
         // SAFETY: the caller's promise.
         let rows = unsafe { Self::new(starts, runs, count) };
         if count >= ROWS && runs.iter().all(Run::lies_by_columns) {
-            // Of rows that are no panel, vectors hold some as well.
+            // Vectors hold some rows here as well, and panels of a few columns are not worth a call each.
             let are_neighbors = runs.iter().all(|run| run.row == 1);
-            return (count < PANEL && are_neighbors && Self::fits(rows.width, starts.len())).then_some(rows);
+            let in_panels = count >= PANEL && rows.width >= starts.len() * PANEL_COLUMNS;
+            return (!in_panels && are_neighbors && Self::fits(rows.width, starts.len())).then_some(rows);
         }
         Self::suits(rows.width, starts.len()).then_some(rows)
     }
