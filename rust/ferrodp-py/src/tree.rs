@@ -31,8 +31,6 @@ const HAS_LOCK: bool = size_of::<ffi::PyObject>() == 2 * size_of::<usize>();
 pub(crate) struct Template {
     structure: Py<PyAny>,
     is_double: bool,
-    /// Whether the interpreter's lists have the fields of [`List`].
-    knows_lists: bool,
     root: Node,
     leaves: Leaves,
 }
@@ -93,9 +91,7 @@ impl Template {
         };
         let mut leaves = Leaves::default();
         let root = node(&structure, &mut leaves)?;
-        let version = structure.py().version_info();
-        let knows_lists = (version.major, version.minor) <= KNOWN;
-        Ok(Self { structure: structure.unbind(), is_double, knows_lists, root, leaves })
+        Ok(Self { structure: structure.unbind(), is_double, root, leaves })
     }
 
     /// Returns how to make it again.
@@ -225,7 +221,6 @@ impl Template {
         }
         let mut walk = Walk {
             leaves: &self.leaves,
-            knows_lists: self.knows_lists,
             is_double: self.is_double,
             // SAFETY: the interpreter's lock is held, as `tree` proves.
             array_type: unsafe { get_type_object(tree.py(), NpyTypes::PyArray_Type) },
@@ -251,21 +246,9 @@ impl Template {
     }
 }
 
-/// The fields of a list that are the same in versions of CPython up to `KNOWN`: asking it for its items takes longer than most of
-/// what is done with them.
-#[repr(C)]
-struct List {
-    head: ffi::PyVarObject,
-    items: *const *mut ffi::PyObject,
-}
-
-/// The newest version of CPython of which that is known. In others, lists are asked.
-const KNOWN: (u8, u8) = (3, 14);
-
 /// One walk through a tree. It runs no Python code, so nothing changes meanwhile.
 struct Walk<'a> {
     leaves: &'a Leaves,
-    knows_lists: bool,
     is_double: bool,
     array_type: *mut ffi::PyTypeObject,
     /// Axes in front of a leaf's own.
@@ -301,8 +284,7 @@ impl Walk<'_> {
     /// Looks at what is below a node.
     fn visit(&mut self, value: *mut ffi::PyObject, node: &Node) -> Option<()> {
         let Node::Branch(branch) = node else { return self.arrays(1, |_| Some(value)) };
-        let n = branch.children.len();
-        let size = n.cast_signed();
+        let size = branch.children.len().cast_signed();
         if let Some(keys) = &branch.keys {
             // SAFETY: the interpreter's lock is held, here and below, and the value is alive.
             if unsafe { ffi::PyDict_CheckExact(value) == 0 || ffi::PyDict_Size(value) != size } {
@@ -317,10 +299,6 @@ impl Walk<'_> {
             };
             return self.children(branch, next);
         }
-        if let Some(items) = self.items(value) {
-            // mutant: list-of-other-length-found
-            return if items.len() == n { self.children(branch, |i| items.get(i).copied()) } else { None };
-        }
         // SAFETY: as above; items are borrowed from a container that does not change.
         unsafe {
             if ffi::PyList_CheckExact(value) != 0 && ffi::PyList_Size(value) == size {
@@ -330,20 +308,6 @@ impl Walk<'_> {
             } else {
                 None
             }
-        }
-    }
-
-    /// Returns the items of a list where they lie, if lists are known to have them there.
-    fn items<'b>(&self, value: *mut ffi::PyObject) -> Option<&'b [*mut ffi::PyObject]> {
-        // SAFETY: the interpreter's lock is held, the value is alive, and its type and the interpreter are looked at before its
-        // fields are read. The list does not change as long as its items are used, for no Python code runs.
-        unsafe {
-            if !self.knows_lists || ffi::PyList_CheckExact(value) == 0 {
-                return None;
-            }
-            let List { head, items } = &*value.cast::<List>();
-            let n = head.ob_size.cast_unsigned();
-            Some(if n == 0 { &[] } else { core::slice::from_raw_parts(*items, n) })
         }
     }
 
