@@ -225,6 +225,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "what is beyond the digits is lost": ("replay: discrete laplace noise in fixed time",),
     "rows of few columns with two elements are taken for rows of one": ("replay: rows of two elements",),
     "rows of few columns at the bound are certified without their integers": ("replay: rows of two elements",),
+    "rows of two panels side by side are added twice": ("replay: wide rows of float64, bound 5.0",),
     "columns that are turned by shuffles are others": ("replay: rows of two elements",),
     "panels near the bound are decided whatever is left": ("replay: rows of two elements",),
     "rows side by side with two elements are taken for rows of one": ("replay: rows of two elements",),

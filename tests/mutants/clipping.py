@@ -564,6 +564,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "rows of two panels side by side are added twice",
+        "rows-of-two-panels-are-added-twice",
+        ".fill(0)",
+        ".fill(u64::MAX)",
+        "clip units",
+    ),
+    (
         "columns that are turned by shuffles are others",
         "columns-turned-by-shuffles-are-others",
         "0xdd",

@@ -28,6 +28,25 @@ impl<T: Element> Kernel for MeasureClosely<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) -> bool {
+        self.add::<NATIVE, false>()
+    }
+}
+
+/// The same, and whether sums are exact.
+pub(super) struct MeasureTies<'a, T>(pub(super) MeasureClosely<'a, T>);
+
+impl<T: Element> Kernel for MeasureTies<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> bool {
+        self.0.add::<NATIVE, true>()
+    }
+}
+
+impl<T: Element> MeasureClosely<'_, T> {
+    #[inline(always)]
+    fn add<const NATIVE: bool, const TIES: bool>(self) -> bool {
         // Without the instruction, a fused multiply-add takes longer than the exact sum.
         if !T::SQUARES_FIT && !NATIVE {
             return false;
@@ -46,7 +65,8 @@ impl<T: Element> Kernel for MeasureClosely<'_, T> {
                         let parts = cut.parts::<T, true>(elements[r].widen());
                         high[r] += parts.high;
                         low[r] += parts.low;
-                        inexact[r] |= parts.inexact;
+                        // What may be exact is left to those who look.
+                        inexact[r] |= if TIES { parts.inexact } else { 1 };
                     }
                 }
                 *sums = Near { high, low, inexact };

@@ -59,6 +59,17 @@ const WIDE: usize = 1 << 21;
 /// Columns that a thread adds at a time.
 const SHARE: usize = 1 << 15;
 
+/// What tells rows near the bound, side by side, from those beyond it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Sums of twice the precision.
+    Near,
+    /// The magnitude of their only element.
+    Single,
+    /// Sums of twice the precision that are exact.
+    Ties,
+}
+
 /// How rows are cut into tiles.
 struct Tiling {
     /// Rows in a tile.
@@ -137,8 +148,7 @@ impl<'a, T: Float> Adding<'a, T> {
         if count < PANEL || !(is_short || rows.leaves().iter().all(|leaf| leaf.strides().lies_by_columns())) {
             return 0;
         }
-        // What is read where it lies are whole panels.
-        if self.lies_in_columns() { count / PANEL * PANEL } else { count }
+        count
     }
 
     /// Returns whether columns of rows can be read where they lie.
@@ -161,10 +171,17 @@ impl<'a, T: Float> Adding<'a, T> {
         let mut buffer = vec![T::default(); if in_place { 0 } else { width * size }];
         let (mut within, mut panels, mut copies) = (0, Panels::default(), Vec::new());
         let (low, high) = self.steps.rule.trusted::<T>();
-        let mut expects_singles = false;
-        for start in rows.clone().step_by(size) {
-            let group = start..rows.end.min(start + size);
-            panels.begin(group.len());
+        let mut expected = By::Near;
+        let mut tried = Vec::new();
+        // What is read where it lies are whole panels: the last one may begin with rows that were added before.
+        let rest = if in_place { rows.len() % PANEL } else { 0 };
+        let whole = rows.start..rows.end - rest;
+        let last = (rest > 0).then(|| (rows.end - PANEL..rows.end, PANEL - rest));
+        for (group, known) in
+            whole.clone().step_by(size).map(|start| (start..whole.end.min(start + size), 0)).chain(last)
+        {
+            let start = group.start;
+            panels.begin(group.len(), known);
             for (leaf, strides) in leaves.iter().zip(&readings[0]) {
                 let room = (!in_place).then(|| &mut buffer[leaf.offset * size..(leaf.offset + leaf.width) * size]);
                 panels.measure(self.steps.rule.isa, columns(strides, &group, leaf.width, room, size));
@@ -184,23 +201,25 @@ impl<'a, T: Float> Adding<'a, T> {
             let near = open.iter().filter(|(_, total)| is_near(*total)).count();
             let mut told: Vec<Option<Decision>> = vec![None; open.len()];
             // What told rows of the last group is tried first.
-            for by_singles in [expects_singles, !expects_singles] {
+            let mut ways = [By::Near, By::Single, By::Ties];
+            ways.sort_by_key(|way| *way != expected);
+            for by in ways {
                 let untold =
                     open.iter().zip(&told).filter(|((_, total), told)| told.is_none() && is_near(*total)).count();
-                // Sums of squares that fit are exact, and tell them.
-                if !are_many(untold) || (by_singles && T::SQUARES_FIT) {
+                // Sums of squares that fit are exact, and tell all of them.
+                if !are_many(untold) || (by != By::Ties && T::SQUARES_FIT) {
                     continue;
                 }
-                let cut = if by_singles {
+                let cut = if by == By::Single {
                     panels.begin_single();
                     (0..leaves.len()).for_each(|i| panels.measure_single(self.steps.rule.isa, again(i)));
-                    expects_singles = false;
                     None
                 } else {
                     let cut = Cut::new(self.steps.rule.power, self.steps.rule.bound);
                     cut.filter(|cut| {
                         panels.begin_closely();
-                        (0..leaves.len()).all(|i| panels.measure_closely(self.steps.rule.isa, again(i), *cut))
+                        let (isa, ties) = (self.steps.rule.isa, by == By::Ties);
+                        (0..leaves.len()).all(|i| panels.measure_closely(isa, again(i), *cut, ties))
                     })
                 };
                 for ((open, total), told) in open.iter().zip(&mut told) {
@@ -209,12 +228,12 @@ impl<'a, T: Float> Adding<'a, T> {
                     }
                     let compared = match cut {
                         Some(cut) => cut.tell(panels.near(*open), width, width),
-                        None if by_singles => {
+                        None if by == By::Single => {
                             panels.single(*open).and_then(|size| size.partial_cmp(&self.steps.rule.bound))
                         }
                         None => None,
                     };
-                    expects_singles |= by_singles && compared.is_some();
+                    expected = if compared.is_some() { by } else { expected };
                     *told = compared.map(|compared| self.steps.rule.decide_told(*total, compared));
                 }
             }
@@ -253,17 +272,39 @@ impl<'a, T: Float> Adding<'a, T> {
                 within += u64::from(decision.within);
                 panels.settle(open, decision, steps_per_unit);
             }
-            for (leaf, strides) in leaves.iter().zip(&readings[1]) {
-                let room = (!in_place).then(|| &mut buffer[leaf.offset * size..(leaf.offset + leaf.width) * size]);
-                let columns = match room {
-                    Some(gathered) if is_one => Columns::gathered(gathered, size, leaf.width),
-                    room => columns(strides, &group, leaf.width, room, size),
-                };
-                panels.add(self.steps.rule.isa, columns, &mut sums[leaf.offset..leaf.offset + leaf.width]);
-            }
             let products = self.steps.rule.budget.certified(self.steps.clip.in_grid_steps());
-            if !panels.certified(self.steps.rule.isa, products, self.steps.clip.largest_sum_of_squares()) {
-                return None;
+            loop {
+                // Where squares of integers may turn out to be needed, what is added can be forgotten.
+                let is_trial = panels.may_add_again();
+                if is_trial {
+                    tried.clear();
+                    tried.resize(sums.len(), 0);
+                }
+                let target = if is_trial { &mut tried[..] } else { &mut *sums };
+                for (leaf, strides) in leaves.iter().zip(&readings[1]) {
+                    let room = (!in_place).then(|| &mut buffer[leaf.offset * size..(leaf.offset + leaf.width) * size]);
+                    let columns = match room {
+                        Some(gathered) if is_one => Columns::gathered(gathered, size, leaf.width),
+                        room => columns(strides, &group, leaf.width, room, size),
+                    };
+                    panels.add(self.steps.rule.isa, columns, &mut target[leaf.offset..leaf.offset + leaf.width]);
+                }
+                let is_certified =
+                    panels.certified(self.steps.rule.isa, products, self.steps.clip.largest_sum_of_squares());
+                match (is_certified, is_trial) {
+                    (true, true) => {
+                        for (sum, more) in sums.iter_mut().zip(&tried) {
+                            *sum = sum.wrapping_add(*more);
+                        }
+                    }
+                    (true, false) => {}
+                    (false, true) => {
+                        panels.add_again();
+                        continue;
+                    }
+                    (false, false) => return None,
+                }
+                break;
             }
         }
         Some(within)

@@ -5,11 +5,11 @@
 //! factors are computed by the operations of [`super::decide`], in vectors where a row's case is plain; the rest, a row
 //! near its bound or far from what squares can hold, goes there.
 //!
-//! The certificate of a row, `Σv²`, is added in runs of 64 columns, sixteen of them to a part, and parts one after the other: no
+//! The certificate of a row, `Σv²` of its integers `v`, is added in runs of 64 columns, sixteen of them to a part, and parts one after the other: no
 //! longer a path than [`super::error_budget`] allows.
 
 use super::across::{
-    Decide, LANES, Limits, Measure, MeasureClosely, MeasureLargest, MeasureScaled, MeasureSingle, Single,
+    Decide, LANES, Limits, Measure, MeasureClosely, MeasureLargest, MeasureScaled, MeasureSingle, MeasureTies, Single,
 };
 use super::close::{Cut, Near, Parts};
 use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
@@ -27,6 +27,8 @@ const PART: usize = 1024;
 #[derive(Default)]
 pub(super) struct Panels {
     rows: usize,
+    /// The first of them, which count as zero.
+    added: usize,
     totals: Vec<Vector>,
     /// Sums of squares in lanes, all of a panel one after the other.
     lanes: Vec<Vector>,
@@ -43,6 +45,8 @@ pub(super) struct Panels {
     integers: Vec<Mask>,
     is_any_close: bool,
     is_any_settled: bool,
+    /// Whether the squares of integers have to be added: a certificate was missing without them.
+    needs_integers: bool,
     near: Vec<Near<PANEL>>,
     singles: Vec<Single>,
     /// Largest magnitudes, powers of two that bring them near 1, and sums of squares of elements times these.
@@ -56,8 +60,9 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// Begins with so many rows, and nothing known of them. What [`Panels::decide`] writes is not cleared.
-    pub(super) fn begin(&mut self, rows: usize) {
+    /// Begins with so many rows, and nothing known of them, of which the first `added` count as zero: they were added before.
+    /// What [`Panels::decide`] writes is not cleared.
+    pub(super) fn begin(&mut self, rows: usize, added: usize) {
         let panels = rows.div_ceil(PANEL);
         let is_new = self.totals.len() != panels;
         let [runs, parts, rest] = &mut self.certificates;
@@ -76,7 +81,8 @@ impl Panels {
         self.factors.resize(panels, [0.0; PANEL]);
         self.masks.resize(panels, [0; PANEL]);
         self.open.resize(panels, [0; PANEL]);
-        (self.rows, self.columns, self.is_any_settled, self.is_any_close) = (rows, 0, false, false);
+        (self.rows, self.added, self.columns) = (rows, added, 0);
+        (self.is_any_settled, self.is_any_close) = (false, false);
     }
 
     /// Adds the squares in the columns of one leaf to the rows' totals.
@@ -92,6 +98,8 @@ impl Panels {
         exist.fill(u64::MAX);
         // mutant: rows-that-do-not-exist-are-added
         exist[self.rows..].fill(0);
+        // mutant: rows-of-two-panels-are-added-twice
+        exist[..self.added].fill(0);
         let limits = Limits::new::<T>(rule, steps_per_unit);
         let (totals, factors) = (&self.totals, &mut self.factors);
         let decide = Decide { limits, totals, factors, masks: &mut self.masks, open: &mut self.open };
@@ -110,9 +118,16 @@ impl Panels {
     }
 
     /// Adds the squares in the columns of one leaf, for rows near the bound, to twice the precision; `false` if this
-    /// instruction set cannot.
-    pub(super) fn measure_closely<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>, cut: Cut) -> bool {
-        dispatch::run(isa, MeasureClosely { columns, cut, sums: &mut self.near })
+    /// instruction set cannot. Sums that may be exact, and so tell ties, are taken for rounded ones if `ties` does not ask.
+    pub(super) fn measure_closely<T: Element>(
+        &mut self,
+        isa: Isa,
+        columns: Columns<'_, T>,
+        cut: Cut,
+        ties: bool,
+    ) -> bool {
+        let closely = MeasureClosely { columns, cut, sums: &mut self.near };
+        if ties { dispatch::run(isa, MeasureTies(closely)) } else { dispatch::run(isa, closely) }
     }
 
     /// Returns those sums for a row.
@@ -210,7 +225,7 @@ impl Panels {
             // Up to the end of a run.
             let (now, later) = sums.split_at_mut((RUN - self.columns % RUN).min(sums.len()));
             let add = Add { columns, start, panels: self, sums: now };
-            if add.panels.is_any_close {
+            if add.panels.is_any_close && add.panels.needs_integers {
                 dispatch::run(isa, Close(add));
             } else {
                 dispatch::run(isa, add);
@@ -237,10 +252,23 @@ impl Panels {
         }
     }
 
+    /// Whether sums of the integers of some row might be certified only after [`Panels::add_again`].
+    pub(super) const fn may_add_again(&self) -> bool {
+        self.is_any_close && !self.needs_integers
+    }
+
+    /// Begins to add anew, squares of integers included, in this group and those to come.
+    pub(super) fn add_again(&mut self) {
+        self.needs_integers = true;
+        self.columns = 0;
+        self.certificates.iter_mut().for_each(|sums| sums.as_flattened_mut().fill(0.0));
+    }
+
     /// Returns whether the integers of every row certainly have a sum of squares of at most `integers`: either their products
     /// are at most `products`, or, for rows near the bound, it was formed.
     pub(super) fn certified(&self, isa: Isa, products: f64, integers: u64) -> bool {
-        dispatch::run(isa, Certify { panels: self, products, integers })
+        let by_integers = mask(self.is_any_close && self.needs_integers);
+        dispatch::run(isa, Certify { panels: self, products, integers, by_integers })
     }
 }
 
@@ -280,12 +308,16 @@ impl<T: Element> Add<'_, T> {
                     let x = f64::from_bits(elements[r].widen().to_bits() & masks[r]);
                     values[r] = if T::SQUARES_FIT { x * factors[r] } else { x * scales[r] * factors[r] };
                 }
+                for v in &mut values {
+                    *v = truncate::<NATIVE>(*v);
+                }
+                // Where something was cut, even a row at the bound has a certificate.
                 for r in 0..PANEL {
                     let v = values[r];
                     products[r] = if NATIVE { v.mul_add(v, products[r]) } else { products[r] + v * v };
                 }
                 for v in &mut values {
-                    *v = truncate::<NATIVE>(*v) + SHIFT;
+                    *v += SHIFT;
                 }
                 for r in 0..PANEL {
                     integers[r] = integers[r].wrapping_add(values[r].to_bits());
@@ -328,6 +360,8 @@ struct Certify<'a> {
     panels: &'a Panels,
     products: f64,
     integers: u64,
+    /// Whether squares of integers were added.
+    by_integers: u64,
 }
 
 impl Kernel for Certify<'_> {
@@ -344,7 +378,7 @@ impl Kernel for Certify<'_> {
                 // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
                 // mutant: side-by-side-rows-at-bound-not-certified
                 let near = mask(sum <= 2_305_843_009_213_693_952.0) & mask(integers[r] <= self.integers);
-                certified &= (near & close[r]) | mask(sum <= self.products);
+                certified &= (near & close[r] & self.by_integers) | mask(sum <= self.products);
             }
         }
         certified == u64::MAX
@@ -368,7 +402,7 @@ mod tests {
             add_powers(Isa::PORTABLE, Power::Second, &data, width, 1.0, &mut expected);
             for isa in Isa::available() {
                 let mut panels = Panels::default();
-                panels.begin(rows);
+                panels.begin(rows, 0);
 
                 panels.measure(isa, Columns::gathered(&columns, pitch, width));
 
@@ -389,7 +423,7 @@ mod tests {
             }
             for isa in Isa::available() {
                 let mut panels = Panels::default();
-                panels.begin(PANEL);
+                panels.begin(PANEL, 0);
                 panels.begin_single();
 
                 panels.measure_single(isa, Columns::gathered(&columns, PANEL, 5));
