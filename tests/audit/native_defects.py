@@ -38,7 +38,6 @@ BINDING = (
 """Defects of the binding that change what is released; its others are of tickets."""
 NATIVE_PATH = (
     "rounded to the nearest grid point, not toward zero",
-    "huge rows of few columns lose their power of two",
     "large rows of few columns lose their power of two",
     "rows of few columns that are not finite are multiplied by NaN",
     "rows of few columns with two elements are taken for rows of one",
@@ -56,7 +55,6 @@ CHECKED = ("arrays that are not aligned are read as if they were",)
 FOUND_BY: dict[str, tuple[str, ...]] = {
     "the last elements of differences are not subtracted": ("differences",),
     "factors are not shrunk": ("rows that are returned",),
-    "huge rows of few columns lose their power of two": ("rows of sums",),
     "rows of two elements are taken for rows of one": ("rows of sums",),
     "a second element of a row is overlooked": ("rows of sums",),
     "rows that do not exist are added": ("long sums",),

@@ -480,13 +480,6 @@ MUTANTS = [
         "clip units",
     ),
     (
-        "huge rows of few columns lose their power of two",
-        "far-rows-of-few-columns-lose-power-of-two",
-        "select(trusted | !beyond, 1.0, power)",
-        "1.0",
-        "clip units",
-    ),
-    (
         "rows at the bound are certified without their integers in panels",
         "rows-of-panels-at-bound-certified-without-integers",
         "close[r] & exact",

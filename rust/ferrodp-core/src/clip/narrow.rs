@@ -47,7 +47,6 @@ impl<T: Element> Kernel for Add<'_, T> {
         assert!(self.leaf.axes.len() <= 1 && self.sums.len() <= MOST, "rows of few columns");
         match self.sums.len() {
             1 if self.limits.keeps != 0 => self.add_single::<NATIVE>(),
-            1 if NATIVE => self.add::<NATIVE, 1>(),
             2 if NATIVE => self.add::<NATIVE, 2>(),
             3 if NATIVE => self.add::<NATIVE, 3>(),
             4 if NATIVE => self.add::<NATIVE, 4>(),

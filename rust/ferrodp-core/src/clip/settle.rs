@@ -21,7 +21,7 @@ pub(super) const MOST_PRODUCTS: f64 = 2_305_843_009_213_693_952.0;
 /// Returns the power of two that brings the finite magnitude with these bits near 1: 2⁻ᵉ for 2ᵉ or more, e at least −1023,
 /// where at most 1022 counts.
 #[inline(always)]
-pub(super) fn smaller(magnitude: i64) -> f64 {
+fn smaller(magnitude: i64) -> f64 {
     f64::from_bits((2046 - (magnitude >> 52)).max(1).cast_unsigned() << 52)
 }
 

@@ -9,7 +9,7 @@ use crate::clip::columns::mask;
 use crate::clip::decide::Rule;
 use crate::clip::element::Element;
 use crate::clip::quantize::{SHIFT, truncate};
-use crate::clip::settle::{self, Far, INFINITE, MOST_PRODUCTS, SMALLER, smaller};
+use crate::clip::settle::{self, Far, INFINITE, MOST_PRODUCTS, SMALLER};
 use crate::clip::turn::{ROWS, Turned};
 use crate::dispatch::{self, Kernel};
 
@@ -20,10 +20,7 @@ pub(super) const PLAIN: u8 = 0;
 pub(super) const NEAR: u8 = 1;
 
 /// The same for any rows near the bound, and magnitudes of rows with one element.
-pub(super) const MIXED: u8 = 5;
-
-/// Sums of squares of elements brought near 1, for rows of `f64` whose squares leave the trusted range.
-pub(super) const FAR: u8 = 2;
+pub(super) const MIXED: u8 = 2;
 
 /// Nothing but their largest magnitudes: all integers are zeros.
 pub(super) const NOTHING: u8 = 3;
@@ -86,20 +83,19 @@ impl<'a> Few<'a> {
         let can_tell_near = (T::SQUARES_FIT || NATIVE) && self.edge.is_some();
         let tells_far = !T::SQUARES_FIT && self.limits.keeps != 0;
         let (mut done, mut tries) = (0, 0);
-        self.last = if self.last == MIXED { NEAR } else { self.last };
+        // Of types whose squares fit, rows near the bound are rare, and one piece of code tells all of them.
+        let near = if T::SQUARES_FIT { MIXED } else { NEAR };
+        self.last = if self.last == MIXED { near } else { self.last };
         let all = panels.len();
         while done < all {
             let (few, panels, by) = (&*self, &panels[done..], self.last);
             let (added, left) = match by {
                 // Apart: the compiler would do all three and choose.
-                NEAR if T::SQUARES_FIT || NATIVE => {
+                NEAR if !T::SQUARES_FIT && NATIVE => {
                     dispatch::run_native(self.rule.isa, Apart::<'_, T, W, NEAR> { few, panels, state })
                 }
                 MIXED if T::SQUARES_FIT || NATIVE => {
                     dispatch::run_native(self.rule.isa, Apart::<'_, T, W, MIXED> { few, panels, state })
-                }
-                FAR if !T::SQUARES_FIT => {
-                    dispatch::run_native(self.rule.isa, Apart::<'_, T, W, FAR> { few, panels, state })
                 }
                 LARGE if !T::SQUARES_FIT => {
                     dispatch::run_native(self.rule.isa, Apart::<'_, T, W, LARGE> { few, panels, state })
@@ -119,12 +115,14 @@ impl<'a> Few<'a> {
                     (true, by) => by,
                 },
                 Left { far: false, .. } if by == NEAR => MIXED,
-                Left { near: true, far: false, .. } if by != MIXED && can_tell_near && tries < 6 => NEAR,
-                Left { near: false, far: true, .. } if by != FAR && tells_far && tries < 6 => match by {
-                    NOTHING => LARGE,
-                    LARGE => FAR,
-                    _ => NOTHING,
-                },
+                Left { near: true, far: false, .. } if by != MIXED && can_tell_near && tries < 6 => near,
+                Left { near: false, far: true, .. } if by != LARGE && tells_far && tries < 6 => {
+                    if by == NOTHING {
+                        LARGE
+                    } else {
+                        NOTHING
+                    }
+                }
                 _ => {
                     (self.last, self.pause) = (PLAIN, 8);
                     break;
@@ -145,25 +143,26 @@ impl<'a> Few<'a> {
     ) -> (usize, Left) {
         let mut sums = Sums { within: 0, helped: 0, certified: [u64::MAX; SUMS], sums: [[0; SUMS]; W] };
         let mut factors = [Rows([0.0; ROWS]), Rows([0.0; ROWS])];
-        let mut scales = [Rows([1.0; ROWS]), Rows([1.0; ROWS])];
         let mut left = Left { near: false, far: false, helped: false };
         let mut done = 0;
         if tells_near(BY) {
             sums.helped = u64::from(panels.first().is_some_and(|panel| self.is_near(panel)));
         }
-        for (k, panel) in panels.iter().enumerate() {
-            if !self.decide::<T, W, BY>(panel, &mut factors[k % 2].0, &mut scales[k % 2].0, &mut sums) {
-                left = self.kinds(panel);
+        // Each of the two steps has one place in the code: they are long.
+        loop {
+            let (now, before) = (done % 2, (done + 1) % 2);
+            let is_decided =
+                panels.get(done).is_some_and(|panel| self.decide::<T, W, BY>(panel, &mut factors[now].0, &mut sums));
+            if let Some(added) = done.checked_sub(1) {
+                sums.add::<T, NATIVE, BY>(&panels[added], &factors[before].0, self);
+            }
+            if !is_decided {
                 break;
             }
-            if k > 0 {
-                sums.add::<T, NATIVE, BY>(&panels[k - 1], &factors[(k - 1) % 2].0, &scales[(k - 1) % 2].0, self);
-            }
-            done = k + 1;
+            done += 1;
         }
-        if done > 0 {
-            let k = done - 1;
-            sums.add::<T, NATIVE, BY>(&panels[k], &factors[k % 2].0, &scales[k % 2].0, self);
+        if let Some(panel) = panels.get(done) {
+            left = self.kinds(panel);
         }
         for i in 0..SUMS {
             state.certified[i] &= sums.certified[i];
@@ -185,11 +184,9 @@ impl<'a> Few<'a> {
         &self,
         columns: &[Turned<T>; W],
         factors: &mut Turned<f64>,
-        scales: &mut Turned<f64>,
         sums: &mut Sums<W>,
     ) -> bool {
         let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *self.limits;
-        let [within_again, beyond_again] = [self.rule.budget.below(), self.rule.budget.above()];
         let edge = if tells_near(BY) { *self.edge.expect("rows near the bound are told") } else { Edge::default() };
         // Without any rows that are kept, no difference is as small.
         let kept_from = if keeps == 0 { f64::INFINITY } else { edge.margin };
@@ -200,12 +197,11 @@ impl<'a> Few<'a> {
                 x[c] = columns[c][r].widen();
                 x[c] = if BY == LARGE { x[c] * SMALLER } else { x[c] };
             }
-            let plain = fold(&scaled_squares(&x, 1.0));
+            let plain = fold(&squares(&x));
             let trusted = mask(plain >= low) & mask(plain <= high);
             let mut clear = mask(plain <= below) & (mask(plain >= low) | (mask(plain == 0.0) & keeps));
             let mut beyond = mask(plain >= above) & mask(plain <= high);
             let mut exists = mask(plain <= finite);
-            let mut total = plain;
             if BY == PLAIN && !T::SQUARES_FIT {
                 helped |= plain.to_bits();
             }
@@ -233,33 +229,20 @@ impl<'a> Few<'a> {
                 clear = shorter & (mask(plain >= low) | (mask(plain == 0.0) & keeps));
                 beyond = mask(difference > edge.margin) & mask(plain <= high);
             }
-            if BY == FAR || BY == LARGE {
+            if BY == LARGE {
                 let mut largest = 0;
                 for c in 0..W {
                     largest = largest.max(x[c].abs().to_bits().cast_signed());
                 }
-                if BY == LARGE {
-                    beyond = mask(largest >= SMALLER_LARGE) & mask(largest < INFINITE);
-                    (clear, exists, helped) = (0, u64::MAX, 1);
-                } else {
-                    exists = mask(largest < INFINITE);
-                    let power = smaller(largest);
-                    let again = fold(&scaled_squares(&x, power));
-                    let limit = (bound * power) * (bound * power);
-                    clear = (clear & trusted) | (mask(again <= limit * within_again) & !trusted);
-                    beyond = (beyond & trusted) | (mask(again >= limit * beyond_again) & !trusted);
-                    total = select(trusted, plain, again);
-                    // mutant: far-rows-of-few-columns-lose-power-of-two
-                    scales[r] = select(trusted | !beyond, 1.0, power);
-                    helped |= !trusted & mask(plain != 0.0);
-                }
+                beyond = mask(largest >= SMALLER_LARGE) & mask(largest < INFINITE);
+                (clear, exists, helped) = (0, u64::MAX, 1);
             }
             any |= exists & !(clear | beyond);
             within = within.wrapping_sub(clear);
             let kept = clear & keeps;
             // Squares of 0 are of elements far below a step: their products would be subnormal.
             let counts = exists & mask(plain != 0.0);
-            let factor = bound / (total.sqrt() + gamma) * shrink * steps_per_unit;
+            let factor = bound / (plain.sqrt() + gamma) * shrink * steps_per_unit;
             let factor = (factor.to_bits() & !kept) | (steps_per_unit.to_bits() & kept);
             // mutant: rows-of-few-columns-multiplied-by-nan
             factors[r] = f64::from_bits(factor & counts);
@@ -282,7 +265,7 @@ impl<'a> Few<'a> {
             for c in 0..W {
                 x[c] = columns[c][r].widen();
             }
-            let total = fold(&scaled_squares(&x, 1.0));
+            let total = fold(&squares(&x));
             // Of masks alone, the compiler makes no vectors here.
             near |= total.to_bits() & mask(total > below) & mask(total < above);
         }
@@ -300,7 +283,7 @@ impl<'a> Few<'a> {
             for c in 0..W {
                 x[c] = columns[c][r].widen();
             }
-            let total = fold(&scaled_squares(&x, 1.0));
+            let total = fold(&squares(&x));
             if total >= low && total <= high {
                 near |= mask(total > below && total < above);
             } else {
@@ -331,7 +314,6 @@ impl<const W: usize> Sums<W> {
         &mut self,
         columns: &[Turned<T>; W],
         factors: &Turned<f64>,
-        scales: &Turned<f64>,
         few: &Few<'_>,
     ) {
         let most = few.certified.products;
@@ -340,12 +322,8 @@ impl<const W: usize> Sums<W> {
             let mut values = [0.0; ROWS];
             for r in 0..ROWS {
                 let x = f64::from_bits(columns[c][r].widen().to_bits() & mask(factors[r] != 0.0));
-                let x = match BY {
-                    FAR => x * scales[r],
-                    // mutant: large-rows-of-few-columns-lose-power-of-two
-                    LARGE => x * SMALLER,
-                    _ => x,
-                };
+                // mutant: large-rows-of-few-columns-lose-power-of-two
+                let x = if BY == LARGE { x * SMALLER } else { x };
                 values[r] = truncate::<NATIVE>(x * factors[r]);
             }
             for r in 0..ROWS {
@@ -430,13 +408,12 @@ impl<T: Element, const W: usize, const BY: u8> Kernel for Apart<'_, T, W, BY> {
     }
 }
 
-/// Returns the squares of elements that are multiplied by a power of two first.
+/// Returns the squares of elements.
 #[inline(always)]
-fn scaled_squares<const W: usize>(x: &[f64; W], scale: f64) -> [f64; W] {
+fn squares<const W: usize>(x: &[f64; W]) -> [f64; W] {
     let mut squares = [0.0; W];
     for c in 0..W {
-        let x = x[c] * scale;
-        squares[c] = x * x;
+        squares[c] = x[c] * x[c];
     }
     squares
 }
