@@ -28,6 +28,9 @@ BINDING = (
     "arrays that are not aligned are read as if they were",
     "columns that are not aligned are read as if they were",
     "one array in two places of a tree is added twice",
+    "one array in two places, each after another layout, is added twice",
+    "arrays of other shapes or strides are taken to be like the one before",
+    "arrays of which nothing like them was looked at need not be aligned",
     "arrays of two dtypes are read as if they had the first",
     "axes that do not continue each other are read as one",
     "arrays are not held while they are added",
@@ -49,7 +52,10 @@ NATIVE_PATH = (
 )
 """Defects of what only other instruction sets than the portable one do, besides those of `NATIVE_FILES`."""
 NATIVE_FILES = ("narrow.rs", "few.rs", "state.rs", "settle.rs", "turn.rs", "brought.rs", "gathering.rs")
-CHECKED = ("arrays that are not aligned are read as if they were",)
+CHECKED = (
+    "arrays that are not aligned are read as if they were",
+    "arrays of which nothing like them was looked at need not be aligned",
+)
 """Defects that are undefined, and that processors forgive: what is read is right, unless Rust checks addresses."""
 
 FOUND_BY: dict[str, tuple[str, ...]] = {
@@ -269,6 +275,9 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "arrays that are not aligned are read as if they were": ("memory of trees",),
     "columns that are not aligned are read as if they were": ("memory of trees",),
     "one array in two places of a tree is added twice": ("arrays that are given twice",),
+    "one array in two places, each after another layout, is added twice": ("arrays that are given twice",),
+    "arrays of other shapes or strides are taken to be like the one before": ("shapes of trees", "memory of trees"),
+    "arrays of which nothing like them was looked at need not be aligned": ("memory of trees",),
     "arrays of two dtypes are read as if they had the first": ("types of trees",),
     "axes that do not continue each other are read as one": ("memory of trees",),
     "arrays are not held while they are added": ("arrays of a pool",),

@@ -50,7 +50,7 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
         // SAFETY: the CPU has reported these instructions; the elements are those of the leaf, and `out` has the type it is
         // said to have.
         return unsafe {
-            let out = core::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), width);
+            let out: &mut [Turned<f64>] = core::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), width);
             avx512::panel(start.cast(), leaf.row, out);
         };
     }

@@ -5,15 +5,13 @@ use core::arch::x86_64::{
     _mm512_setzero_pd, _mm512_shuffle_f64x2, _mm512_storeu_pd, _mm512_unpackhi_pd, _mm512_unpacklo_pd,
 };
 
-use super::{ROWS, Turned};
-
 /// Copies the columns of `ROWS` rows to `out`.
 ///
 /// # Safety
-/// The CPU has AVX-512 F and VL. `ROWS` rows of as many elements as `out` has can be read from `start` on, `pitch` apart.
+/// The CPU has AVX-512 F and VL. `ROWS` rows, a multiple of eight, of as many elements as `out` has can be read from `start` on, `pitch` apart.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512vl")]
-pub(super) unsafe fn panel(start: *const f64, pitch: isize, out: &mut [Turned<f64>]) {
+pub(super) unsafe fn panel<const ROWS: usize>(start: *const f64, pitch: isize, out: &mut [[f64; ROWS]]) {
     for (block, out) in out.chunks_mut(8).enumerate() {
         let at = start.wrapping_add(8 * block);
         for first in (0..ROWS).step_by(8) {
