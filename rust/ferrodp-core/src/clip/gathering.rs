@@ -143,6 +143,8 @@ impl<T: Element> Kernel for Gather<'_, '_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(mut self) {
+        // Of 16 bits, leaves of so many columns are not worth machine code of their own.
+        let wider = NATIVE && size_of::<T>() > size_of::<u16>();
         let (mut column, mut leaf) = (0, 0);
         let mut turning = [[T::default(); ROWS]; TURNED];
         let mut measured = [[0.0; ROWS]; LEAVES];
@@ -159,10 +161,10 @@ impl<T: Element> Kernel for Gather<'_, '_, T> {
                     2 => self.together::<2>(batch, &mut measured),
                     3 => self.together::<3>(batch, &mut measured),
                     4 => self.together::<4>(batch, &mut measured),
-                    5 if NATIVE => self.together::<5>(batch, &mut measured),
-                    6 if NATIVE => self.together::<6>(batch, &mut measured),
-                    7 if NATIVE => self.together::<7>(batch, &mut measured),
-                    8 if NATIVE => self.together::<8>(batch, &mut measured),
+                    5 if wider => self.together::<5>(batch, &mut measured),
+                    6 if wider => self.together::<6>(batch, &mut measured),
+                    7 if wider => self.together::<7>(batch, &mut measured),
+                    8 if wider => self.together::<8>(batch, &mut measured),
                     _ => 0,
                 };
                 if done < self.totals.len() {
