@@ -203,7 +203,7 @@ impl<T: Element> Panel<'_, T> {
                 state.settled += within;
                 return;
             }
-            Far::Large => return dispatch::run_native(rule.isa, Large { columns, limits, certified, halves, state }),
+            Far::Large => return dispatch::run_256(rule.isa, Large { columns, limits, certified, halves, state }),
             Far::Untrusted | Far::Mixed => {}
         }
         let totals = if matches!(far, Far::Untrusted) {
