@@ -127,6 +127,14 @@ def differ(rows: np.ndarray, some: list[int], bound: float, stability: float | N
     return False
 
 
+def near_panels(width: int) -> bool:
+    """Whether panels of rows near the bound, and of ties with it after them, are summed to other integers."""
+    rng = np.random.default_rng(width)
+    near = [near_row(rng, width, np.float64, BOUND, 6, i % 2 == 1) for i in range(64)]
+    rows = np.array([*near, *(whole_row(rng, width, np.float64) for _ in range(64)), *near[:32]])
+    return differ(rows, list(range(len(rows))), BOUND)
+
+
 def far(width: int, bound: float, count: int = 100) -> bool:
     """Whether that is so of many rows of one kind, one after the other, whose squares are no numbers, or zeros."""
     rng = np.random.default_rng([width, int(bound * 64)])
@@ -235,6 +243,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
         "replay: rows of two elements",
         lambda: any(of_two_elements(width, BOUND) for width in (2, 3, 4, 6, *WIDE)),
     )
+    yield "replay: panels near the bound", lambda: any(near_panels(width) for width in (2, 3, 4, 6, 17, 40))
     yield (
         "replay: normalized rows",
         lambda: any(summed(w, dtype, BOUND, 0.01) for w in (1, 3, 8, 40) for dtype in (np.float32, np.float64)),
