@@ -123,8 +123,9 @@ def memory_of_trees() -> bool:
             for layout in LAYOUTS:
                 if differs([layout(leaf) for leaf in plain], total):
                     return True
-                if differs([layout(leaf) if i % 5 == 2 else leaf for i, leaf in enumerate(plain)], total):
-                    return True
+                for few in (range(2, 12, 5), range(1)):
+                    if differs([layout(leaf) if i in few else leaf for i, leaf in enumerate(plain)], total):
+                        return True
     return False
 
 
