@@ -10,6 +10,16 @@ pub(crate) trait Kernel {
     /// Computes it. `NATIVE` tells that fused multiply-add and truncation are single instructions here; a kernel may
     /// use that only where the result is the same number.
     fn run<const NATIVE: bool>(self) -> Self::Output;
+
+    /// The same with instructions of AVX-512 that the compiler does not find: it is called only where these are enabled.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn run_512(self) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.run::<true>()
+    }
 }
 
 /// Returns what `kernel` computes, on the instructions of `isa`.
@@ -71,7 +81,7 @@ fn avx2<K: Kernel>(kernel: K) -> K::Output {
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 fn avx512<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run::<true>()
+    kernel.run_512()
 }
 
 /// Bytes of a page: no CPU fetches ahead beyond it.
@@ -108,6 +118,20 @@ pub(crate) fn prefetch<T>(address: *const T) {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch reads nothing that the program can see and never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+/// The same for what is not read soon: up to the second-level cache. To bring lines from memory into the first, a CPU has
+/// so few places that what it computes with meanwhile waits.
+#[inline(always)]
+pub(crate) fn prefetch_second<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use super::element::Element;
-use crate::dispatch::prefetch;
+use crate::dispatch::prefetch_second;
 
 /// Rows that are computed with at once.
 pub(super) const PANEL: usize = 16;
@@ -61,7 +61,7 @@ impl<'a, T: Element> Columns<'a, T> {
     pub(super) fn fetch(&self, column: usize, first: usize) {
         let at = self.address(column, first);
         for line in 0..(PANEL * size_of::<T>()).div_ceil(64) {
-            prefetch(at.wrapping_byte_add(64 * line));
+            prefetch_second(at.wrapping_byte_add(64 * line));
         }
     }
 

@@ -15,8 +15,11 @@ use core::ops::Range;
 use super::element::Element;
 use super::measure::{AHEAD, Chunk, fold_in_halves};
 use super::rows::Rows;
-use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch, prefetch_page};
+use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch_page, prefetch_second};
 use crate::isa::Isa;
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 
 /// Columns that are finished for all rows of a tile before the next ones: their sums stay in the first-level cache. Lanes
 /// of certificates are folded as often.
@@ -144,6 +147,19 @@ impl<T: Element> Kernel for AddTile<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
+        self.add::<Shifted<NATIVE>>();
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn run_512(self) {
+        self.add::<avx512::Converted>();
+    }
+}
+
+impl<T: Element> AddTile<'_, T> {
+    #[inline(always)]
+    fn add<I: Integers>(self) {
         let Range { start, end } = self.tile.columns;
         let ahead = if self.tile.ahead.is_empty() { self.tile.first } else { self.tile.ahead.start };
         let leaves = self.tile.rows.leaves();
@@ -161,7 +177,7 @@ impl<T: Element> Kernel for AddTile<'_, T> {
                     start: self.tile.first * leaf.width + first - leaf.offset,
                     ahead: leaf.all().as_ptr().wrapping_add(ahead * leaf.width + first - leaf.offset),
                 };
-                part.add::<NATIVE>(self.tile.steps, &mut self.sums[first - start..last - start], self.certificates);
+                part.add::<I>(self.tile.steps, &mut self.sums[first - start..last - start], self.certificates);
             }
         }
     }
@@ -189,17 +205,19 @@ impl<'a, T: Element> Part<'a, T> {
 
     /// Adds these columns to `sums`, block by block.
     #[inline(always)]
-    fn add<const NATIVE: bool>(&self, steps: &[Step], sums: &mut [i64], certificates: &mut [Certificate]) {
+    fn add<I: Integers>(&self, steps: &[Step], sums: &mut [i64], certificates: &mut [Certificate]) {
         for (index, sums) in sums.chunks_mut(COLUMNS).enumerate() {
             let (mut last, len) = ([0; LANES], sums.len());
             let row = |r| self.row(r, index, len);
             let mut r = 0;
             while let Some(step) = steps.get(r) {
                 // Elsewhere sums do not stay in registers anyway.
-                if NATIVE && let Some(factors) = steps[r..].first_chunk().and_then(Step::all_add) {
+                if I::NATIVE
+                    && let Some(factors) = steps[r..].first_chunk().and_then(Step::all_add)
+                {
                     let rows = [row(r), row(r + 1), row(r + 2), row(r + 3)];
                     let certificates = certificates[r..].first_chunk_mut().expect("one for each step");
-                    add_together::<T, NATIVE>(rows, factors, sums, &mut last, certificates);
+                    add_together::<T, I>(rows, factors, sums, &mut last, certificates);
                     r += TOGETHER;
                     continue;
                 }
@@ -207,10 +225,10 @@ impl<'a, T: Element> Part<'a, T> {
                 match *step {
                     Step::Skip => {}
                     Step::Add { scale, factor } => {
-                        add_block::<T, false, NATIVE>(data, ahead, [scale, factor], sums, &mut last, certificate);
+                        add_block::<T, I, false>(data, ahead, [scale, factor], sums, &mut last, certificate);
                     }
                     Step::AddClose { factor } => {
-                        add_block::<T, true, NATIVE>(data, ahead, [1.0, factor], sums, &mut last, certificate);
+                        add_block::<T, I, true>(data, ahead, [1.0, factor], sums, &mut last, certificate);
                     }
                 }
                 r += 1;
@@ -228,7 +246,7 @@ impl<'a, T: Element> Part<'a, T> {
 /// Adds the last elements of `data`, as many as there are `sums`: whole chunks of them to `sums`, and the few elements
 /// after these to the last lanes of `last`.
 #[inline(always)]
-fn add_block<T: Element, const CLOSE: bool, const NATIVE: bool>(
+fn add_block<T: Element, I: Integers, const CLOSE: bool>(
     data: &[T],
     mut ahead: *const T,
     factors: [f64; 2],
@@ -241,16 +259,16 @@ fn add_block<T: Element, const CLOSE: bool, const NATIVE: bool>(
     let (mut products, mut integers) = (certificate.lanes, [0; LANES]);
     for (chunk, sums) in chunks.iter().zip(sums.as_chunks_mut::<LANES>().0) {
         for line in 0..LANES * size_of::<T>() / CACHE_LINE {
-            prefetch(ahead.wrapping_add(line * CACHE_LINE / size_of::<T>()));
+            prefetch_second(ahead.wrapping_add(line * CACHE_LINE / size_of::<T>()));
         }
         ahead = ahead.wrapping_add(LANES);
-        add_chunk::<T, CLOSE, NATIVE, false>(Chunk::all(chunk), factors, sums, &mut products, &mut integers);
+        add_chunk::<T, I, CLOSE, false>(Chunk::all(chunk), factors, sums, &mut products, &mut integers);
     }
     if !tail.is_empty() {
-        prefetch(ahead);
+        prefetch_second(ahead);
         let mut spare = [T::default(); LANES];
         let chunk = Chunk::last(data, tail.len(), &mut spare);
-        add_chunk::<T, CLOSE, NATIVE, true>(chunk, factors, last, &mut products, &mut integers);
+        add_chunk::<T, I, CLOSE, true>(chunk, factors, last, &mut products, &mut integers);
     }
     certificate.lanes = products;
     if CLOSE {
@@ -261,7 +279,7 @@ fn add_block<T: Element, const CLOSE: bool, const NATIVE: bool>(
 /// Does for so many rows what [`add_block`] does, chunk by chunk: sums stay in registers meanwhile. Row after row, those of
 /// few columns would wait for what the row before has just written.
 #[inline(always)]
-fn add_together<T: Element, const NATIVE: bool>(
+fn add_together<T: Element, I: Integers>(
     [a, b, c, d]: [(&[T], *const T); TOGETHER],
     [of_a, of_b, of_c, of_d]: [[f64; 2]; TOGETHER],
     sums: &mut [i64],
@@ -281,53 +299,29 @@ fn add_together<T: Element, const NATIVE: bool>(
     for (((chunk_a, chunk_b), (chunk_c, chunk_d)), sums) in rows.zip(sums.as_chunks_mut::<LANES>().0) {
         for (_, ahead) in [a, b, c, d] {
             for line in 0..LANES * size_of::<T>() / CACHE_LINE {
-                prefetch(ahead.wrapping_add(column + line * CACHE_LINE / size_of::<T>()));
+                prefetch_second(ahead.wrapping_add(column + line * CACHE_LINE / size_of::<T>()));
             }
         }
         column += LANES;
         let mut total = *sums;
-        add_chunk::<T, false, NATIVE, false>(Chunk::all(chunk_a), of_a, &mut total, &mut lanes_a, &mut none);
-        add_chunk::<T, false, NATIVE, false>(Chunk::all(chunk_b), of_b, &mut total, &mut lanes_b, &mut none);
-        add_chunk::<T, false, NATIVE, false>(Chunk::all(chunk_c), of_c, &mut total, &mut lanes_c, &mut none);
+        add_chunk::<T, I, false, false>(Chunk::all(chunk_a), of_a, &mut total, &mut lanes_a, &mut none);
+        add_chunk::<T, I, false, false>(Chunk::all(chunk_b), of_b, &mut total, &mut lanes_b, &mut none);
+        add_chunk::<T, I, false, false>(Chunk::all(chunk_c), of_c, &mut total, &mut lanes_c, &mut none);
         // mutant: fourth-of-rows-added-together-forgotten
-        add_chunk::<T, false, NATIVE, false>(Chunk::all(chunk_d), of_d, &mut total, &mut lanes_d, &mut none);
+        add_chunk::<T, I, false, false>(Chunk::all(chunk_d), of_d, &mut total, &mut lanes_d, &mut none);
         *sums = total;
     }
     let tail = len % LANES;
     if tail > 0 {
         let mut spare = [T::default(); LANES];
         for (_, ahead) in [a, b, c, d] {
-            prefetch(ahead.wrapping_add(column));
+            prefetch_second(ahead.wrapping_add(column));
         }
         let mut total = *last;
-        add_chunk::<T, false, NATIVE, true>(
-            Chunk::last(a.0, tail, &mut spare),
-            of_a,
-            &mut total,
-            &mut lanes_a,
-            &mut none,
-        );
-        add_chunk::<T, false, NATIVE, true>(
-            Chunk::last(b.0, tail, &mut spare),
-            of_b,
-            &mut total,
-            &mut lanes_b,
-            &mut none,
-        );
-        add_chunk::<T, false, NATIVE, true>(
-            Chunk::last(c.0, tail, &mut spare),
-            of_c,
-            &mut total,
-            &mut lanes_c,
-            &mut none,
-        );
-        add_chunk::<T, false, NATIVE, true>(
-            Chunk::last(d.0, tail, &mut spare),
-            of_d,
-            &mut total,
-            &mut lanes_d,
-            &mut none,
-        );
+        add_chunk::<T, I, false, true>(Chunk::last(a.0, tail, &mut spare), of_a, &mut total, &mut lanes_a, &mut none);
+        add_chunk::<T, I, false, true>(Chunk::last(b.0, tail, &mut spare), of_b, &mut total, &mut lanes_b, &mut none);
+        add_chunk::<T, I, false, true>(Chunk::last(c.0, tail, &mut spare), of_c, &mut total, &mut lanes_c, &mut none);
+        add_chunk::<T, I, false, true>(Chunk::last(d.0, tail, &mut spare), of_d, &mut total, &mut lanes_d, &mut none);
         *last = total;
     }
     for (certificate, lanes) in certificates.iter_mut().zip([lanes_a, lanes_b, lanes_c, lanes_d]) {
@@ -342,7 +336,7 @@ fn chunks<T>(data: &[T], len: usize) -> &[[T; LANES]] {
 }
 
 #[inline(always)]
-fn add_chunk<T: Element, const CLOSE: bool, const NATIVE: bool, const MASKED: bool>(
+fn add_chunk<T: Element, I: Integers, const CLOSE: bool, const MASKED: bool>(
     chunk: Chunk<'_, T, LANES, MASKED>,
     [scale, factor]: [f64; 2],
     sums: &mut [i64; LANES],
@@ -355,18 +349,37 @@ fn add_chunk<T: Element, const CLOSE: bool, const NATIVE: bool, const MASKED: bo
         *v = if T::SQUARES_FIT { x * factor } else { x * scale * factor };
     }
     for (sum, v) in products.iter_mut().zip(&values) {
-        *sum = if NATIVE { v.mul_add(*v, *sum) } else { *sum + v * v };
+        *sum = if I::NATIVE { v.mul_add(*v, *sum) } else { *sum + v * v };
     }
-    for v in &mut values {
-        *v = truncate::<NATIVE>(*v) + SHIFT;
-    }
+    let values = I::of(values);
     for (sum, v) in sums.iter_mut().zip(&values) {
-        *sum = sum.wrapping_add(integer(*v));
+        *sum = sum.wrapping_add(*v);
     }
     if CLOSE {
         for (sum, v) in integers.iter_mut().zip(&values) {
-            *sum = sum.wrapping_add(integer(*v).wrapping_mul(integer(*v)) as u64);
+            *sum = sum.wrapping_add(v.wrapping_mul(*v) as u64);
         }
+    }
+}
+
+/// A way to cut numbers to integers.
+trait Integers {
+    /// Whether fused multiply-add is one instruction.
+    const NATIVE: bool;
+
+    /// Returns the integers next to these numbers on the side of zero, where these are below 2⁵¹, and any others elsewhere.
+    fn of(values: [f64; LANES]) -> [i64; LANES];
+}
+
+/// By the bits of sums with [`SHIFT`].
+struct Shifted<const NATIVE: bool>;
+
+impl<const NATIVE: bool> Integers for Shifted<NATIVE> {
+    const NATIVE: bool = NATIVE;
+
+    #[inline(always)]
+    fn of(values: [f64; LANES]) -> [i64; LANES] {
+        values.map(|v| integer(truncate::<NATIVE>(v) + SHIFT))
     }
 }
 
