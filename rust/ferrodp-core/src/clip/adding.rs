@@ -22,7 +22,7 @@ use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
 use super::rows::{Piece, Rows, Strided};
 use super::scattered::Scattered;
 use super::shares;
-use super::steps::Steps;
+use super::steps::{Steps, Together};
 use super::turn;
 use crate::blocks::for_each_block;
 use crate::isa::Isa;
@@ -45,6 +45,12 @@ const TILE_ROWS: usize = 64;
 
 /// Rows of up to so many columns are brought to lie side by side.
 const SHORT: usize = 16;
+
+/// The least columns of rows that are added one after the other where they lie so, and not in panels.
+const ALONE: usize = 64;
+
+/// How many of these are added in panels where rows near the bound are met, which panels tell sooner.
+const NEAR: usize = 2048;
 
 /// Bytes of rows that are brought to lie side by side, or lie so, before the first of them is added.
 const SHORT_BYTES: usize = 1 << 16;
@@ -125,20 +131,14 @@ impl<'a, T: Float> Adding<'a, T> {
         Tiling { size, ahead: size }
     }
 
-    /// Returns how many of so many rows are added in panels of few columns.
-    fn narrow(&self, count: usize) -> usize {
+    /// Returns whether whole panels of few columns can be made of rows.
+    fn are_narrow(&self) -> bool {
         let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
-        match self.readings[0].leaves() {
-            [leaf]
-                if is_one
-                    && self.steps.rule.isa.is_native()
-                    && (1..=turn::MOST).contains(&leaf.width)
-                    && leaf.strides().axes.len() <= 1 =>
-            {
-                count / turn::ROWS * turn::ROWS
-            }
-            _ => 0,
-        }
+        let [leaf] = self.readings[0].leaves() else { return false };
+        is_one
+            && self.steps.rule.isa.is_native()
+            && (1..=turn::MOST).contains(&leaf.width)
+            && leaf.strides().axes.len() <= 1
     }
 
     /// Returns how many of so many rows are added side by side, in vectors that hold a column of several rows.
@@ -324,10 +324,12 @@ impl<'a, T: Float> Adding<'a, T> {
 
     /// Adds rows on one thread, tile by tile.
     fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
-        let narrow = rows.start + self.narrow(rows.len());
-        if narrow > rows.start {
-            let within = self.add_narrow(rows.start..narrow, sums)?;
-            return Some(within + self.add_tiles(narrow..rows.end, sums)?);
+        let are_narrow = self.are_narrow();
+        let are_alone = self.readings[0].is_plain() && self.readings[0].width() >= ALONE;
+        let panels = rows.start + if are_narrow && !are_alone { whole(rows.len()) } else { 0 };
+        if panels > rows.start {
+            let within = self.add_narrow(rows.start..panels, sums)?;
+            return Some(within + self.add_tiles(panels..rows.end, sums)?);
         }
         let aside = rows.start + self.side_by_side(rows.len());
         if aside > rows.start {
@@ -345,30 +347,28 @@ impl<'a, T: Float> Adding<'a, T> {
         }
         let Tiling { size, ahead } = self.tiling();
         let mut within = 0;
-        let mut totals = Vec::new();
-        let mut steps = Vec::new();
-        let mut certificates = Vec::new();
-        for start in rows.clone().step_by(size) {
+        let mut together = Together::default();
+        let mut start = rows.start;
+        while start < rows.end {
             let tile = start..rows.end.min(start + size);
             let next = tile.end..rows.end.min(tile.end + ahead);
-            totals.clear();
-            totals.resize(tile.len(), 0.0);
-            measure::add_squares(self.steps.rule.isa, self.readings[0], tile.clone(), &mut totals);
-            steps.clear();
-            for (row, total) in tile.clone().zip(&totals) {
-                let (step, is_within) = self.step(row, *total);
-                steps.push(step);
-                // mutant: every-row-counts-as-within-bound
-                within += u64::from(is_within);
+            measure::add_squares(self.steps.rule.isa, self.readings[0], tile.clone(), together.begin(tile.len()));
+            let open = self.steps.compare::<T>(&mut together);
+            let panels = if are_narrow { whole(NEAR.min(rows.end - start)) } else { 0 };
+            if panels > 0 && open * 8 > tile.len() {
+                within += self.add_narrow(start..start + panels, sums)?;
+                start += panels;
+                continue;
             }
-            certificates.clear();
-            certificates.resize(tile.len(), Certificate::default());
+            within += Steps::decide(&mut together, |row, total| self.step(start + row, total));
+            let Together { steps, certificates, .. } = &mut together;
             let columns = 0..sums.len();
-            let tile = Tile { rows: self.readings[1], first: tile.start, columns, steps: &steps, ahead: next };
-            quantize::add(self.steps.rule.isa, tile, sums, &mut certificates);
-            if !steps.iter().zip(&certificates).all(|(step, certificate)| self.steps.certified(*step, certificate)) {
+            let tile = Tile { rows: self.readings[1], first: start, columns, steps, ahead: next };
+            quantize::add(self.steps.rule.isa, tile, sums, certificates);
+            if !self.steps.are_certified(&together) {
                 return None;
             }
+            start += together.steps.len();
         }
         Some(within)
     }
@@ -445,6 +445,11 @@ impl<'a, T: Float> Adding<'a, T> {
         let leaves = self.readings[0].row(row);
         self.steps.step(total, leaves.clone(), leaves)
     }
+}
+
+/// Returns how many of so many rows are in whole panels of few columns.
+fn whole(rows: usize) -> usize {
+    rows / turn::ROWS * turn::ROWS
 }
 
 /// Returns the columns of some rows of a leaf: where they lie, or in the room that they are copied to.

@@ -24,7 +24,7 @@ use super::measure::{self, Power, add_powers};
 use super::quantize::{self, Certificate, Step, Tile};
 use super::rows::{Leaf, Rows, Strided};
 use super::shares;
-use super::steps::Steps;
+use super::steps::{Steps, Together};
 use super::turn;
 use crate::blocks::for_each_block;
 use crate::isa::Isa;
@@ -169,32 +169,24 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
     fn add_pieces(&self, rows: Range<usize>, size: usize, sums: &mut [i64]) -> Option<u64> {
         let isa = self.steps.rule.isa;
         let mut room = Vec::<T>::with_capacity(size * PIECE);
-        let (mut within, mut totals, mut certificates) = (0, Vec::new(), Vec::new());
+        let (mut within, mut together) = (0, Together::default());
         let pieces = self.pieces();
         for start in rows.clone().step_by(size) {
             let group = start..rows.end.min(start + size);
-            totals.clear();
-            totals.resize(group.len(), 0.0);
+            let totals = together.begin(group.len());
             for Piece { leaf, columns } in &pieces {
                 let piece = self.bring(0, *leaf, group.clone(), columns.clone(), &mut room);
-                add_powers(isa, Power::Second, piece, columns.len(), 1.0, &mut totals);
+                add_powers(isa, Power::Second, piece, columns.len(), 1.0, totals);
             }
-            let mut steps = Vec::with_capacity(group.len());
-            for (row, total) in group.clone().zip(&totals) {
-                let (step, is_within) = self.step(row, *total);
-                steps.push(step);
-                // mutant: rows-in-pieces-all-count-as-within-bound
-                within += u64::from(is_within);
-            }
-            certificates.clear();
-            certificates.resize(group.len(), Certificate::default());
+            self.steps.compare::<T>(&mut together);
+            within += Steps::decide(&mut together, |row, total| self.step(start + row, total));
+            let Together { steps, certificates, .. } = &mut together;
             for Piece { leaf, columns } in &pieces {
                 let piece = self.bring(1, *leaf, group.clone(), columns.clone(), &mut room);
                 let first = self.offsets[*leaf] + columns.start;
-                add_piece(isa, piece, columns.len(), &steps, &mut sums[first..][..columns.len()], &mut certificates);
+                add_piece(isa, piece, columns.len(), steps, &mut sums[first..][..columns.len()], certificates);
             }
-            // mutant: rows-in-pieces-not-certified
-            if !steps.iter().zip(&certificates).all(|(step, certificate)| self.steps.certified(*step, certificate)) {
+            if !self.steps.are_certified(&together) {
                 return None;
             }
         }

@@ -14,11 +14,11 @@ use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::foreign::{self, Foreign};
 use super::measure::{self, Power};
-use super::quantize::{self, Certificate, Tile};
+use super::quantize::{self, Tile};
 use super::rows::{Rows, Strided};
 use super::scattered::{ROWS, Run, Scattered};
 use super::shares;
-use super::steps::Steps;
+use super::steps::{Steps, Together};
 use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch};
 use crate::isa::Isa;
 
@@ -98,30 +98,24 @@ impl<'a, T: Element> Gathering<'a, T> {
         let most = self.tile().min(rows.len());
         let mut gathered: Vec<T> = Vec::with_capacity(most * width);
         let mut numbers: Vec<T::Whole> = Vec::new();
-        let (mut within, mut totals, mut steps, mut certificates) = (0, Vec::new(), Vec::new(), Vec::new());
+        let (mut within, mut together) = (0, Together::default());
         for start in rows.clone().step_by(most.max(1)) {
             let tile = start..rows.end.min(start + most);
-            totals.clear();
-            totals.resize(tile.len(), 0.0);
-            let room = gathered.as_mut_ptr();
-            dispatch::run_256(isa, Gather { rows: &self.rows, first: start, totals: &mut totals, room });
+            let (totals, room) = (together.begin(tile.len()), gathered.as_mut_ptr());
+            dispatch::run_256(isa, Gather { rows: &self.rows, first: start, totals, room });
             // SAFETY: there is room for `most` rows, and all elements of as many as the tile has were written.
             unsafe { gathered.set_len(tile.len() * width) };
             let gathered = foreign::whole(isa, &gathered, &mut numbers);
-            steps.clear();
-            for (row, total) in totals.iter().enumerate() {
+            self.steps.compare::<T::Whole>(&mut together);
+            within += Steps::decide(&mut together, |row, total| {
                 let row = &gathered[row * width..][..width];
-                let (step, is_within) = self.steps.step(*total, self.rows.leaves(row), core::iter::once(row));
-                steps.push(step);
-                // mutant: gathered-rows-all-count-as-within-bound
-                within += u64::from(is_within);
-            }
-            certificates.clear();
-            certificates.resize(tile.len(), Certificate::default());
+                self.steps.step(total, self.rows.leaves(row), core::iter::once(row))
+            });
             let rows = Rows::new([(gathered, width)], tile.len()).expect("as long as the tile");
-            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: 0..0 };
-            quantize::add(isa, tile, sums, &mut certificates);
-            if !steps.iter().zip(&certificates).all(|(step, certificate)| self.steps.certified(*step, certificate)) {
+            let Together { steps, certificates, .. } = &mut together;
+            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps, ahead: 0..0 };
+            quantize::add(isa, tile, sums, certificates);
+            if !self.steps.are_certified(&together) {
                 return None;
             }
         }

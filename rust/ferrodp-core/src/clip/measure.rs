@@ -239,12 +239,25 @@ fn block_sum<T: Element, const SQUARES: bool, const NATIVE: bool>(data: &[T], le
     for chunk in chunks {
         add_chunk::<T, SQUARES, NATIVE, LANES, false>(&mut sums, Chunk::all(chunk), scale);
     }
-    if !tail.is_empty() {
-        let mut spare = [T::default(); LANES];
-        let chunk = Chunk::last(data, tail.len(), &mut spare);
-        add_chunk::<T, SQUARES, NATIVE, LANES, true>(&mut sums, chunk, scale);
+    match tail.len() {
+        0 => {}
+        1..=8 if NATIVE => add_tail::<T, SQUARES, NATIVE, 8>(&mut sums, data, tail.len(), scale),
+        9..=16 if NATIVE => add_tail::<T, SQUARES, NATIVE, 16>(&mut sums, data, tail.len(), scale),
+        len => add_tail::<T, SQUARES, NATIVE, LANES>(&mut sums, data, len, scale),
     }
     fold_in_halves(sums)
+}
+
+/// Adds the powers of the last `len` elements of `data`, at most `N`, to the last of so many lanes.
+#[inline(always)]
+fn add_tail<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>(
+    sums: &mut [f64; LANES],
+    data: &[T],
+    len: usize,
+    scale: f64,
+) {
+    let (sums, mut spare) = (sums.last_chunk_mut().expect("at most all lanes"), [T::default(); N]);
+    add_chunk::<T, SQUARES, NATIVE, N, true>(sums, Chunk::last(data, len, &mut spare), scale);
 }
 
 /// Writes `from − minus`, up to [`BLOCK`] elements, to `out`, and returns the sum of squares that [`block_sum`] gives them.

@@ -17,7 +17,7 @@ use super::element::Element;
 use super::quantize::{SHIFT, truncate};
 use super::rows::Strided;
 use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
-use super::turn::{self, MOST, ROWS, Turned};
+use super::turn::{self, Ahead, MOST, ROWS, Turned};
 use crate::dispatch::{self, Kernel};
 use few::{Few, PANELS};
 pub(super) use state::Certified;
@@ -54,6 +54,9 @@ impl<T: Element> Kernel for Add<'_, T> {
         }
     }
 }
+
+/// Columns that are fetched at a time.
+const FETCHED: usize = 8;
 
 /// Beyond this, squares of `f64` leave the range in which sums are trusted.
 const LARGE: f64 = f64::from_bits((1023 + 500) << 52); // 2^500
@@ -132,10 +135,14 @@ impl<T: Element> Add<'_, T> {
         let mut panels = Aligned([[[T::default(); ROWS]; W]; PANELS]);
         while !rows.is_empty() {
             let mut next = rows.clone();
+            let ahead = Ahead::of(leaf, &rows, width);
             while W > 0 && !next.is_empty() {
                 let count = (next.len() / ROWS).min(PANELS);
                 let panels = &mut panels.0[..count];
                 for (first, panel) in next.clone().step_by(ROWS).zip(&mut *panels) {
+                    if let Some(ahead) = ahead {
+                        (0..width).for_each(|c| ahead.fetch((first - rows.start) / ROWS, c));
+                    }
                     // SAFETY: the leaf has these rows, and as many columns as there are sums.
                     unsafe { turn::panel::<T, W>(rule.isa, leaf, first, panel, &mut room.0) };
                 }
@@ -151,7 +158,7 @@ impl<T: Element> Add<'_, T> {
                     let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
                     dispatch::run_native(
                         rule.isa,
-                        Panel { columns, rule, limits, edge, certified, halves, state: &mut state },
+                        Panel { columns, ahead: None, rule, limits, edge, certified, halves, state: &mut state },
                     );
                 }
             }
@@ -159,7 +166,8 @@ impl<T: Element> Add<'_, T> {
                 // SAFETY: as above.
                 unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, &mut room.0) };
                 let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
-                Panel { columns, rule, limits, edge, certified, halves, state: &mut state }.add::<NATIVE>();
+                let ahead = ahead.map(|ahead| (ahead, (first - rows.start) / ROWS));
+                Panel { columns, ahead, rule, limits, edge, certified, halves, state: &mut state }.add::<NATIVE>();
             }
             rows.end = rows.start + more();
         }
@@ -173,6 +181,8 @@ impl<T: Element> Add<'_, T> {
 /// A panel of few columns, on its way into sums.
 struct Panel<'a, T> {
     columns: &'a [Turned<T>],
+    /// What is fetched meanwhile.
+    ahead: Option<(Ahead<T>, usize)>,
     rule: &'a Rule,
     limits: &'a Limits,
     edge: Option<&'a Edge>,
@@ -193,7 +203,7 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool>(&mut self) {
-        let Self { columns, rule, limits, edge, certified, halves, state } = self;
+        let Self { columns, ahead, rule, limits, edge, certified, halves, state } = self;
         let edge: Option<&Edge> = *edge;
         // What overflows is measured again: where that is known, there is no need to see it.
         let knows_far = !T::SQUARES_FIT && state.are_far && limits.keeps != 0;
@@ -269,10 +279,16 @@ impl<T: Element> Panel<'_, T> {
         let has_close = settled.is_some() || told.is_some();
         let with_integers = has_close && state.needs_integers;
         state.panels += 1;
-        for (column, sums) in columns.iter().zip(&mut state.sums) {
-            let values = add::<T, NATIVE>(column, &decided, scales, &mut products.0, sums);
-            if with_integers {
-                add_squares(&values, &mut squares.0);
+        for (block, columns) in columns.chunks(FETCHED).enumerate() {
+            let columns = columns.iter().zip(&mut state.sums[block * FETCHED..]);
+            if let Some((ahead, panel)) = ahead {
+                (0..FETCHED).for_each(|c| ahead.fetch(*panel, block * FETCHED + c));
+            }
+            for (column, sums) in columns {
+                let values = add::<T, NATIVE>(column, &decided, scales, &mut products.0, sums);
+                if with_integers {
+                    add_squares(&values, &mut squares.0);
+                }
             }
         }
         let (mut sure, mut missing) = ([0; ROWS], 0);

@@ -262,13 +262,13 @@ fn add_block<T: Element, I: Integers, const CLOSE: bool>(
             prefetch_second(ahead.wrapping_add(line * CACHE_LINE / size_of::<T>()));
         }
         ahead = ahead.wrapping_add(LANES);
-        add_chunk::<T, I, CLOSE, false>(Chunk::all(chunk), factors, sums, &mut products, &mut integers);
+        add_chunk::<T, I, LANES, CLOSE, false>(Chunk::all(chunk), factors, sums, &mut products, &mut integers);
     }
     if !tail.is_empty() {
         prefetch_second(ahead);
         let mut spare = [T::default(); LANES];
         let chunk = Chunk::last(data, tail.len(), &mut spare);
-        add_chunk::<T, I, CLOSE, true>(chunk, factors, last, &mut products, &mut integers);
+        add_chunk::<T, I, LANES, CLOSE, true>(chunk, factors, last, &mut products, &mut integers);
     }
     certificate.lanes = products;
     if CLOSE {
@@ -304,28 +304,55 @@ fn add_together<T: Element, I: Integers>(
         }
         column += LANES;
         let mut total = *sums;
-        add_chunk::<T, I, false, false>(Chunk::all(chunk_a), of_a, &mut total, &mut lanes_a, &mut none);
-        add_chunk::<T, I, false, false>(Chunk::all(chunk_b), of_b, &mut total, &mut lanes_b, &mut none);
-        add_chunk::<T, I, false, false>(Chunk::all(chunk_c), of_c, &mut total, &mut lanes_c, &mut none);
+        add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_a), of_a, &mut total, &mut lanes_a, &mut none);
+        add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_b), of_b, &mut total, &mut lanes_b, &mut none);
+        add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_c), of_c, &mut total, &mut lanes_c, &mut none);
         // mutant: fourth-of-rows-added-together-forgotten
-        add_chunk::<T, I, false, false>(Chunk::all(chunk_d), of_d, &mut total, &mut lanes_d, &mut none);
+        add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_d), of_d, &mut total, &mut lanes_d, &mut none);
         *sums = total;
     }
     let tail = len % LANES;
     if tail > 0 {
-        let mut spare = [T::default(); LANES];
+        let mut tail = Tail { len: tail, factors: [of_a, of_b, of_c, of_d], sums: last };
         for (_, ahead) in [a, b, c, d] {
             prefetch_second(ahead.wrapping_add(column));
         }
-        let mut total = *last;
-        add_chunk::<T, I, false, true>(Chunk::last(a.0, tail, &mut spare), of_a, &mut total, &mut lanes_a, &mut none);
-        add_chunk::<T, I, false, true>(Chunk::last(b.0, tail, &mut spare), of_b, &mut total, &mut lanes_b, &mut none);
-        add_chunk::<T, I, false, true>(Chunk::last(c.0, tail, &mut spare), of_c, &mut total, &mut lanes_c, &mut none);
-        add_chunk::<T, I, false, true>(Chunk::last(d.0, tail, &mut spare), of_d, &mut total, &mut lanes_d, &mut none);
-        *last = total;
+        let lanes = [&mut lanes_a, &mut lanes_b, &mut lanes_c, &mut lanes_d];
+        if tail.len > 8 {
+            tail.add::<T, I, LANES>([a.0, b.0, c.0, d.0], lanes);
+        } else {
+            tail.add::<T, I, 8>([a.0, b.0, c.0, d.0], lanes);
+        }
     }
     for (certificate, lanes) in certificates.iter_mut().zip([lanes_a, lanes_b, lanes_c, lanes_d]) {
         certificate.lanes = lanes;
+    }
+}
+
+/// The last elements of rows that are added together, fewer than there are lanes.
+struct Tail<'a> {
+    len: usize,
+    factors: [[f64; 2]; TOGETHER],
+    sums: &'a mut [i64; LANES],
+}
+
+impl Tail<'_> {
+    /// Adds them in the last `N` lanes.
+    #[inline(always)]
+    fn add<T: Element, I: Integers, const N: usize>(
+        &mut self,
+        [a, b, c, d]: [&[T]; TOGETHER],
+        [lanes_a, lanes_b, lanes_c, lanes_d]: [&mut [f64; LANES]; TOGETHER],
+    ) {
+        let sums = self.sums.last_chunk_mut::<N>().expect("at most all lanes");
+        let (mut total, mut none, mut spare) = (*sums, [0; N], [T::default(); N]);
+        let rows = [(a, lanes_a), (b, lanes_b), (c, lanes_c), (d, lanes_d)];
+        for ((row, lanes), factors) in rows.into_iter().zip(self.factors) {
+            let lanes = lanes.last_chunk_mut().expect("at most all lanes");
+            let chunk = Chunk::last(row, self.len, &mut spare);
+            add_chunk::<T, I, N, false, true>(chunk, factors, &mut total, lanes, &mut none);
+        }
+        *sums = total;
     }
 }
 
@@ -336,14 +363,14 @@ fn chunks<T>(data: &[T], len: usize) -> &[[T; LANES]] {
 }
 
 #[inline(always)]
-fn add_chunk<T: Element, I: Integers, const CLOSE: bool, const MASKED: bool>(
-    chunk: Chunk<'_, T, LANES, MASKED>,
+fn add_chunk<T: Element, I: Integers, const N: usize, const CLOSE: bool, const MASKED: bool>(
+    chunk: Chunk<'_, T, N, MASKED>,
     [scale, factor]: [f64; 2],
-    sums: &mut [i64; LANES],
-    products: &mut [f64; LANES],
-    integers: &mut [u64; LANES],
+    sums: &mut [i64; N],
+    products: &mut [f64; N],
+    integers: &mut [u64; N],
 ) {
-    let mut values = [0.0; LANES];
+    let mut values = [0.0; N];
     for (i, v) in values.iter_mut().enumerate() {
         let x = chunk.lane(i);
         *v = if T::SQUARES_FIT { x * factor } else { x * scale * factor };
@@ -368,7 +395,7 @@ trait Integers {
     const NATIVE: bool;
 
     /// Returns the integers next to these numbers on the side of zero, where these are below 2⁵¹, and any others elsewhere.
-    fn of(values: [f64; LANES]) -> [i64; LANES];
+    fn of<const N: usize>(values: [f64; N]) -> [i64; N];
 }
 
 /// By the bits of sums with [`SHIFT`].
@@ -378,7 +405,7 @@ impl<const NATIVE: bool> Integers for Shifted<NATIVE> {
     const NATIVE: bool = NATIVE;
 
     #[inline(always)]
-    fn of(values: [f64; LANES]) -> [i64; LANES] {
+    fn of<const N: usize>(values: [f64; N]) -> [i64; N] {
         values.map(|v| integer(truncate::<NATIVE>(v) + SHIFT))
     }
 }

@@ -2,8 +2,9 @@
 
 use core::ops::Range;
 
-use super::across::Limits;
+use super::across::{Decide, Limits};
 use super::clip_norm::ClipNorm;
+use super::columns::{Mask, PANEL, Vector};
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
 use super::narrow::{self, Certified};
@@ -18,7 +19,82 @@ pub(super) struct Steps {
     pub(super) clip: ClipNorm,
 }
 
+/// Rows that are measured, decided and added together.
+#[derive(Default)]
+pub(super) struct Together {
+    totals: Vec<Vector>,
+    factors: Vec<Vector>,
+    masks: Vec<Mask>,
+    open: Vec<Mask>,
+    /// How many are certainly within the clip norm.
+    within: u64,
+    pub(super) steps: Vec<Step>,
+    pub(super) certificates: Vec<Certificate>,
+}
+
+impl Together {
+    /// Begins with so many rows, and returns their sums of squares: zeros.
+    pub(super) fn begin(&mut self, rows: usize) -> &mut [f64] {
+        let panels = rows.div_ceil(PANEL);
+        self.totals.clear();
+        self.totals.resize(panels, [0.0; PANEL]);
+        self.factors.resize(panels, [0.0; PANEL]);
+        self.masks.resize(panels, [0; PANEL]);
+        self.open.resize(panels, [0; PANEL]);
+        self.steps.clear();
+        self.certificates.truncate(rows);
+        self.certificates.iter_mut().for_each(|certificate| *certificate = Certificate::default());
+        self.certificates.resize_with(rows, Certificate::default);
+        let exist = self.masks.as_flattened_mut();
+        exist[..rows].fill(u64::MAX);
+        // mutant: rows-of-tiles-that-do-not-exist-are-counted
+        exist[rows..].fill(0);
+        &mut self.totals.as_flattened_mut()[..rows]
+    }
+}
+
 impl Steps {
+    /// Compares these rows with the clip norm, now that their sums of squares are known; returns how many are open.
+    pub(super) fn compare<T: Element>(&self, rows: &mut Together) -> usize {
+        let Together { totals, factors, masks, open, .. } = rows;
+        let limits = Limits::new::<T>(&self.rule, self.clip.granularity().reciprocal());
+        let (within, is_any_open) = dispatch::run(self.rule.isa, Decide { limits, totals, factors, masks, open });
+        rows.within = within;
+        if is_any_open { rows.open.as_flattened().iter().filter(|open| **open != 0).count() } else { 0 }
+    }
+
+    /// Tells how these rows are added, and returns how many are within the clip norm: those that are open as `decide` tells,
+    /// which is given the index and the sum of squares of a row.
+    pub(super) fn decide(rows: &mut Together, mut decide: impl FnMut(usize, f64) -> (Step, bool)) -> u64 {
+        let Together { totals, factors, masks, open, steps, certificates, within } = rows;
+        let (totals, factors) = (totals.as_flattened(), factors.as_flattened());
+        let (masks, open) = (masks.as_flattened(), open.as_flattened());
+        steps.extend((0..certificates.len()).map(|row| {
+            if open[row] != 0 {
+                let (step, is_within) = decide(row, totals[row]);
+                // mutant: open-rows-of-tiles-are-not-counted
+                *within += u64::from(is_within);
+                step
+            } else if masks[row] == 0 {
+                Step::Skip
+            } else {
+                Step::Add { scale: 1.0, factor: factors[row] }
+            }
+        }));
+        *within
+    }
+
+    /// Returns whether the integers of all these rows that were added certainly have norm at most `C/g`.
+    pub(super) fn are_certified(&self, rows: &Together) -> bool {
+        let products = self.rule.budget.certified(self.clip.in_grid_steps());
+        rows.steps.iter().zip(&rows.certificates).all(|(step, certificate)| match step {
+            Step::Skip => true,
+            // mutant: rows-of-tiles-not-certified
+            Step::Add { .. } => certificate.products() <= products,
+            Step::AddClose { .. } => self.certified(*step, certificate),
+        })
+    }
+
     /// Returns how a row is added, given its sum of squares, and whether it is within the clip norm.
     ///
     /// `whole` is the row in any division; it is looked at where that does not matter.

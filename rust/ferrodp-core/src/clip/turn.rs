@@ -2,9 +2,12 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
+use core::ops::Range;
+
 use super::columns::PANEL;
 use super::element::Element;
 use super::rows::Strided;
+use crate::dispatch::{CACHE_LINE, prefetch_second};
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Kind;
@@ -89,6 +92,48 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
                 // SAFETY: an element of these rows.
                 *out = unsafe { start.wrapping_offset((r as isize).wrapping_mul(leaf.row)).read() };
             }
+        }
+    }
+}
+
+/// Where rows are that come some panels later, column by column, or as many bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead<T> {
+    start: *const T,
+    /// Elements from a column to the next, and from a panel to the next.
+    step: isize,
+    panel: isize,
+}
+
+impl<T: Element> Ahead<T> {
+    /// Bytes of rows that are fetched before they are turned, at least, and the least of all rows: fewer are in a cache.
+    const BYTES: usize = 1 << 14;
+    const LEAST: usize = 1 << 23;
+
+    /// Those that come after the first panel of `rows` of a leaf of so many columns, if it is worth while: the CPU does not see by
+    /// itself that they will.
+    #[inline(always)]
+    pub(super) fn of(leaf: &Strided<'_, T>, rows: &Range<usize>, width: usize) -> Option<Self> {
+        let bytes = width * ROWS * size_of::<T>();
+        let stride = leaf.axes.first()?.1;
+        let step = match leaf.row {
+            1 => stride,
+            row if stride == 1 && row == width as isize => ROWS as isize,
+            _ => return None,
+        };
+        let panel = leaf.row * ROWS as isize;
+        let ahead = (rows.start / ROWS + 1 + Self::BYTES.div_ceil(bytes)) as isize;
+        let start = leaf.start.wrapping_offset(ahead.wrapping_mul(panel));
+        (rows.len() / ROWS * bytes >= Self::LEAST).then_some(Self { start, step, panel })
+    }
+
+    /// Asks for those of one column of a panel, counted from the first.
+    #[inline(always)]
+    pub(super) fn fetch(self, panel: usize, column: usize) {
+        let offset = (panel as isize).wrapping_mul(self.panel).wrapping_add((column as isize).wrapping_mul(self.step));
+        let start = self.start.wrapping_offset(offset);
+        for line in (0..size_of::<Turned<T>>()).step_by(CACHE_LINE) {
+            prefetch_second(start.wrapping_byte_add(line));
         }
     }
 }

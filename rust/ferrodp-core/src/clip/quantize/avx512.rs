@@ -2,8 +2,9 @@
 //! because what it gives beyond the range of integers is not what Rust gives.
 
 use core::arch::x86_64::{__m512d, __m512i, _mm512_cvttpd_epi64};
+use core::mem::transmute;
 
-use super::{Integers, LANES};
+use super::Integers;
 
 /// By an instruction that cuts numbers to integers; those beyond 64 bits become the least of all.
 pub(super) struct Converted;
@@ -12,12 +13,13 @@ impl Integers for Converted {
     const NATIVE: bool = true;
 
     #[inline(always)]
-    fn of(values: [f64; LANES]) -> [i64; LANES] {
-        // SAFETY: arrays of the same size, of types that have a value for all bits.
-        let values: [__m512d; 2] = unsafe { core::mem::transmute(values) };
-        // SAFETY: this is used only where AVX-512 F and DQ are enabled.
-        let integers: [__m512i; 2] = values.map(|v| unsafe { _mm512_cvttpd_epi64(v) });
-        // SAFETY: as above.
-        unsafe { core::mem::transmute(integers) }
+    fn of<const N: usize>(values: [f64; N]) -> [i64; N] {
+        let mut integers = [0; N];
+        for (integers, values) in integers.as_chunks_mut::<8>().0.iter_mut().zip(values.as_chunks::<8>().0) {
+            // SAFETY: this is used only where AVX-512 F and DQ are enabled; arrays and vectors are eight numbers each.
+            *integers =
+                unsafe { transmute::<__m512i, [i64; 8]>(_mm512_cvttpd_epi64(transmute::<[f64; 8], __m512d>(*values))) };
+        }
+        integers
     }
 }
