@@ -470,7 +470,8 @@ impl Walk<'_> {
         // SAFETY: the dtype of an array; its first fields are the same in all versions of numpy.
         let (number, order) = unsafe { ((*descr).fields.type_num, (*descr).fields.byteorder) };
         let kind = match number {
-            _ if order.cast_unsigned() != b'=' => return None,
+            // A character of C has a sign on some CPUs.
+            _ if order.to_ne_bytes() != *b"=" => return None,
             _ if number == NPY_TYPES::NPY_FLOAT as i32 && !self.is_double => Kind::Single,
             _ if number == NPY_TYPES::NPY_HALF as i32 && !self.is_double => Kind::Half,
             _ if number == NPY_TYPES::NPY_DOUBLE as i32 && self.is_double => Kind::Double,

@@ -17,6 +17,7 @@ use super::complex::{Complex, exp_m1};
 use super::quadrature::Tilted;
 use crate::functions::UNIT;
 use ferrodp_core::Isa;
+#[cfg(target_arch = "x86_64")]
 use ferrodp_core::isa::Kind;
 
 /// Nodes treated together; the order of additions depends on it.

@@ -4,6 +4,7 @@
 
 use crate::lanes::Split;
 use ferrodp_core::Isa;
+#[cfg(target_arch = "x86_64")]
 use ferrodp_core::isa::Kind;
 
 const LANES: usize = 8;

@@ -5,6 +5,7 @@
 //! exponential are joined before either can leave the range of floats.
 
 use ferrodp_core::Isa;
+#[cfg(target_arch = "x86_64")]
 use ferrodp_core::isa::Kind;
 
 use super::table::{CHUNK, LARGE, Table};
