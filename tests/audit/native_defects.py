@@ -49,6 +49,9 @@ NATIVE_PATH = (
     "panels near the bound are decided whatever is left",
     "columns that are turned by shuffles are others",
     "the fourth of rows that are added together is forgotten",
+    "short tails of rows added together go to other columns",
+    "short tails are measured in the first lanes",
+    "integers that AVX-512 converts are rounded",
 )
 """Defects of what only other instruction sets than the portable one do, besides those of `NATIVE_FILES`."""
 NATIVE_FILES = ("narrow.rs", "few.rs", "state.rs", "settle.rs", "turn.rs", "brought.rs", "gathering.rs")
@@ -77,21 +80,25 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "rows shorter than the bound are not normalized": ("normalized rows of sums",),
     "normalized rows forget the stability": ("normalized rows of sums",),
     "normalized rows forget the power of two of their norm": ("normalized rows of sums",),
-    "every row counts as within the bound": ("long sums",),
     "rows that are not finite count as within the bound": ("long sums",),
+    "rows that are open all count as within the bound": ("rows of sums",),
+    "rows added together that do not exist count as within the bound": ("long sums",),
+    "rows added together are not certified": (
+        "replay: rows that change while they are added, one after the other",
+    ),
+    "short tails of rows added together go to other columns": ("long sums",),
+    "integers that AVX-512 converts are rounded": ("rows of sums",),
     "merging forgets rows within the bound": ("long sums",),
     "sums of different stability merge": ("sums of two stabilities",),
     "states are merged without their rows within the bound": ("long sums",),
     "the fourth of rows that are added together is forgotten": ("long sums",),
     "gathered rows forget where a leaf begins": ("trees of many leaves",),
-    "gathered rows all count as within the bound": ("trees of many leaves",),
     "the first of four rows that are measured together is forgotten": ("trees of many leaves",),
     "of rows that are measured one by one only the last leaf counts": ("trees of many leaves",),
     "columns of two rows change places while they become rows": ("trees of many leaves",),
     "the last elements of leaves that are measured while they are copied are not measured": ("trees of many leaves",),
     "elements in the other byte order are read as they are": ("rows that are brought",),
     "later blocks of rows that are brought are the first": ("rows that are brought",),
-    "rows in pieces all count as within the bound": ("rows that are brought",),
     "rows in pieces are not certified": ("replay: rows that change while they are added, in pieces",),
     "pieces of a row that threads share are not certified": (
         "replay: rows that change while they are added, in pieces that threads share",
@@ -101,7 +108,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "an infinite float16 is taken for a number": ("rows of half precision",),
     "rows side by side that were left open lose the power of two": ("rows of sums",),
     "rows of few columns that are not finite are multiplied by NaN": ("rows of sums",),
-    "a row exactly at the bound is taken for a longer one in panels": ("rows of sums",),
+    "a row exactly at the bound is taken for a longer one in panels": ("replay: panels near the bound",),
     "rows of panels that are decided one by one lose their power of two": ("normalized rows of sums",),
     "chunks of coins share their words": ("coins",),
     "floats decide on thresholds without a margin": ("law of thresholds",),
@@ -291,6 +298,7 @@ _MEMORY = "what is left in memory after a call; no output changes"
 
 
 NO_LAW: dict[str, str] = {
+    "short tails are measured in the first lanes": "squares are added in another order, within the same error",
     "the search of a table ends where the noise is found": "time, not noise: the search gives the same number",
     "a count is checked for overflow": "time, not noise: the count never overflows",
     "negative noise is negated in a branch": "time, not noise: the branch gives the same number",

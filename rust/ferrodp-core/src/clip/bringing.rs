@@ -186,6 +186,7 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
                 let first = self.offsets[*leaf] + columns.start;
                 add_piece(isa, piece, columns.len(), steps, &mut sums[first..][..columns.len()], certificates);
             }
+            // mutant: rows-in-pieces-not-certified
             if !self.steps.are_certified(&together) {
                 return None;
             }

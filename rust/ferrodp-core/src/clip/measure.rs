@@ -256,6 +256,7 @@ fn add_tail<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>
     len: usize,
     scale: f64,
 ) {
+    // mutant: short-tails-in-the-first-lanes
     let (sums, mut spare) = (sums.last_chunk_mut().expect("at most all lanes"), [T::default(); N]);
     add_chunk::<T, SQUARES, NATIVE, N, true>(sums, Chunk::last(data, len, &mut spare), scale);
 }

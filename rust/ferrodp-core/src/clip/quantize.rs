@@ -153,7 +153,7 @@ impl<T: Element> Kernel for AddTile<'_, T> {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn run_512(self) {
-        self.add::<avx512::Converted>();
+        self.add::<Converted>();
     }
 }
 
@@ -344,6 +344,7 @@ impl Tail<'_> {
         [a, b, c, d]: [&[T]; TOGETHER],
         [lanes_a, lanes_b, lanes_c, lanes_d]: [&mut [f64; LANES]; TOGETHER],
     ) {
+        // mutant: short-tails-added-to-other-columns
         let sums = self.sums.last_chunk_mut::<N>().expect("at most all lanes");
         let (mut total, mut none, mut spare) = (*sums, [0; N], [T::default(); N]);
         let rows = [(a, lanes_a), (b, lanes_b), (c, lanes_c), (d, lanes_d)];
@@ -407,6 +408,21 @@ impl<const NATIVE: bool> Integers for Shifted<NATIVE> {
     #[inline(always)]
     fn of<const N: usize>(values: [f64; N]) -> [i64; N] {
         values.map(|v| integer(truncate::<NATIVE>(v) + SHIFT))
+    }
+}
+
+/// By an instruction of AVX-512.
+#[cfg(target_arch = "x86_64")]
+struct Converted;
+
+#[cfg(target_arch = "x86_64")]
+impl Integers for Converted {
+    const NATIVE: bool = true;
+
+    #[inline(always)]
+    fn of<const N: usize>(values: [f64; N]) -> [i64; N] {
+        // SAFETY: this is a way of `run_512` alone, and lanes are whole eights.
+        unsafe { avx512::integers(values) }
     }
 }
 

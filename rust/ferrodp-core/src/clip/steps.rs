@@ -47,7 +47,7 @@ impl Together {
         self.certificates.resize_with(rows, Certificate::default);
         let exist = self.masks.as_flattened_mut();
         exist[..rows].fill(u64::MAX);
-        // mutant: rows-of-tiles-that-do-not-exist-are-counted
+        // mutant: rows-added-together-that-do-not-exist-count
         exist[rows..].fill(0);
         &mut self.totals.as_flattened_mut()[..rows]
     }
@@ -72,7 +72,7 @@ impl Steps {
         steps.extend((0..certificates.len()).map(|row| {
             if open[row] != 0 {
                 let (step, is_within) = decide(row, totals[row]);
-                // mutant: open-rows-of-tiles-are-not-counted
+                // mutant: open-rows-all-count-as-within-bound
                 *within += u64::from(is_within);
                 step
             } else if masks[row] == 0 {
@@ -89,7 +89,7 @@ impl Steps {
         let products = self.rule.budget.certified(self.clip.in_grid_steps());
         rows.steps.iter().zip(&rows.certificates).all(|(step, certificate)| match step {
             Step::Skip => true,
-            // mutant: rows-of-tiles-not-certified
+            // mutant: rows-added-together-not-certified
             Step::Add { .. } => certificate.products() <= products,
             Step::AddClose { .. } => self.certified(*step, certificate),
         })

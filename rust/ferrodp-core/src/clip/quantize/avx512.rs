@@ -4,22 +4,21 @@
 use core::arch::x86_64::{__m512d, __m512i, _mm512_cvttpd_epi64};
 use core::mem::transmute;
 
-use super::Integers;
-
-/// By an instruction that cuts numbers to integers; those beyond 64 bits become the least of all.
-pub(super) struct Converted;
-
-impl Integers for Converted {
-    const NATIVE: bool = true;
-
-    #[inline(always)]
-    fn of<const N: usize>(values: [f64; N]) -> [i64; N] {
-        let mut integers = [0; N];
-        for (integers, values) in integers.as_chunks_mut::<8>().0.iter_mut().zip(values.as_chunks::<8>().0) {
-            // SAFETY: this is used only where AVX-512 F and DQ are enabled; arrays and vectors are eight numbers each.
-            *integers =
-                unsafe { transmute::<__m512i, [i64; 8]>(_mm512_cvttpd_epi64(transmute::<[f64; 8], __m512d>(*values))) };
-        }
-        integers
+/// Returns whole eights of numbers, cut to integers; those beyond 64 bits become the least of all.
+///
+/// # Safety
+/// AVX-512 F and DQ are enabled where this is inlined.
+#[inline(always)]
+pub(super) unsafe fn integers<const N: usize>(values: [f64; N]) -> [i64; N] {
+    let mut integers = [0; N];
+    for (integers, values) in integers.as_chunks_mut::<8>().0.iter_mut().zip(values.as_chunks::<8>().0) {
+        // mutant: integers-converted-are-rounded
+        let values = *values;
+        // SAFETY: eight numbers each, and the caller's promise.
+        *integers = unsafe {
+            let integers = _mm512_cvttpd_epi64(transmute::<[f64; 8], __m512d>(values));
+            transmute::<__m512i, [i64; 8]>(integers)
+        };
     }
+    integers
 }
