@@ -297,6 +297,27 @@ MUTANTS = [
         "single numbers",
     ),
     (
+        "the short way for arrays passes over options that it does not know",
+        "short-way-for-arrays-passes-over-options",
+        'len(options) == 2 and "threads" in options',
+        "len(options) <= 3",
+        "source",
+    ),
+    (
+        "the short way for arrays draws a fresh key for sources that have their own",
+        "short-way-for-arrays-takes-other-sources",
+        "type(source) is NoiseSource",
+        "isinstance(source, NoiseSource)",
+        "source",
+    ),
+    (
+        "the short way for arrays writes to what is read-only or not aligned",
+        "short-way-for-arrays-takes-other-layouts",
+        "carray",
+        "c_contiguous",
+        "source",
+    ),
+    (
         "vector registers keep round keys",
         "vector-registers-keep-round-keys",
         "clear_registers();",
