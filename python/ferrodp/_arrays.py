@@ -28,6 +28,7 @@ FloatArray: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64]"
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 HALF = np.dtype(np.float16)
+_NDARRAY = np.ndarray  # looked up once: numpy's names are not cheap to find
 INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
 _BITS: dict[int, np.dtype[Any]] = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 LARGEST_INTEGER = int(sys.float_info.max)
@@ -224,7 +225,8 @@ def writable_target(array: object, name: str, *, dtypes: tuple[np.dtype[Any], ..
     InvalidArray
         If it is read-only, or not C-contiguous and aligned.
     """
-    if type(array) is np.ndarray and array.dtype in dtypes and array.flags.writeable and is_plain(array):
+    # `carray` is all three in one look: writeable, C-contiguous, aligned; `dtypes` are native.
+    if type(array) is _NDARRAY and array.dtype in dtypes and array.flags.carray:
         return array
     if isinstance(array, (list, tuple, int, float)):
         raise InvalidArrayType(f"{name} must be a numpy array, got {type(array).__name__}: nothing to write to")

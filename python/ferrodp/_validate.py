@@ -287,7 +287,9 @@ def truth(name: str, value: object) -> bool:
 
 def threads(value: object) -> int | None:
     """Return a number of threads, or None to leave it to the library."""
-    return None if value is None else count("threads", value, maximum=MAX_THREADS)
+    if value is None or (type(value) is int and 0 < value <= MAX_THREADS):
+        return value
+    return count("threads", value, maximum=MAX_THREADS)
 
 
 def granularity(value: object) -> float | None:

@@ -290,7 +290,7 @@ def test_a_private_source_may_be_named(mechanism):
 
 
 def test_a_scalar_release_takes_microseconds(mechanism):
-    """1.8 µs measured; the least processor time of many repeats, so that a busy machine does not show."""
+    """1.1 µs measured; the least processor time of many repeats, so that a busy machine does not show."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         calls = 1000

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
+from ferrodp import _native
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 
 LAWS = {"gaussian": "standard_deviation", "laplace": "scale"}
@@ -181,6 +182,57 @@ def test_an_array_that_cannot_be_noised_in_place_is_refused(law, case):
 
     assert isinstance(caught.value, FerroError)
     assert_nothing_drawn(source)
+
+
+ACCEPTED_IN_PLACE = {
+    "float32": lambda: np.ones(4, np.float32),
+    "float64": lambda: np.ones(4),
+    "a matrix": lambda: np.ones((2, 3)),
+    "no axis": lambda: np.ones(()),
+    "empty": lambda: np.ones(0),
+    "a view": lambda: np.ones(9)[2:5],
+}
+OPTIONS = [
+    *(
+        {"scale": scale}
+        for scale in (2.0, 2, 0.0, -0.0, -1.0, math.nan, math.inf, 1e-300, 1e-200, 1e-150, 1e200, 1e300)
+    ),
+    *(
+        {"scale": scale}
+        for scale in (True, None, "1", Decimal("0.1"), Fraction(1, 3), np.float32(2), np.float64(2), [2.0])
+    ),
+    *({"scale": 2.0, "threads": threads} for threads in (None, 1, 256, 257, 0, -1, True, 1.0, "1", np.int64(2))),
+    *({"scale": 2.0, "granularity": granularity} for granularity in (None, 0.25, 2.0**-20, 0.3, 8.0)),
+    {"scale": 2.0, "granularity": 0.25, "threads": 1},
+    {"scale": 2.0, "sigma": 1.0},
+    {"scale": 2.0, "threads": 1, "sigma": 1.0},
+    {"threads": 1},
+    {},
+]
+
+
+@pytest.mark.parametrize("case", [*ACCEPTED_IN_PLACE, *REFUSED_IN_PLACE])
+@pytest.mark.parametrize("law", LAWS)
+def test_the_short_way_of_usual_calls_does_what_the_careful_one_does(law, case, monkeypatch):
+    """The same native call, or the same error: a subclass of the same name goes the careful way."""
+    careful = type("NoiseSource", (fd.NoiseSource,), {"__slots__": ()})()
+    array = ACCEPTED_IN_PLACE[case]() if case in ACCEPTED_IN_PLACE else REFUSED_IN_PLACE[case][0]()
+    calls = []
+    monkeypatch.setattr(_native, "add_noise", lambda *arguments: calls.append(arguments))
+
+    def outcome(source, *arguments, **options):
+        options = {LAWS[law] if name == "scale" else name: value for name, value in options.items()}
+        try:
+            assert getattr(source, f"add_{law}_")(*arguments, **options) is None
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+        target, *others = calls.pop()
+        return target is array, [(type(other), other) for other in others]
+
+    for options in OPTIONS:
+        for arguments in ((array,), (), (array, 2.0)):
+            assert outcome(careful, *arguments, **options) == outcome(fd.NoiseSource(), *arguments, **options)
+        assert outcome(careful, array=array, **options) == outcome(fd.NoiseSource(), array=array, **options)
 
 
 def test_noise_is_added_in_place_and_nothing_is_returned():

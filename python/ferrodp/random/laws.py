@@ -54,9 +54,9 @@ def default_granularity(law: str, scale: float, dtype: np.dtype[Any]) -> int:
 
 def on_grid(law: str, name: str, scale: object, granularity: object, dtype: np.dtype[Any]) -> tuple[float, int | None]:
     """Return the scale of real noise, and the exponent of its grid: None for the default one."""
+    if granularity is None and type(scale) is float and 1e-200 < scale < 1e200:  # far from the ends of its range
+        return scale, None
     number = _validate.positive(name, scale)
-    if granularity is None and 1e-200 < number < 1e200:  # far from the ends of the supported range
-        return number, None
     width = _validate.granularity(granularity)
     if width is not None:
         return number, math.frexp(width)[1] - 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeAlias, TypedDict, TypeVar, Unpack, overload
+import functools
+from collections.abc import Callable
+from typing import Any, Literal, NoReturn, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _validate
+from ferrodp import _arrays, _native, _public, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidType
 from ferrodp.random import laws
@@ -17,6 +19,10 @@ __all__ = ["NoiseSource"]
 
 Floating = TypeVar("Floating", np.float32, np.float64)
 Size: TypeAlias = int | tuple[int, ...]
+Law = Literal["gaussian", "laplace"]
+Add = TypeVar("Add", bound=Callable[..., None])
+
+_NDARRAY, _MAX_THREADS = np.ndarray, _validate.MAX_THREADS  # looked up once
 
 
 class GridOptions(TypedDict, total=False):
@@ -24,6 +30,37 @@ class GridOptions(TypedDict, total=False):
 
     granularity: Real | None
     threads: int | None
+
+
+def _briefly(law: Law, name: str) -> Callable[[Add], Add]:
+    """Give the addition of a law's noise, whose scale has this name, a short way for calls with nothing unusual."""
+
+    def decorated(add: Add) -> Add:
+        careful = _public.suggesting(add)
+
+        @functools.wraps(careful)
+        def added(*args: Any, **options: Any) -> None:
+            source, array = args if len(args) == 2 else (None, None)
+            scale, threads = options.get(name), options.get("threads")
+            if (
+                # mutant: short-way-for-arrays-takes-other-sources
+                type(source) is NoiseSource
+                and type(array) is _NDARRAY
+                and array.dtype in _arrays.FLOATS
+                # mutant: short-way-for-arrays-takes-other-layouts
+                and array.flags.carray
+                and type(scale) is float
+                and 1e-200 < scale < 1e200
+                and (threads is None or (type(threads) is int and 0 < threads <= _MAX_THREADS))
+                # mutant: short-way-for-arrays-passes-over-options
+                and (len(options) == 1 or (len(options) == 2 and "threads" in options))
+            ):
+                return _native.add_noise(array, law, scale, None, None, threads, False)
+            return careful(*args, **options)
+
+        return cast(Add, added)
+
+    return decorated
 
 
 class NoiseSource:
@@ -189,6 +226,7 @@ class NoiseSource:
         """
         return self._drawn("laplace", _new(size, dtype), "scale", scale, granularity, threads, True)
 
+    @_briefly("gaussian", "standard_deviation")
     def add_gaussian_(
         self,
         array: npt.NDArray[Any],
@@ -216,6 +254,7 @@ class NoiseSource:
         target = _arrays.writable_target(array, "array")
         self._drawn("gaussian", target, "standard_deviation", standard_deviation, granularity, threads, False)
 
+    @_briefly("laplace", "scale")
     def add_laplace_(
         self,
         array: npt.NDArray[Any],
@@ -468,7 +507,7 @@ class NoiseSource:
         overwrite: bool,
     ) -> npt.NDArray[Any]:
         number, exponent = laws.on_grid(law, name, scale, granularity, array.dtype)
-        checked = None if threads is None else _validate.threads(threads)
+        checked = _validate.threads(threads)
         # mutant: noise-added-natively
         _native.add_noise(array, law, number, exponent, self._key(), checked, overwrite)
         return array

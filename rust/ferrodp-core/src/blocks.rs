@@ -41,13 +41,20 @@ where
     let helpers = threads.get().min(data.len().div_ceil(size)).saturating_sub(1);
     // Whoever is free takes the next block: a thread that starts late leaves its work to the others.
     let queue = Mutex::new(data.chunks_mut(size).enumerate());
-    let run = || {
+    on_threads(helpers, &|| {
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((index, block)) = next else { return };
             work(index * size, block);
         }
-    };
+    });
+}
+
+/// Calls `run` on this thread and on `helpers` others.
+fn on_threads(helpers: usize, run: &(dyn Fn() + Sync)) {
+    if helpers == 0 {
+        return run(); // a scope is not free: a small call would feel it
+    }
     thread::scope(|scope| {
         for _ in 0..helpers {
             // A thread that the system refuses to start is no error: the others do its share.

@@ -4,9 +4,10 @@
 //! not enough: it misses the copies. Instead, whatever computes with a key does so inside [`leaving_nothing`], and four rules
 //! together leave no copy:
 //!
-//! - *Stack.* All frames of the work lie below the frame of [`leaving_nothing`], which overwrites [`DEPTH`] bytes below itself
-//!   when the work is done, panics included. Tests measure how deep the work gets on every path and hold it to
-//!   [`DEPTH`]` − SIGNAL_FRAME`; so the frame that the kernel writes when a signal interrupts the deepest function, with
+//! - *Stack.* All frames of the work lie below the frame of [`overwriting`], which overwrites [`DEPTH`] bytes below itself
+//!   when the work is done, panics included; fewer where the work is said to be less deep, for they are a good part of
+//!   what a small call costs. Tests measure how deep the work gets on every path and hold it to that depth less
+//!   `SIGNAL_FRAME`; so the frame that the kernel writes when a signal interrupts the deepest function, with
 //!   all vector registers in it, is overwritten as well. What the work returns is no secret.
 //! - *Registers.* Before that all vector registers and all scratch registers are set to zero, so neither a later signal
 //!   nor a later function that saves what it finds in a register can bring anything back. (The other registers are the caller's
@@ -20,34 +21,58 @@
 
 use core::arch::asm;
 
-/// Bytes below the frame of [`leaving_nothing`] that are overwritten.
+use crate::isa::{Isa, Kind};
+
+/// Bytes below the frame of [`overwriting`] that are overwritten, whatever the work.
 pub(crate) const DEPTH: usize = 40 << 10;
+
+/// How much less deep work gets where the cipher is not that of the `aes` crate.
+const LESS_WITH_INSTRUCTIONS: usize = 8 << 10;
+
+/// Returns a depth for work on `isa` that has no buffers of `spared` bytes which the deepest has.
+pub(crate) fn depth_without(isa: Isa, spared: usize) -> usize {
+    DEPTH - spared - if isa.kind() == Kind::Portable { 0 } else { LESS_WITH_INSTRUCTIONS }
+}
 
 /// Room for what the kernel and a handler put on the stack for a signal: with AVX-512 3.5 KB are for the registers.
 #[cfg(test)]
 pub(crate) const SIGNAL_FRAME: usize = 8 << 10;
 
 /// Returns what `work` returns, having run it so that its registers and its stack frames leave nothing behind.
-#[inline(never)]
+///
+/// What does so is [`overwriting`], one function for all kinds of work.
 pub(crate) fn leaving_nothing<R>(work: impl FnOnce() -> R) -> R {
-    let _overwriting = Overwriting;
-    below(work)
+    leaving_nothing_within(DEPTH, work)
+}
+
+/// The same for work that is known to get no deeper than `depth`, a signal's frame included.
+pub(crate) fn leaving_nothing_within<R>(depth: usize, work: impl FnOnce() -> R) -> R {
+    let (mut work, mut result) = (Some(work), None);
+    overwriting(depth, &mut || result = work.take().map(|work| work()));
+    result.expect("the work was done")
+}
+
+/// Does the work and overwrites what it leaves.
+#[inline(never)]
+fn overwriting(depth: usize, work: &mut dyn FnMut()) {
+    let _overwriting = Overwriting(depth);
+    below(work);
 }
 
 /// A function of its own, so that everything that `work` does is below the frame of the caller.
 #[inline(never)]
-fn below<R>(work: impl FnOnce() -> R) -> R {
-    work()
+fn below(work: &mut dyn FnMut()) {
+    work();
 }
 
 #[cfg(test)]
 thread_local! {
-    /// Whether a test measures depths, for which frames have to stay.
-    static MEASURING: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
+    /// While a test measures depths, for which frames have to stay: how many bytes would have been overwritten at least.
+    static MEASURED: core::cell::Cell<Option<usize>> = const { core::cell::Cell::new(None) };
 }
 
-/// Overwrites on drop, in the frame that it is dropped in.
-struct Overwriting;
+/// Overwrites so many bytes on drop, below the frame that it is dropped in.
+struct Overwriting(usize);
 
 impl Drop for Overwriting {
     #[inline(always)]
@@ -55,11 +80,11 @@ impl Drop for Overwriting {
         // mutant: vector-registers-keep-round-keys
         clear_registers();
         #[cfg(test)]
-        if MEASURING.get() {
-            return;
+        if let Some(least) = MEASURED.get() {
+            return MEASURED.set(Some(least.min(self.0)));
         }
         // mutant: stack-overwritten
-        overwrite_stack::<DEPTH>(0);
+        overwrite_stack(self.0, 0);
     }
 }
 
@@ -140,10 +165,10 @@ fn clear_registers() {
     }
 }
 
-/// Writes `word` all over the `BYTES` bytes below the stack pointer of the function that this is inlined in.
+/// Writes `word` all over the `bytes` bytes below the stack pointer of the function that this is inlined in, a multiple of 16.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn overwrite_stack<const BYTES: usize>(word: u64) {
+fn overwrite_stack(bytes: usize, word: u64) {
     // SAFETY: without `nostack` the bytes below the stack pointer are the assembly's to use, so nothing lives there. They are
     // part of the stack: the work has just used most of them, and a stack that has no room for the rest faults, as it
     // would at the next deep call. The stack pointer is moved for tools that watch it, and put back.
@@ -153,8 +178,8 @@ fn overwrite_stack<const BYTES: usize>(word: u64) {
             "mov rdi, rsp",
             "rep stosq",
             "add rsp, {bytes}",
-            bytes = const BYTES,
-            inout("rcx") BYTES / 8 => _,
+            bytes = in(reg) bytes,
+            inout("rcx") bytes / 8 => _,
             in("rax") word,
             out("rdi") _,
         );
@@ -226,10 +251,10 @@ fn clear_registers() {
     }
 }
 
-/// Writes `word` all over the `BYTES` bytes below the stack pointer of the function that this is inlined in.
+/// Writes `word` all over the `bytes` bytes below the stack pointer of the function that this is inlined in, a multiple of 16.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-fn overwrite_stack<const BYTES: usize>(word: u64) {
+fn overwrite_stack(bytes: usize, word: u64) {
     // SAFETY: as on x86-64; 16 bytes a step, from below up to the stack pointer.
     unsafe {
         asm!(
@@ -243,7 +268,7 @@ fn overwrite_stack<const BYTES: usize>(word: u64) {
             "mov sp, {end}",
             end = out(reg) _,
             at = out(reg) _,
-            bytes = in(reg) BYTES,
+            bytes = in(reg) bytes,
             word = in(reg) word,
         );
     }
@@ -257,7 +282,7 @@ fn clear_registers() {}
 /// Writes `word` all over a frame of [`DEPTH`] bytes, which is where the frames of the work were.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(never)]
-fn overwrite_stack<const BYTES: usize>(word: u64) {
+fn overwrite_stack(_: usize, word: u64) {
     let mut frame = [const { core::mem::MaybeUninit::<u64>::uninit() }; DEPTH / 8];
     for place in &mut frame {
         // SAFETY: writes a variable; volatile, for nobody reads it.
@@ -266,16 +291,19 @@ fn overwrite_stack<const BYTES: usize>(word: u64) {
 }
 
 /// Returns how many bytes of the stack `work` uses: the bytes below this frame are marked, and the lowest mark that is gone
-/// tells.
+/// tells. Fails if fewer would have been overwritten, or no more than these and a signal's frame.
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(never)]
 fn depth_of(work: &mut dyn FnMut()) -> usize {
     const MOST: usize = 1 << 20;
     const MARK: u64 = 0xa5c3_965a_3c69_5aa5;
-    MEASURING.set(true);
-    overwrite_stack::<MOST>(MARK);
+    MEASURED.set(Some(usize::MAX));
+    overwrite_stack(MOST, MARK);
     below(work);
-    8 * (words_above_marks::<MOST>(MARK) + 1)
+    let depth = 8 * (words_above_marks::<MOST>(MARK) + 1);
+    let overwritten = MEASURED.take().expect("measuring");
+    assert!(depth + SIGNAL_FRAME <= overwritten, "{depth} bytes are used, and {overwritten} are overwritten");
+    depth
 }
 
 /// Returns how many words there are between the lowest of the `BYTES` bytes below the stack pointer that is no mark any more
@@ -371,6 +399,7 @@ mod tests {
                 let (mut values, sums) = (vec![T::default(); 103], vec![0; 103]);
                 deepest = deepest.max(depth_of(&mut || noise.add(isa, &key(), &mut values, ONE)));
                 deepest = deepest.max(depth_of(&mut || noise.fill(isa, &key(), &mut values[..3], ONE)));
+                deepest = deepest.max(depth_of(&mut || _ = noise.add_one(isa, &key(), 0.3)));
                 for finer in [0, 17] {
                     let unit = Granularity::from_exponent(exponent - finer).expect("in range");
                     let release = &mut || {

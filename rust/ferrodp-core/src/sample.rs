@@ -30,7 +30,7 @@ use crate::math::float_environment::in_default_environment;
 use crate::math::integer::Integer;
 use crate::params::{Granularity, floor_log2, positive};
 use crate::random::Key;
-use crate::residue::leaving_nothing;
+use crate::residue::{depth_without, leaving_nothing, leaving_nothing_within};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -50,6 +50,9 @@ pub use types::{Law, Noise};
 
 /// Samples in one unit of work for a thread.
 const BLOCK: usize = 1 << 15;
+
+/// Bytes on the stack for the words of a chunk, and as many for the steps of noise on sums. A single number has neither.
+const CHUNK_BYTES: usize = types::CHUNK * 8;
 
 /// A numeric type that noise can be added to.
 pub trait Element: chunk::Cell {}
@@ -91,21 +94,32 @@ impl Noise {
     ///
     /// A value that is not finite counts as 0, and a result beyond the range of `T` becomes its largest finite number.
     pub fn add<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
-        leaving_nothing(|| {
-            let sampler = chunk::Sampler::new::<T>(self, isa, key, values.len());
-            blocks::for_each_block(values, BLOCK, threads, |start, block| {
-                // mutant: every-thread-block-starts-at-sample-0
-                in_default_environment(|| sampler.add(start as u64, block));
-            });
-        });
+        self.put(isa, key, values, threads, false);
+    }
+
+    /// Returns what [`Noise::add`] makes of one number.
+    #[must_use]
+    pub fn add_one(&self, isa: Isa, key: &Key, value: f64) -> f64 {
+        // mutant: stack-of-a-single-number
+        leaving_nothing_within(depth_without(isa, 2 * CHUNK_BYTES), || {
+            let sampler = chunk::Sampler::new::<f64>(self, isa, key, 1);
+            in_default_environment(|| sampler.add_one(value))
+        })
     }
 
     /// Fills `values` with noise alone: what [`Noise::add`] makes of zeros.
     pub fn fill<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
-        leaving_nothing(|| {
+        self.put(isa, key, values, threads, true);
+    }
+
+    /// Adds noise to every value, or to zeros in their places.
+    fn put<T: Element>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize, overwrite: bool) {
+        // mutant: stack-of-an-array
+        leaving_nothing_within(depth_without(isa, CHUNK_BYTES), || {
             let sampler = chunk::Sampler::new::<T>(self, isa, key, values.len());
             blocks::for_each_block(values, BLOCK, threads, |start, block| {
-                in_default_environment(|| sampler.fill(start as u64, block));
+                // mutant: every-thread-block-starts-at-sample-0
+                in_default_environment(|| sampler.put(start as u64, block, overwrite));
             });
         });
     }

@@ -175,6 +175,24 @@ fn released_numbers_lie_on_the_grid_and_no_zero_has_a_sign() {
     }
 }
 
+/// With so many keys that on the finest grid of short words further bits decide some of the samples.
+#[test]
+fn a_single_number_gets_the_noise_of_an_array_of_one() {
+    for noise in noises() {
+        for isa in Isa::available() {
+            for (i, value) in delicate(4000).into_iter().enumerate() {
+                let key = Key::from_bytes(core::array::from_fn(|place| (i >> (8 * (place % 2))) as u8));
+                let mut values = [value];
+                noise.add(isa, &key, &mut values, one_thread());
+
+                let found = noise.add_one(isa, &key, value);
+
+                assert_eq!(values[0].to_bits(), found.to_bits(), "{noise:?} {isa:?} {value:e}");
+            }
+        }
+    }
+}
+
 #[test]
 fn filling_is_adding_to_zeros_and_sums_are_shifted_noise() {
     for noise in noises() {

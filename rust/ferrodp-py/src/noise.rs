@@ -113,9 +113,7 @@ fn release_scalar(
     let noise = noise::<f64>(law.0, scale, exponent)?;
     let isa = isa::active()?;
     let key = key.draw(py)?;
-    let mut values = [value];
-    noise.add(isa, &key, &mut values, NonZeroUsize::MIN);
-    Ok(values[0])
+    Ok(noise.add_one(isa, &key, value))
 }
 
 /// Returns `length` bytes of a fresh keystream, or of a given key's.

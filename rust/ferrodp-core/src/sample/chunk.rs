@@ -108,20 +108,25 @@ impl<'a> Sampler<'a> {
         Self { noise, isa, keystream: Keystream::new(isa, key), plan: Plan::new(noise, width), single }
     }
 
-    /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`].
-    pub(super) fn add<T: Cell>(&self, start: u64, values: &mut [T]) {
+    /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`]; with `overwrite`, to zeros.
+    pub(super) fn put<T: Cell>(&self, start: u64, values: &mut [T], overwrite: bool) {
         self.with_chunks(start, values, |chunk, first, words| {
+            if overwrite {
+                chunk.fill(T::default());
+            }
             // mutant: zeros-released-without-noise
             self.noise_chunk(first, words, chunk);
         });
     }
 
-    /// Fills `values` with noise.
-    pub(super) fn fill<T: Cell>(&self, start: u64, values: &mut [T]) {
-        self.with_chunks(start, values, |chunk, first, words| {
-            chunk.fill(T::default());
-            self.noise_chunk(first, words, chunk);
-        });
+    /// Returns `value` with the noise of sample 0.
+    pub(super) fn add_one(&self, value: f64) -> f64 {
+        let (mut words, mut values) = ([0; PADDING * 8], [0.0; PADDING]);
+        self.keystream.fill(FIRST_WORDS, 0, &mut words);
+        values[0] = value;
+        // mutant: noise-of-a-single-number
+        self.all_stages(0, &words[..PADDING * self.word_bytes()], &mut values, 1);
+        values[0]
     }
 
     /// Writes `g · round(sum + s·Z)` for every sum, divided by `denominator` if there is one.
