@@ -31,8 +31,11 @@ use crate::math::float_environment::in_default_environment;
 /// Rows that are measured before the first of them is added, in bytes: they and the next tile stay in cache.
 const TILE_BYTES: usize = 1 << 18;
 
-/// Up to this many bytes, two rows make a tile anyway: they share one pass over the sums.
-const PAIR_BYTES: usize = 1 << 20;
+/// Up to this many bytes, as many rows as are added together make a tile anyway: they share one pass over the sums.
+const TOGETHER_BYTES: usize = 1 << 21;
+
+/// Bytes of rows that are copied at a time to be decided one by one, at most.
+const COPIED_BYTES: usize = 1 << 20;
 
 /// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
 const AHEAD_BYTES: usize = 1 << 21;
@@ -119,7 +122,7 @@ impl<'a, T: Float> Adding<'a, T> {
     fn tiling(&self) -> Tiling {
         let (width, leaves) = (self.readings[0].width(), self.readings[0].leaves().len());
         let bytes = (width * size_of::<T>()).max(1);
-        let size = (TILE_BYTES / bytes).max((PAIR_BYTES / bytes).min(2)).clamp(1, TILE_ROWS);
+        let size = (TILE_BYTES / bytes).max((TOGETHER_BYTES / bytes).min(TOGETHER)).clamp(1, TILE_ROWS);
         let ahead = if bytes <= AHEAD_BYTES { size } else { 0 };
         if leaves < 2 || bytes > AHEAD_BYTES {
             return Tiling { size, ahead };
@@ -253,7 +256,7 @@ impl<'a, T: Float> Adding<'a, T> {
             }
             // Cache lines of columns hold elements of several rows.
             let undecided = told.iter().filter(|told| told.is_none()).count();
-            let size_of_copy = if are_many(undecided) && PANEL * bytes <= PAIR_BYTES { PANEL } else { 1 };
+            let size_of_copy = if are_many(undecided) && PANEL * bytes <= COPIED_BYTES { PANEL } else { 1 };
             let mut copied = 0..0;
             for ((open, total), told) in open.into_iter().zip(told) {
                 let decision = told.unwrap_or_else(|| {

@@ -62,7 +62,7 @@ impl Step {
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Certificate {
-    /// The part of `Σv²` that is not folded, in independent sums; they fill cache lines.
+    /// The part of `Σv²` that is not folded, in independent sums, if there are chunks of it; they fill cache lines.
     lanes: [f64; LANES],
     /// The rest of it.
     products: f64,
@@ -76,7 +76,12 @@ impl Certificate {
     /// `Σv²`, rounded; NaN or infinite if the row held such an element when it was added.
     pub(super) fn products(&self) -> f64 {
         // mutant: certificate-not-looked
-        self.products + fold_in_halves(self.lanes)
+        if self.chunks == 0 { self.products } else { self.products + fold_in_halves(self.lanes) }
+    }
+
+    /// Forgets all that is known, for another row.
+    pub(super) fn restart(&mut self) {
+        (self.products, self.chunks, self.integers) = (0.0, 0, 0);
     }
 
     /// `Σk²` modulo 2⁶⁴, only for [`Step::AddClose`].
@@ -90,13 +95,15 @@ impl Certificate {
         self.integers = self.integers.wrapping_add(other.integers);
     }
 
-    /// Makes room for so many chunks, at most those of a block.
+    /// Makes room for so many chunks, at most those of a block, and returns the lanes that they are added to.
     #[inline(always)]
-    fn expect(&mut self, chunks: usize) {
+    fn expect(&mut self, chunks: usize) -> [f64; LANES] {
         if self.chunks + chunks > COLUMNS / LANES {
             self.fold();
         }
+        let lanes = if self.chunks == 0 { [0.0; LANES] } else { self.lanes };
         self.chunks += chunks;
+        lanes
     }
 
     /// Folds the lanes.
@@ -106,7 +113,6 @@ impl Certificate {
     fn fold(&mut self) {
         // mutant: certificate-forgets-what-is-folded
         self.products += fold_in_halves(self.lanes);
-        self.lanes = [0.0; LANES];
         self.chunks = 0;
     }
 
@@ -255,8 +261,7 @@ fn add_block<T: Element, I: Integers, const CLOSE: bool>(
     certificate: &mut Certificate,
 ) {
     let (chunks, tail) = data[data.len() - sums.len()..].as_chunks::<LANES>();
-    certificate.expect(sums.len().div_ceil(LANES));
-    let (mut products, mut integers) = (certificate.lanes, [0; LANES]);
+    let (mut products, mut integers) = (certificate.expect(sums.len().div_ceil(LANES)), [0; LANES]);
     for (chunk, sums) in chunks.iter().zip(sums.as_chunks_mut::<LANES>().0) {
         for line in 0..LANES * size_of::<T>() / CACHE_LINE {
             prefetch_second(ahead.wrapping_add(line * CACHE_LINE / size_of::<T>()));
@@ -287,10 +292,9 @@ fn add_together<T: Element, I: Integers>(
     certificates: &mut [Certificate; TOGETHER],
 ) {
     let len = sums.len();
-    for certificate in certificates.iter_mut() {
-        certificate.expect(len.div_ceil(LANES));
-    }
-    let [mut lanes_a, mut lanes_b, mut lanes_c, mut lanes_d] = certificates.each_ref().map(|of| of.lanes);
+    let chunks_of = len.div_ceil(LANES);
+    let [mut lanes_a, mut lanes_b, mut lanes_c, mut lanes_d] =
+        certificates.each_mut().map(|certificate| certificate.expect(chunks_of));
     let (chunks_a, chunks_b) = (chunks(a.0, len), chunks(b.0, len));
     let (chunks_c, chunks_d) = (chunks(c.0, len), chunks(d.0, len));
     let mut none = [0; LANES];

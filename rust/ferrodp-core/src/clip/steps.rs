@@ -43,7 +43,7 @@ impl Together {
         self.open.resize(panels, [0; PANEL]);
         self.steps.clear();
         self.certificates.truncate(rows);
-        self.certificates.iter_mut().for_each(|certificate| *certificate = Certificate::default());
+        self.certificates.iter_mut().for_each(Certificate::restart);
         self.certificates.resize_with(rows, Certificate::default);
         let exist = self.masks.as_flattened_mut();
         exist[..rows].fill(u64::MAX);
