@@ -136,3 +136,11 @@ pub(crate) fn prefetch_second<T>(address: *const T) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
 }
+
+/// Asks for all cache lines of so many elements, up to the second-level cache.
+#[inline(always)]
+pub(crate) fn prefetch_second_all<T>(start: *const T, elements: usize) {
+    for line in (0..elements * size_of::<T>()).step_by(CACHE_LINE) {
+        prefetch_second(start.wrapping_byte_add(line));
+    }
+}

@@ -40,8 +40,11 @@ const COPIED_BYTES: usize = 1 << 20;
 /// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
 const AHEAD_BYTES: usize = 1 << 21;
 
-/// Bytes of each leaf that a tile should have: shorter pieces are over before the CPU sees a stream of addresses.
-const PIECE_BYTES: usize = 1 << 14;
+/// Bytes of each leaf that a tile should have, if it has at most so many rows, and so many bytes: shorter pieces are over
+/// before the CPU sees a stream of addresses, and what is fetched has to stay in a cache until it is measured.
+const PIECE_BYTES: usize = 6 << 10;
+const PIECES: usize = 16;
+const MOST_BYTES: usize = 1 << 23;
 
 /// The most rows in a tile.
 const TILE_ROWS: usize = 64;
@@ -127,10 +130,8 @@ impl<'a, T: Float> Adding<'a, T> {
         if leaves < 2 || bytes > AHEAD_BYTES {
             return Tiling { size, ahead };
         }
-        let enough = PIECE_BYTES.div_ceil((bytes / leaves).max(1)).max(size);
-        // As many as can be fetched ahead where that is less, and all of them added together.
-        let most = (AHEAD_BYTES / bytes).max(size);
-        let size = enough.min(TILE_ROWS).min(if most > TOGETHER { most / TOGETHER * TOGETHER } else { most });
+        let pieces = PIECE_BYTES.div_ceil((bytes / leaves).max(1)).min(MOST_BYTES / bytes);
+        let size = size.max(pieces.min(PIECES).next_multiple_of(TOGETHER));
         Tiling { size, ahead: size }
     }
 

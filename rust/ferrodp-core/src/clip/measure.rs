@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use super::element::{Element, Float};
 use super::rows::{Piece, Rows};
-use crate::dispatch::{self, Kernel, prefetch_page};
+use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
 use crate::isa::Isa;
 
 /// Elements in a block.
@@ -20,8 +20,12 @@ pub(super) const BLOCK: usize = 4096;
 /// Independent sums within a block. Four of the widest vectors hide the latency of the additions.
 pub(super) const LANES: usize = 32;
 
-/// How many leaves before it is measured a leaf is fetched: no stream of addresses tells the CPU where leaves are.
-pub(super) const AHEAD: usize = 4;
+/// How many leaves before it is measured or added a leaf is fetched, as much of it as is read meanwhile: no stream of
+/// addresses tells the CPU where leaves are.
+pub(super) const AHEAD: usize = 2;
+
+/// Bytes that are fetched at a time, where more than one row has as many.
+const FETCHED_BYTES: usize = 1 << 10;
 
 /// Which powers are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +92,20 @@ impl<T: Element> Kernel for AddSquares<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
+        let first = self.range.start;
         for (i, leaf) in self.leaves.iter().enumerate() {
-            if let Some(later) = self.leaves.get(i + AHEAD) {
-                prefetch_page(later.rows(self.range.clone()));
+            let Some(later) = self.leaves.get(i + AHEAD) else {
+                add_rows::<T, true, NATIVE>(leaf.all(), first * leaf.width, leaf.width, 1.0, self.totals);
+                continue;
+            };
+            let group = (FETCHED_BYTES / (leaf.width * size_of::<T>()).max(1)).max(1);
+            let (mut start, mut ahead) = (first * leaf.width, later.from(first));
+            for totals in self.totals.chunks_mut(group) {
+                let elements = totals.len() * leaf.width;
+                prefetch_second_all(ahead, elements.min(PAGE / size_of::<T>()));
+                add_rows::<T, true, NATIVE>(leaf.all(), start, leaf.width, 1.0, totals);
+                (start, ahead) = (start + elements, ahead.wrapping_add(elements));
             }
-            let data = leaf.all();
-            add_rows::<T, true, NATIVE>(data, self.range.start * leaf.width, leaf.width, 1.0, self.totals);
         }
     }
 }

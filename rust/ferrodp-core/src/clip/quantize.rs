@@ -15,7 +15,7 @@ use core::ops::Range;
 use super::element::Element;
 use super::measure::{AHEAD, Chunk, fold_in_halves};
 use super::rows::Rows;
-use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch_page, prefetch_second};
+use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch_second, prefetch_second_all};
 use crate::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
@@ -170,23 +170,28 @@ impl<T: Element> AddTile<'_, T> {
         let ahead = if self.tile.ahead.is_empty() { self.tile.first } else { self.tile.ahead.start };
         let leaves = self.tile.rows.leaves();
         for (i, leaf) in leaves.iter().enumerate() {
-            if self.tile.ahead.is_empty()
-                && let Some(later) = leaves.get(i + AHEAD)
-            {
-                prefetch_page(later.rows(self.tile.first..self.tile.first + self.tile.steps.len()));
-            }
             let (first, last) = (leaf.offset.max(start), (leaf.offset + leaf.width).min(end));
             if first < last {
                 let part = Part {
                     data: leaf.all(),
                     width: leaf.width,
                     start: self.tile.first * leaf.width + first - leaf.offset,
-                    ahead: leaf.all().as_ptr().wrapping_add(ahead * leaf.width + first - leaf.offset),
+                    ahead: leaf.from(ahead).wrapping_add(first - leaf.offset),
+                    later: leaves
+                        .get(i + AHEAD)
+                        .filter(|_| is_short::<T>(leaf.width))
+                        .map(|later| later.from(self.tile.first)),
                 };
                 part.add::<I>(self.tile.steps, &mut self.sums[first - start..last - start], self.certificates);
             }
         }
     }
+}
+
+/// Whether rows of a leaf of so many columns are over before the CPU sees a stream of addresses.
+#[inline(always)]
+fn is_short<T>(width: usize) -> bool {
+    width * size_of::<T>() <= 1024
 }
 
 /// Columns of one leaf, for all rows of a tile.
@@ -199,6 +204,8 @@ struct Part<'a, T> {
     start: usize,
     /// The same columns of the rows that are fetched meanwhile.
     ahead: *const T,
+    /// The same rows of a leaf that is fetched as well.
+    later: Option<*const T>,
 }
 
 impl<'a, T: Element> Part<'a, T> {
@@ -222,6 +229,9 @@ impl<'a, T: Element> Part<'a, T> {
                     && let Some(factors) = steps[r..].first_chunk().and_then(Step::all_add)
                 {
                     let rows = [row(r), row(r + 1), row(r + 2), row(r + 3)];
+                    if let Some(later) = self.later {
+                        prefetch_second_all(later.wrapping_add(r * self.width + index * COLUMNS), TOGETHER * len);
+                    }
                     let certificates = certificates[r..].first_chunk_mut().expect("one for each step");
                     add_together::<T, I>(rows, factors, sums, &mut last, certificates);
                     r += TOGETHER;

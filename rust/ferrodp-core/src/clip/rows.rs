@@ -221,6 +221,11 @@ impl<'a, T: Element> Piece<'a, T> {
         self.data
     }
 
+    /// Returns where this row of a plain leaf begins, or would.
+    pub(super) fn from(&self, row: usize) -> *const T {
+        self.data.as_ptr().wrapping_add(row * self.width)
+    }
+
     /// Returns these rows of a plain leaf, as far as there are such.
     pub(super) fn rows(&self, range: Range<usize>) -> &'a [T] {
         let rows = self.data.len().checked_div(self.width).unwrap_or(0);

@@ -7,7 +7,7 @@ use core::ops::Range;
 use super::columns::PANEL;
 use super::element::Element;
 use super::rows::Strided;
-use crate::dispatch::{CACHE_LINE, prefetch_second};
+use crate::dispatch::prefetch_second_all;
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Kind;
@@ -131,10 +131,7 @@ impl<T: Element> Ahead<T> {
     #[inline(always)]
     pub(super) fn fetch(self, panel: usize, column: usize) {
         let offset = (panel as isize).wrapping_mul(self.panel).wrapping_add((column as isize).wrapping_mul(self.step));
-        let start = self.start.wrapping_offset(offset);
-        for line in (0..size_of::<Turned<T>>()).step_by(CACHE_LINE) {
-            prefetch_second(start.wrapping_byte_add(line));
-        }
+        prefetch_second_all(self.start.wrapping_offset(offset), ROWS);
     }
 }
 
