@@ -56,7 +56,7 @@ const SHORT: usize = 16;
 const ALONE: usize = 64;
 
 /// How many of these are added in panels where rows near the bound are met, which panels tell sooner.
-const NEAR: usize = 2048;
+const NEAR: usize = 1 << 13;
 
 /// Bytes of rows that are brought to lie side by side, or lie so, before the first of them is added.
 const SHORT_BYTES: usize = 1 << 16;

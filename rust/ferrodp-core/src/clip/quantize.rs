@@ -405,19 +405,23 @@ fn add_chunk<T: Element, I: Integers, const N: usize, const CLOSE: bool, const M
 }
 
 /// A way to cut numbers to integers.
-trait Integers {
+pub(super) trait Integers {
     /// Whether fused multiply-add is one instruction.
     const NATIVE: bool;
+
+    /// Whether this is one instruction.
+    const IS_ONE: bool;
 
     /// Returns the integers next to these numbers on the side of zero, where these are below 2⁵¹, and any others elsewhere.
     fn of<const N: usize>(values: [f64; N]) -> [i64; N];
 }
 
 /// By the bits of sums with [`SHIFT`].
-struct Shifted<const NATIVE: bool>;
+pub(super) struct Shifted<const NATIVE: bool>;
 
 impl<const NATIVE: bool> Integers for Shifted<NATIVE> {
     const NATIVE: bool = NATIVE;
+    const IS_ONE: bool = false;
 
     #[inline(always)]
     fn of<const N: usize>(values: [f64; N]) -> [i64; N] {
@@ -427,11 +431,12 @@ impl<const NATIVE: bool> Integers for Shifted<NATIVE> {
 
 /// By an instruction of AVX-512.
 #[cfg(target_arch = "x86_64")]
-struct Converted;
+pub(super) struct Converted;
 
 #[cfg(target_arch = "x86_64")]
 impl Integers for Converted {
     const NATIVE: bool = true;
+    const IS_ONE: bool = true;
 
     #[inline(always)]
     fn of<const N: usize>(values: [f64; N]) -> [i64; N] {

@@ -108,7 +108,7 @@ pub(super) struct Ahead<T> {
 impl<T: Element> Ahead<T> {
     /// Bytes of rows that are fetched before they are turned, at least, and the least of all rows: fewer are in a cache.
     const BYTES: usize = 1 << 14;
-    const LEAST: usize = 1 << 23;
+    const LEAST: usize = 1 << 21;
 
     /// Those that come after the first panel of `rows` of a leaf of so many columns, if it is worth while: the CPU does not see by
     /// itself that they will.

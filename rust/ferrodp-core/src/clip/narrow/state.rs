@@ -50,3 +50,13 @@ pub(super) fn add(sums: &mut [u64; SUMS], integers: &Turned<f64>) {
         sums[r] = sums[r].wrapping_add(lower.wrapping_add(upper));
     }
 }
+
+/// Adds the integers of a column themselves.
+#[inline(always)]
+pub(super) fn add_integers(sums: &mut [u64; SUMS], integers: &[i64; ROWS]) {
+    for r in 0..SUMS {
+        let lower = integers[r].wrapping_add(integers[r + SUMS]);
+        let upper = integers[r + 2 * SUMS].wrapping_add(integers[r + 3 * SUMS]);
+        sums[r] = sums[r].wrapping_add(lower.wrapping_add(upper).cast_unsigned());
+    }
+}
