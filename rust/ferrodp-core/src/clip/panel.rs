@@ -23,6 +23,9 @@ use crate::isa::Isa;
 const RUN: usize = 64;
 const PART: usize = 1024;
 
+/// The most columns of which the next panels are fetched while these are added.
+const FEW: usize = 512;
+
 /// What is known of some rows that lie side by side. The last panel may have rows that do not exist: they count as zero.
 #[derive(Default)]
 pub(super) struct Panels {
@@ -293,13 +296,15 @@ impl<T: Element> Add<'_, T> {
         let [runs, _, _] = &mut panels.certificates;
         assert!(runs.len() * PANEL <= self.columns.readable, "panels of elements");
         assert!(self.start + self.sums.len() <= self.columns.width, "as many columns as sums");
+        // Of few columns, the same ones of the panels to come; these are in a cache then.
+        let [column_ahead, panel_ahead] = if self.columns.width <= FEW { [0, runs.len()] } else { [AHEAD, 0] };
         let shifts = SHIFT.to_bits().wrapping_mul((PANEL * runs.len()) as u64);
         for (column, sum) in (self.start..).zip(self.sums) {
             let mut integers = [0_u64; PANEL];
             let rows =
                 runs.iter_mut().zip(&panels.factors).zip(&panels.masks).zip(&panels.scales).zip(&mut panels.integers);
             for (p, ((((products, factors), masks), scales), squares)) in rows.enumerate() {
-                self.columns.fetch(column + AHEAD, p * PANEL);
+                self.columns.fetch(column + column_ahead, (p + panel_ahead) * PANEL);
                 // SAFETY: all panels are readable, and so many columns are there.
                 let elements = unsafe { self.columns.load(column, p * PANEL) };
                 // One small loop after the other: all of it in one keeps what it computes with in memory.
