@@ -53,6 +53,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "the cost of a model is charged after its noise",
         "the last step of a plan is free",
         "the ledger is not asked",
+        "the short way for arrays draws a fresh key for sources that have their own",
         "the short way for single integers forgets the open budget",
         "the short way for single integers forgets the ticket",
         "the short way for single numbers forgets the open budget",
@@ -113,6 +114,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "dishonest clients count toward the least number",
         "states are opened whatever their checksum",
         "the count of updates is not compared with what is expected",
+        "the short way for arrays passes over options that it does not know",
+        "the short way for arrays writes to what is read-only or not aligned",
         "too few reports are decoded",
     ),
     _RECORD: (
