@@ -2,10 +2,10 @@
 
 Run as ``python benches/clipping/fuzz.py [--compare] [--values 300000] [--turns 7] [--only WORD …]``. Every combination
 of shape, memory layout, dtype and values is added to a `ClippedSum` on one thread. The cost of a value is compared with
-that of the dtype's *normal case*, rows of 1000 columns beyond the bound in C order, which is measured in turns with it;
-of either, the least processor time of all turns counts, which other programs disturb least. Printed are all cases above
-3 times the normal cost, the worst of each shape, and at the end the worst of all. Shapes with fewer than 100,000 values
-are left out.
+two others: that of the shape's own normal case, its rows beyond the bound in C order, and that of the dtype's *normal
+case*, such rows of 1000 columns, which is measured in turns with it. Of each, the least processor time of all turns
+counts, which other programs disturb least. Printed are both ratios of all cases above 3 times a normal cost, the worst
+of each shape, and at the end the worst of all. Shapes with fewer than 100,000 values are left out.
 
 With ``--compare``, nothing is timed, and every sum is compared with the definition.
 """
@@ -88,32 +88,40 @@ def compare(dtype: np.dtype, values: int, only: list[str]) -> tuple[int, int]:
     return count, wrong
 
 
-def measure(dtype: np.dtype, values: int, only: list[str], turns: int) -> list[tuple[float, str]]:
-    """Print slow cases and the worst of each shape; return the cost of every case, over the normal cost."""
+def measure(dtype: np.dtype, values: int, only: list[str], turns: int) -> list[tuple[float, float, str]]:
+    """Print slow cases and the worst of each shape; return the cost of every case, over the two normal costs."""
     if not any(chosen(dtype, values, only)):
         return []
     normal, normal_arrays = adding([row_cases.matrix("beyond", dtype, (values // 1000, 1000))])
     cost = min(seconds(normal, normal_arrays) for _ in range(10 * turns)) / normal_arrays[0].size
     print(f"{dtype}: {1e9 * cost:.3f} ns a value in the normal case", flush=True)
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, float, str]] = []
     for name, cases in itertools.groupby(chosen(dtype, values, only), key=lambda case: case[0]):
-        ratios = []
+        ratios: list[tuple[float, float, str]] = []
+        plain = 0.0
         for _, layout, kind, shape, leaves in cases:
-            if shape[0] * shape[1] < 10**5:
+            size = shape[0] * shape[1]
+            if size < 10**5:
                 continue
+            if not plain:
+                parts = row_cases.cut(row_cases.matrix("beyond", dtype, shape), leaves)
+                total, arrays = adding([row_cases.LAYOUTS["C"](part) for part in parts])
+                plain = min(seconds(total, arrays) for _ in range(3 * turns)) / size
             parts = row_cases.cut(row_cases.matrix(kind, dtype, shape), leaves)
             total, arrays = adding([row_cases.LAYOUTS[layout](part) for part in parts])
             ours = theirs = math.inf
             for _ in range(turns):
                 theirs = min(theirs, seconds(normal, normal_arrays))
                 ours = min(ours, seconds(total, arrays))
-            ratio = ours / (shape[0] * shape[1]) / (theirs / normal_arrays[0].size)
-            ratios.append((ratio, f"{layout}, {kind}"))
-            if ratio > LIMIT:
-                print(f"{ratio:6.1f}  {dtype}, {name}, {layout}, {kind}", flush=True)
-        if ratios:
-            print(f"        worst of {dtype}, {name}: {max(ratios)[0]:.1f} ({max(ratios)[1]})", flush=True)
-        found += [(ratio, f"{dtype}, {name}, {case}") for ratio, case in ratios]
+            ratio = ours / size / (theirs / normal_arrays[0].size)
+            ratios.append((ours / size / plain, ratio, f"{layout}, {kind}"))
+            if max(ratios[-1][:2]) > LIMIT:
+                print(f"{ratios[-1][0]:6.1f} {ratio:6.1f}  {dtype}, {name}, {layout}, {kind}", flush=True)
+        for which, column in ((0, "of its own"), (1, "of the normal cost")):
+            if ratios:
+                worst = max(ratios, key=lambda case: case[which])
+                print(f"        worst of {dtype}, {name}: {worst[which]:.1f} {column} ({worst[2]})", flush=True)
+        found += [(own, ratio, f"{dtype}, {name}, {case}") for own, ratio, case in ratios]
     return found
 
 
@@ -131,13 +139,15 @@ def main() -> None:
         count, wrong = (sum(numbers) for numbers in zip(*pairs, strict=True))
         print(f"{count} cases, {wrong} wrong")
         return
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, float, str]] = []
     for dtype in row_cases.dtypes().values():
         found += measure(dtype, arguments.values, arguments.only, arguments.turns)
-    slow = sorted((case for case in found if case[0] > LIMIT), reverse=True)
-    for ratio, title in slow[:40]:
-        print(f"{ratio:6.1f}  {title}")
-    print(f"{len(found)} cases: {len(slow)} above {LIMIT:g} times the normal cost; load {os.getloadavg()[0]:.1f}")
+    slow = [[case for case in found if case[which] > LIMIT] for which in (0, 1)]
+    for own, ratio, title in sorted(slow[0], reverse=True)[:40]:
+        print(f"{own:6.1f} {ratio:6.1f}  {title}")
+    counts = " and ".join(str(len(cases)) for cases in slow)
+    print(f"{len(found)} cases: {counts} above {LIMIT:g} times their shape's own and the dtype's normal cost; ", end="")
+    print(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":
