@@ -179,7 +179,6 @@ impl<T: Element> Measure<'_, T> {
         let Self { columns, totals, lanes, scales } = self;
         assert!(!SCALED || scales.len() == totals.len(), "a power of two for each row");
         assert!(totals.len() * PANEL <= columns.readable, "panels of elements");
-        let panels = totals.len();
         for block in (0..columns.width).step_by(BLOCK) {
             let len = BLOCK.min(columns.width - block);
             // Lanes before these are zeros.
@@ -188,8 +187,6 @@ impl<T: Element> Measure<'_, T> {
                 let end = len.min(strip + STRIP);
                 for (p, (total, lanes)) in totals.iter_mut().zip(lanes.chunks_exact_mut(LANES)).enumerate() {
                     let lanes = &mut lanes[..used];
-                    // The next panel of these columns, or the first one of the next columns.
-                    let (later, ahead) = if p + 1 < panels { (0, p + 1) } else { (STRIP, 0) };
                     if strip == 0 {
                         lanes.fill([0.0; PANEL]);
                     }
@@ -197,7 +194,8 @@ impl<T: Element> Measure<'_, T> {
                         let count = LANES.min(end - first);
                         // mutant: lanes-of-last-columns-forgotten
                         for (i, lane) in lanes[used - count..].iter_mut().enumerate() {
-                            columns.fetch(block + first + i + later, ahead * PANEL);
+                            // The next columns, of all panels: where columns are short, they follow each other in memory.
+                            columns.fetch(block + first + i + STRIP, p * PANEL);
                             // SAFETY: the column is below `len` of the block, and all panels are readable.
                             let elements = unsafe { columns.load(block + first + i, p * PANEL) };
                             let values = elements.map(T::widen);

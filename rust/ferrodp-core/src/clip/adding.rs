@@ -63,7 +63,7 @@ const SHORT_BYTES: usize = 1 << 16;
 const SIDE_BY_SIDE_BYTES: usize = 1 << 19;
 
 /// The least and the most rows side by side that are added at a time where they lie: enough for a column's to be a stream.
-const SIDE_BY_SIDE_ROWS: [usize; 2] = [128, 512];
+const SIDE_BY_SIDE_ROWS: [usize; 2] = [256, 512];
 
 /// Columns from which on threads share the columns of one row, and not the rows: sums of their own would cost them more.
 const WIDE: usize = 1 << 21;

@@ -21,7 +21,7 @@ pub(super) const fn mask(yes: bool) -> u64 {
 }
 
 /// How many columns before it is added a column is fetched.
-pub(super) const AHEAD: usize = 8;
+pub(super) const AHEAD: usize = 16;
 
 /// Columns of some rows.
 #[derive(Clone, Copy)]
