@@ -253,8 +253,8 @@ fn block_sum<T: Element, const SQUARES: bool, const NATIVE: bool>(data: &[T], le
     }
     match tail.len() {
         0 => {}
-        1..=8 if NATIVE => add_tail::<T, SQUARES, NATIVE, 8>(&mut sums, data, tail.len(), scale),
-        9..=16 if NATIVE => add_tail::<T, SQUARES, NATIVE, 16>(&mut sums, data, tail.len(), scale),
+        1..=8 if NATIVE && SQUARES => add_tail::<T, SQUARES, NATIVE, 8>(&mut sums, data, tail.len(), scale),
+        9..=16 if NATIVE && SQUARES => add_tail::<T, SQUARES, NATIVE, 16>(&mut sums, data, tail.len(), scale),
         len => add_tail::<T, SQUARES, NATIVE, LANES>(&mut sums, data, len, scale),
     }
     fold_in_halves(sums)

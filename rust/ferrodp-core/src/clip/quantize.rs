@@ -332,10 +332,10 @@ fn add_together<T: Element, I: Integers>(
             prefetch_second(ahead.wrapping_add(column));
         }
         let lanes = [&mut lanes_a, &mut lanes_b, &mut lanes_c, &mut lanes_d];
-        if tail.len > 8 {
-            tail.add::<T, I, LANES>([a.0, b.0, c.0, d.0], lanes);
-        } else {
+        if I::IS_ONE && tail.len <= 8 {
             tail.add::<T, I, 8>([a.0, b.0, c.0, d.0], lanes);
+        } else {
+            tail.add::<T, I, LANES>([a.0, b.0, c.0, d.0], lanes);
         }
     }
     for (certificate, lanes) in certificates.iter_mut().zip([lanes_a, lanes_b, lanes_c, lanes_d]) {
