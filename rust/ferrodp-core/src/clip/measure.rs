@@ -423,6 +423,28 @@ mod tests {
     }
 
     #[test]
+    fn elements_of_very_different_sizes_are_added_in_the_order_of_the_definition() {
+        let mut state = 1_u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64
+        };
+        for len in 1..=64 {
+            for _ in 0..20 {
+                // Sums in another order are rounded to other numbers.
+                let row: Vec<f64> = (0..len).map(|_| draw() * 2.0_f64.powi((draw() % 27.0) as i32)).collect();
+                for isa in Isa::available() {
+                    let mut total = [0.0];
+
+                    add_powers(isa, Power::Second, &row, len, 1.0, &mut total);
+
+                    assert_eq!(in_order(Power::Second, &row, 1.0), total[0], "{isa:?}, {len}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn rows_of_a_tile_and_leaves_of_a_row_are_added_in_order() {
         let data: Vec<f32> = (0..30).map(|i| i as f32 + 0.1).collect();
         let mut totals = [0.0; 3];
