@@ -53,6 +53,7 @@ NATIVE_PATH = (
     "short tails are measured in the first lanes",
     "integers that AVX-512 converts are rounded",
     "a row exactly at the bound is taken for a longer one in panels",
+    "the tile after panels near the bound begins too early",
 )
 """Defects of what only other instruction sets than the portable one do, besides those of `NATIVE_FILES`."""
 NATIVE_FILES = ("narrow.rs", "few.rs", "state.rs", "settle.rs", "turn.rs", "brought.rs", "gathering.rs")
@@ -257,6 +258,11 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "rows side by side at the bound are certified by products alone": (
         "replay: rows that change while they are added, one after the other",
     ),
+    "a certificate keeps the lanes of the row before": ("replay: wide rows of float64, bound 5.0",),
+    "a certificate keeps the integers of the row before": ("replay: wide rows of float64, bound 5.0",),
+    "a certificate keeps the folded lanes of the row before": ("trees of many leaves",),
+    "rows of panels are taken for plain ones whatever settled them": ("replay: many rows far from the bound",),
+    "the tile after panels near the bound begins too early": ("rows of sums",),
     "certificates of runs of columns are forgotten": ("replay: rows that change while they are added, side by side",),
     "lanes of the last columns are the first ones": ("replay: wide rows of float64, bound 5.0",),
     "sums of magnitudes are trusted where only squares may be": ("replay: rows that are returned, L1",),

@@ -361,6 +361,7 @@ impl<'a, T: Float> Adding<'a, T> {
             let panels = if are_narrow { whole(NEAR.min(rows.end - start)) } else { 0 };
             if panels > 0 && open * 8 > tile.len() {
                 within += self.add_narrow(start..start + panels, sums)?;
+                // mutant: tile-after-panels-begins
                 start += panels;
                 continue;
             }

@@ -296,6 +296,7 @@ impl<T: Element> Panel<'_, T> {
             are_all &= decided.masks[r];
         }
         // Certificates of rows that are not near the bound may be those of numbers that are not cut yet.
+        // mutant: rows-of-panels-taken-for-plain
         let is_plain = I::IS_ONE && !has_close && are_all == u64::MAX;
         state.panels += u64::from(!is_plain);
         let ahead = *ahead;

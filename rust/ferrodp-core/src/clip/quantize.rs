@@ -81,6 +81,7 @@ impl Certificate {
 
     /// Forgets all that is known, for another row.
     pub(super) fn restart(&mut self) {
+        // mutant: certificates-restarted
         (self.products, self.chunks, self.integers) = (0.0, 0, 0);
     }
 
@@ -101,6 +102,7 @@ impl Certificate {
         if self.chunks + chunks > COLUMNS / LANES {
             self.fold();
         }
+        // mutant: lanes-of-certificates-begun
         let lanes = if self.chunks == 0 { [0.0; LANES] } else { self.lanes };
         self.chunks += chunks;
         lanes
