@@ -36,7 +36,7 @@ const WHOLE_BYTES: usize = 1 << 20;
 
 /// Bytes of rows that are brought at a time where columns lie one after the other and stay so: enough for columns of many
 /// rows. Sixteen rows of more bytes come in pieces.
-const PANEL_BYTES: usize = 1 << 20;
+const PANEL_BYTES: usize = 1 << 19;
 
 /// Rows of which pieces are brought at a time, where elements of rows and where those of columns are neighbors.
 const ROWS: [usize; 2] = [4, PANEL];

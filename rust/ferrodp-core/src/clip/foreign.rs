@@ -12,7 +12,7 @@ use super::gather::Lines;
 use super::halves;
 use super::rows::{Strided, merged};
 use super::turn;
-use crate::dispatch::{self, Kernel};
+use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
 use crate::isa::Isa;
 
 /// Columns that are brought of every row before the next ones, where columns become rows: whole cache lines are used.
@@ -94,6 +94,19 @@ impl<'a> Foreign<'a> {
     /// Whether elements of a row follow each other.
     pub(super) fn follow(&self) -> bool {
         self.axes.len() <= 1 && self.step() == self.form.size() as isize
+    }
+
+    /// Asks for these rows of few columns, or for where they would be.
+    pub(super) fn fetch(&self, rows: Range<usize>) {
+        let first = self.start.wrapping_offset((rows.start as isize).wrapping_mul(self.row));
+        let (by_rows, by_columns) = ((rows.len(), self.row), (self.width, self.step()));
+        let [(count, far), (len, near)] =
+            if self.lies_by_columns() { [by_columns, by_rows] } else { [by_rows, by_columns] };
+        let mut start = if near < 0 { first.wrapping_offset(near.wrapping_mul(len as isize - 1)) } else { first };
+        for _ in 0..count {
+            prefetch_second_all(start, len.wrapping_mul(near.unsigned_abs()).min(PAGE));
+            start = start.wrapping_offset(far);
+        }
     }
 
     /// Writes these columns of these rows to `to`: columns `across` elements apart, and rows `down`, of which one is 1.
