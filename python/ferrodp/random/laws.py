@@ -20,6 +20,9 @@ Scale: TypeAlias = float | Fraction
 Key: TypeAlias = "bytes | _native.Permit | None"
 """What one call draws from; None stands for a fresh key, a permit for one that a ticket pays for."""
 
+LEAST_USUAL, MOST_USUAL = 1e-200, 1e200
+"""Between these, scales are far from the ends of their range, which then need not be looked up."""
+
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 DEFAULT_BITS = {
     ("gaussian", _SINGLE): 12,
@@ -54,7 +57,7 @@ def default_granularity(law: str, scale: float, dtype: np.dtype[Any]) -> int:
 
 def on_grid(law: str, name: str, scale: object, granularity: object, dtype: np.dtype[Any]) -> tuple[float, int | None]:
     """Return the scale of real noise, and the exponent of its grid: None for the default one."""
-    if granularity is None and type(scale) is float and 1e-200 < scale < 1e200:  # far from the ends of its range
+    if granularity is None and type(scale) is float and LEAST_USUAL < scale < MOST_USUAL:
         return scale, None
     number = _validate.positive(name, scale)
     width = _validate.granularity(granularity)

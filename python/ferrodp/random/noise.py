@@ -13,13 +13,13 @@ from ferrodp import _arrays, _native, _public, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidType
 from ferrodp.random import laws
-from ferrodp.random.laws import Key, Scale
+from ferrodp.random.laws import LEAST_USUAL, MOST_USUAL, Key, Scale
 
 __all__ = ["NoiseSource"]
 
 Floating = TypeVar("Floating", np.float32, np.float64)
 Size: TypeAlias = int | tuple[int, ...]
-Law = Literal["gaussian", "laplace"]
+Law: TypeAlias = Literal["gaussian", "laplace"]
 Add = TypeVar("Add", bound=Callable[..., None])
 
 _NDARRAY, _MAX_THREADS = np.ndarray, _validate.MAX_THREADS  # looked up once
@@ -50,7 +50,7 @@ def _briefly(law: Law, name: str) -> Callable[[Add], Add]:
                 # mutant: short-way-for-arrays-takes-other-layouts
                 and array.flags.carray
                 and type(scale) is float
-                and 1e-200 < scale < 1e200
+                and LEAST_USUAL < scale < MOST_USUAL
                 and (threads is None or (type(threads) is int and 0 < threads <= _MAX_THREADS))
                 # mutant: short-way-for-arrays-passes-over-options
                 and (len(options) == 1 or (len(options) == 2 and "threads" in options))

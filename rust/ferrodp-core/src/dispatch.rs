@@ -113,25 +113,23 @@ fn prefetch_first<T, const LINES: usize>(elements: &[T]) {
 /// Asks for the cache line that holds this address, if there is one; a hint without effect on any result.
 #[inline(always)]
 pub(crate) fn prefetch<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program can see and never faults, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
+    prefetch_into::<3, T>(address);
 }
 
 /// The same for what is not read soon: up to the second-level cache. To bring lines from memory into the first, a CPU has
 /// so few places that what it computes with meanwhile waits.
 #[inline(always)]
 pub(crate) fn prefetch_second<T>(address: *const T) {
+    prefetch_into::<2, T>(address);
+}
+
+/// With 3, the hint `_MM_HINT_T0`, into the first-level cache; with 2, `_MM_HINT_T1`, into the second.
+#[inline(always)]
+fn prefetch_into<const HINT: i32, T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: as above.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
+    // SAFETY: a prefetch reads nothing that the program can see and never faults, whatever the address.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<HINT>(address.cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;

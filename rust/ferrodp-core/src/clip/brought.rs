@@ -15,9 +15,6 @@ use crate::isa::Isa;
 const BYTES: usize = 1 << 13;
 const ROWS: [usize; 2] = [turn::ROWS, 4096];
 
-/// Bytes of rows from which on the next block is asked for: fewer are in a cache.
-const LEAST: usize = 1 << 21;
-
 /// A cache line. Vectors that begin with one are written and read in fewer steps.
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "room for elements")] [u8; CACHE_LINE]);
@@ -38,7 +35,7 @@ pub(super) fn visit<T: Element, R>(
     let apart = if leaf.follow() && !leaf.lies_by_columns() { [width, 1] } else { [1, pitch] };
     let mut room = Vec::<Line>::with_capacity((pitch * width * size_of::<T>()).div_ceil(CACHE_LINE));
     let place = room.as_mut_ptr().cast::<T>();
-    let is_large = rows.len() * width * size_of::<T>() >= LEAST;
+    let is_large = rows.len() * width * size_of::<T>() >= turn::UNCACHED;
     let mut next = rows.start;
     let mut more = || {
         let block = next..rows.end.min(next + pitch);

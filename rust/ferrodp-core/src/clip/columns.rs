@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use super::element::Element;
-use crate::dispatch::prefetch_second;
+use crate::dispatch::prefetch_second_all;
 
 /// Rows that are computed with at once.
 pub(super) const PANEL: usize = 16;
@@ -59,10 +59,7 @@ impl<'a, T: Element> Columns<'a, T> {
     /// Asks for the elements of these rows.
     #[inline(always)]
     pub(super) fn fetch(&self, column: usize, first: usize) {
-        let at = self.address(column, first);
-        for line in 0..(PANEL * size_of::<T>()).div_ceil(64) {
-            prefetch_second(at.wrapping_byte_add(64 * line));
-        }
+        prefetch_second_all(self.address(column, first), PANEL);
     }
 
     /// Returns the elements of rows `first..first + PANEL` of a column.

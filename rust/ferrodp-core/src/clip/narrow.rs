@@ -3,7 +3,9 @@
 //! Nothing differs from what [`super::panel`] does with rows side by side, but for rows of one element, whose norm is its
 //! magnitude, which is compared with the bound itself, and for certificates. These are floating-point sums of the squares of
 //! the integers themselves, not of the products that they are cut from: where something was cut, even a row at the bound has
-//! a certificate of that kind. Only where nothing was, its squares are added in integers.
+//! a certificate of that kind. Only where nothing was, its squares are added in integers. On AVX-512, where no row of a panel
+//! is near the bound, the products serve as they do in [`super::quantize`]: at most 128 of them are added, fewer than
+//! [`super::error_budget`] pays for.
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 

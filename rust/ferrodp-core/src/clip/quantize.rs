@@ -7,8 +7,9 @@
 //! `Σk²` is formed in integers. Either way the certificate speaks of the integers that were added: if another thread
 //! writes to the row meanwhile, it may fail, and then the sums must not be used again.
 //!
-//! The integer comes out of the bits of `trunc(v) + 1.5·2⁵²`, exact for `|v| < 2⁵¹`, with no conversion that could be
-//! undefined: a number that a racing writer slipped in becomes some integer, and an infinite or NaN certificate.
+//! The integer comes out of the bits of `trunc(v) + 1.5·2⁵²`, exact for `|v| < 2⁵¹`, or, on AVX-512, of an instruction that
+//! gives the same there; neither is a conversion that could be undefined: a number that a racing writer slipped in becomes
+//! some integer, and an infinite or NaN certificate, or one far beyond every limit.
 
 use core::ops::Range;
 

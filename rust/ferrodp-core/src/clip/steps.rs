@@ -87,12 +87,7 @@ impl Steps {
     /// Returns whether the integers of all these rows that were added certainly have norm at most `C/g`.
     pub(super) fn are_certified(&self, rows: &Together) -> bool {
         let products = self.rule.budget.certified(self.clip.in_grid_steps());
-        rows.steps.iter().zip(&rows.certificates).all(|(step, certificate)| match step {
-            Step::Skip => true,
-            // mutant: rows-added-together-not-certified
-            Step::Add { .. } => certificate.products() <= products,
-            Step::AddClose { .. } => self.certified(*step, certificate),
-        })
+        rows.steps.iter().zip(&rows.certificates).all(|(step, of)| self.is_certified(*step, of, products))
     }
 
     /// Returns how a row is added, given its sum of squares, and whether it is within the clip norm.
@@ -121,11 +116,18 @@ impl Steps {
         (step, within)
     }
 
-    /// Returns whether the integers that were added certainly have norm at most `C/g`.
+    /// Returns whether the integers of a row that were added certainly have norm at most `C/g`.
     pub(super) fn certified(&self, step: Step, certificate: &Certificate) -> bool {
+        self.is_certified(step, certificate, self.rule.budget.certified(self.clip.in_grid_steps()))
+    }
+
+    /// The same, given the sum of products that proves it.
+    #[inline(always)]
+    fn is_certified(&self, step: Step, certificate: &Certificate, products: f64) -> bool {
         match step {
             Step::Skip => true,
-            Step::Add { .. } => certificate.products() <= self.rule.budget.certified(self.clip.in_grid_steps()),
+            // mutant: rows-added-together-not-certified
+            Step::Add { .. } => certificate.products() <= products,
             // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
             Step::AddClose { .. } => {
                 certificate.products() <= 2_305_843_009_213_693_952.0

@@ -96,6 +96,9 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
     }
 }
 
+/// Bytes of rows from which on those to come are asked for: fewer are in a cache.
+pub(super) const UNCACHED: usize = 1 << 21;
+
 /// Where rows are that come some panels later, column by column, or as many bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead<T> {
@@ -106,9 +109,8 @@ pub(super) struct Ahead<T> {
 }
 
 impl<T: Element> Ahead<T> {
-    /// Bytes of rows that are fetched before they are turned, at least, and the least of all rows: fewer are in a cache.
+    /// Bytes of rows that are fetched before they are turned, at least.
     const BYTES: usize = 1 << 14;
-    const LEAST: usize = 1 << 21;
 
     /// Those that come after the first panel of `rows` of a leaf of so many columns, if it is worth while: the CPU does not see by
     /// itself that they will.
@@ -124,7 +126,7 @@ impl<T: Element> Ahead<T> {
         let panel = leaf.row * ROWS as isize;
         let ahead = (rows.start / ROWS + 1 + Self::BYTES.div_ceil(bytes)) as isize;
         let start = leaf.start.wrapping_offset(ahead.wrapping_mul(panel));
-        (rows.len() / ROWS * bytes >= Self::LEAST).then_some(Self { start, step, panel })
+        (rows.len() / ROWS * bytes >= UNCACHED).then_some(Self { start, step, panel })
     }
 
     /// Asks for those of one column of a panel, counted from the first.
