@@ -21,7 +21,8 @@ UTF8 = 0x800  # the flag of names that are not ASCII
 
 def deflated(content: bytes) -> bytes:
     """Return a raw deflate stream of a content, after unpacking it again."""
-    packed: bytes = zopfli.zlib.compress(content, numiterations=ITERATIONS)[2:-4]  # less the frame of zlib
+    # Of blocks, each with a code of its own, as many as make it shorter. Less the frame of zlib.
+    packed: bytes = zopfli.zlib.compress(content, numiterations=ITERATIONS, blocksplittingmax=0)[2:-4]
     if zlib.decompress(packed, wbits=-15) != content:
         raise ValueError("what was compressed does not unpack to what it was")
     return packed

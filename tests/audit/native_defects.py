@@ -40,11 +40,12 @@ BINDING = (
 )
 """Defects of the binding that change what is released; its others are of tickets."""
 NATIVE_PATH = (
+    "rows side by side that do not count are added as if they did",
     "rounded to the nearest grid point, not toward zero",
     "large rows of few columns lose their power of two",
     "rows of few columns that are not finite are multiplied by NaN",
     "rows of few columns with two elements are taken for rows of one",
-    "the last numbers of 16 bits that an instruction converts go where the first went",
+    "the last elements of lines that are converted are those before",
     "rows of few columns at the bound are certified without their integers",
     "panels near the bound are decided whatever is left",
     "columns that are turned by shuffles are others",
@@ -68,7 +69,8 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "factors are not shrunk": ("rows that are returned",),
     "rows of two elements are taken for rows of one": ("rows of sums",),
     "a second element of a row is overlooked": ("rows of sums",),
-    "rows that do not exist are added": ("long sums",),
+    "rows side by side count for nothing if one of them does": ("long sums",),
+    "rows side by side that do not count are added as if they did": ("replay: long rows",),
     "a row at the bound counts as longer": ("rows of sums",),
     "rows within rounding error of the bound are kept": ("rows that are returned",),
     "rounded to the nearest grid point, not toward zero": ("rows of sums",),
@@ -104,7 +106,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
         "replay: rows that change while they are added, in pieces that threads share",
     ),
     "later pieces of a line that is converted are the first": ("rows that are brought",),
-    "the last numbers of 16 bits that an instruction converts go where the first went": ("rows of half precision",),
+    "the last elements of lines that are converted are those before": ("rows of half precision",),
     "an infinite float16 is taken for a number": ("rows of half precision",),
     "rows side by side that were left open lose the power of two": ("rows of sums",),
     "rows of few columns that are not finite are multiplied by NaN": ("rows of sums",),
@@ -265,6 +267,8 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the tile after panels near the bound begins too early": ("rows of sums",),
     "certificates of runs of columns are forgotten": ("replay: rows that change while they are added, side by side",),
     "lanes of the last columns are the first ones": ("replay: wide rows of float64, bound 5.0",),
+    "lanes of later columns side by side begin with those before": ("replay: long rows",),
+    "open rows of the last panel side by side are taken for others": ("rows of sums",),
     "sums of magnitudes are trusted where only squares may be": ("replay: rows that are returned, L1",),
     "four times as many rows as fit": ("replay: more rows than fit",),
     "the single-precision margin leaves out the roundings of product and sum": (

@@ -149,6 +149,16 @@ def far(width: int, bound: float, count: int = 100) -> bool:
     return differ(rows, some, bound)
 
 
+def long_rows(width: int, dtype: Dtype, count: int = 20) -> bool:
+    """Whether that is so of rows of several blocks of columns, within the bound and beyond it, and one with a NaN."""
+    rng = np.random.default_rng([width, dtype().itemsize])
+    norms = rng.uniform(0.5, 1.5, size=(count, 1)) * BOUND
+    rows = rng.normal(size=(count, width))
+    rows = (rows * (norms / np.linalg.norm(rows, axis=1, keepdims=True))).astype(dtype)
+    rows[3, 0] = np.nan
+    return differ(rows, list(range(count)), BOUND)
+
+
 def of_two_elements(width: int, bound: float, count: int = 64) -> bool:
     """Whether that is so of rows with one element at the bound, and of such with a second one that no sum shows."""
     rng = np.random.default_rng([width, int(bound * 64)])
@@ -239,6 +249,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
         "replay: many rows far from the bound",
         lambda: any(far(width, bound) for width in (1, 2, 3, 4, 6, *WIDE) for bound in (BOUND, 2.0**-500)),
     )
+    yield "replay: long rows", lambda: any(long_rows(8200, dtype) for dtype in (np.float32, np.float64))
     yield (
         "replay: rows of two elements",
         lambda: any(of_two_elements(width, BOUND) for width in (2, 3, 4, 6, *WIDE)),

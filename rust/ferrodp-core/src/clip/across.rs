@@ -15,7 +15,18 @@ use crate::dispatch::Kernel;
 pub(super) const LANES: usize = 32;
 
 /// Columns that are measured of a panel before the next one: what was fetched of their pages and lanes is used again.
-const STRIP: usize = 128;
+pub(super) const STRIP: usize = 128;
+
+/// Some columns of a leaf: all, or up to its end whole strips, which come one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a, T> {
+    pub(super) columns: Columns<'a, T>,
+    /// The index of the first among all columns of the row.
+    pub(super) offset: usize,
+    /// Its index among those of the leaf, and how many the leaf has.
+    pub(super) first: usize,
+    pub(super) whole: usize,
+}
 
 pub(super) struct MeasureClosely<'a, T> {
     pub(super) columns: Columns<'a, T>,
@@ -52,14 +63,14 @@ impl<T: Element> MeasureClosely<'_, T> {
             return false;
         }
         let Self { columns, cut, sums } = self;
-        assert!(sums.len() * PANEL <= columns.readable, "panels of elements");
+        assert!(columns.fill(sums.len()), "panels of elements");
         for strip in (0..columns.width).step_by(STRIP) {
             for (p, sums) in sums.iter_mut().enumerate() {
                 let Near { mut high, mut low, mut inexact } = *sums;
                 for column in strip..columns.width.min(strip + STRIP) {
-                    columns.fetch(column + AHEAD, p * PANEL);
-                    // SAFETY: the column is one of these, and all panels are readable.
-                    let elements = unsafe { columns.load(column, p * PANEL) };
+                    columns.fetch(column + AHEAD, p);
+                    // SAFETY: the column is one of these, and there are so many panels.
+                    let elements = unsafe { columns.load(column, p) };
                     // No `map`: of so much it makes a call for every element.
                     for r in 0..PANEL {
                         let parts = cut.parts::<T, true>(elements[r].widen());
@@ -96,13 +107,13 @@ impl<T: Element> Kernel for MeasureSingle<'_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
         let Self { columns, sums } = self;
-        assert!(sums.len() * PANEL <= columns.readable, "panels of elements");
+        assert!(columns.fill(sums.len()), "panels of elements");
         for strip in (0..columns.width).step_by(STRIP) {
             for (p, sums) in sums.iter_mut().enumerate() {
                 let Single { mut others, mut sizes } = *sums;
                 for column in strip..columns.width.min(strip + STRIP) {
-                    // SAFETY: the column is one of these, and all panels are readable.
-                    let elements = unsafe { columns.load(column, p * PANEL) };
+                    // SAFETY: the column is one of these, and there are so many panels.
+                    let elements = unsafe { columns.load(column, p) };
                     for r in 0..PANEL {
                         let x = elements[r].widen();
                         others[r] = others[r].wrapping_add(mask(x != 0.0));
@@ -126,14 +137,14 @@ impl<T: Element> Kernel for MeasureLargest<'_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
         let Self { columns, largest } = self;
-        assert!(largest.len() * PANEL <= columns.readable, "panels of elements");
+        assert!(columns.fill(largest.len()), "panels of elements");
         for strip in (0..columns.width).step_by(STRIP) {
             for (p, largest) in largest.iter_mut().enumerate() {
                 // Of magnitudes, that with the larger bits is the larger one; those of NaN are the largest.
                 let mut bits = largest.map(|x| x.to_bits().cast_signed());
                 for column in strip..columns.width.min(strip + STRIP) {
-                    // SAFETY: the column is one of these, and all panels are readable.
-                    let elements = unsafe { columns.load(column, p * PANEL) };
+                    // SAFETY: the column is one of these, and there are so many panels.
+                    let elements = unsafe { columns.load(column, p) };
                     for r in 0..PANEL {
                         bits[r] = bits[r].max(elements[r].widen().abs().to_bits().cast_signed());
                     }
@@ -145,7 +156,7 @@ impl<T: Element> Kernel for MeasureLargest<'_, T> {
 }
 
 pub(super) struct Measure<'a, T> {
-    pub(super) columns: Columns<'a, T>,
+    pub(super) part: Part<'a, T>,
     pub(super) totals: &'a mut [Vector],
     pub(super) lanes: &'a mut [Vector],
     /// What elements of rows are multiplied by in [`MeasureScaled`].
@@ -176,40 +187,48 @@ impl<T: Element> Kernel for MeasureScaled<'_, T> {
 impl<T: Element> Measure<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool, const SCALED: bool>(self) {
-        let Self { columns, totals, lanes, scales } = self;
+        let Self { part: Part { columns, first, whole, .. }, totals, lanes, scales } = self;
+        assert!(first.is_multiple_of(STRIP) && first + columns.width <= whole, "columns of a leaf");
         assert!(!SCALED || scales.len() == totals.len(), "a power of two for each row");
-        assert!(totals.len() * PANEL <= columns.readable, "panels of elements");
-        for block in (0..columns.width).step_by(BLOCK) {
-            let len = BLOCK.min(columns.width - block);
+        assert!(columns.fill(totals.len()), "panels of elements");
+        for start in (0..columns.width).step_by(STRIP) {
+            // Where these columns lie in a block of the leaf's, of how many, and up to which.
+            let from = (first + start) % BLOCK;
+            let len = BLOCK.min(whole - (first + start - from));
+            let end = len.min(from + STRIP);
             // Lanes before these are zeros.
             let used = len.next_power_of_two().min(LANES);
-            for strip in (0..len).step_by(STRIP) {
-                let end = len.min(strip + STRIP);
-                for (p, (total, lanes)) in totals.iter_mut().zip(lanes.chunks_exact_mut(LANES)).enumerate() {
-                    let lanes = &mut lanes[..used];
-                    if strip == 0 {
-                        lanes.fill([0.0; PANEL]);
-                    }
-                    for first in (strip..end).step_by(LANES) {
-                        let count = LANES.min(end - first);
-                        // mutant: lanes-of-last-columns-forgotten
-                        for (i, lane) in lanes[used - count..].iter_mut().enumerate() {
-                            // The next columns, of all panels: where columns are short, they follow each other in memory.
-                            columns.fetch(block + first + i + STRIP, p * PANEL);
-                            // SAFETY: the column is below `len` of the block, and all panels are readable.
-                            let elements = unsafe { columns.load(block + first + i, p * PANEL) };
-                            let values = elements.map(T::widen);
+            for (p, (total, lanes)) in totals.iter_mut().zip(lanes.chunks_exact_mut(LANES)).enumerate() {
+                let lanes = &mut lanes[..used];
+                // mutant: lanes-of-later-columns-begin-with-those-before
+                if from == 0 {
+                    lanes.fill([0.0; PANEL]);
+                }
+                for chunk in (from..end).step_by(LANES) {
+                    let count = LANES.min(end - chunk);
+                    // mutant: lanes-of-last-columns-forgotten
+                    for (i, lane) in lanes[used - count..].iter_mut().enumerate() {
+                        let column = start + chunk - from + i;
+                        // The next columns, of all panels: where columns are short, they follow each other in memory.
+                        columns.fetch(column + STRIP, p);
+                        // SAFETY: the column is one of these, and there are so many panels.
+                        let elements = unsafe { columns.load(column, p) };
+                        let mut values = elements.map(T::widen);
+                        if SCALED {
+                            // One small loop after the other, or elements would be computed with one by one.
                             for r in 0..PANEL {
-                                let x = if SCALED { values[r] * scales[p][r] } else { values[r] };
-                                lane[r] =
-                                    if NATIVE && T::SQUARES_FIT { x.mul_add(x, lane[r]) } else { lane[r] + x * x };
+                                values[r] *= scales[p][r];
                             }
                         }
+                        for r in 0..PANEL {
+                            let x = values[r];
+                            lane[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, lane[r]) } else { lane[r] + x * x };
+                        }
                     }
-                    if end == len {
-                        fold_in_halves(lanes);
-                        (0..PANEL).for_each(|r| total[r] += lanes[0][r]);
-                    }
+                }
+                if end == len {
+                    fold_in_halves(lanes);
+                    (0..PANEL).for_each(|r| total[r] += lanes[0][r]);
                 }
             }
         }

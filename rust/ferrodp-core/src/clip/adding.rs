@@ -9,19 +9,18 @@ use std::sync::Mutex;
 
 use super::brought;
 use super::clip_norm::{ClipNorm, Stability};
-use super::close::Cut;
-use super::columns::{Columns, PANEL};
-use super::decide::{Decision, Rule};
-use super::element::{Element, Float};
+use super::columns::PANEL;
+use super::decide::Rule;
+use super::element::Float;
 use super::error_budget::ErrorBudget;
 use super::foreign::{self, Foreign};
 use super::gathering::Gathering;
 use super::measure::{self, Power};
-use super::panel::Panels;
 use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
-use super::rows::{Piece, Rows, Strided};
+use super::rows::Rows;
 use super::scattered::Scattered;
 use super::shares;
+use super::side_by_side::SideBySide;
 use super::steps::{Steps, Together};
 use super::turn;
 use crate::blocks::for_each_block;
@@ -33,9 +32,6 @@ const TILE_BYTES: usize = 1 << 18;
 
 /// Up to this many bytes, as many rows as are added together make a tile anyway: they share one pass over the sums.
 const TOGETHER_BYTES: usize = 1 << 21;
-
-/// Bytes of rows that are copied at a time to be decided one by one, at most.
-const COPIED_BYTES: usize = 1 << 20;
 
 /// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
 const AHEAD_BYTES: usize = 1 << 21;
@@ -58,29 +54,11 @@ const ALONE: usize = 64;
 /// How many of these are added in panels where rows near the bound are met, which panels tell sooner.
 const NEAR: usize = 1 << 13;
 
-/// Bytes of rows that are brought to lie side by side, or lie so, before the first of them is added.
-const SHORT_BYTES: usize = 1 << 16;
-const SIDE_BY_SIDE_BYTES: usize = 1 << 19;
-
-/// The least and the most rows side by side that are added at a time where they lie: enough for a column's to be a stream.
-const SIDE_BY_SIDE_ROWS: [usize; 2] = [256, 512];
-
 /// Columns from which on threads share the columns of one row, and not the rows: sums of their own would cost them more.
 const WIDE: usize = 1 << 21;
 
 /// Columns that a thread adds at a time.
 const SHARE: usize = 1 << 15;
-
-/// What tells rows near the bound, side by side, from those beyond it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    /// Sums of twice the precision.
-    Near,
-    /// The magnitude of their only element.
-    Single,
-    /// Sums of twice the precision that are exact.
-    Ties,
-}
 
 /// How rows are cut into tiles.
 struct Tiling {
@@ -155,163 +133,15 @@ impl<'a, T: Float> Adding<'a, T> {
         count
     }
 
-    /// Returns whether columns of rows can be read where they lie.
-    fn lies_in_columns(&self) -> bool {
-        self.readings[0].leaves().iter().all(|leaf| leaf.strides().column_stride().is_some())
-    }
-
     /// Adds rows side by side on one thread.
     fn add_side_by_side(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
-        let steps_per_unit = self.steps.clip.granularity().reciprocal();
-        let leaves = self.readings[0].leaves();
-        let readings = self.readings.map(|rows| rows.leaves().iter().map(|leaf| leaf.strides()).collect::<Vec<_>>());
-        let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
-        let in_place = self.lies_in_columns();
-        let width = self.readings[0].width();
-        let bytes = (width * size_of::<T>()).max(1);
-        let [least, most] = SIDE_BY_SIDE_ROWS;
-        let size = if in_place { (SIDE_BY_SIDE_BYTES / bytes).max(least) } else { SHORT_BYTES / bytes };
-        let size = size.clamp(PANEL, most).next_multiple_of(PANEL).min(rows.len().next_multiple_of(PANEL));
-        let mut buffer = vec![T::default(); if in_place { 0 } else { width * size }];
-        let (mut within, mut panels, mut copies) = (0, Panels::default(), Vec::new());
-        let (low, high) = self.steps.rule.trusted::<T>();
-        let mut expected = By::Near;
-        let mut tried = Vec::new();
-        // What is read where it lies are whole panels: the last one may begin with rows that were added before.
-        let rest = if in_place { rows.len() % PANEL } else { 0 };
-        let whole = rows.start..rows.end - rest;
-        let last = (rest > 0).then(|| (rows.end - PANEL..rows.end, PANEL - rest));
-        for (group, known) in
-            whole.clone().step_by(size).map(|start| (start..whole.end.min(start + size), 0)).chain(last)
-        {
-            let start = group.start;
-            panels.begin(group.len(), known);
-            for (leaf, strides) in leaves.iter().zip(&readings[0]) {
-                let room = (!in_place).then(|| &mut buffer[leaf.offset * size..(leaf.offset + leaf.width) * size]);
-                panels.measure(self.steps.rule.isa, columns(strides, &group, leaf.width, room, size));
-            }
-            within += panels.decide::<T>(&self.steps.rule, steps_per_unit);
-            let open = panels.open();
-            // Few rows are sooner decided one by one.
-            let are_many = |rows: usize| rows * 16 > group.len();
-            let again = |i: usize| {
-                let (leaf, strides): (&Piece<'_, T>, &Strided<'_, T>) = (&leaves[i], &readings[0][i]);
-                match in_place {
-                    true => strides.side_by_side(group.clone()),
-                    false => Columns::gathered(&buffer[leaf.offset * size..], size, leaf.width),
-                }
-            };
-            let is_near = |total: f64| total >= low && total <= high;
-            let near = open.iter().filter(|(_, total)| is_near(*total)).count();
-            let mut told: Vec<Option<Decision>> = vec![None; open.len()];
-            // What told rows of the last group is tried first.
-            let mut ways = [By::Near, By::Single, By::Ties];
-            ways.sort_by_key(|way| *way != expected);
-            for by in ways {
-                let untold =
-                    open.iter().zip(&told).filter(|((_, total), told)| told.is_none() && is_near(*total)).count();
-                // Sums of squares that fit are exact, and tell all of them.
-                if !are_many(untold) || (by != By::Ties && T::SQUARES_FIT) {
-                    continue;
-                }
-                let cut = if by == By::Single {
-                    panels.begin_single();
-                    (0..leaves.len()).for_each(|i| panels.measure_single(self.steps.rule.isa, again(i)));
-                    None
-                } else {
-                    let cut = Cut::new(self.steps.rule.power, self.steps.rule.bound);
-                    cut.filter(|cut| {
-                        panels.begin_closely();
-                        let (isa, ties) = (self.steps.rule.isa, by == By::Ties);
-                        (0..leaves.len()).all(|i| panels.measure_closely(isa, again(i), *cut, ties))
-                    })
-                };
-                for ((open, total), told) in open.iter().zip(&mut told) {
-                    if told.is_some() || !is_near(*total) {
-                        continue;
-                    }
-                    let compared = match cut {
-                        Some(cut) => cut.tell(panels.near(*open), width, width),
-                        None if by == By::Single => {
-                            panels.single(*open).and_then(|size| size.partial_cmp(&self.steps.rule.bound))
-                        }
-                        None => None,
-                    };
-                    expected = if compared.is_some() { by } else { expected };
-                    *told = compared.map(|compared| self.steps.rule.decide_told(*total, compared));
-                }
-            }
-            // Squares that do not fit are formed again.
-            if !T::SQUARES_FIT && are_many(open.len() - near) {
-                panels.begin_far();
-                (0..leaves.len()).for_each(|i| panels.measure_largest(self.steps.rule.isa, again(i)));
-                if panels.begin_scaled(&self.steps.rule) {
-                    (0..leaves.len()).for_each(|i| panels.measure_scaled(self.steps.rule.isa, again(i)));
-                }
-                for ((open, total), told) in open.iter().zip(&mut told) {
-                    if !is_near(*total) {
-                        let (largest, total) = panels.far(*open);
-                        *told = self.steps.rule.decide_measured(largest, total);
-                    }
-                }
-            }
-            // Cache lines of columns hold elements of several rows.
-            let undecided = told.iter().filter(|told| told.is_none()).count();
-            let size_of_copy = if are_many(undecided) && PANEL * bytes <= COPIED_BYTES { PANEL } else { 1 };
-            let mut copied = 0..0;
-            for ((open, total), told) in open.into_iter().zip(told) {
-                let decision = told.unwrap_or_else(|| {
-                    if !copied.contains(&open) {
-                        let first = open / size_of_copy * size_of_copy;
-                        copied = first..group.len().min(first + size_of_copy);
-                        copies.resize(width * size_of_copy, T::default());
-                        for (leaf, strides) in leaves.iter().zip(&readings[0]).filter(|(leaf, _)| leaf.width > 0) {
-                            let rows = start + copied.start..start + copied.end;
-                            foreign::rows(strides, rows, &mut copies[leaf.offset..], width);
-                        }
-                    }
-                    let row = &copies[(open - copied.start) * width..][..width];
-                    self.steps.rule.decide(total, leaves.iter().map(|leaf| &row[leaf.offset..leaf.offset + leaf.width]))
-                });
-                within += u64::from(decision.within);
-                panels.settle(open, decision, steps_per_unit);
-            }
-            let products = self.steps.rule.budget.certified(self.steps.clip.in_grid_steps());
-            loop {
-                // Where squares of integers may turn out to be needed, what is added can be forgotten.
-                let is_trial = panels.may_add_again();
-                if is_trial {
-                    tried.clear();
-                    tried.resize(sums.len(), 0);
-                }
-                let target = if is_trial { &mut tried[..] } else { &mut *sums };
-                for (leaf, strides) in leaves.iter().zip(&readings[1]) {
-                    let room = (!in_place).then(|| &mut buffer[leaf.offset * size..(leaf.offset + leaf.width) * size]);
-                    let columns = match room {
-                        Some(gathered) if is_one => Columns::gathered(gathered, size, leaf.width),
-                        room => columns(strides, &group, leaf.width, room, size),
-                    };
-                    panels.add(self.steps.rule.isa, columns, &mut target[leaf.offset..leaf.offset + leaf.width]);
-                }
-                let is_certified =
-                    panels.certified(self.steps.rule.isa, products, self.steps.clip.largest_sum_of_squares());
-                match (is_certified, is_trial) {
-                    (true, true) => {
-                        for (sum, more) in sums.iter_mut().zip(&tried) {
-                            *sum = sum.wrapping_add(*more);
-                        }
-                    }
-                    (true, false) => {}
-                    (false, true) => {
-                        panels.add_again();
-                        continue;
-                    }
-                    (false, false) => return None,
-                }
-                break;
-            }
-        }
-        Some(within)
+        let [first, second] = self.readings;
+        let foreign =
+            |rows: &Rows<'a, T>| -> Vec<_> { rows.leaves().iter().map(|leaf| Foreign::of(&leaf.strides())).collect() };
+        let leaves = foreign(first);
+        let others = if core::ptr::eq(first, second) { None } else { Some(foreign(second)) };
+        let readings = [&leaves[..], others.as_deref().unwrap_or(&leaves)];
+        SideBySide::<T>::new(self.steps, readings, first.width(), rows.len()).add(rows, sums)
     }
 
     /// Adds rows of few columns on one thread; whole panels of them.
@@ -455,17 +285,4 @@ impl<'a, T: Float> Adding<'a, T> {
 /// Returns how many of so many rows are in whole panels of few columns.
 fn whole(rows: usize) -> usize {
     rows / turn::ROWS * turn::ROWS
-}
-
-/// Returns the columns of some rows of a leaf: where they lie, or in the room that they are copied to.
-fn columns<'a, T: Element>(
-    leaf: &Strided<'a, T>,
-    rows: &Range<usize>,
-    width: usize,
-    room: Option<&'a mut [T]>,
-    pitch: usize,
-) -> Columns<'a, T> {
-    let Some(room) = room else { return leaf.side_by_side(rows.clone()) };
-    foreign::columns(leaf, rows.clone(), room, pitch);
-    Columns::gathered(room, pitch, width)
 }

@@ -1,7 +1,8 @@
 //! How rows that no kernel reads where they lie get into sums.
 //!
 //! They are brought ([`super::foreign`]), block by block, to where they lie as kernels want them, and are added there: no more
-//! memory than a block takes, however long the arrays. Rows of few columns come as [`super::brought`] says. Rows of up to [`WHOLE_BYTES`] come whole, and what is measured is what is
+//! memory than a block takes, however long the arrays. Rows of few columns come as [`super::brought`] says, and rows whose columns lie one after
+//! the other as [`super::side_by_side`] does. Rows of up to [`WHOLE_BYTES`] come whole, and what is measured is what is
 //! added. A longer row comes in pieces, once to be measured and once to be added, so its certificate is looked at as that of
 //! any row. Pieces end where blocks of [`super::measure`] end, which keeps its order of additions. Only a longer row that is not
 //! decided by its sum of squares is brought whole, to be looked at once more.
@@ -22,8 +23,9 @@ use super::error_budget::ErrorBudget;
 use super::foreign::Foreign;
 use super::measure::{self, Power, add_powers};
 use super::quantize::{self, Certificate, Step, Tile};
-use super::rows::{Leaf, Rows, Strided};
+use super::rows::Rows;
 use super::shares;
+use super::side_by_side::SideBySide;
 use super::steps::{Steps, Together};
 use super::turn;
 use crate::blocks::for_each_block;
@@ -34,12 +36,8 @@ use crate::math::float_environment::in_default_environment;
 const BLOCK_BYTES: usize = 1 << 15;
 const WHOLE_BYTES: usize = 1 << 20;
 
-/// Bytes of rows that are brought at a time where columns lie one after the other and stay so: enough for columns of many
-/// rows. Sixteen rows of more bytes come in pieces.
-const PANEL_BYTES: usize = 1 << 19;
-
-/// Rows of which pieces are brought at a time, where elements of rows and where those of columns are neighbors.
-const ROWS: [usize; 2] = [4, PANEL];
+/// Rows of which pieces are brought at a time.
+const ROWS: usize = 4;
 
 /// Columns of such a piece.
 const PIECE: usize = measure::BLOCK;
@@ -125,18 +123,18 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
         }
         let bytes = (self.width * size_of::<T>()).max(1);
         let by_columns = self.leaves[0].iter().all(|leaf| leaf.width() == 0 || leaf.lies_by_columns());
-        if by_columns && rows.len() >= PANEL && PANEL * bytes <= PANEL_BYTES {
-            return self.add_whole(rows, (PANEL_BYTES / bytes).next_multiple_of(PANEL), true, sums);
+        if by_columns && rows.len() >= PANEL {
+            return SideBySide::<T>::new(self.steps, self.leaves, self.width, rows.len()).add(rows, sums);
         }
-        if bytes <= WHOLE_BYTES && !(by_columns && rows.len() >= PANEL) {
+        if bytes <= WHOLE_BYTES {
             let size = (BLOCK_BYTES / bytes).max((WHOLE_BYTES / bytes).min(2)).max(1);
-            return self.add_whole(rows, size, false, sums);
+            return self.add_whole(rows, size, sums);
         }
-        self.add_pieces(rows, ROWS[usize::from(by_columns)], sums)
+        self.add_pieces(rows, sums)
     }
 
-    /// Adds rows that come whole, so many at a time, and lie there column by column or row by row.
-    fn add_whole(&self, rows: Range<usize>, size: usize, by_columns: bool, sums: &mut [i64]) -> Option<u64> {
+    /// Adds rows that come whole, so many at a time.
+    fn add_whole(&self, rows: Range<usize>, size: usize, sums: &mut [i64]) -> Option<u64> {
         let Rule { isa, stability, .. } = self.steps.rule;
         let size = size.min(rows.len());
         let mut room = Vec::<T>::with_capacity(size * self.width);
@@ -146,33 +144,28 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
             let block = start..rows.end.min(start + size);
             let leaves = self.leaves[0].iter().zip(&self.offsets).map(|(leaf, offset)| {
                 let (to, width) = (place.wrapping_add(offset * size), leaf.width());
-                let apart = if by_columns { [1, size] } else { [width, 1] };
                 // SAFETY: there is room for `size` rows of this leaf behind those of the leaves before, and nothing refers
                 // to what lay there.
-                unsafe { leaf.bring(isa, block.clone(), 0..width, to, apart) };
-                if by_columns {
-                    // SAFETY: the elements that were just written.
-                    return Leaf::Strided(unsafe { Strided::new(to, 1, [(width, size as isize)]) });
-                }
-                // SAFETY: as above.
+                unsafe { leaf.bring(isa, block.clone(), 0..width, to, [width, 1]) };
+                // SAFETY: the elements that were just written.
                 let data = unsafe { core::slice::from_raw_parts(to.cast_const(), block.len() * width) };
-                Leaf::Plain(data, width)
+                (data, width)
             });
-            let brought = Rows::of(leaves, block.len()).expect("as many as the block has");
+            let brought = Rows::new(leaves, block.len()).expect("as many as the block has");
             let adding = Adding::new(isa, self.steps.clip, stability, [&brought; 2]);
             within += adding.add(sums, NonZeroUsize::MIN)?;
         }
         Some(within)
     }
 
-    /// Adds rows that come in pieces, so many at a time.
-    fn add_pieces(&self, rows: Range<usize>, size: usize, sums: &mut [i64]) -> Option<u64> {
+    /// Adds rows that come in pieces, some of them at a time.
+    fn add_pieces(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
         let isa = self.steps.rule.isa;
-        let mut room = Vec::<T>::with_capacity(size * PIECE);
+        let mut room = Vec::<T>::with_capacity(ROWS * PIECE);
         let (mut within, mut together) = (0, Together::default());
         let pieces = self.pieces();
-        for start in rows.clone().step_by(size) {
-            let group = start..rows.end.min(start + size);
+        for start in rows.clone().step_by(ROWS) {
+            let group = start..rows.end.min(start + ROWS);
             let totals = together.begin(group.len());
             for Piece { leaf, columns } in &pieces {
                 let piece = self.bring(0, *leaf, group.clone(), columns.clone(), &mut room);
@@ -446,6 +439,26 @@ mod tests {
         assert_eq!(refused, sum.add_foreign::<f32>(Isa::best(), &leaves, 1, ONE));
         assert_eq!(refused, sum.add_foreign::<f64>(Isa::best(), &leaves, 1, ONE));
         assert_eq!(Ok(0), sum.integers().map(|_| sum.count()));
+    }
+
+    #[test]
+    fn columns_that_grow_between_their_readings_break_the_sum() {
+        let (count, width) = (20, 9000);
+        let small = vec![0.001_f64.to_bits().swap_bytes(); count * width];
+        for place in [0, count * width - 1, count * 4100 + 3] {
+            let mut changed = small.clone();
+            changed[place] = 1.1_f64.to_bits().swap_bytes();
+            let leaf = |columns: &[u64]| {
+                // SAFETY: as many columns of as many elements.
+                unsafe { Foreign::new(Form::Double, true, columns.as_ptr().cast(), 8, [(width, 8 * count as isize)]) }
+            };
+            let mut sum = GridSum::new(ClipNorm::new::<f64>(1.0).expect("in range"), width).expect("memory");
+            let (first, second) = ([leaf(&small)], [leaf(&changed)]);
+
+            let outcome = sum.add_foreign_read_twice::<f64>(Isa::best(), [&first, &second], count, ONE);
+
+            assert_eq!(Err(Error::Mutated), outcome);
+        }
     }
 
     #[test]

@@ -23,53 +23,59 @@ pub(super) const fn mask(yes: bool) -> u64 {
 /// How many columns before it is added a column is fetched.
 pub(super) const AHEAD: usize = 16;
 
-/// Columns of some rows.
+/// Columns of some rows, or of some of a leaf's columns those that were brought.
+///
+/// Rows are read in panels. The last one ends with the last row, so it may begin with rows of the panel before.
 #[derive(Clone, Copy)]
 pub(super) struct Columns<'a, T> {
     start: *const T,
-    /// Elements from a column to the next.
+    /// Bytes from a column to the next.
     stride: isize,
-    /// Elements of a column that can be read: all rows, and perhaps some more.
-    pub(super) readable: usize,
+    rows: usize,
     pub(super) width: usize,
     elements: PhantomData<&'a T>,
 }
 
 impl<'a, T: Element> Columns<'a, T> {
-    /// Returns columns with `readable` elements at `start` and at every multiple of `stride` from there, `width` times.
+    /// Returns columns with so many elements at `start` and at every multiple of `stride` bytes from there, `width` times.
     ///
     /// # Safety
-    /// All these elements are aligned, initialized and can be read during `'a`.
-    pub(super) unsafe fn new(start: *const T, stride: isize, readable: usize, width: usize) -> Self {
-        Self { start, stride, readable, width, elements: PhantomData }
+    /// All these elements are initialized and can be read during `'a`. They need not be aligned.
+    pub(super) unsafe fn new(start: *const T, stride: isize, rows: usize, width: usize) -> Self {
+        Self { start, stride, rows, width, elements: PhantomData }
     }
 
-    /// Returns the columns in a buffer that [`super::foreign::columns`] filled, `pitch` elements from one to the next.
-    pub(super) fn gathered(buffer: &'a [T], pitch: usize, width: usize) -> Self {
-        assert!(buffer.len() >= width * pitch, "the buffer holds all columns");
-        Self { start: buffer.as_ptr(), stride: pitch as isize, readable: pitch, width, elements: PhantomData }
+    /// Whether these are the rows of so many panels.
+    pub(super) fn fill(&self, panels: usize) -> bool {
+        self.rows >= PANEL && panels == self.rows.div_ceil(PANEL)
+    }
+
+    /// Returns the first row of a panel.
+    #[inline(always)]
+    fn row(&self, panel: usize) -> usize {
+        (panel * PANEL).min(self.rows - PANEL)
     }
 
     /// Returns where the elements of a column from row `first` on are, or would be.
     #[inline(always)]
     fn address(&self, column: usize, first: usize) -> *const T {
-        self.start.wrapping_offset((column as isize).wrapping_mul(self.stride)).wrapping_add(first)
+        self.start.wrapping_byte_offset((column as isize).wrapping_mul(self.stride)).wrapping_add(first)
     }
 
-    /// Asks for the elements of these rows.
+    /// Asks for the elements of a panel, or for where it would be.
     #[inline(always)]
-    pub(super) fn fetch(&self, column: usize, first: usize) {
-        prefetch_second_all(self.address(column, first), PANEL);
+    pub(super) fn fetch(&self, column: usize, panel: usize) {
+        prefetch_second_all(self.address(column, panel * PANEL), PANEL);
     }
 
-    /// Returns the elements of rows `first..first + PANEL` of a column.
+    /// Returns the elements of a panel in a column.
     ///
     /// # Safety
-    /// The column is one of these, and the rows are readable.
+    /// The column is one of these, and the panel one of those that they [`fill`](Columns::fill).
     #[inline(always)]
-    pub(super) unsafe fn load(&self, column: usize, first: usize) -> [T; PANEL] {
-        debug_assert!(column < self.width && first + PANEL <= self.readable);
-        // SAFETY: `readable` elements from a column's start can be read, and these are among them.
-        unsafe { self.address(column, first).cast::<[T; PANEL]>().read() }
+    pub(super) unsafe fn load(&self, column: usize, panel: usize) -> [T; PANEL] {
+        debug_assert!(column < self.width && panel < self.rows.div_ceil(PANEL));
+        // SAFETY: elements of these rows of a column.
+        unsafe { self.address(column, self.row(panel)).cast::<[T; PANEL]>().read_unaligned() }
     }
 }

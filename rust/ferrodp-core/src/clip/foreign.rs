@@ -1,26 +1,22 @@
 //! Rows that no kernel reads where they lie: numbers of 16 bits, in the other byte order, not aligned, or far apart.
 //!
 //! They are brought to where they lie as kernels want them: copied by [`super::gather`] if they do not follow each other, and
-//! converted. [`super::bringing`] adds them.
+//! converted by [`super::convert`]. [`super::bringing`] adds them.
 
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
 use core::ops::Range;
 
-use super::element::{Brain, Element, Form, Half};
+use super::columns::Columns;
+use super::convert;
+use super::element::{Element, Form};
 use super::gather::Lines;
-use super::halves;
 use super::rows::{Strided, merged};
 use super::turn;
-use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
+use crate::dispatch::{PAGE, prefetch_second_all};
 use crate::isa::Isa;
 
 /// Columns that are brought of every row before the next ones, where columns become rows: whole cache lines are used.
 const TURNED: usize = 64;
-
-/// Elements that are converted where they are read, if so many follow each other. Others are copied first, up to so many.
-const RUN: usize = 32;
-const COPIED: usize = 1 << 11;
 
 /// Some columns of every row: elements anywhere, in either byte order.
 #[derive(Clone, Debug)]
@@ -96,6 +92,18 @@ impl<'a> Foreign<'a> {
         self.axes.len() <= 1 && self.step() == self.form.size() as isize
     }
 
+    /// Returns the columns of these rows where they lie, if kernels read them there: elements of a column follow each other,
+    /// and all columns are equally far apart.
+    pub(super) fn side_by_side<T: Element>(&self, rows: &Range<usize>) -> Option<Columns<'a, T>> {
+        let are_numbers = self.form == T::FORM && !self.swapped;
+        if self.width > 0 && !(are_numbers && self.row == size_of::<T>() as isize && self.axes.len() <= 1) {
+            return None;
+        }
+        let start = self.start.cast::<T>().wrapping_add(rows.start);
+        // SAFETY: the maker of this value promised that these elements can be read.
+        Some(unsafe { Columns::new(start, self.step(), rows.len(), self.width) })
+    }
+
     /// Asks for these rows of few columns, or for where they would be.
     pub(super) fn fetch(&self, rows: Range<usize>) {
         let first = self.start.wrapping_offset((rows.start as isize).wrapping_mul(self.row));
@@ -139,7 +147,7 @@ impl<'a> Foreign<'a> {
                 Lines { from, to, line: [stride, across as isize], step: self.row, count, len: rows.len() }
             };
             // SAFETY: the caller's promise.
-            unsafe { self.take(isa, lines) };
+            unsafe { convert::write(isa, self.form, self.swapped, lines) };
             column = end;
         }
     }
@@ -153,25 +161,6 @@ impl<'a> Foreign<'a> {
         }
         offset
     }
-
-    /// Writes the numbers of these lines.
-    ///
-    /// # Safety
-    /// All these elements can be read, there is room for them, and `T` has the numbers of the form.
-    unsafe fn take<T: Element>(&self, isa: Isa, lines: Lines<T>) {
-        // SAFETY: the caller's promise, in all of these.
-        unsafe {
-            match (self.form, self.swapped) {
-                (form, false) if form == T::FORM => lines.cast::<T::Word>().copy(),
-                (Form::Half, false) => convert::<Half, false>(isa, lines.cast()),
-                (Form::Half, true) => convert::<Half, true>(isa, lines.cast()),
-                (Form::Brain, false) => convert::<Brain, false>(isa, lines.cast()),
-                (Form::Brain, true) => convert::<Brain, true>(isa, lines.cast()),
-                (Form::Single, _) => convert::<f32, true>(isa, lines.cast()),
-                (Form::Double, _) => convert::<f64, true>(isa, lines.cast()),
-            }
-        }
-    }
 }
 
 /// Copies these rows to `out`, `pitch` elements from one to the next.
@@ -182,15 +171,6 @@ pub(super) fn rows<T: Element>(leaf: &Strided<'_, T>, range: Range<usize>, out: 
     // Nothing is converted.
     // SAFETY: the maker of the leaf promised that its elements can be read; there is room, which is borrowed mutably.
     unsafe { leaf.bring(Isa::PORTABLE, range, 0..leaf.width(), out.as_mut_ptr(), [pitch, 1]) };
-}
-
-/// Copies these rows to `out`, column by column, `pitch` elements from one to the next.
-pub(super) fn columns<T: Element>(leaf: &Strided<'_, T>, range: Range<usize>, out: &mut [T], pitch: usize) {
-    let leaf = Foreign::of(leaf);
-    let Some(last) = leaf.width().checked_sub(1).filter(|_| !range.is_empty()) else { return };
-    assert!(out.len() >= last * pitch + range.len(), "room for all columns");
-    // SAFETY: as above.
-    unsafe { leaf.bring(Isa::PORTABLE, range, 0..leaf.width(), out.as_mut_ptr(), [1, pitch]) };
 }
 
 /// Returns the numbers of elements: the elements themselves, or what is written to `room`.
@@ -210,125 +190,4 @@ pub(super) fn whole<'a, T: Element>(isa: Isa, elements: &'a [T], room: &'a mut V
         room.set_len(len);
     }
     room
-}
-
-/// A type whose elements are read from bytes.
-trait Bits: Element {
-    /// Its bytes.
-    type Bytes: Copy;
-
-    /// Returns the element with these bytes, in this machine's order or in the other.
-    fn of<const SWAPPED: bool>(bytes: Self::Bytes) -> Self;
-
-    /// Writes the numbers of elements that follow each other by an instruction for them; `false` where there is none.
-    ///
-    /// # Safety
-    /// As for [`Convert`].
-    unsafe fn by_instruction<const SWAPPED: bool>(
-        _isa: Isa,
-        _from: *const u8,
-        _to: *mut Self::Whole,
-        _len: usize,
-    ) -> bool {
-        false
-    }
-}
-
-macro_rules! bits {
-    ($element:ty, $word:ty, $of:expr $(, $convert:ident)?) => {
-        impl Bits for $element {
-            type Bytes = [u8; size_of::<$word>()];
-
-            #[inline(always)]
-            fn of<const SWAPPED: bool>(bytes: Self::Bytes) -> Self {
-                let bits = <$word>::from_ne_bytes(bytes);
-                // mutant: elements-in-other-byte-order-read-as-they-are
-                $of(if SWAPPED { bits.swap_bytes() } else { bits })
-            }
-
-            $(
-                unsafe fn by_instruction<const SWAPPED: bool>(
-                    isa: Isa,
-                    from: *const u8,
-                    to: *mut Self::Whole,
-                    len: usize,
-                ) -> bool {
-                    // SAFETY: the caller's promise.
-                    unsafe { halves::$convert::<SWAPPED>(isa, from, to, len) }
-                }
-            )?
-        }
-    };
-}
-
-bits!(Half, u16, Half, convert);
-bits!(Brain, u16, Brain);
-bits!(f32, u32, Self::from_bits);
-bits!(f64, u64, Self::from_bits);
-
-/// Writes the numbers of elements of that type, in the other order of bytes if that is said.
-///
-/// # Safety
-/// All these elements can be read, and there is room for their numbers.
-unsafe fn convert<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::Whole>) {
-    let size = size_of::<E>() as isize;
-    let joined = lines.joined();
-    if joined.step == size && (joined.count <= 1 || joined.len >= RUN) {
-        return convert_runs::<E, SWAPPED>(isa, joined);
-    }
-    let mut room = [MaybeUninit::<E::Word>::uninit(); COPIED];
-    let place = room.as_mut_ptr().cast::<E::Word>();
-    let columns = lines.len.clamp(1, COPIED);
-    let rows = COPIED / columns;
-    for row in (0..lines.count).step_by(rows) {
-        for column in (0..lines.len).step_by(columns) {
-            let (count, len) = (rows.min(lines.count - row), columns.min(lines.len - column));
-            let Lines { from, to, line: [down, line], step, .. } = lines;
-            let from = from.wrapping_offset(down.wrapping_mul(row as isize));
-            // mutant: later-pieces-of-converted-lines-are-the-first
-            let from = from.wrapping_offset(step.wrapping_mul(column as isize));
-            let to = to.wrapping_offset(line.wrapping_mul(row as isize)).wrapping_add(column);
-            // SAFETY: the caller's promise; there is room for `rows` lines of so many words.
-            unsafe { Lines { from, to: place, line: [down, len as isize], step, count, len }.copy() };
-            let (from, line) = (place.cast_const().cast(), [size * len as isize, line]);
-            convert_runs::<E, SWAPPED>(isa, Lines { from, to, line, step: size, count, len }.joined());
-        }
-    }
-}
-
-/// Does that with lines whose elements follow each other, one by one: of a loop over lines, the compiler makes no vectors.
-fn convert_runs<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::Whole>) {
-    let Lines { mut from, mut to, line, count, len, .. } = lines;
-    for _ in 0..count {
-        // SAFETY: the caller's promise, or that of what was copied.
-        if !unsafe { E::by_instruction::<SWAPPED>(isa, from, to, len) } {
-            dispatch::run(isa, Convert::<E, SWAPPED> { from, to, len });
-        }
-        (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
-    }
-}
-
-/// Writes the numbers of elements that follow each other.
-///
-/// Whoever makes it promises that they can be read, and that there is room for their numbers, which is none of what is read.
-struct Convert<E: Bits, const SWAPPED: bool> {
-    from: *const u8,
-    to: *mut E::Whole,
-    len: usize,
-}
-
-impl<E: Bits, const SWAPPED: bool> Kernel for Convert<E, SWAPPED> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const NATIVE: bool>(self) {
-        // SAFETY: the promise, for both; bytes are aligned.
-        let (from, to) = unsafe {
-            let from = self.from.cast::<E::Bytes>();
-            (core::slice::from_raw_parts(from, self.len), core::slice::from_raw_parts_mut(self.to, self.len))
-        };
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = E::of::<SWAPPED>(*from).whole();
-        }
-    }
 }

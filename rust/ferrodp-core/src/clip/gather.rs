@@ -5,6 +5,10 @@
 
 use super::element::Word;
 
+/// What lines of up to so many bytes are copied in.
+type Piece = [u64; 8];
+const SHORT: usize = 512;
+
 /// Lines of words: where they are read, and where they go.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines<W> {
@@ -93,6 +97,7 @@ impl<W: Word> Lines<W> {
                 9..16 => self.copy_ends::<[u32; 2]>(bytes),
                 16..=32 => self.copy_ends::<[u64; 2]>(bytes),
                 33..=64 => self.copy_ends::<[u64; 4]>(bytes),
+                65..=SHORT => self.copy_pieces(bytes),
                 _ => self.copy_long(),
             }
         }
@@ -114,6 +119,26 @@ impl<W: Word> Lines<W> {
                     to.add(last).cast::<P>().write_unaligned(from.add(last).cast::<P>().read_unaligned());
                 }
                 to.cast::<P>().write_unaligned(first);
+            }
+            (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(down));
+        }
+    }
+
+    /// Copies each line in pieces, the last of which may overlap the one before: a call for each line takes longer.
+    ///
+    /// # Safety
+    /// As for [`Lines::copy`]; lines have as many bytes, and at least as many as a piece.
+    unsafe fn copy_pieces(self, bytes: usize) {
+        let Self { mut from, to, line, count, .. } = self;
+        let (mut to, last) = (to.cast::<u8>(), bytes - size_of::<Piece>());
+        let down = line[1].wrapping_mul(size_of::<W>() as isize);
+        for _ in 0..count {
+            for first in (0..last).step_by(size_of::<Piece>()).chain([last]) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let piece = from.add(first).cast::<Piece>().read_unaligned();
+                    to.add(first).cast::<Piece>().write_unaligned(piece);
+                }
             }
             (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(down));
         }

@@ -119,11 +119,12 @@ pub(super) fn add_rows<T: Element, const SQUARES: bool, const NATIVE: bool>(
     scale: f64,
     totals: &mut [f64],
 ) {
+    // Elsewhere rows that are short and many lie side by side ([`super::side_by_side`]).
     match width {
         0 => {}
-        1..=8 => add_short_rows::<T, SQUARES, NATIVE, 8>(data, start, width, scale, totals),
-        9..=16 => add_short_rows::<T, SQUARES, NATIVE, 16>(data, start, width, scale, totals),
-        17..=BLOCK => {
+        1..=8 if NATIVE && SQUARES => add_short_rows::<T, SQUARES, NATIVE, 8>(data, start, width, scale, totals),
+        1..=16 if NATIVE => add_short_rows::<T, SQUARES, NATIVE, 16>(data, start, width, scale, totals),
+        1..=BLOCK => {
             let ends = (start + width..=data.len()).step_by(width);
             for (end, total) in ends.zip(totals) {
                 *total += block_sum::<T, SQUARES, NATIVE>(&data[..end], width, scale);

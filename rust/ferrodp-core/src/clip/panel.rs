@@ -9,13 +9,16 @@
 //! longer a path than [`super::error_budget`] allows.
 
 use super::across::{
-    Decide, LANES, Limits, Measure, MeasureClosely, MeasureLargest, MeasureScaled, MeasureSingle, MeasureTies, Single,
+    Decide, LANES, Limits, Measure, MeasureClosely, MeasureLargest, MeasureScaled, MeasureSingle, MeasureTies, Part,
+    Single,
 };
 use super::close::{Cut, Near, Parts};
 use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
 use super::decide::{Decision, Fate, Rule, scale_of};
 use super::element::Element;
-use super::quantize::{SHIFT, truncate};
+#[cfg(target_arch = "x86_64")]
+use super::quantize::Converted;
+use super::quantize::{Integers, SHIFT, Shifted};
 use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
 
@@ -23,15 +26,21 @@ use crate::isa::Isa;
 const RUN: usize = 64;
 const PART: usize = 1024;
 
+/// Columns that are added of a panel before the next one: what is known of its rows stays in registers.
+const COLUMNS: usize = 16;
+
 /// The most columns of which the next panels are fetched while these are added.
 const FEW: usize = 512;
 
-/// What is known of some rows that lie side by side. The last panel may have rows that do not exist: they count as zero.
+/// The square of a magnitude of this or more is infinite.
+pub(super) const OVERFLOWS: f64 = f64::from_bits((1023 + 512) << 52); // 2^512
+
+/// What is known of some rows that lie side by side, each in a place of its own. The last panel may begin with rows of the panel before:
+/// there they count as zero.
 #[derive(Default)]
 pub(super) struct Panels {
-    rows: usize,
-    /// The first of them, which count as zero.
-    added: usize,
+    /// How many rows of the last panel are in the panel before as well.
+    twice: usize,
     totals: Vec<Vector>,
     /// Sums of squares in lanes, all of a panel one after the other.
     lanes: Vec<Vector>,
@@ -48,6 +57,8 @@ pub(super) struct Panels {
     integers: Vec<Mask>,
     is_any_close: bool,
     is_any_settled: bool,
+    /// Whether all rows count, and none is multiplied by a power of two.
+    are_plain: bool,
     /// Whether the squares of integers have to be added: a certificate was missing without them.
     needs_integers: bool,
     near: Vec<Near<PANEL>>,
@@ -63,9 +74,8 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// Begins with so many rows, and nothing known of them, of which the first `added` count as zero: they were added before.
-    /// What [`Panels::decide`] writes is not cleared.
-    pub(super) fn begin(&mut self, rows: usize, added: usize) {
+    /// Begins with so many rows, and nothing known of them. What [`Panels::decide`] writes is not cleared.
+    pub(super) fn begin(&mut self, rows: usize) {
         let panels = rows.div_ceil(PANEL);
         let is_new = self.totals.len() != panels;
         let [runs, parts, rest] = &mut self.certificates;
@@ -84,25 +94,29 @@ impl Panels {
         self.factors.resize(panels, [0.0; PANEL]);
         self.masks.resize(panels, [0; PANEL]);
         self.open.resize(panels, [0; PANEL]);
-        (self.rows, self.added, self.columns) = (rows, added, 0);
+        (self.twice, self.columns) = (panels * PANEL - rows, 0);
         (self.is_any_settled, self.is_any_close) = (false, false);
     }
 
-    /// Adds the squares in the columns of one leaf to the rows' totals.
-    pub(super) fn measure<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
-        dispatch::run(isa, Measure { columns, totals: &mut self.totals, lanes: &mut self.lanes, scales: &[] });
+    /// Returns which row is in this place.
+    pub(super) fn row(&self, place: usize) -> usize {
+        // mutant: rows-of-last-panels-taken-for-others
+        if place / PANEL + 1 == self.totals.len() { place - self.twice } else { place }
+    }
+
+    /// Adds the squares in some columns of a leaf to the rows' totals, once all of the leaf have come.
+    pub(super) fn measure<T: Element>(&mut self, isa: Isa, part: Part<'_, T>) {
+        dispatch::run(isa, Measure { part, totals: &mut self.totals, lanes: &mut self.lanes, scales: &[] });
     }
 
     /// Decides what becomes of the rows that are plainly within or beyond the bound, and returns how many of them are within.
     /// Elements become integers after a multiplication by `steps_per_unit`, a power of two.
     pub(super) fn decide<T: Element>(&mut self, rule: &Rule, steps_per_unit: f64) -> u64 {
-        // Rows that do not exist count as zero, whatever a buffer holds in their place.
         let exist = self.masks.as_flattened_mut();
         exist.fill(u64::MAX);
-        // mutant: rows-that-do-not-exist-are-added
-        exist[self.rows..].fill(0);
+        let last = exist.len() - PANEL;
         // mutant: rows-of-two-panels-are-added-twice
-        exist[..self.added].fill(0);
+        exist[last..last + self.twice].fill(0);
         let limits = Limits::new::<T>(rule, steps_per_unit);
         let (totals, factors) = (&self.totals, &mut self.factors);
         let decide = Decide { limits, totals, factors, masks: &mut self.masks, open: &mut self.open };
@@ -111,16 +125,16 @@ impl Panels {
         within
     }
 
-    /// Returns the rows that [`Panels::decide`] left open, with their totals.
+    /// Returns the places of rows that [`Panels::decide`] left open, with their totals.
     pub(super) fn open(&self) -> Vec<(usize, f64)> {
         if !self.is_any_open {
             return Vec::new();
         }
-        let open = self.open.as_flattened()[..self.rows].iter().enumerate();
-        open.filter(|(_, open)| **open != 0).map(|(row, _)| (row, self.totals.as_flattened()[row])).collect()
+        let open = self.open.as_flattened().iter().enumerate();
+        open.filter(|(_, open)| **open != 0).map(|(place, _)| (place, self.totals.as_flattened()[place])).collect()
     }
 
-    /// Adds the squares in the columns of one leaf, for rows near the bound, to twice the precision; `false` if this
+    /// Adds the squares in some columns, for rows near the bound, to twice the precision; `false` if this
     /// instruction set cannot. Sums that may be exact, and so tell ties, are taken for rounded ones if `ties` does not ask.
     pub(super) fn measure_closely<T: Element>(
         &mut self,
@@ -134,8 +148,8 @@ impl Panels {
     }
 
     /// Returns those sums for a row.
-    pub(super) fn near(&self, row: usize) -> Parts {
-        let (panel, r) = (&self.near[row / PANEL], row % PANEL);
+    pub(super) fn near(&self, place: usize) -> Parts {
+        let (panel, r) = (&self.near[place / PANEL], place % PANEL);
         Parts { high: panel.high[r], low: panel.low[r], inexact: panel.inexact[r] }
     }
 
@@ -145,14 +159,14 @@ impl Panels {
         self.singles.resize(self.totals.len(), Single::default());
     }
 
-    /// Looks for them in the columns of one leaf.
+    /// Looks for them in some columns.
     pub(super) fn measure_single<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
         dispatch::run(isa, MeasureSingle { columns, sums: &mut self.singles });
     }
 
     /// Returns the magnitude of the only element of a row that is not zero, or zero; `None` if there are more.
-    pub(super) fn single(&self, row: usize) -> Option<f64> {
-        let (panel, r) = (&self.singles[row / PANEL], row % PANEL);
+    pub(super) fn single(&self, place: usize) -> Option<f64> {
+        let (panel, r) = (&self.singles[place / PANEL], place % PANEL);
         // mutant: rows-side-by-side-told-by-their-magnitude
         (panel.others[r].wrapping_neg() < 2).then_some(panel.sizes[r])
     }
@@ -162,9 +176,18 @@ impl Panels {
         clear(&mut self.largest, self.totals.len(), 0.0);
     }
 
-    /// Looks for them in the columns of one leaf: NaN and infinity are larger than any number.
+    /// Looks for them in some columns: NaN and infinity are larger than any number.
     pub(super) fn measure_largest<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
         dispatch::run(isa, MeasureLargest { columns, largest: &mut self.largest });
+    }
+
+    /// Whether squares of all these overflow; their sums are infinite then, or NaN, which [`Panels::far`] tells apart.
+    pub(super) fn overflow(&mut self) -> bool {
+        let overflow = self.largest.as_flattened().iter().all(|x| x.is_nan() || *x >= OVERFLOWS);
+        if overflow {
+            self.totals.as_flattened_mut().fill(f64::INFINITY);
+        }
+        overflow
     }
 
     /// Begins with sums of squares of rows times [`scale_of`] their largest magnitude; `false` if there is nothing to add:
@@ -175,7 +198,7 @@ impl Panels {
         clear(&mut self.again, self.totals.len(), 0.0);
         clear(&mut self.powers, self.totals.len(), 0.0);
         let mut any = false;
-        let rows = self.largest.as_flattened().iter().zip(self.totals.as_flattened()).take(self.rows);
+        let rows = self.largest.as_flattened().iter().zip(self.totals.as_flattened());
         for ((largest, total), power) in rows.zip(self.powers.as_flattened_mut()) {
             if is_far(*total) && largest.is_finite() && *largest != 0.0 {
                 *power = scale_of(*largest);
@@ -185,15 +208,15 @@ impl Panels {
         any
     }
 
-    /// Adds the squares in the columns of one leaf to these sums.
-    pub(super) fn measure_scaled<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>) {
+    /// Adds the squares in some columns of a leaf to these sums.
+    pub(super) fn measure_scaled<T: Element>(&mut self, isa: Isa, part: Part<'_, T>) {
         let scales = &self.powers;
-        dispatch::run(isa, MeasureScaled(Measure { columns, totals: &mut self.again, lanes: &mut self.lanes, scales }));
+        dispatch::run(isa, MeasureScaled(Measure { part, totals: &mut self.again, lanes: &mut self.lanes, scales }));
     }
 
     /// Returns the largest magnitude of a row and that sum.
-    pub(super) fn far(&self, row: usize) -> (f64, f64) {
-        (self.largest.as_flattened()[row], self.again.as_flattened()[row])
+    pub(super) fn far(&self, place: usize) -> (f64, f64) {
+        (self.largest.as_flattened()[place], self.again.as_flattened()[place])
     }
 
     /// Makes room for those sums.
@@ -203,11 +226,11 @@ impl Panels {
     }
 
     /// Takes over what was decided about a row.
-    pub(super) fn settle(&mut self, row: usize, decision: Decision, steps_per_unit: f64) {
+    pub(super) fn settle(&mut self, place: usize, decision: Decision, steps_per_unit: f64) {
         let (scale, factor, exists) = match decision.fate {
             Fate::Zero => (1.0, 0.0, false),
             Fate::Keep { close } => {
-                self.close.as_flattened_mut()[row] = mask(close);
+                self.close.as_flattened_mut()[place] = mask(close);
                 self.is_any_close |= close;
                 (1.0, steps_per_unit, true)
             }
@@ -215,12 +238,22 @@ impl Panels {
             Fate::Shrink { scale, factor } => (scale, factor * steps_per_unit, true),
         };
         self.is_any_settled = true;
-        self.scales.as_flattened_mut()[row] = scale;
-        self.factors.as_flattened_mut()[row] = factor;
-        self.masks.as_flattened_mut()[row] = mask(exists);
+        self.scales.as_flattened_mut()[place] = scale;
+        self.factors.as_flattened_mut()[place] = factor;
+        self.masks.as_flattened_mut()[place] = mask(exists);
     }
 
-    /// Adds the integers in the columns of one leaf to `sums`, one for each column.
+    /// Looks at what was decided about all rows; `false` if they count as zero, so that there is nothing to add.
+    pub(super) fn begin_to_add(&mut self) -> bool {
+        let masks = self.masks.as_flattened();
+        let count = masks.iter().filter(|mask| **mask != 0).count();
+        // mutant: rows-that-do-not-count-taken-for-plain
+        self.are_plain = !self.is_any_settled && count + self.twice == masks.len();
+        // mutant: rows-that-count-taken-for-zeros
+        count > 0
+    }
+
+    /// Adds the integers in some columns to `sums`, one for each column.
     pub(super) fn add<T: Element>(&mut self, isa: Isa, columns: Columns<'_, T>, sums: &mut [i64]) {
         let mut sums = sums;
         let mut start = 0;
@@ -230,6 +263,8 @@ impl Panels {
             let add = Add { columns, start, panels: self, sums: now };
             if add.panels.is_any_close && add.panels.needs_integers {
                 dispatch::run(isa, Close(add));
+            } else if add.panels.are_plain && isa.is_native() {
+                dispatch::run_native(isa, Plain(add));
             } else {
                 dispatch::run(isa, add);
             }
@@ -290,52 +325,72 @@ struct Add<'a, T> {
 }
 
 impl<T: Element> Add<'_, T> {
+    /// Adds integers; `PLAIN` where no row counts as zero, or is multiplied by a power of two first, but for rows that are in two panels,
+    /// whose factor is 0 in the last one.
     #[inline(always)]
-    fn add<const NATIVE: bool, const CLOSE: bool>(self) {
-        let panels = self.panels;
+    fn add<I: Integers, const PLAIN: bool, const CLOSE: bool>(self) {
+        let Self { columns, start, panels, sums } = self;
         let [runs, _, _] = &mut panels.certificates;
-        assert!(runs.len() * PANEL <= self.columns.readable, "panels of elements");
-        assert!(self.start + self.sums.len() <= self.columns.width, "as many columns as sums");
+        assert!(columns.fill(runs.len()), "panels of elements");
+        assert!(start + sums.len() <= columns.width, "as many columns as sums");
         // Of few columns, the same ones of the panels to come; these are in a cache then.
-        let [column_ahead, panel_ahead] = if self.columns.width <= FEW { [0, runs.len()] } else { [AHEAD, 0] };
-        let shifts = SHIFT.to_bits().wrapping_mul((PANEL * runs.len()) as u64);
-        for (column, sum) in (self.start..).zip(self.sums) {
-            let mut integers = [0_u64; PANEL];
-            let rows =
-                runs.iter_mut().zip(&panels.factors).zip(&panels.masks).zip(&panels.scales).zip(&mut panels.integers);
-            for (p, ((((products, factors), masks), scales), squares)) in rows.enumerate() {
-                self.columns.fetch(column + column_ahead, (p + panel_ahead) * PANEL);
-                // SAFETY: all panels are readable, and so many columns are there.
-                let elements = unsafe { self.columns.load(column, p * PANEL) };
-                // One small loop after the other: all of it in one keeps what it computes with in memory.
-                let mut values = [0.0; PANEL];
-                for r in 0..PANEL {
-                    let x = f64::from_bits(elements[r].widen().to_bits() & masks[r]);
-                    values[r] = if T::SQUARES_FIT { x * factors[r] } else { x * scales[r] * factors[r] };
-                }
-                for v in &mut values {
-                    *v = truncate::<NATIVE>(*v);
-                }
-                // Where something was cut, even a row at the bound has a certificate.
-                for r in 0..PANEL {
-                    let v = values[r];
-                    products[r] = if NATIVE { v.mul_add(v, products[r]) } else { products[r] + v * v };
-                }
-                for v in &mut values {
-                    *v += SHIFT;
-                }
-                for r in 0..PANEL {
-                    integers[r] = integers[r].wrapping_add(values[r].to_bits());
-                }
-                if CLOSE {
+        let [column_ahead, panel_ahead] = if columns.width <= FEW { [0, runs.len()] } else { [AHEAD, 0] };
+        let is_one = PLAIN && I::IS_ONE;
+        let shifts = if is_one { 0 } else { SHIFT.to_bits().wrapping_mul((PANEL * runs.len()) as u64) };
+        for (block, sums) in sums.chunks_mut(COLUMNS).enumerate() {
+            let mut integers = [[0_u64; PANEL]; COLUMNS];
+            for (p, products) in runs.iter_mut().enumerate() {
+                let (factors, masks, scales) = (panels.factors[p], panels.masks[p], panels.scales[p]);
+                let (mut total, mut squares) = (*products, panels.integers[p]);
+                for (i, integers) in integers.iter_mut().enumerate().take(sums.len()) {
+                    let column = start + block * COLUMNS + i;
+                    columns.fetch(column + column_ahead, p + panel_ahead);
+                    // SAFETY: there are so many panels, and so many columns.
+                    let elements = unsafe { columns.load(column, p) };
+                    // One small loop after the other: all of it in one keeps what it computes with in memory.
+                    let mut values = [0.0; PANEL];
                     for r in 0..PANEL {
-                        let k = values[r].to_bits().wrapping_sub(SHIFT.to_bits());
-                        squares[r] = squares[r].wrapping_add(k.wrapping_mul(k));
+                        let x = elements[r].widen();
+                        let x = if PLAIN { x } else { f64::from_bits(x.to_bits() & masks[r]) };
+                        values[r] = if PLAIN || T::SQUARES_FIT { x * factors[r] } else { x * scales[r] * factors[r] };
+                    }
+                    // Where something was cut, even a row at the bound has a certificate.
+                    if !is_one {
+                        for v in &mut values {
+                            *v = I::cut(*v);
+                        }
+                    }
+                    for r in 0..PANEL {
+                        let v = values[r];
+                        total[r] = if I::NATIVE { v.mul_add(v, total[r]) } else { total[r] + v * v };
+                    }
+                    let mut bits = [0; PANEL];
+                    if is_one {
+                        bits = I::of(values).map(i64::cast_unsigned);
+                    } else {
+                        for r in 0..PANEL {
+                            bits[r] = (values[r] + SHIFT).to_bits();
+                        }
+                    }
+                    for r in 0..PANEL {
+                        integers[r] = integers[r].wrapping_add(bits[r]);
+                    }
+                    if CLOSE {
+                        for r in 0..PANEL {
+                            let k = bits[r].wrapping_sub(SHIFT.to_bits());
+                            squares[r] = squares[r].wrapping_add(k.wrapping_mul(k));
+                        }
                     }
                 }
+                *products = total;
+                if CLOSE {
+                    panels.integers[p] = squares;
+                }
             }
-            let total = integers.iter().fold(0_u64, |sum, k| sum.wrapping_add(*k)).wrapping_sub(shifts);
-            *sum = sum.wrapping_add(total.cast_signed());
+            for (sum, integers) in sums.iter_mut().zip(&integers) {
+                let total = integers.iter().fold(0_u64, |sum, k| sum.wrapping_add(*k)).wrapping_sub(shifts);
+                *sum = sum.wrapping_add(total.cast_signed());
+            }
         }
     }
 }
@@ -345,7 +400,25 @@ impl<T: Element> Kernel for Add<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        self.add::<NATIVE, false>();
+        self.add::<Shifted<NATIVE>, false, false>();
+    }
+}
+
+/// The same where all rows count, and none is multiplied by a power of two first.
+struct Plain<'a, T>(Add<'a, T>);
+
+impl<T: Element> Kernel for Plain<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        self.0.add::<Shifted<NATIVE>, true, false>();
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn run_512(self) {
+        self.0.add::<Converted, true, false>();
     }
 }
 
@@ -357,7 +430,7 @@ impl<T: Element> Kernel for Close<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        self.0.add::<NATIVE, true>();
+        self.0.add::<Shifted<NATIVE>, false, true>();
     }
 }
 
@@ -393,25 +466,37 @@ impl Kernel for Certify<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clip::across::STRIP;
     use crate::clip::measure::{Power, add_powers};
 
     fn check<T: Element>(convert: fn(f64) -> T) {
         for (rows, width) in [(16_usize, 1_usize), (17, 5), (40, 17), (16, 33), (33, 100), (16, 4130)] {
             let data: Vec<T> = (0..rows * width).map(|i| convert(((i * 7919) % 1013) as f64 * 1.1e-3 - 0.5)).collect();
-            let pitch = rows.next_multiple_of(PANEL);
-            let mut columns = vec![T::default(); pitch * width];
+            let mut columns = vec![T::default(); rows * width];
             for i in 0..rows * width {
-                columns[i % width * pitch + i / width] = data[i];
+                columns[i % width * rows + i / width] = data[i];
             }
             let mut expected = vec![0.0; rows];
             add_powers(Isa::PORTABLE, Power::Second, &data, width, 1.0, &mut expected);
             for isa in Isa::available() {
-                let mut panels = Panels::default();
-                panels.begin(rows, 0);
+                // SAFETY: these columns are there.
+                let of = |first: usize, width| unsafe {
+                    Columns::new(columns[first * rows..].as_ptr(), (rows * size_of::<T>()) as isize, rows, width)
+                };
+                for strip in [STRIP, 3 * STRIP, width.next_multiple_of(STRIP)] {
+                    let mut panels = Panels::default();
+                    panels.begin(rows);
 
-                panels.measure(isa, Columns::gathered(&columns, pitch, width));
+                    for first in (0..width).step_by(strip) {
+                        let columns = of(first, strip.min(width - first));
+                        panels.measure(isa, Part { columns, offset: first, first, whole: width });
+                    }
 
-                assert_eq!(expected, panels.totals.as_flattened()[..rows], "{isa:?}: {rows} x {width}");
+                    let totals = panels.totals.as_flattened().iter().enumerate();
+                    for (place, total) in totals {
+                        assert_eq!(expected[panels.row(place)], *total, "{isa:?}: {rows} x {width}, {strip}");
+                    }
+                }
             }
         }
     }
@@ -428,10 +513,12 @@ mod tests {
             }
             for isa in Isa::available() {
                 let mut panels = Panels::default();
-                panels.begin(PANEL, 0);
+                panels.begin(PANEL);
                 panels.begin_single();
 
-                panels.measure_single(isa, Columns::gathered(&columns, PANEL, 5));
+                // SAFETY: these columns are there.
+                let columns = unsafe { Columns::new(columns.as_ptr(), size_of::<[f64; PANEL]>() as isize, PANEL, 5) };
+                panels.measure_single(isa, columns);
 
                 for r in 0..PANEL {
                     assert_eq!((r % 3 == 0).then_some(0.7), panels.single(r), "{isa:?}: row {r}");

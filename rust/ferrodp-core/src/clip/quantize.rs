@@ -415,6 +415,9 @@ pub(super) trait Integers {
     /// Whether this is one instruction.
     const IS_ONE: bool;
 
+    /// Returns the integer next to a number on the side of zero, where that is below 2⁵¹, as a number.
+    fn cut(value: f64) -> f64;
+
     /// Returns the integers next to these numbers on the side of zero, where these are below 2⁵¹, and any others elsewhere.
     fn of<const N: usize>(values: [f64; N]) -> [i64; N];
 }
@@ -425,6 +428,11 @@ pub(super) struct Shifted<const NATIVE: bool>;
 impl<const NATIVE: bool> Integers for Shifted<NATIVE> {
     const NATIVE: bool = NATIVE;
     const IS_ONE: bool = false;
+
+    #[inline(always)]
+    fn cut(value: f64) -> f64 {
+        truncate::<NATIVE>(value)
+    }
 
     #[inline(always)]
     fn of<const N: usize>(values: [f64; N]) -> [i64; N] {
@@ -440,6 +448,11 @@ pub(super) struct Converted;
 impl Integers for Converted {
     const NATIVE: bool = true;
     const IS_ONE: bool = true;
+
+    #[inline(always)]
+    fn cut(value: f64) -> f64 {
+        truncate::<true>(value)
+    }
 
     #[inline(always)]
     fn of<const N: usize>(values: [f64; N]) -> [i64; N] {

@@ -3,7 +3,6 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::columns::Columns;
 use super::element::Element;
 use super::scattered::{Run, Scattered, Spot};
 use crate::error::Error;
@@ -58,28 +57,6 @@ impl<'a, T: Element> Strided<'a, T> {
 
     fn width(&self) -> usize {
         self.axes.iter().fold(1, |width, axis| width.saturating_mul(axis.0))
-    }
-
-    /// Returns how far columns are apart, if a column's elements lie one after the other and all columns equally far apart.
-    pub(super) fn column_stride(&self) -> Option<isize> {
-        match self.axes[..] {
-            // Of no columns there is none that lies otherwise.
-            _ if self.width() == 0 => Some(0),
-            _ if self.row != 1 => None,
-            [] => Some(0),
-            [(_, stride)] => Some(stride),
-            _ => None,
-        }
-    }
-
-    /// Returns the columns of these rows where they lie.
-    ///
-    /// # Panics
-    /// If there is no column stride.
-    pub(super) fn side_by_side(&self, rows: Range<usize>) -> Columns<'a, T> {
-        let stride = self.column_stride().expect("elements of columns lie one after the other");
-        // SAFETY: the maker of this value promised that these elements can be read.
-        unsafe { Columns::new(self.start.wrapping_add(rows.start), stride, rows.len(), self.width()) }
     }
 
     /// Whether panels of few columns are sooner turned where they lie than brought to lie one after the other first.

@@ -1,0 +1,378 @@
+//! How rows that lie side by side get into sums: in vectors that hold a column of several rows ([`super::panel`]).
+//!
+//! So lie the rows of a matrix in Fortran order, which are read where they lie. What no kernel reads there, numbers of 16 bits or in
+//! the other byte order, and rows too short to fill vectors, are brought to lie so: all columns of some rows, to be read as often as
+//! it takes, if a cache holds enough of them; otherwise some columns after the others, in every pass again.
+
+use core::cmp::Ordering;
+use core::ops::Range;
+
+use super::across::{Part, STRIP};
+use super::close::Cut;
+use super::columns::{Columns, PANEL};
+use super::decide::Decision;
+use super::element::Float;
+use super::foreign::Foreign;
+use super::panel::{OVERFLOWS, Panels};
+use super::steps::Steps;
+use crate::dispatch::CACHE_LINE;
+use crate::isa::Isa;
+
+/// Rows that are added at a time where they lie, at least and at most: enough for a column's to be a stream. And how many bytes of
+/// them, between these bounds.
+const ROWS: [usize; 2] = [256, 512];
+const BYTES: usize = 1 << 19;
+
+/// Bytes of rows that are brought whole, where elements of rows are neighbors and where those of columns are.
+const WHOLE_BYTES: [usize; 2] = [1 << 16, 1 << 19];
+
+/// Rows that are sooner brought in strips of all than so few of them whole.
+const FEW: usize = 64;
+
+/// Bytes of columns that are brought at a time.
+const STRIP_BYTES: usize = 1 << 17;
+
+/// Bytes of rows that are copied at a time to be decided one by one, at most.
+const COPIED_BYTES: usize = 1 << 20;
+
+/// What tells rows near the bound from those beyond it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Sums of twice the precision.
+    Near,
+    /// The magnitude of their only element.
+    Single,
+    /// Sums of twice the precision that are exact.
+    Ties,
+}
+
+/// Rows on their way into sums; see [`super::adding`].
+pub(super) struct SideBySide<'a, 'b, T> {
+    steps: Steps,
+    /// Measured as in the first reading, summed as in the second.
+    readings: [&'a [Foreign<'b>]; 2],
+    width: usize,
+    /// How many are added at a time.
+    size: usize,
+    /// Where columns are brought.
+    room: Room<T>,
+    panels: Panels,
+    /// What told rows near the bound in the last group.
+    told_by: By,
+    /// Whether squares of all rows of the last group left the trusted range.
+    are_far: Option<bool>,
+    /// Sums of a group that may have to be formed again.
+    tried: Vec<i64>,
+    /// Rows that are decided one by one.
+    copies: Vec<T>,
+}
+
+/// Where columns are brought.
+struct Room<T> {
+    elements: Vec<T>,
+    /// Elements from a column to the next.
+    pitch: usize,
+    /// How many columns come at a time; whole rows if this is none.
+    strip: Option<usize>,
+    /// Whether it holds these rows already.
+    is_filled: bool,
+}
+
+impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
+    /// So many rows of so many columns, at least [`PANEL`].
+    pub(super) fn new(steps: Steps, readings: [&'a [Foreign<'b>]; 2], width: usize, count: usize) -> Self {
+        let in_place = readings[0].iter().all(|leaf| leaf.side_by_side::<T>(&(0..count)).is_some());
+        let by_columns = readings[0].iter().all(|leaf| leaf.width() == 0 || leaf.lies_by_columns());
+        let bytes = (width * size_of::<T>()).max(1);
+        let whole = WHOLE_BYTES[usize::from(by_columns)] / bytes;
+        let is_whole = !in_place && whole >= FEW.min(count);
+        let [least, most] = ROWS;
+        let size = if is_whole { whole.clamp(PANEL, most) } else { (BYTES / bytes).clamp(least, most) };
+        let size = size.next_multiple_of(PANEL);
+        // An odd number of cache lines: columns would have the same places in a cache.
+        let line = CACHE_LINE / size_of::<T>();
+        let pitch = ((size + PANEL).min(count).div_ceil(line) | 1) * line;
+        let strip = (STRIP_BYTES / (pitch * size_of::<T>())).max(STRIP) / STRIP * STRIP;
+        let columns = if is_whole { width } else { strip };
+        let elements = vec![T::default(); if in_place { 0 } else { pitch * columns }];
+        let room = Room { elements, pitch, strip: (!is_whole).then_some(strip), is_filled: false };
+        let (panels, tried, copies) = (Panels::default(), Vec::new(), Vec::new());
+        Self { steps, readings, width, size, room, panels, told_by: By::Near, are_far: None, tried, copies }
+    }
+
+    /// Adds rows to `sums`, and returns how many are within the clip norm, if all were certified.
+    pub(super) fn add(mut self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+        let (mut within, mut start) = (0, rows.start);
+        while start < rows.end {
+            // Every group has a whole panel.
+            let end = if rows.end - start < self.size + PANEL { rows.end } else { start + self.size };
+            within += self.add_group(&(start..end), sums)?;
+            start = end;
+        }
+        Some(within)
+    }
+
+    fn add_group(&mut self, rows: &Range<usize>, sums: &mut [i64]) -> Option<u64> {
+        let (rule, steps_per_unit) = (self.steps.rule, self.steps.clip.granularity().reciprocal());
+        self.room.is_filled = false;
+        self.measure(rows);
+        let mut within = self.panels.decide::<T>(&rule, steps_per_unit);
+        let open = self.panels.open();
+        if !open.is_empty() {
+            let mut told = vec![None; open.len()];
+            self.tell_near(rows, &open, &mut told);
+            self.tell_far(rows, &open, &mut told);
+            within += self.settle(rows, &open, told);
+        }
+        if !self.panels.begin_to_add() || self.add_integers(rows, sums) { Some(within) } else { None }
+    }
+
+    /// Forms the sums of squares of rows: of `f64`, where all are expected to overflow, largest magnitudes tell that sooner.
+    fn measure(&mut self, rows: &Range<usize>) {
+        let isa = self.steps.rule.isa;
+        self.panels.begin(rows.len());
+        let are_far = *self.are_far.get_or_insert_with(|| begin_far::<T>(isa, self.readings[0], rows));
+        if !T::SQUARES_FIT && are_far {
+            self.measure_largest(rows);
+            if self.panels.overflow() {
+                return;
+            }
+        }
+        self.are_far = Some(false);
+        self.visit(0, rows, &mut |panels, part| panels.measure(isa, part));
+    }
+
+    fn measure_largest(&mut self, rows: &Range<usize>) {
+        let isa = self.steps.rule.isa;
+        self.panels.begin_far();
+        self.visit(0, rows, &mut |panels, part| panels.measure_largest(isa, part.columns));
+    }
+
+    /// Calls `each` with all columns of rows, in order: as they are in that reading, or were when whole rows were brought.
+    fn visit(&mut self, reading: usize, rows: &Range<usize>, each: &mut dyn FnMut(&mut Panels, Part<'_, T>)) {
+        let Self { steps, readings, room, panels, .. } = self;
+        let Room { elements, pitch, strip, is_filled } = room;
+        let mut offset = 0;
+        for leaf in readings[reading] {
+            let whole = leaf.width();
+            if let Some(columns) = leaf.side_by_side(rows) {
+                each(panels, Part { columns, offset, first: 0, whole });
+                offset += whole;
+                continue;
+            }
+            let most = strip.unwrap_or(whole);
+            for first in (0..whole).step_by(most) {
+                let width = most.min(whole - first);
+                let place = if strip.is_some() { 0 } else { offset * *pitch };
+                let room = &mut elements[place..place + width * *pitch];
+                if !*is_filled {
+                    // SAFETY: there is room for these columns, which is borrowed mutably.
+                    unsafe {
+                        leaf.bring(steps.rule.isa, rows.clone(), first..first + width, room.as_mut_ptr(), [1, *pitch]);
+                    }
+                }
+                let stride = (*pitch * size_of::<T>()) as isize;
+                // SAFETY: the elements that were just written, or before.
+                let columns = unsafe { Columns::new(room.as_ptr(), stride, rows.len(), width) };
+                each(panels, Part { columns, offset: offset + first, first, whole });
+            }
+            offset += whole;
+        }
+        // What was measured is what is added then, whatever else writes to these rows.
+        *is_filled = strip.is_none();
+    }
+
+    /// Whether so many rows are worth a pass over all; few are sooner decided one by one.
+    fn are_many(rows: usize, of: &Range<usize>) -> bool {
+        rows * 16 > of.len()
+    }
+
+    fn is_near(&self, total: f64) -> bool {
+        let (low, high) = self.steps.rule.trusted::<T>();
+        total >= low && total <= high
+    }
+
+    /// Compares rows with the bound whose sums of squares leave that open.
+    fn tell_near(&mut self, rows: &Range<usize>, open: &[(usize, f64)], told: &mut [Option<Decision>]) {
+        let rule = self.steps.rule;
+        // What told rows of the last group is tried first.
+        let ways = [By::Near, By::Single, By::Ties];
+        let first = self.told_by;
+        for by in core::iter::once(first).chain(ways.into_iter().filter(|by| *by != first)) {
+            let untold = open.iter().zip(&*told).filter(|((_, total), told)| told.is_none() && self.is_near(*total));
+            // Sums of squares that fit are exact, and tell all of them.
+            if !Self::are_many(untold.count(), rows) || (by != By::Ties && T::SQUARES_FIT) {
+                continue;
+            }
+            let cut = if by == By::Single {
+                self.panels.begin_single();
+                self.visit(0, rows, &mut |panels, part| panels.measure_single(rule.isa, part.columns));
+                None
+            } else {
+                let Some(cut) = Cut::new(rule.power, rule.bound) else { continue };
+                self.panels.begin_closely();
+                let (mut can, ties) = (true, T::SQUARES_FIT || by == By::Ties);
+                self.visit(0, rows, &mut |panels, part| {
+                    can = can && panels.measure_closely(rule.isa, part.columns, cut, ties);
+                });
+                if !can {
+                    continue;
+                }
+                Some(cut)
+            };
+            for ((place, total), told) in open.iter().zip(&mut *told) {
+                if told.is_some() || !self.is_near(*total) {
+                    continue;
+                }
+                let compared: Option<Ordering> = match cut {
+                    Some(cut) => cut.tell(self.panels.near(*place), self.width, self.width),
+                    None => self.panels.single(*place).and_then(|size| size.partial_cmp(&rule.bound)),
+                };
+                self.told_by = if compared.is_some() { by } else { self.told_by };
+                *told = compared.map(|compared| rule.decide_told(*total, compared));
+            }
+        }
+    }
+
+    /// Decides rows whose squares do not fit: they are formed again.
+    fn tell_far(&mut self, rows: &Range<usize>, open: &[(usize, f64)], told: &mut [Option<Decision>]) {
+        let rule = self.steps.rule;
+        let far = open.iter().filter(|(_, total)| !self.is_near(*total)).count();
+        if T::SQUARES_FIT || !Self::are_many(far, rows) {
+            return;
+        }
+        if self.are_far != Some(true) {
+            self.measure_largest(rows);
+            self.are_far = Some(far == rows.len());
+        }
+        if self.panels.begin_scaled(&rule) {
+            self.visit(0, rows, &mut |panels, part| panels.measure_scaled(rule.isa, part));
+        }
+        for ((place, total), told) in open.iter().zip(told) {
+            if !self.is_near(*total) {
+                let (largest, total) = self.panels.far(*place);
+                *told = rule.decide_measured(largest, total);
+            }
+        }
+    }
+
+    /// Takes over what was told of open rows, and decides the others one by one. Returns how many of them are within the bound.
+    fn settle(&mut self, rows: &Range<usize>, open: &[(usize, f64)], told: Vec<Option<Decision>>) -> u64 {
+        let Self { steps, readings, width, panels, copies, .. } = self;
+        let (rule, steps_per_unit) = (&steps.rule, steps.clip.granularity().reciprocal());
+        // Cache lines of columns hold elements of several rows.
+        let undecided = told.iter().filter(|told| told.is_none()).count();
+        let fits = PANEL * *width * size_of::<T>() <= COPIED_BYTES;
+        let size = if Self::are_many(undecided, rows) && fits { PANEL } else { 1 };
+        let mut copied = 0..0;
+        let mut within = 0;
+        for ((place, total), told) in open.iter().zip(told) {
+            let decision = told.unwrap_or_else(|| {
+                let row = panels.row(*place);
+                if !copied.contains(&row) {
+                    let first = row / size * size;
+                    copied = first..rows.len().min(first + size);
+                    copies.resize(*width * size, T::default());
+                    let mut to = copies.as_mut_ptr();
+                    for leaf in readings[0] {
+                        let block = rows.start + copied.start..rows.start + copied.end;
+                        // SAFETY: there is room for these rows, and this leaf's columns begin there.
+                        unsafe { leaf.bring(rule.isa, block, 0..leaf.width(), to, [*width, 1]) };
+                        to = to.wrapping_add(leaf.width());
+                    }
+                }
+                let mut rest = &copies[(row - copied.start) * *width..][..*width];
+                let leaves = readings[0].iter().map(|leaf| {
+                    let (columns, after) = rest.split_at(leaf.width());
+                    rest = after;
+                    columns
+                });
+                rule.decide(*total, leaves.collect::<Vec<_>>().into_iter())
+            });
+            within += u64::from(decision.within);
+            panels.settle(*place, decision, steps_per_unit);
+        }
+        within
+    }
+
+    /// Adds the integers of all rows to `sums`; `false` if some row is not certified.
+    fn add_integers(&mut self, rows: &Range<usize>, sums: &mut [i64]) -> bool {
+        let (Steps { rule, clip }, isa) = (self.steps, self.steps.rule.isa);
+        let (products, integers) = (rule.budget.certified(clip.in_grid_steps()), clip.largest_sum_of_squares());
+        // Where squares of integers may turn out to be needed, what is added can be forgotten.
+        if self.panels.may_add_again() {
+            let mut tried = core::mem::take(&mut self.tried);
+            tried.clear();
+            tried.resize(sums.len(), 0);
+            self.add_columns(rows, &mut tried);
+            let is_certified = self.panels.certified(isa, products, integers);
+            if is_certified {
+                sums.iter_mut().zip(&tried).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
+            }
+            self.tried = tried;
+            if is_certified {
+                return true;
+            }
+            self.panels.add_again();
+        }
+        self.add_columns(rows, sums);
+        self.panels.certified(isa, products, integers)
+    }
+
+    fn add_columns(&mut self, rows: &Range<usize>, sums: &mut [i64]) {
+        let isa = self.steps.rule.isa;
+        self.visit(1, rows, &mut |panels, part| {
+            panels.add(isa, part.columns, &mut sums[part.offset..][..part.columns.width]);
+        });
+    }
+}
+
+/// Whether squares of elements overflow where rows and columns begin.
+fn begin_far<T: Float>(isa: Isa, leaves: &[Foreign<'_>], rows: &Range<usize>) -> bool {
+    const COLUMNS: usize = 8;
+    let Some(leaf) = leaves.iter().find(|leaf| leaf.width() >= COLUMNS).filter(|_| !T::SQUARES_FIT) else {
+        return false;
+    };
+    let mut some = [[T::default(); COLUMNS]; PANEL];
+    let block = rows.start..rows.start + PANEL;
+    // SAFETY: every group has as many rows; there is room for them.
+    unsafe { leaf.bring(isa, block, 0..COLUMNS, some.as_flattened_mut().as_mut_ptr(), [COLUMNS, 1]) };
+    let far = some.as_flattened().iter().filter(|x| x.widen().abs() >= OVERFLOWS).count();
+    far > PANEL * COLUMNS / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroUsize;
+
+    use super::*;
+    use crate::clip::{ClipNorm, GridSum, Leaf, Rows, Strided};
+
+    #[test]
+    fn a_row_that_does_not_count_leaves_the_others_as_they_are() {
+        let (count, width) = (20, 40);
+        let of = |number: usize| ((number * 7919) % 1013) as f64 / 1013.0 - 0.4;
+        let mut rows: Vec<f64> = (0..count * width).map(of).collect();
+        let add = |isa, rows: &Rows<'_, f64>| {
+            let mut sum = GridSum::new(ClipNorm::new::<f64>(0.9).expect("in range"), width).expect("memory");
+            sum.add(isa, rows, NonZeroUsize::MIN).expect("room");
+            sum.integers().expect("whole").to_vec()
+        };
+        for place in [3 * width, 18 * width + 5] {
+            let row = place / width;
+            let others = [&rows[..row * width], &rows[(row + 1) * width..]].concat();
+            let kept = core::mem::replace(&mut rows[place], f64::NAN);
+            let columns: Vec<f64> = (0..rows.len()).map(|i| rows[i % count * width + i / count]).collect();
+            for isa in Isa::available() {
+                let expected = add(isa, &Rows::new([(&others[..], width)], count - 1).expect("so many"));
+                // SAFETY: so many columns of so many elements.
+                let strided = unsafe { Strided::new(columns.as_ptr(), 1, [(width, count as isize)]) };
+
+                let found = add(isa, &Rows::of([Leaf::Strided(strided)], count).expect("so many"));
+
+                assert_eq!(expected, found, "{isa:?}");
+            }
+            rows[place] = kept;
+        }
+    }
+}
