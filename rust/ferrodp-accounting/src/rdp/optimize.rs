@@ -5,7 +5,7 @@
 //! the curves answer in one sweep, and the best is closed in upon.
 
 use super::conversion::{self, Conversion};
-use crate::types::Question;
+use crate::types::{Question, sort_by_first};
 
 /// Places tried at once.
 pub(super) const PLACES: usize = 16;
@@ -114,7 +114,7 @@ pub fn best_many<E>(
             Ok(())
         })?;
         known.extend(asked.into_iter().filter(|&(order, _)| order > 1.0 && order < f64::INFINITY));
-        known.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sort_by_first(&mut known);
         known.dedup_by_key(|entry| entry.0);
         at = known.partition_point(|&(order, _)| order < found.order).min(known.len().saturating_sub(1));
         answers.push(found);

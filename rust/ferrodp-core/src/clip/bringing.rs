@@ -127,7 +127,7 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
             return SideBySide::<T>::new(self.steps, self.leaves, self.width, rows.len()).add(rows, sums);
         }
         if bytes <= WHOLE_BYTES {
-            let size = (BLOCK_BYTES / bytes).max((WHOLE_BYTES / bytes).min(2)).max(1);
+            let size = (BLOCK_BYTES / bytes).max((WHOLE_BYTES / bytes).min(ROWS)).max(1);
             return self.add_whole(rows, size, sums);
         }
         self.add_pieces(rows, sums)

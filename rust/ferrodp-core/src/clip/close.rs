@@ -41,13 +41,16 @@ const TINY: f64 = f64::from_bits((1023 - 480) << 52); // 2^-480
 pub(super) fn compare<'a, T: Element>(
     isa: Isa,
     power: Power,
-    leaves: impl Iterator<Item = &'a [T]>,
+    leaves: impl Iterator<Item = &'a [T]> + Clone,
     bound: f64,
 ) -> Option<Ordering> {
     let cut = Cut::new(power, bound)?;
     match power {
-        Power::First => Sums::<false>::compare(isa, leaves, cut),
-        Power::Second => Sums::<true>::compare(isa, leaves, cut),
+        Power::First => Sums::<false, true>::compare(isa, leaves, cut),
+        // Ties are rare among elements of many digits, and cost half as much again.
+        Power::Second if !T::SQUARES_FIT => Sums::<true, false>::compare(isa, leaves.clone(), cut)
+            .or_else(|| Sums::<true, true>::compare(isa, leaves, cut)),
+        Power::Second => Sums::<true, true>::compare(isa, leaves, cut),
     }
 }
 
@@ -236,45 +239,45 @@ impl Cut {
     }
 }
 
-/// What is known of a row.
-struct Sums<const SQUARES: bool> {
+/// What is known of a row; whether its sums are exact if `TIES` ask for it.
+struct Sums<const SQUARES: bool, const TIES: bool> {
     cut: Cut,
     high: [f64; LANES],
     low: [f64; LANES],
     inexact: [u64; LANES],
 }
 
-impl<const SQUARES: bool> Sums<SQUARES> {
+impl<const SQUARES: bool, const TIES: bool> Sums<SQUARES, TIES> {
     fn compare<'a, T: Element>(isa: Isa, leaves: impl Iterator<Item = &'a [T]>, cut: Cut) -> Option<Ordering> {
         let mut sums = Self { cut, high: [0.0; LANES], low: [0.0; LANES], inexact: [0; LANES] };
         let (mut elements, mut additions) = (0, LANES.ilog2() as usize);
-        for leaf in leaves {
+        let mut leaves = leaves.peekable();
+        let mut parts = Parts { high: 0.0, low: 0.0, inexact: 0 };
+        while let Some(leaf) = leaves.next() {
             elements += leaf.len();
             additions += leaf.len().div_ceil(LANES);
-            if !dispatch::run(isa, Add { leaf, sums: &mut sums }) {
-                return None;
-            }
+            let is_last = leaves.peek().is_none();
+            parts = dispatch::run(isa, Add { leaf, is_last, sums: &mut sums })?;
         }
-        let inexact = sums.inexact.iter().fold(0, |any, bits| any | bits);
-        let sums = Parts { high: fold_in_halves(sums.high), low: fold_in_halves(sums.low), inexact };
-        cut.tell(sums, elements, additions)
+        cut.tell(parts, elements, additions)
     }
 }
 
-/// Adds a leaf; `false` if this instruction set cannot.
-struct Add<'a, T, const SQUARES: bool> {
+/// Adds a leaf, and returns the sums of all lanes after the last one; `None` if this instruction set cannot.
+struct Add<'a, T, const SQUARES: bool, const TIES: bool> {
     leaf: &'a [T],
-    sums: &'a mut Sums<SQUARES>,
+    is_last: bool,
+    sums: &'a mut Sums<SQUARES, TIES>,
 }
 
-impl<T: Element, const SQUARES: bool> Kernel for Add<'_, T, SQUARES> {
-    type Output = bool;
+impl<T: Element, const SQUARES: bool, const TIES: bool> Kernel for Add<'_, T, SQUARES, TIES> {
+    type Output = Option<Parts>;
 
     #[inline(always)]
-    fn run<const NATIVE: bool>(self) -> bool {
+    fn run<const NATIVE: bool>(self) -> Option<Parts> {
         // Without the instruction, a fused multiply-add takes longer than the exact sum.
         if SQUARES && !T::SQUARES_FIT && !NATIVE {
-            return false;
+            return None;
         }
         let (chunks, tail) = self.leaf.as_chunks::<LANES>();
         for chunk in chunks {
@@ -285,18 +288,20 @@ impl<T: Element, const SQUARES: bool> Kernel for Add<'_, T, SQUARES> {
             last[..tail.len()].copy_from_slice(tail);
             self.sums.add(&last);
         }
-        true
+        let Sums { high, low, inexact, .. } = *self.sums;
+        let (high, low) = if self.is_last { (fold_in_halves(high), fold_in_halves(low)) } else { (0.0, 0.0) };
+        Some(Parts { high, low, inexact: inexact.iter().fold(0, |any, bits| any | bits) })
     }
 }
 
-impl<const SQUARES: bool> Sums<SQUARES> {
+impl<const SQUARES: bool, const TIES: bool> Sums<SQUARES, TIES> {
     #[inline(always)]
     fn add<T: Element>(&mut self, chunk: &[T; LANES]) {
         for (i, x) in chunk.iter().enumerate() {
             let Parts { high, low, inexact } = self.cut.parts::<T, SQUARES>(x.widen());
             self.high[i] += high;
             self.low[i] += low;
-            self.inexact[i] |= inexact;
+            self.inexact[i] |= if TIES { inexact } else { 1 };
         }
     }
 }

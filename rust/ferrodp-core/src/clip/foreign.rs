@@ -12,11 +12,14 @@ use super::element::{Element, Form};
 use super::gather::Lines;
 use super::rows::{Strided, merged};
 use super::turn;
-use crate::dispatch::{PAGE, prefetch_second_all};
+use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
 use crate::isa::Isa;
 
 /// Columns that are brought of every row before the next ones, where columns become rows: whole cache lines are used.
 const TURNED: usize = 64;
+
+/// Rows that are turned at once.
+const GROUP: usize = 4;
 
 /// Some columns of every row: elements anywhere, in either byte order.
 #[derive(Clone, Debug)]
@@ -141,6 +144,13 @@ impl<'a> Foreign<'a> {
             let offset = self.offset(column / len).wrapping_add(((column % len) as isize).wrapping_mul(stride));
             let (from, to) = (first.wrapping_offset(offset), to.wrapping_add((column - columns.start) * across));
             let count = end - column;
+            // What is only copied is so sooner, element by element.
+            if many < usize::MAX && rows.len() >= GROUP && (self.swapped || self.form != T::FORM) {
+                // SAFETY: the caller's promise.
+                unsafe { self.turn(isa, from, [rows.len(), count], stride, to, down) };
+                column = end;
+                continue;
+            }
             let lines = if by_rows {
                 Lines { from, to, line: [self.row, down as isize], step: stride, count: rows.len(), len: count }
             } else {
@@ -152,6 +162,40 @@ impl<'a> Foreign<'a> {
         }
     }
 
+    /// Writes so many rows of so many columns, at most [`TURNED`], to `to` and every `down` elements from there: a few rows at a time
+    /// are brought as columns, whose elements are neighbors.
+    ///
+    /// # Safety
+    /// As for [`Foreign::bring`].
+    unsafe fn turn<T: Element>(
+        &self,
+        isa: Isa,
+        mut from: *const u8,
+        [rows, columns]: [usize; 2],
+        stride: isize,
+        mut to: *mut T,
+        down: usize,
+    ) {
+        let mut turned = [[T::default(); GROUP]; TURNED];
+        for _ in 0..rows / GROUP {
+            let place = turned.as_mut_ptr().cast::<T>();
+            let line = [stride, GROUP as isize];
+            let lines = Lines { from, to: place, line, step: self.row, count: columns, len: GROUP };
+            // SAFETY: the caller's promise; there is room for as many columns.
+            unsafe { convert::write(isa, self.form, self.swapped, lines) };
+            // SAFETY: there is room for these rows, which are apart.
+            let rows =
+                [0, 1, 2, 3].map(|i| unsafe { core::slice::from_raw_parts_mut(to.wrapping_add(i * down), columns) });
+            dispatch::run(isa, AsRows { columns: &turned[..columns], rows });
+            from = from.wrapping_offset(self.row.wrapping_mul(GROUP as isize));
+            to = to.wrapping_add(GROUP * down);
+        }
+        let line = [self.row, down as isize];
+        let lines = Lines { from, to, line, step: stride, count: rows % GROUP, len: columns };
+        // SAFETY: the caller's promise.
+        unsafe { convert::write(isa, self.form, self.swapped, lines) };
+    }
+
     /// Returns where in a row the run of columns with this index begins: the last axis, for one index of all others.
     fn offset(&self, mut run: usize) -> isize {
         let mut offset = 0_isize;
@@ -160,6 +204,21 @@ impl<'a> Foreign<'a> {
             run /= len;
         }
         offset
+    }
+}
+
+/// Writes the columns of a few rows as these rows.
+struct AsRows<'a, T> {
+    columns: &'a [[T; GROUP]],
+    rows: [&'a mut [T]; GROUP],
+}
+
+impl<T: Element> Kernel for AsRows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        turn::as_rows(self.columns, self.rows);
     }
 }
 

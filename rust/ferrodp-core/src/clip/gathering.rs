@@ -19,6 +19,7 @@ use super::rows::{Rows, Strided};
 use super::scattered::{ROWS, Run, Scattered};
 use super::shares;
 use super::steps::{Steps, Together};
+use super::turn;
 use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch};
 use crate::isa::Isa;
 
@@ -422,7 +423,7 @@ unsafe fn write_strided<T: Element>(
             };
             // SAFETY: as above, for parts of these rows, which are apart.
             let rows = [0, 1, 2, 3].map(|i| unsafe { core::slice::from_raw_parts_mut(to(r + i, c), len) });
-            turn(block, rows);
+            turn::as_rows(block, rows);
         }
     }
     for r in first..rows {
@@ -430,15 +431,6 @@ unsafe fn write_strided<T: Element>(
             // SAFETY: as above.
             unsafe { to(r, c).write(from(r, c).read()) };
         }
-    }
-}
-
-/// Writes columns as rows.
-#[inline(always)]
-fn turn<T: Element>(columns: &[[T; ROWS]], [a, b, c, d]: [&mut [T]; ROWS]) {
-    for ((column, (a, b)), (c, d)) in columns.iter().zip(a.iter_mut().zip(b)).zip(c.iter_mut().zip(d)) {
-        // mutant: columns-of-two-rows-change-places
-        [*a, *b, *c, *d] = *column;
     }
 }
 

@@ -18,7 +18,7 @@ use super::decide::Rule;
 use super::element::Element;
 #[cfg(target_arch = "x86_64")]
 use super::quantize::Converted;
-use super::quantize::{Integers, SHIFT, Shifted, truncate};
+use super::quantize::{Integers, SHIFT, Shifted, square, truncate};
 use super::rows::Strided;
 use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
 use super::turn::{self, Ahead, MOST, ROWS, Turned};
@@ -488,7 +488,7 @@ fn add_plain<T: Element, I: Integers>(
 fn add_squares(integers: &Turned<f64>, squares: &mut Turned<u64>) {
     for r in 0..ROWS {
         let k = integers[r].to_bits().wrapping_sub(SHIFT.to_bits());
-        squares[r] = squares[r].wrapping_add(k.wrapping_mul(k));
+        squares[r] = squares[r].wrapping_add(square(k.cast_signed()));
     }
 }
 

@@ -18,7 +18,7 @@ use super::decide::{Decision, Fate, Rule, scale_of};
 use super::element::Element;
 #[cfg(target_arch = "x86_64")]
 use super::quantize::Converted;
-use super::quantize::{Integers, SHIFT, Shifted};
+use super::quantize::{Integers, SHIFT, Shifted, square};
 use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
 
@@ -378,7 +378,7 @@ impl<T: Element> Add<'_, T> {
                     if CLOSE {
                         for r in 0..PANEL {
                             let k = bits[r].wrapping_sub(SHIFT.to_bits());
-                            squares[r] = squares[r].wrapping_add(k.wrapping_mul(k));
+                            squares[r] = squares[r].wrapping_add(square(k.cast_signed()));
                         }
                     }
                 }

@@ -210,6 +210,15 @@ pub(super) fn turn<T: Element, const W: usize, const N: usize>(rows: &[[T; W]; N
     }
 }
 
+/// Writes the columns of four rows as these rows.
+#[inline(always)]
+pub(super) fn as_rows<T: Element>(columns: &[[T; 4]], [a, b, c, d]: [&mut [T]; 4]) {
+    for ((column, (a, b)), (c, d)) in columns.iter().zip(a.iter_mut().zip(b)).zip(c.iter_mut().zip(d)) {
+        // mutant: columns-of-two-rows-change-places
+        [*a, *b, *c, *d] = *column;
+    }
+}
+
 /// Some columns of rows, from the start of a cache line on.
 #[repr(align(64))]
 struct Rows<T, const N: usize>([[T; N]; ROWS]);

@@ -3,6 +3,7 @@
 use super::gaussian::reach;
 use crate::functions::{UNIT, exp, ln, normal, twofold::Twofold};
 use crate::pld::pair::{LossPair, Mass};
+use crate::types::sort_by_first;
 
 /// One release with Gaussian noise and shifts sᵢ ≥ 0 of probabilities wᵢ: Poisson sampled groups.
 ///
@@ -29,7 +30,7 @@ impl MixtureOfGaussians {
     pub fn new(noise_multiplier: f64, shifts: &[f64], weights: &[f64]) -> Self {
         let mut pairs: Vec<(f64, f64)> = shifts.iter().copied().zip(weights.iter().copied()).collect();
         pairs.retain(|pair| pair.1 > 0.0);
-        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sort_by_first(&mut pairs);
         pairs.dedup_by(|later, first| {
             let equal = later.0 == first.0;
             if equal {

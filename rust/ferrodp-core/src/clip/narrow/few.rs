@@ -8,7 +8,7 @@ use crate::clip::close::Edge;
 use crate::clip::columns::mask;
 use crate::clip::decide::Rule;
 use crate::clip::element::Element;
-use crate::clip::quantize::{SHIFT, truncate};
+use crate::clip::quantize::{SHIFT, square, truncate};
 use crate::clip::settle::{self, Far, INFINITE, MOST_PRODUCTS, SMALLER};
 use crate::clip::turn::{ROWS, Turned};
 use crate::dispatch::{self, Kernel};
@@ -372,7 +372,7 @@ impl<T: Element, const W: usize> Kernel for ByIntegers<'_, T, W> {
             for c in 0..W {
                 let v = truncate::<NATIVE>(columns[c][r].widen() * steps_per_unit) + SHIFT;
                 let k = v.to_bits().wrapping_sub(SHIFT.to_bits());
-                squares = squares.wrapping_add(k.wrapping_mul(k));
+                squares = squares.wrapping_add(square(k.cast_signed()));
             }
             let kept = mask(factors[r] == steps_per_unit) & keeps;
             let exact = mask(products[r] <= MOST_PRODUCTS) & mask(squares <= few.certified.integers);
