@@ -46,19 +46,19 @@ def shapes(values: int) -> Iterator[tuple[str, tuple[int, int], int]]:
             yield f"{rows} x {width:,} in {name}", (rows, width), leaves
 
 
-def adding(arrays: list[np.ndarray]) -> tuple[fd.ClippedSum, list[np.ndarray]]:
-    """Return an empty sum of rows like these, and what is added to it."""
-    template = [(array.shape[1],) for array in arrays]
+def empty(arrays: list[np.ndarray]) -> fd.ClippedSum:
+    """Return an empty sum of rows like these."""
     short = arrays[0].dtype.newbyteorder("=") != np.float64
-    total = fd.ClippedSum(template, clip_norm=CLIP_NORM, dtype=np.float32 if short else np.float64)
-    return total, arrays
+    template = [(array.shape[1],) for array in arrays]
+    return fd.ClippedSum(template, clip_norm=CLIP_NORM, dtype=np.float32 if short else np.float64)
 
 
-def least(cases: list[tuple[fd.ClippedSum, list[np.ndarray]]], turns: int) -> list[float]:
+def least(cases: list[list[np.ndarray]], turns: int) -> list[float]:
     """Return how much processor time of this thread adding a value takes, in each case the least of so many turns."""
     found = [math.inf] * len(cases)
+    totals = [empty(arrays) for arrays in cases]
     for _ in range(turns):
-        for i, (total, arrays) in enumerate(cases):
+        for i, (total, arrays) in enumerate(zip(totals, cases, strict=True)):
             start = time.thread_time()
             total.add_many(arrays, threads=1)
             found[i] = min(found[i], (time.thread_time() - start) / sum(array.size for array in arrays))
@@ -81,7 +81,8 @@ def compare(dtype: np.dtype, values: int, only: list[str]) -> tuple[int, int]:
     count = wrong = 0
     for name, layout, kind, shape, leaves in chosen(dtype, values, only):
         parts = row_cases.cut(row_cases.matrix(kind, dtype, shape), leaves)
-        total, arrays = adding([row_cases.LAYOUTS[layout](part) for part in parts])
+        arrays = [row_cases.LAYOUTS[layout](part) for part in parts]
+        total = empty(arrays)
         total.add_many(arrays, threads=1)
         expected, within = row_cases.sums(parts, CLIP_NORM)
         found = np.concatenate([np.ravel(each) for each in total.integers])
@@ -97,18 +98,18 @@ def measure(dtype: np.dtype, values: int, only: list[str], turns: int) -> list[t
     """Print slow cases and the worst of each shape; return the cost of every case, over the two normal costs."""
     if not any(chosen(dtype, values, only)):
         return []
-    normal = adding([row_cases.matrix("beyond", dtype, (values // 1000, 1000))])
+    normal = [row_cases.matrix("beyond", dtype, (values // 1000, 1000))]
     print(f"{dtype}: {1e9 * least([normal], 10 * turns)[0]:.3f} ns a value in the normal case", flush=True)
     found: list[tuple[float, float, str]] = []
     for name, cases in itertools.groupby(chosen(dtype, values, only), key=lambda case: case[0]):
         ratios: list[tuple[float, float, str]] = []
-        plain = None
+        plain: list[np.ndarray] = []
         for _, layout, kind, shape, leaves in cases:
             if shape[0] * shape[1] < 10**5:
                 continue
-            plain = plain or adding(row_cases.cut(row_cases.matrix("beyond", dtype, shape), leaves))
+            plain = plain or row_cases.cut(row_cases.matrix("beyond", dtype, shape), leaves)
             parts = row_cases.cut(row_cases.matrix(kind, dtype, shape), leaves)
-            case = adding([row_cases.LAYOUTS[layout](part) for part in parts])
+            case = [row_cases.LAYOUTS[layout](part) for part in parts]
             costs = [math.inf] * 3
             for more in (turns, 4 * turns, 16 * turns):
                 costs = list(map(min, costs, least([case, plain, normal], more)))

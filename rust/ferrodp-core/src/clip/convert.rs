@@ -7,7 +7,7 @@ use super::gather::Lines;
 use crate::isa::Isa;
 
 /// Elements that are converted where they are read, if so many follow each other. Others are copied first, up to so many.
-const RUN: usize = 32;
+const RUN: usize = 8;
 const COPIED: usize = 1 << 11;
 
 /// Writes the numbers of these lines, of that form, in this machine's order of bytes or in the other.
