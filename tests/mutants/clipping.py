@@ -657,8 +657,8 @@ MUTANTS = [
     (
         "the last elements of lines that are converted are those before",
         "last-converted-elements-are-those-before",
-        "len - LANES;",
-        "len - LANES - 1;",
+        "len - lanes;",
+        "len - lanes - 1;",
         "clip units",
     ),
     (

@@ -123,14 +123,11 @@ impl<'a, T: Float> Adding<'a, T> {
             && leaf.strides().axes.len() <= 1
     }
 
-    /// Returns how many of so many rows are added side by side, in vectors that hold a column of several rows.
-    fn side_by_side(&self, count: usize) -> usize {
+    /// Whether so many rows are added side by side, in vectors that hold a column of several rows.
+    fn go_side_by_side(&self, count: usize) -> bool {
         let rows = self.readings[0];
         let is_short = rows.leaves().len() == 1 && rows.width() <= SHORT;
-        if count < PANEL || !(is_short || rows.leaves().iter().all(|leaf| leaf.strides().lies_by_columns())) {
-            return 0;
-        }
-        count
+        count >= PANEL && (is_short || rows.leaves().iter().all(|leaf| leaf.strides().lies_by_columns()))
     }
 
     /// Adds rows side by side on one thread.
@@ -165,10 +162,8 @@ impl<'a, T: Float> Adding<'a, T> {
             let within = self.add_narrow(rows.start..panels, sums)?;
             return Some(within + self.add_tiles(panels..rows.end, sums)?);
         }
-        let aside = rows.start + self.side_by_side(rows.len());
-        if aside > rows.start {
-            let within = self.add_side_by_side(rows.start..aside, sums)?;
-            return Some(within + self.add_tiles(aside..rows.end, sums)?);
+        if self.go_side_by_side(rows.len()) {
+            return self.add_side_by_side(rows, sums);
         }
         let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
         if let Some((spots, runs)) = self.readings[0].spots().filter(|_| is_one && self.steps.rule.isa.is_native()) {

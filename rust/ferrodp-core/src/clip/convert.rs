@@ -49,7 +49,7 @@ trait Bits: Element {
 }
 
 macro_rules! bits {
-    ($element:ty, $word:ty, $of:expr, $instructions:ident) => {
+    ($element:ty, $word:ty, $of:expr, $instructions:ident $(, $type:ty)?) => {
         impl Bits for $element {
             type Bytes = [u8; size_of::<$word>()];
 
@@ -65,7 +65,7 @@ macro_rules! bits {
                 #[cfg(target_arch = "x86_64")]
                 if isa != Isa::PORTABLE && std::arch::is_x86_feature_detected!("f16c") {
                     // SAFETY: the CPU has the instructions; the caller's promise.
-                    unsafe { x86::$instructions::<SWAPPED>(lines) };
+                    unsafe { x86::$instructions::<$($type,)? SWAPPED>(lines) };
                     return true;
                 }
                 false
@@ -76,8 +76,8 @@ macro_rules! bits {
 
 bits!(Half, u16, Half, halves);
 bits!(Brain, u16, Brain, brains);
-bits!(f32, u32, Self::from_bits, singles);
-bits!(f64, u64, Self::from_bits, doubles);
+bits!(f32, u32, Self::from_bits, numbers, f32);
+bits!(f64, u64, Self::from_bits, numbers, f64);
 
 /// Writes the numbers of elements of that type, in the other order of bytes if that is said.
 ///
@@ -140,9 +140,8 @@ unsafe fn convert_runs<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::W
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use core::arch::x86_64::{
-        __m128i, _mm_loadu_si128, _mm_set_epi8, _mm_shuffle_epi8, _mm256_castsi256_ps, _mm256_cvtepu16_epi32,
-        _mm256_cvtph_ps, _mm256_loadu_si256, _mm256_setr_epi8, _mm256_shuffle_epi8, _mm256_slli_epi32,
-        _mm256_storeu_ps, _mm256_storeu_si256,
+        __m128i, _mm_loadu_si128, _mm_shuffle_epi8, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps,
+        _mm256_loadu_si256, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
     };
 
     use super::Lines;
@@ -150,37 +149,47 @@ mod x86 {
     /// Bytes of numbers that are written at once.
     const BYTES: usize = 32;
 
-    /// Converts elements of so many bytes, `LANES` at once.
+    /// Converts elements of `size` bytes, as many at once as have so many bytes of numbers.
     ///
     /// # Safety
-    /// As for [`super::write`], which goes for `some` with `LANES` elements.
+    /// As for [`super::write`], which goes for `some` with as many elements.
     #[inline(always)]
-    unsafe fn each<const SIZE: usize, const LANES: usize, T: Copy + Default>(
-        lines: Lines<T>,
-        some: impl Fn(*const u8, *mut T),
-    ) {
+    unsafe fn each<T: Copy + Default>(lines: Lines<T>, size: usize, some: impl Fn(*const u8, *mut T)) {
+        let lanes = BYTES / size_of::<T>();
         let Lines { mut from, mut to, line, count, len, .. } = lines;
         for _ in 0..count {
-            for first in (0..len / LANES * LANES).step_by(LANES) {
-                some(from.wrapping_add(SIZE * first), to.wrapping_add(first));
+            for first in (0..len / lanes * lanes).step_by(lanes) {
+                some(from.wrapping_add(size * first), to.wrapping_add(first));
             }
-            let rest = len % LANES;
-            if rest > 0 && len > LANES {
+            let rest = len % lanes;
+            if rest > 0 && len > lanes {
                 // The last ones, some of which were written before.
                 // mutant: last-converted-elements-are-those-before
-                let last = len - LANES;
-                some(from.wrapping_add(SIZE * last), to.wrapping_add(last));
+                let last = len - lanes;
+                some(from.wrapping_add(size * last), to.wrapping_add(last));
             } else if rest > 0 {
-                let (mut bytes, mut numbers) = ([0_u8; BYTES], [T::default(); LANES]);
-                // SAFETY: all elements of the line, and room for their numbers; fewer than `LANES`.
+                let (mut bytes, mut numbers) = ([0_u8; BYTES], [T::default(); BYTES / size_of::<f32>()]);
+                // SAFETY: all elements of the line, and room for their numbers; fewer than are converted at once.
                 unsafe {
-                    from.copy_to_nonoverlapping(bytes.as_mut_ptr(), SIZE * rest);
+                    from.copy_to_nonoverlapping(bytes.as_mut_ptr(), size * rest);
                     some(bytes.as_ptr(), numbers.as_mut_ptr());
                     numbers.as_ptr().copy_to_nonoverlapping(to, rest);
                 }
             }
             (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
         }
+    }
+
+    /// Returns from which places the bytes of elements of `size` bytes, a power of two, come in the other order.
+    const fn order(size: usize) -> [u8; BYTES] {
+        let mut order = [0; BYTES];
+        let mut i = 0;
+        while i < BYTES {
+            // Places in a half of a vector, which is shuffled by itself.
+            order[i] = ((i % 16) ^ (size - 1)) as u8;
+            i += 1;
+        }
+        order
     }
 
     /// Returns eight elements of two bytes.
@@ -190,9 +199,9 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn eight<const SWAPPED: bool>(from: *const u8) -> __m128i {
-        // SAFETY: the caller's promise.
-        let bits = unsafe { _mm_loadu_si128(from.cast()) };
-        let order = _mm_set_epi8(14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1);
+        const ORDER: [u8; BYTES] = order(2);
+        // SAFETY: the caller's promise, and half of the array.
+        let (bits, order) = unsafe { (_mm_loadu_si128(from.cast()), _mm_loadu_si128(ORDER.as_ptr().cast())) };
         if SWAPPED { _mm_shuffle_epi8(bits, order) } else { bits }
     }
 
@@ -201,9 +210,7 @@ mod x86 {
     #[target_feature(enable = "avx2,f16c")]
     pub(super) unsafe fn halves<const SWAPPED: bool>(lines: Lines<f32>) {
         // SAFETY: the caller's promise.
-        unsafe {
-            each::<2, 8, _>(lines, |from, to| _mm256_storeu_ps(to, _mm256_cvtph_ps(eight::<SWAPPED>(from))));
-        }
+        unsafe { each(lines, 2, |from, to| _mm256_storeu_ps(to, _mm256_cvtph_ps(eight::<SWAPPED>(from)))) };
     }
 
     /// # Safety
@@ -212,39 +219,24 @@ mod x86 {
     pub(super) unsafe fn brains<const SWAPPED: bool>(lines: Lines<f32>) {
         // SAFETY: the caller's promise.
         unsafe {
-            each::<2, 8, _>(lines, |from, to| {
+            each(lines, 2, |from, to| {
                 let bits = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(eight::<SWAPPED>(from)));
                 _mm256_storeu_ps(to, _mm256_castsi256_ps(bits));
             });
         }
     }
 
+    /// Writes elements that are numbers but for the order of their bytes.
+    ///
     /// # Safety
     /// As for [`super::write`].
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn singles<const SWAPPED: bool>(lines: Lines<f32>) {
-        let order = _mm256_setr_epi8(
-            3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12,
-        );
-        // SAFETY: the caller's promise.
+    pub(super) unsafe fn numbers<T: Copy + Default, const SWAPPED: bool>(lines: Lines<T>) {
+        let order = const { order(size_of::<T>()) };
+        // SAFETY: the caller's promise, and the array.
         unsafe {
-            each::<4, 8, _>(lines, |from, to| {
-                let bits = _mm256_loadu_si256(from.cast());
-                _mm256_storeu_si256(to.cast(), if SWAPPED { _mm256_shuffle_epi8(bits, order) } else { bits });
-            });
-        }
-    }
-
-    /// # Safety
-    /// As for [`super::write`].
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn doubles<const SWAPPED: bool>(lines: Lines<f64>) {
-        let order = _mm256_setr_epi8(
-            7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8,
-        );
-        // SAFETY: the caller's promise.
-        unsafe {
-            each::<8, 4, _>(lines, |from, to| {
+            let order = _mm256_loadu_si256(order.as_ptr().cast());
+            each(lines, size_of::<T>(), |from, to| {
                 let bits = _mm256_loadu_si256(from.cast());
                 _mm256_storeu_si256(to.cast(), if SWAPPED { _mm256_shuffle_epi8(bits, order) } else { bits });
             });

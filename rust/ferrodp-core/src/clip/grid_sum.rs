@@ -394,7 +394,7 @@ mod tests {
     fn rows_side_by_side_that_grow_break_the_sum() {
         for width in [1, 4, 60, 100, 2100] {
             let small = vec![0.01 / (width as f64).sqrt(); 20 * width];
-            // Of rows that are read where they lie; the last four are copied first.
+            // Of a row in the first panel, and of one in the last, which begins in it.
             for place in [3, 20 * width - 5] {
                 let mut grown = small.clone();
                 grown[place] = 1.1;

@@ -59,7 +59,7 @@ pub(super) struct SideBySide<'a, 'b, T> {
     panels: Panels,
     /// What told rows near the bound in the last group.
     told_by: By,
-    /// Whether squares of all rows of the last group left the trusted range.
+    /// Whether squares of all rows of the last group overflowed.
     are_far: Option<bool>,
     /// Sums of a group that may have to be formed again.
     tried: Vec<i64>,
@@ -243,7 +243,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         }
         if self.are_far != Some(true) {
             self.measure_largest(rows);
-            self.are_far = Some(far == rows.len());
+            self.are_far = Some(self.panels.overflow());
         }
         if self.panels.begin_scaled(&rule) {
             self.visit(0, rows, &mut |panels, part| panels.measure_scaled(rule.isa, part));
