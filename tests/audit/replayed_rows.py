@@ -159,6 +159,28 @@ def long_rows(width: int, dtype: Dtype, count: int = 20) -> bool:
     return differ(rows, list(range(count)), BOUND)
 
 
+def in_pieces(width: int = 140_000) -> bool:
+    """Whether a row of huge numbers that is read in pieces has another sum than one that is not."""
+    rng = np.random.default_rng(width)
+    for place in (0, width // 2, width - 1):
+        row = rng.normal(size=width) * 1e200
+        for value in (row[place], np.inf, np.nan):
+            row[place] = value
+            sums = []
+            for order in ("=", "S"):  # in the other byte order, long rows come in pieces
+                made = fd.ClippedSum((width,), clip_norm=BOUND, dtype=np.float64)
+                try:
+                    made.add(row.astype(row.dtype.newbyteorder(order)))
+                except fd.errors.FerroError:  # whether rows are refused tells of them
+                    return True
+                sums.append(made)
+            if not np.array_equal(sums[0].integers, sums[1].integers):
+                return True
+            if sums[0].within_bound != sums[1].within_bound:
+                return True
+    return False
+
+
 def of_two_elements(width: int, bound: float, count: int = 64) -> bool:
     """Whether that is so of rows with one element at the bound, and of such with a second one that no sum shows."""
     rng = np.random.default_rng([width, int(bound * 64)])
@@ -250,6 +272,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
         lambda: any(far(width, bound) for width in (1, 2, 3, 4, 6, *WIDE) for bound in (BOUND, 2.0**-500)),
     )
     yield "replay: long rows", lambda: any(long_rows(8200, dtype) for dtype in (np.float32, np.float64))
+    yield "replay: long rows in pieces", in_pieces
     yield (
         "replay: rows of two elements",
         lambda: any(of_two_elements(width, BOUND) for width in (2, 3, 4, 6, *WIDE)),

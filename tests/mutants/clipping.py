@@ -503,7 +503,7 @@ MUTANTS = [
     (
         "rows side by side at the bound are certified by products alone",
         "side-by-side-rows-at-bound-not-certified",
-        "& mask(integers[r] <= self.integers)",
+        "& mask(sums[r] <= integers)",
         "",
         "clip units",
     ),
@@ -559,8 +559,8 @@ MUTANTS = [
     (
         "a second element of a row is overlooked",
         "second-element-of-rows-overlooked",
-        "*found != 0.0",
-        "*found > 1e300",
+        "used == 1 {",
+        "used > 99 {",
         "clip units",
     ),
     (
@@ -652,6 +652,34 @@ MUTANTS = [
         "rows-that-do-not-count-taken-for-plain",
         "count + self.twice == masks.len()",
         "count > 0",
+        "clip units",
+    ),
+    (
+        "columns in the other byte order are read as they are",
+        "columns-in-the-other-byte-order-read-as-they-are",
+        "is_native && self.swapped",
+        "is_native && self.width == 0",
+        "clip units",
+    ),
+    (
+        "the third of four rows that are turned is the first",
+        "third-of-four-rows-is-the-first",
+        "<0x31>",
+        "<0x20>",
+        "clip units",
+    ),
+    (
+        "rows at the bound that are told together are added as longer ones",
+        "told-rows-added-as-longer-ones",
+        "is_longer || !keeps",
+        "is_longer || keeps",
+        "clip units",
+    ),
+    (
+        "what is not finite in a long row is forgotten after the next piece",
+        "later-pieces-hide-what-is-not-finite",
+        "largest.is_nan() || found",
+        "found",
         "clip units",
     ),
     (

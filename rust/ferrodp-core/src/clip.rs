@@ -41,6 +41,8 @@ mod element;
 mod error_budget;
 mod float_rows;
 mod foreign;
+#[cfg(target_arch = "x86_64")]
+mod fours;
 mod gather;
 mod gathering;
 mod grid_sum;
@@ -54,7 +56,6 @@ mod scattered;
 mod settle;
 mod shares;
 mod side_by_side;
-mod single;
 mod steps;
 mod turn;
 mod zeros;

@@ -38,6 +38,12 @@ pub(crate) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     }
 }
 
+/// The same for a kernel that gains too little by vectors of 512 bits to be compiled for them.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn run_short<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+    if isa.is_native() { run_256(isa, kernel) } else { portable(kernel) }
+}
+
 /// The same for a kernel that is run only where [`Isa::is_native`], and so is told `NATIVE`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn run_native<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
@@ -61,7 +67,7 @@ pub(crate) fn run_256<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use {run as run_256, run as run_native};
+pub(crate) use {run as run_256, run as run_native, run as run_short};
 
 // Never inlined: a kernel that several others run would become part of each.
 #[inline(never)]

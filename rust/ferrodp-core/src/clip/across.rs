@@ -70,7 +70,7 @@ impl<T: Element> MeasureClosely<'_, T> {
                 for column in strip..columns.width.min(strip + STRIP) {
                     columns.fetch(column + AHEAD, p);
                     // SAFETY: the column is one of these, and there are so many panels.
-                    let elements = unsafe { columns.load(column, p) };
+                    let elements = unsafe { columns.load(column, p, NATIVE) };
                     // No `map`: of so much it makes a call for every element.
                     for r in 0..PANEL {
                         let parts = cut.parts::<T, true>(elements[r].widen());
@@ -113,7 +113,7 @@ impl<T: Element> Kernel for MeasureSingle<'_, T> {
                 let Single { mut others, mut sizes } = *sums;
                 for column in strip..columns.width.min(strip + STRIP) {
                     // SAFETY: the column is one of these, and there are so many panels.
-                    let elements = unsafe { columns.load(column, p) };
+                    let elements = unsafe { columns.load(column, p, NATIVE) };
                     for r in 0..PANEL {
                         let x = elements[r].widen();
                         others[r] = others[r].wrapping_add(mask(x != 0.0));
@@ -143,8 +143,10 @@ impl<T: Element> Kernel for MeasureLargest<'_, T> {
                 // Of magnitudes, that with the larger bits is the larger one; those of NaN are the largest.
                 let mut bits = largest.map(|x| x.to_bits().cast_signed());
                 for column in strip..columns.width.min(strip + STRIP) {
+                    // Or elements of several columns would be gathered.
+                    let column = core::hint::black_box(column).min(columns.width - 1);
                     // SAFETY: the column is one of these, and there are so many panels.
-                    let elements = unsafe { columns.load(column, p) };
+                    let elements = unsafe { columns.load(column, p, NATIVE) };
                     for r in 0..PANEL {
                         bits[r] = bits[r].max(elements[r].widen().abs().to_bits().cast_signed());
                     }
@@ -212,7 +214,7 @@ impl<T: Element> Measure<'_, T> {
                         // The next columns, of all panels: where columns are short, they follow each other in memory.
                         columns.fetch(column + STRIP, p);
                         // SAFETY: the column is one of these, and there are so many panels.
-                        let elements = unsafe { columns.load(column, p) };
+                        let elements = unsafe { columns.load(column, p, NATIVE) };
                         let mut values = elements.map(T::widen);
                         if SCALED {
                             // One small loop after the other, or elements would be computed with one by one.

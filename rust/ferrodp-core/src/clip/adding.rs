@@ -13,11 +13,11 @@ use super::columns::PANEL;
 use super::decide::Rule;
 use super::element::Float;
 use super::error_budget::ErrorBudget;
-use super::foreign::{self, Foreign};
+use super::foreign::Foreign;
 use super::gathering::Gathering;
 use super::measure::{self, Power};
 use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
-use super::rows::Rows;
+use super::rows::{Ahead, Rows};
 use super::scattered::Scattered;
 use super::shares;
 use super::side_by_side::SideBySide;
@@ -32,6 +32,9 @@ const TILE_BYTES: usize = 1 << 18;
 
 /// Up to this many bytes, as many rows as are added together make a tile anyway: they share one pass over the sums.
 const TOGETHER_BYTES: usize = 1 << 21;
+
+/// Rows that are brought at a time, in bytes: they stay in the first-level cache until they are added.
+const BROUGHT_BYTES: usize = 1 << 15;
 
 /// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
 const AHEAD_BYTES: usize = 1 << 21;
@@ -54,6 +57,9 @@ const ALONE: usize = 64;
 /// How many of these are added in panels where rows near the bound are met, which panels tell sooner.
 const NEAR: usize = 1 << 13;
 
+/// Open rows of a tile that are told together, at least.
+const OPEN: usize = 4;
+
 /// Columns from which on threads share the columns of one row, and not the rows: sums of their own would cost them more.
 const WIDE: usize = 1 << 21;
 
@@ -73,6 +79,8 @@ struct Tiling {
 pub(super) struct Adding<'a, T> {
     steps: Steps,
     readings: [&'a Rows<'a, T>; 2],
+    /// Where rows lie that come next, leaf by leaf, if these were brought from elsewhere.
+    next: (&'a [Foreign<'a>], Range<usize>),
 }
 
 impl<'a, T: Float> Adding<'a, T> {
@@ -80,7 +88,18 @@ impl<'a, T: Float> Adding<'a, T> {
     pub(super) fn new(isa: Isa, clip: ClipNorm, stability: Option<Stability>, readings: [&'a Rows<'a, T>; 2]) -> Self {
         let budget = ErrorBudget::new(readings[0].leaves().iter().map(|leaf| leaf.width));
         let rule = Rule { isa, power: Power::Second, bound: clip.value(), stability, budget };
-        Self { steps: Steps { rule, clip }, readings }
+        Self { steps: Steps { rule, clip }, readings, next: (&[], 0..0) }
+    }
+
+    /// Returns what is fetched while these rows are added, of which so many come next.
+    fn ahead(&self, tile: &Range<usize>, next: &Range<usize>) -> Vec<Ahead> {
+        let (leaves, rows) = &self.next;
+        let row = rows.start + tile.start;
+        if row < rows.end {
+            return leaves.iter().map(|leaf| leaf.ahead(row)).collect();
+        }
+        let leaves = if next.is_empty() { &[] } else { self.readings[1].leaves() };
+        leaves.iter().map(|leaf| leaf.ahead(next.start)).collect()
     }
 
     /// Adds all rows to `sums`, on up to `threads` threads.
@@ -88,15 +107,15 @@ impl<'a, T: Float> Adding<'a, T> {
         let rows = self.readings[0];
         let count = rows.count();
         if threads.get() == 1 || count == 0 {
-            return self.add_tiles(0..count, sums);
+            return self.add_tiles(0..count, sums, &mut Together::default());
         }
         if sums.len() >= WIDE || count < 2 * threads.get() {
             if !rows.is_plain() {
-                return self.add_tiles(0..count, sums);
+                return self.add_tiles(0..count, sums, &mut Together::default());
             }
             return (0..count).try_fold(0, |within, row| Some(within + self.add_row(row, sums, threads)?));
         }
-        shares::add(count, sums, threads, |rows, part| self.add_tiles(rows, part))
+        shares::add(count, sums, threads, |rows, part| self.add_tiles(rows, part, &mut Together::default()))
     }
 
     /// Returns how rows are cut into tiles: measured, and without effect on any sum.
@@ -154,13 +173,13 @@ impl<'a, T: Float> Adding<'a, T> {
     }
 
     /// Adds rows on one thread, tile by tile.
-    fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+    pub(super) fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64], together: &mut Together) -> Option<u64> {
         let are_narrow = self.are_narrow();
         let are_alone = self.readings[0].is_plain() && self.readings[0].width() >= ALONE;
         let panels = rows.start + if are_narrow && !are_alone { whole(rows.len()) } else { 0 };
         if panels > rows.start {
             let within = self.add_narrow(rows.start..panels, sums)?;
-            return Some(within + self.add_tiles(panels..rows.end, sums)?);
+            return Some(within + self.add_tiles(panels..rows.end, sums, together)?);
         }
         if self.go_side_by_side(rows.len()) {
             return self.add_side_by_side(rows, sums);
@@ -172,17 +191,17 @@ impl<'a, T: Float> Adding<'a, T> {
             return Gathering { rows: scattered, steps: self.steps }.add_rows(rows, sums);
         }
         if !self.readings[0].is_plain() {
-            return self.add_copies(rows, sums);
+            let leaves: Vec<_> = self.readings[0].leaves().iter().map(|leaf| Foreign::of(&leaf.strides())).collect();
+            return Self::add_brought(self.steps, &leaves, rows, sums, together);
         }
         let Tiling { size, ahead } = self.tiling();
         let mut within = 0;
-        let mut together = Together::default();
         let mut start = rows.start;
         while start < rows.end {
             let tile = start..rows.end.min(start + size);
             let next = tile.end..rows.end.min(tile.end + ahead);
             measure::add_squares(self.steps.rule.isa, self.readings[0], tile.clone(), together.begin(tile.len()));
-            let open = self.steps.compare::<T>(&mut together);
+            let open = self.steps.compare::<T>(together);
             let panels = if are_narrow { whole(NEAR.min(rows.end - start)) } else { 0 };
             if panels > 0 && open * 8 > tile.len() {
                 within += self.add_narrow(start..start + panels, sums)?;
@@ -190,12 +209,16 @@ impl<'a, T: Float> Adding<'a, T> {
                 start += panels;
                 continue;
             }
-            within += Steps::decide(&mut together, |row, total| self.step(start + row, total));
-            let Together { steps, certificates, .. } = &mut together;
+            if !T::SQUARES_FIT && open >= OPEN && self.steps.rule.isa.is_native() {
+                self.steps.tell_open(self.readings[0], start, together);
+            }
+            within += Steps::decide(together, |row, total| self.step(start + row, total));
+            let Together { steps, certificates, .. } = &mut *together;
             let columns = 0..sums.len();
-            let tile = Tile { rows: self.readings[1], first: start, columns, steps, ahead: next };
+            let ahead = &self.ahead(&tile, &next);
+            let tile = Tile { rows: self.readings[1], first: start, columns, steps, ahead };
             quantize::add(self.steps.rule.isa, tile, sums, certificates);
-            if !self.steps.are_certified(&together) {
+            if !self.steps.are_certified(together) {
                 return None;
             }
             start += together.steps.len();
@@ -203,27 +226,36 @@ impl<'a, T: Float> Adding<'a, T> {
         Some(within)
     }
 
-    /// Adds rows on one thread, copied tile by tile to where they lie one after the other.
-    fn add_copies(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
-        let leaves = self.readings[0].leaves();
-        let strides: Vec<_> = leaves.iter().map(|leaf| leaf.strides()).collect();
-        let Tiling { size, .. } = self.tiling();
-        let size = size.min(rows.len()).max(1);
-        let mut buffer = vec![T::default(); size * self.readings[0].width()];
+    /// Adds rows on one thread, brought to where they lie one after the other: some of them at a time.
+    pub(super) fn add_brought(
+        steps: Steps,
+        leaves: &[Foreign<'_>],
+        rows: Range<usize>,
+        sums: &mut [i64],
+        together: &mut Together,
+    ) -> Option<u64> {
+        let bytes = (sums.len() * size_of::<T>()).max(1);
+        let size = (BROUGHT_BYTES / bytes / TOGETHER * TOGETHER).max((TOGETHER_BYTES / bytes).clamp(1, TOGETHER));
+        let size = size.min(rows.len());
+        let mut room = Vec::<T>::with_capacity(size * sums.len());
+        let place = room.as_mut_ptr();
         let mut within = 0;
-        for start in rows.clone().step_by(size) {
-            let tile = start..rows.end.min(start + size);
-            let mut rest = &mut buffer[..];
-            let mut copies = Vec::with_capacity(leaves.len());
-            for (leaf, strides) in leaves.iter().zip(&strides) {
-                let (copy, after) = rest.split_at_mut(leaf.width * tile.len());
-                foreign::rows(strides, tile.clone(), copy, leaf.width);
-                copies.push((&*copy, leaf.width));
-                rest = after;
-            }
-            let copies = Rows::new(copies, tile.len()).expect("as long as the tile");
-            let adding = Adding { steps: self.steps, readings: [&copies; 2] };
-            within += adding.add_tiles(0..tile.len(), sums)?;
+        for start in rows.clone().step_by(size.max(1)) {
+            let block = start..rows.end.min(start + size);
+            let mut offset = 0;
+            let brought = leaves.iter().map(|leaf| {
+                let (to, width) = (place.wrapping_add(offset * size), leaf.width());
+                offset += width;
+                // SAFETY: there is room for `size` rows of this leaf behind those of the leaves before, and nothing refers
+                // to what lay there.
+                unsafe { leaf.bring(steps.rule.isa, block.clone(), 0..width, to, [width, 1]) };
+                // SAFETY: the elements that were just written.
+                let data = unsafe { core::slice::from_raw_parts(to.cast_const(), block.len() * width) };
+                (data, width)
+            });
+            let brought = Rows::new(brought, block.len()).expect("as many as the block has");
+            let adding = Adding { steps, readings: [&brought; 2], next: (leaves, block.end..rows.end) };
+            within += adding.add_tiles(0..block.len(), sums, together)?;
         }
         Some(within)
     }
@@ -264,7 +296,7 @@ impl<'a, T: Float> Adding<'a, T> {
     fn add_columns(&self, row: usize, step: Step, start: usize, sums: &mut [i64]) -> Certificate {
         let mut certificates = [Certificate::default()];
         let columns = start..start + sums.len();
-        let tile = Tile { rows: self.readings[1], first: row, columns, steps: &[step], ahead: 0..0 };
+        let tile = Tile { rows: self.readings[1], first: row, columns, steps: &[step], ahead: &[] };
         quantize::add(self.steps.rule.isa, tile, sums, &mut certificates);
         let [certificate] = certificates;
         certificate

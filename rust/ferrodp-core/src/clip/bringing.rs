@@ -8,6 +8,7 @@
 //! decided by its sum of squares is brought whole, to be looked at once more.
 
 use core::cell::OnceCell;
+use core::cmp::Ordering;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
 use core::ops::Range;
@@ -16,8 +17,9 @@ use std::sync::Mutex;
 use super::adding::Adding;
 use super::brought;
 use super::clip_norm::{ClipNorm, Stability};
+use super::close::{self, Cut, Sums};
 use super::columns::PANEL;
-use super::decide::Rule;
+use super::decide::{Rule, scale_of};
 use super::element::{Element, Float, Form};
 use super::error_budget::ErrorBudget;
 use super::foreign::Foreign;
@@ -32,8 +34,7 @@ use crate::blocks::for_each_block;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 
-/// Bytes of rows that are brought at a time, and the most bytes of a row that comes whole: a cache near a core holds them.
-const BLOCK_BYTES: usize = 1 << 15;
+/// The most bytes of a row that comes whole: a cache near a core holds them.
 const WHOLE_BYTES: usize = 1 << 20;
 
 /// Rows of which pieces are brought at a time.
@@ -127,35 +128,9 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
             return SideBySide::<T>::new(self.steps, self.leaves, self.width, rows.len()).add(rows, sums);
         }
         if bytes <= WHOLE_BYTES {
-            let size = (BLOCK_BYTES / bytes).max((WHOLE_BYTES / bytes).min(ROWS)).max(1);
-            return self.add_whole(rows, size, sums);
+            return Adding::<T>::add_brought(self.steps, self.leaves[0], rows, sums, &mut Together::default());
         }
         self.add_pieces(rows, sums)
-    }
-
-    /// Adds rows that come whole, so many at a time.
-    fn add_whole(&self, rows: Range<usize>, size: usize, sums: &mut [i64]) -> Option<u64> {
-        let Rule { isa, stability, .. } = self.steps.rule;
-        let size = size.min(rows.len());
-        let mut room = Vec::<T>::with_capacity(size * self.width);
-        let place = room.as_mut_ptr();
-        let mut within = 0;
-        for start in rows.clone().step_by(size.max(1)) {
-            let block = start..rows.end.min(start + size);
-            let leaves = self.leaves[0].iter().zip(&self.offsets).map(|(leaf, offset)| {
-                let (to, width) = (place.wrapping_add(offset * size), leaf.width());
-                // SAFETY: there is room for `size` rows of this leaf behind those of the leaves before, and nothing refers
-                // to what lay there.
-                unsafe { leaf.bring(isa, block.clone(), 0..width, to, [width, 1]) };
-                // SAFETY: the elements that were just written.
-                let data = unsafe { core::slice::from_raw_parts(to.cast_const(), block.len() * width) };
-                (data, width)
-            });
-            let brought = Rows::new(leaves, block.len()).expect("as many as the block has");
-            let adding = Adding::new(isa, self.steps.clip, stability, [&brought; 2]);
-            within += adding.add(sums, NonZeroUsize::MIN)?;
-        }
-        Some(within)
     }
 
     /// Adds rows that come in pieces, some of them at a time.
@@ -258,12 +233,45 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
 
     /// Returns how a row is added, given its sum of squares, and whether it is within the clip norm.
     fn step(&self, row: usize, total: f64) -> (Step, bool) {
-        let whole = OnceCell::new();
-        let leaves = self.leaves[0].iter().zip(&self.offsets).map(|(leaf, offset)| {
-            let row: &Vec<T> = whole.get_or_init(|| self.whole(row));
-            &row[*offset..offset + leaf.width()]
+        self.told(row, total).unwrap_or_else(|| {
+            let whole = OnceCell::new();
+            let leaves = self.leaves[0].iter().zip(&self.offsets).map(|(leaf, offset)| {
+                let row: &Vec<T> = whole.get_or_init(|| self.whole(row));
+                &row[*offset..offset + leaf.width()]
+            });
+            self.steps.step(total, leaves.clone(), leaves)
+        })
+    }
+
+    /// Returns the same, if it is found piece by piece where the sum of squares leaves it open.
+    fn told(&self, row: usize, total: f64) -> Option<(Step, bool)> {
+        let Steps { rule, .. } = &self.steps;
+        let (isa, is_far) = (rule.isa, rule.is_far::<T>(total));
+        if T::SQUARES_FIT || !isa.is_native() || !(is_far || rule.is_near(total)) {
+            return None;
+        }
+        let (pieces, mut room) = (self.pieces(), Vec::new());
+        let mut each = |look: &mut dyn FnMut(&[T])| {
+            for Piece { leaf, columns } in &pieces {
+                look(self.bring(0, *leaf, row..row + 1, columns.clone(), &mut room));
+            }
+        };
+        if !is_far {
+            let (cut, mut sums) = (Cut::new(rule.power, rule.bound)?, [Sums::NONE]);
+            each(&mut |piece| close::add_squares(isa, piece, piece.len(), &[0], cut, &mut sums));
+            let told = if sums[0].is_longer(cut)? { Ordering::Greater } else { Ordering::Equal };
+            return Some(self.steps.of(rule.decide_told(total, told)));
+        }
+        let (mut largest, mut again) = (0.0_f64, [0.0]);
+        each(&mut |piece| {
+            let found = measure::largest_magnitude(isa, core::iter::once(piece));
+            // mutant: later-pieces-hide-what-is-not-finite
+            largest = if largest.is_nan() || found <= largest { largest } else { found };
         });
-        self.steps.step(total, leaves.clone(), leaves)
+        if largest.is_finite() && largest != 0.0 {
+            each(&mut |piece| add_powers(isa, rule.power, piece, piece.len(), scale_of(largest), &mut again));
+        }
+        Some(self.steps.of(rule.decide_measured(largest, again[0])?))
     }
 
     /// Returns a row as it is in the first reading.
@@ -291,7 +299,7 @@ fn add_piece<T: Element>(
     certificates: &mut [Certificate],
 ) {
     let rows = Rows::new([(piece, width)], steps.len()).expect("as many as there are steps");
-    let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps, ahead: 0..0 };
+    let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps, ahead: &[] };
     quantize::add(isa, tile, sums, certificates);
 }
 
@@ -342,7 +350,7 @@ mod tests {
     /// Compares sums of rows in every way that they may lie with those of the same numbers in slices.
     fn check<T: Float, const N: usize>(form: Form, element: fn(f64) -> ([u8; N], T)) {
         // Around panels, narrow rows, whole rows and pieces, of both ways.
-        for (count, width) in [(1, 3), (37, 1), (35, 7), (50, 16), (20, 300), (2, 263_000), (17, 16_500)] {
+        for (count, width) in [(1, 3), (37, 1), (35, 7), (50, 16), (6, 301), (20, 300), (2, 263_000), (17, 16_500)] {
             let numbers: Vec<([u8; N], T)> = (0..count * width)
                 .map(|i| element(((i * 7919) % 1013) as f64 / 512.0 / (width as f64).sqrt() - 0.1))
                 .collect();
@@ -439,6 +447,36 @@ mod tests {
         assert_eq!(refused, sum.add_foreign::<f32>(Isa::best(), &leaves, 1, ONE));
         assert_eq!(refused, sum.add_foreign::<f64>(Isa::best(), &leaves, 1, ONE));
         assert_eq!(Ok(0), sum.integers().map(|_| sum.count()));
+    }
+
+    #[test]
+    fn long_rows_that_squares_leave_open_are_told_piece_by_piece() {
+        let width = 140_000;
+        let mut normalized: Vec<f64> = (0..width).map(|i| ((i * 7919) % 1013) as f64 - 500.0).collect();
+        let norm = normalized.iter().map(|x| x * x).sum::<f64>().sqrt();
+        normalized.iter_mut().for_each(|x| *x *= 0.9 / norm);
+        let mut one_hot = vec![0.0; width];
+        one_hot[77_777] = 0.9;
+        let huge: Vec<f64> = normalized.iter().map(|x| x * 1e200).collect();
+        let (mut early, mut late) = (huge.clone(), huge.clone());
+        (early[10], late[width - 1]) = (f64::INFINITY, f64::NAN);
+        let clip = ClipNorm::new::<f64>(0.9).expect("in range");
+        for row in [normalized, one_hot, huge, early, late] {
+            let swapped: Vec<u64> = row.iter().map(|x| x.to_bits().swap_bytes()).collect();
+            // SAFETY: a row of as many elements.
+            let leaf = unsafe { Foreign::new(Form::Double, true, swapped.as_ptr().cast(), 0, [(width, 8)]) };
+            for (isa, threads) in Isa::available().into_iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
+                let threads = NonZeroUsize::new(threads).expect("positive");
+                let (mut expected, mut sum) =
+                    (GridSum::new(clip, width).expect("memory"), GridSum::new(clip, width).expect("memory"));
+                expected.add(isa, &Rows::one(&[&row]), ONE).expect("room");
+
+                sum.add_foreign::<f64>(isa, core::slice::from_ref(&leaf), 1, threads).expect("room");
+
+                assert_eq!(expected.integers(), sum.integers(), "{isa:?}");
+                assert_eq!(expected.count_within(), sum.count_within());
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@
 //! terms, which are at most `q/2` in size, it is off by at most `1.01·(a + 1)·u·n·q/2`, `u = 2⁻⁵³`: for a row of 10⁵ elements
 //! by less than 2⁻⁷⁰ of the bound. What underflows is off by 2⁻¹⁰⁷⁵ more.
 //!
-//! *Ties.* If no `l` is different from zero and none has underflowed, the sum of `h` is the exact sum.
+//! *Ties.* If no `l` is different from zero and none has underflowed, the sum of `h` is the exact sum. A single element is its own
+//! norm, of any order: one-hot rows, scaled to the bound, are told though the bound's power is no float.
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
@@ -44,14 +45,26 @@ pub(super) fn compare<'a, T: Element>(
     leaves: impl Iterator<Item = &'a [T]> + Clone,
     bound: f64,
 ) -> Option<Ordering> {
+    if power == Power::Second && !T::SQUARES_FIT && !isa.is_native() {
+        // Without the instruction, a fused multiply-add takes longer than the exact sum; but one element is its own norm.
+        let mut elements = leaves.flatten().map(|x| x.widen().abs()).filter(|x| *x != 0.0);
+        return elements.next().filter(|_| elements.next().is_none())?.partial_cmp(&bound);
+    }
     let cut = Cut::new(power, bound)?;
     match power {
-        Power::First => Sums::<false, true>::compare(isa, leaves, cut),
+        Power::First => Sums::of::<T, false, true>(isa, leaves, cut).tell(cut),
         // Ties are rare among elements of many digits, and cost half as much again.
-        Power::Second if !T::SQUARES_FIT => Sums::<true, false>::compare(isa, leaves.clone(), cut)
-            .or_else(|| Sums::<true, true>::compare(isa, leaves, cut)),
-        Power::Second => Sums::<true, true>::compare(isa, leaves, cut),
+        Power::Second if !T::SQUARES_FIT => Sums::of::<T, true, false>(isa, leaves.clone(), cut)
+            .tell(cut)
+            .or_else(|| Sums::of::<T, true, true>(isa, leaves, cut).tell(cut)),
+        Power::Second => Sums::of::<T, true, true>(isa, leaves, cut).tell(cut),
     }
+}
+
+/// Adds to each of `sums` what is known of the squares in one of `rows` of `data`, `width` elements a row, where a fused
+/// multiply-add is one instruction.
+pub(super) fn add_squares<T: Element>(isa: Isa, data: &[T], width: usize, rows: &[usize], cut: Cut, sums: &mut [Sums]) {
+    dispatch::run_native(isa, AddRows::<T, true, false> { data, width, rows, cut, sums });
 }
 
 /// Where powers are cut, and what their sum is compared with.
@@ -89,46 +102,59 @@ impl Cut {
     #[inline(always)]
     pub(super) fn parts<T: Element, const SQUARES: bool>(self, x: f64) -> Parts {
         let (high, low) = self.cut::<T, SQUARES>(x);
+        Parts { high, low, inexact: Self::inexact::<T, SQUARES>(x, low) }
+    }
+
+    /// Returns whether `h` is not all of one element's power, of which `l` is `low`.
+    #[inline(always)]
+    fn inexact<T: Element, const SQUARES: bool>(x: f64, low: f64) -> u64 {
         let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && x.abs() < TINY;
-        Parts { high, low, inexact: low.to_bits() << 1 | u64::from(lost) }
+        low.to_bits() << 1 | u64::from(lost)
     }
 
     /// Returns `h` and `l` of one element's power.
     #[inline(always)]
     fn cut<T: Element, const SQUARES: bool>(self, x: f64) -> (f64, f64) {
-        if SQUARES && !T::SQUARES_FIT {
-            let high = x.mul_add(x, self.shift) - self.shift;
-            return (high, x.mul_add(x, -high));
-        }
-        let power = if SQUARES { x * x } else { x.abs() };
-        let high = self.high(power);
-        (high, power - high)
+        let (shifted, low) = self.cut_shifted::<T, SQUARES>(x);
+        (shifted - self.shift, low)
     }
 
-    /// Returns `h` of a number.
+    /// Returns `h + shift` and `l` of one element's power.
     #[inline(always)]
-    fn high(self, power: f64) -> f64 {
-        (power + self.shift) - self.shift
+    fn cut_shifted<T: Element, const SQUARES: bool>(self, x: f64) -> (f64, f64) {
+        let is_fused = SQUARES && !T::SQUARES_FIT;
+        let power = if SQUARES { x * x } else { x.abs() };
+        let shifted = if is_fused { x.mul_add(x, self.shift) } else { power + self.shift };
+        let high = shifted - self.shift;
+        (shifted, if is_fused { x.mul_add(x, -high) } else { power - high })
     }
 
-    /// Compares a row's norm with the bound, if that can be told from the sums of so many elements' parts, each of which
-    /// went through at most so many additions.
-    pub(super) fn tell(self, sums: Parts, elements: usize, additions: usize) -> Option<Ordering> {
-        let above = (self.power + self.shift) - self.shift;
-        // Multiples of q, below 2⁵³ of them.
+    /// Compares a row's norm with the bound, if that can be told from the sums of its elements' parts, which are off by less than
+    /// `margin`.
+    pub(super) fn tell(self, sums: Parts, margin: f64) -> Option<Ordering> {
+        let (above, rest) = self.bound();
         let high = sums.high - above;
-        let bounds = (self.power - above, self.error);
         // mutant: ties-told-where-digits-are-missing
         if sums.inexact == 0 {
-            return if high == 0.0 { 0.0.partial_cmp(&(bounds.0 + bounds.1)) } else { high.partial_cmp(&0.0) };
+            return if high == 0.0 { 0.0.partial_cmp(&(rest + self.error)) } else { high.partial_cmp(&0.0) };
         }
-        let difference = high + (sums.low - bounds.0 - bounds.1);
-        let margin = self.margin(elements, additions);
-        match (difference > margin, difference < -margin) {
-            (true, _) => Some(Ordering::Greater),
-            (_, true) => Some(Ordering::Less),
-            _ => None,
-        }
+        let difference = self.difference(sums);
+        difference.partial_cmp(&0.0).filter(|_| difference.abs() > margin)
+    }
+
+    /// Returns how much more than the bound's power the sum of these parts is.
+    #[inline(always)]
+    fn difference(self, sums: Parts) -> f64 {
+        let (above, rest) = self.bound();
+        // Multiples of q, below 2⁵³ of them.
+        (sums.high - above) + (sums.low - rest - self.error)
+    }
+
+    /// Returns `h` of the bound's power as a float, and what that is more.
+    #[inline(always)]
+    fn bound(self) -> (f64, f64) {
+        let above = (self.power + self.shift) - self.shift;
+        (above, self.power - above)
     }
 }
 
@@ -210,25 +236,25 @@ impl Cut {
     /// Compares the norms of a panel's rows with the bound, as [`Cut::tell`] does.
     #[inline(always)]
     pub(super) fn tell_panel<const N: usize>(self, sums: &Near<N>, elements: usize, additions: usize) -> Told<N> {
-        let above = (self.power + self.shift) - self.shift;
-        let bounds = (self.power - above, self.error);
+        let (above, rest) = self.bound();
         let margin = self.margin(elements, additions);
         let (mut told, mut longer) = ([0; N], [0; N]);
         for r in 0..N {
             let high = sums.high[r] - above;
-            let difference = high + (sums.low[r] - bounds.0 - bounds.1);
+            let difference = high + (sums.low[r] - rest - self.error);
             let exact = mask(sums.inexact[r] == 0);
             let (more, less) = (mask(difference > margin), mask(difference < -margin));
             told[r] = (exact & mask(!high.is_nan())) | (!exact & (more | less));
             // mutant: ties-of-panels-told-by-high-parts
-            let tie = mask(high == 0.0) & mask(bounds.0 + bounds.1 < 0.0);
+            let tie = mask(high == 0.0) & mask(rest + self.error < 0.0);
             longer[r] = (exact & (mask(high > 0.0) | tie)) | (!exact & more);
         }
         Told { told, longer }
     }
 
-    /// Returns how far a difference of sums of so many elements' parts may be off.
-    fn margin(self, elements: usize, additions: usize) -> f64 {
+    /// Returns how far a difference of sums of so many elements' parts, each of which went through at most so many additions, may be off.
+    #[inline]
+    pub(super) fn margin(self, elements: usize, additions: usize) -> f64 {
         let (elements, additions) = (elements as f64, (additions + 8) as f64);
         let unit = f64::EPSILON / 2.0;
         let largest = self.grid / 2.0 + 2.0 * unit * self.power;
@@ -239,69 +265,169 @@ impl Cut {
     }
 }
 
-/// What is known of a row; whether its sums are exact if `TIES` ask for it.
-struct Sums<const SQUARES: bool, const TIES: bool> {
-    cut: Cut,
-    high: [f64; LANES],
-    low: [f64; LANES],
-    inexact: [u64; LANES],
+/// What is known of a row, whose columns came leaf by leaf.
+#[derive(Clone, Copy)]
+pub(super) struct Sums {
+    parts: Parts,
+    /// How many elements there are.
+    elements: usize,
+    /// How many of them are not zero: exactly if less than two, and otherwise two at least.
+    others: usize,
+    /// How many additions each part went through, at most.
+    additions: usize,
 }
 
-impl<const SQUARES: bool, const TIES: bool> Sums<SQUARES, TIES> {
-    fn compare<'a, T: Element>(isa: Isa, leaves: impl Iterator<Item = &'a [T]>, cut: Cut) -> Option<Ordering> {
-        let mut sums = Self { cut, high: [0.0; LANES], low: [0.0; LANES], inexact: [0; LANES] };
-        let (mut elements, mut additions) = (0, LANES.ilog2() as usize);
-        let mut leaves = leaves.peekable();
-        let mut parts = Parts { high: 0.0, low: 0.0, inexact: 0 };
-        while let Some(leaf) = leaves.next() {
-            elements += leaf.len();
-            additions += leaf.len().div_ceil(LANES);
-            let is_last = leaves.peek().is_none();
-            parts = dispatch::run(isa, Add { leaf, is_last, sums: &mut sums })?;
+impl Sums {
+    /// Of nothing.
+    pub(super) const NONE: Self =
+        Self { parts: Parts { high: 0.0, low: 0.0, inexact: 0 }, elements: 0, others: 0, additions: 0 };
+
+    /// Returns what is known of a row; whether sums are exact if `TIES` ask for it.
+    fn of<'a, T: Element, const SQUARES: bool, const TIES: bool>(
+        isa: Isa,
+        leaves: impl Iterator<Item = &'a [T]>,
+        cut: Cut,
+    ) -> Self {
+        let mut sums = [Self::NONE];
+        for data in leaves {
+            let (width, sums) = (data.len(), &mut sums);
+            let add = AddRows::<T, SQUARES, TIES> { data, width, rows: &[0], cut, sums };
+            // What is rare is not worth code for vectors of 512 bits.
+            if SQUARES && (T::SQUARES_FIT || !TIES) {
+                dispatch::run(isa, add);
+            } else {
+                dispatch::run_short(isa, add);
+            }
         }
-        cut.tell(parts, elements, additions)
+        sums[0]
+    }
+
+    /// Adds what is known of a leaf of so many elements; but which of them are not zero, if they are in the lane that is returned.
+    ///
+    /// Out of line: there is one copy of it.
+    #[inline(never)]
+    fn add(&mut self, lanes: &Lanes, width: usize, cut: Cut) -> Option<usize> {
+        let Lanes { high, low, inexact, bits } = lanes;
+        let shifts = cut.shift.to_bits().wrapping_mul((width.div_ceil(LANES) * LANES) as u64);
+        let high = high.iter().fold(0_u64.wrapping_sub(shifts), |sum, high| sum.wrapping_add(*high));
+        self.parts.high += high.cast_signed() as f64 * cut.grid;
+        self.parts.low += fold_in_halves(*low);
+        self.parts.inexact |= inexact.iter().fold(0, |any, bits| any | bits);
+        self.elements += width;
+        self.additions += width.div_ceil(LANES) + LANES.ilog2() as usize + 1;
+        let used = bits.iter().fold(0_u64, |used, bits| used.wrapping_sub(mask(*bits != 0)));
+        // mutant: second-element-of-rows-overlooked
+        if used == 1 {
+            return bits.iter().position(|bits| *bits != 0);
+        }
+        self.others += used as usize;
+        None
+    }
+
+    /// Whether at most one element is not zero.
+    fn is_single(&self) -> bool {
+        self.others < 2
+    }
+
+    /// Compares the row's norm with the bound, if that can be told.
+    fn tell(&self, cut: Cut) -> Option<Ordering> {
+        let (difference, margin) = self.difference(cut);
+        let is_equal = self.is_single() && difference.abs() <= margin;
+        cut.tell(self.parts, margin).or(is_equal.then_some(Ordering::Equal))
+    }
+
+    /// Returns whether the row's norm is greater than the bound, if that can be told where sums are not exact: without branches,
+    /// for half of the rows that were normalized are longer by a rounding error.
+    #[inline(always)]
+    pub(super) fn is_longer(&self, cut: Cut) -> Option<bool> {
+        let (difference, margin) = self.difference(cut);
+        let is_told = (difference.abs() > margin) | (self.is_single() & (difference.abs() <= margin));
+        is_told.then_some(difference > margin)
+    }
+
+    /// Returns how much more than the bound's power the row's is, and from which size on that is certain.
+    ///
+    /// The norm of a single element is its magnitude. That differs from the bound by a unit in the last place at least, so its
+    /// power does by 2⁻⁵³ of the bound's: what is within one addition's error is the bound.
+    #[inline(always)]
+    fn difference(&self, cut: Cut) -> (f64, f64) {
+        let is_single = self.is_single();
+        let elements = if is_single { 1 } else { self.elements };
+        let additions = if is_single { 1 } else { self.additions };
+        (cut.difference(self.parts), cut.margin(elements, additions))
     }
 }
 
-/// Adds a leaf, and returns the sums of all lanes after the last one; `None` if this instruction set cannot.
-struct Add<'a, T, const SQUARES: bool, const TIES: bool> {
-    leaf: &'a [T],
-    is_last: bool,
-    sums: &'a mut Sums<SQUARES, TIES>,
+/// Adds what is known of powers in some rows.
+struct AddRows<'a, T, const SQUARES: bool, const TIES: bool> {
+    data: &'a [T],
+    width: usize,
+    rows: &'a [usize],
+    cut: Cut,
+    sums: &'a mut [Sums],
 }
 
-impl<T: Element, const SQUARES: bool, const TIES: bool> Kernel for Add<'_, T, SQUARES, TIES> {
-    type Output = Option<Parts>;
+impl<T: Element, const SQUARES: bool, const TIES: bool> Kernel for AddRows<'_, T, SQUARES, TIES> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<const NATIVE: bool>(self) -> Option<Parts> {
-        // Without the instruction, a fused multiply-add takes longer than the exact sum.
+    fn run<const NATIVE: bool>(self) {
         if SQUARES && !T::SQUARES_FIT && !NATIVE {
-            return None;
+            unreachable!("fused multiply-adds are one instruction");
         }
-        let (chunks, tail) = self.leaf.as_chunks::<LANES>();
-        for chunk in chunks {
-            self.sums.add(chunk);
-        }
-        if !tail.is_empty() {
+        let Self { data, width, rows, cut, sums } = self;
+        for (row, sums) in rows.iter().zip(sums) {
+            let row = &data[row * width..][..width];
+            let mut lanes = Lanes { high: [0; LANES], low: [0.0; LANES], inexact: [0; LANES], bits: [0; LANES] };
+            let (chunks, tail) = row.as_chunks::<LANES>();
             let mut last = [T::default(); LANES];
             last[..tail.len()].copy_from_slice(tail);
-            self.sums.add(&last);
+            let rest = if tail.is_empty() { &[] } else { core::slice::from_ref(&last) };
+            // One loop over both, or all of it would be there twice.
+            for chunks in [chunks, rest] {
+                for chunk in chunks {
+                    lanes.add::<T, SQUARES, TIES, NATIVE>(cut, chunk);
+                }
+            }
+            if let Some(lane) = sums.add(&lanes, width, cut) {
+                sums.others += count(&row[lane..]);
+            }
         }
-        let Sums { high, low, inexact, .. } = *self.sums;
-        let (high, low) = if self.is_last { (fold_in_halves(high), fold_in_halves(low)) } else { (0.0, 0.0) };
-        Some(Parts { high, low, inexact: inexact.iter().fold(0, |any, bits| any | bits) })
     }
 }
 
-impl<const SQUARES: bool, const TIES: bool> Sums<SQUARES, TIES> {
+/// Returns how many elements of a lane are not zero.
+#[inline(never)]
+fn count<T: Element>(row: &[T]) -> usize {
+    row.iter().step_by(LANES).filter(|x| x.widen() != 0.0).count()
+}
+
+/// What is known of a leaf of a row, in independent sums.
+struct Lanes {
+    /// Sums of bits of `h` plus a number whose last digit is `q`: of that number's, and multiples of `q`.
+    high: [u64; LANES],
+    low: [f64; LANES],
+    inexact: [u64; LANES],
+    /// Bits of all magnitudes.
+    bits: [u64; LANES],
+}
+
+impl Lanes {
     #[inline(always)]
-    fn add<T: Element>(&mut self, chunk: &[T; LANES]) {
-        for (i, x) in chunk.iter().enumerate() {
-            let Parts { high, low, inexact } = self.cut.parts::<T, SQUARES>(x.widen());
-            self.high[i] += high;
+    fn add<T: Element, const SQUARES: bool, const TIES: bool, const NATIVE: bool>(
+        &mut self,
+        cut: Cut,
+        chunk: &[T; LANES],
+    ) {
+        for i in 0..LANES {
+            // One by one where vectors are short: their code would be three times as long.
+            let i = if NATIVE { i } else { core::hint::black_box(i) };
+            let x = chunk[i].widen();
+            let (high, low) = cut.cut_shifted::<T, SQUARES>(x);
+            self.high[i] = self.high[i].wrapping_add(high.to_bits());
             self.low[i] += low;
-            self.inexact[i] |= if TIES { inexact } else { 1 };
+            self.bits[i] |= x.abs().to_bits();
+            self.inexact[i] |= if TIES { Cut::inexact::<T, SQUARES>(x, low) } else { 1 };
         }
     }
 }
@@ -389,6 +515,27 @@ mod tests {
         }
         one_hot[78] = f64::from(1e-45_f32);
         check(Power::Second, &one_hot.iter().map(|x| *x as f32).collect::<Vec<_>>(), 1.0);
+    }
+
+    #[test]
+    fn rows_with_more_than_one_element_are_not_told_by_one() {
+        for len in [1, 15, 16, 17, 64, 300] {
+            for place in (0..len).step_by(13) {
+                let mut row = vec![-0.0; len];
+                row[place] = -0.7;
+                assert!(check(Power::Second, &row, 0.7), "{place} of {len}");
+                // In the same lane, and in others.
+                let others =
+                    (0..len).filter(|other| *other != place && (other % LANES == place % LANES || other % 11 == 0));
+                for other in others {
+                    for tiny in [5e-324, 1e-200, 1e-30, 1e-9] {
+                        row[other] = tiny;
+                        check(Power::Second, &row, 0.7);
+                    }
+                    row[other] = 0.0;
+                }
+            }
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(super) struct Columns<'a, T> {
     /// Bytes from a column to the next.
     stride: isize,
     rows: usize,
+    /// Whether bytes of elements are in the other order.
+    swapped: bool,
     pub(super) width: usize,
     elements: PhantomData<&'a T>,
 }
@@ -42,7 +44,12 @@ impl<'a, T: Element> Columns<'a, T> {
     /// # Safety
     /// All these elements are initialized and can be read during `'a`. They need not be aligned.
     pub(super) unsafe fn new(start: *const T, stride: isize, rows: usize, width: usize) -> Self {
-        Self { start, stride, rows, width, elements: PhantomData }
+        Self { start, stride, rows, swapped: false, width, elements: PhantomData }
+    }
+
+    /// The same with the bytes of all elements in the other order, if that is said: only native kernels read them so.
+    pub(super) fn swapped(self, swapped: bool) -> Self {
+        Self { swapped, ..self }
     }
 
     /// Whether these are the rows of so many panels.
@@ -68,14 +75,22 @@ impl<'a, T: Element> Columns<'a, T> {
         prefetch_second_all(self.address(column, panel * PANEL), PANEL);
     }
 
-    /// Returns the elements of a panel in a column.
+    /// Returns the elements of a panel in a column, to a kernel that is native or not.
     ///
     /// # Safety
     /// The column is one of these, and the panel one of those that they [`fill`](Columns::fill).
     #[inline(always)]
-    pub(super) unsafe fn load(&self, column: usize, panel: usize) -> [T; PANEL] {
+    pub(super) unsafe fn load(&self, column: usize, panel: usize, is_native: bool) -> [T; PANEL] {
         debug_assert!(column < self.width && panel < self.rows.div_ceil(PANEL));
+        debug_assert!(is_native || !self.swapped, "only native kernels turn bytes");
         // SAFETY: elements of these rows of a column.
-        unsafe { self.address(column, self.row(panel)).cast::<[T; PANEL]>().read_unaligned() }
+        let mut elements = unsafe { self.address(column, self.row(panel)).cast::<[T; PANEL]>().read_unaligned() };
+        // mutant: columns-in-the-other-byte-order-read-as-they-are
+        if is_native && self.swapped {
+            for x in &mut elements {
+                *x = x.swapped();
+            }
+        }
+        elements
     }
 }

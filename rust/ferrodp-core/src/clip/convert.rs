@@ -136,6 +136,23 @@ unsafe fn convert_runs<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::W
     }
 }
 
+/// Bytes of numbers that are written at once.
+#[cfg(target_arch = "x86_64")]
+const ORDERED: usize = 32;
+
+#[cfg(target_arch = "x86_64")]
+/// Returns from which places the bytes of elements of `size` bytes, a power of two, come in the other order.
+pub(super) const fn order(size: usize) -> [u8; ORDERED] {
+    let mut order = [0; ORDERED];
+    let mut i = 0;
+    while i < ORDERED {
+        // Places in a half of a vector, which is shuffled by itself.
+        order[i] = ((i % 16) ^ (size - 1)) as u8;
+        i += 1;
+    }
+    order
+}
+
 /// The same by instructions, which the compiler does not find for lines that are short. All need AVX2, and that of [`Half`] F16C.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -144,10 +161,7 @@ mod x86 {
         _mm256_loadu_si256, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
     };
 
-    use super::Lines;
-
-    /// Bytes of numbers that are written at once.
-    const BYTES: usize = 32;
+    use super::{Lines, ORDERED as BYTES, order};
 
     /// Converts elements of `size` bytes, as many at once as have so many bytes of numbers.
     ///
@@ -178,18 +192,6 @@ mod x86 {
             }
             (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
         }
-    }
-
-    /// Returns from which places the bytes of elements of `size` bytes, a power of two, come in the other order.
-    const fn order(size: usize) -> [u8; BYTES] {
-        let mut order = [0; BYTES];
-        let mut i = 0;
-        while i < BYTES {
-            // Places in a half of a vector, which is shuffled by itself.
-            order[i] = ((i % 16) ^ (size - 1)) as u8;
-            i += 1;
-        }
-        order
     }
 
     /// Returns eight elements of two bytes.

@@ -11,7 +11,6 @@ use super::close;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::{Power, add_powers, largest_magnitude};
-use super::single;
 use crate::isa::Isa;
 use crate::math::exact_sum::ExactSum;
 use crate::params::{exp2, floor_log2};
@@ -84,6 +83,18 @@ impl Rule {
     /// Returns between which numbers a sum of powers of elements of type `T` is trusted as it stands.
     pub(super) fn trusted<T: Element>(&self) -> (f64, f64) {
         if T::SQUARES_FIT { (0.0, f64::MAX) } else { self.power.trusted().into_inner() }
+    }
+
+    /// Whether a sum of powers of elements of type `T` is not trusted, so that they are looked at again.
+    pub(super) fn is_far<T: Element>(&self, total: f64) -> bool {
+        let (low, high) = self.trusted::<T>();
+        !(total >= low && total <= high)
+    }
+
+    /// Whether a trusted sum of powers is so near to that of the bound that the elements are looked at again.
+    pub(super) fn is_near(&self, total: f64) -> bool {
+        let bound = self.power.of(self.bound);
+        total > bound * self.budget.below() && total < bound * self.budget.above()
     }
 
     /// Returns what becomes of the row in `leaves`, whose sum of powers by [`add_powers`] is `total`.
@@ -199,9 +210,7 @@ impl Rule {
 
     /// Compares the norm of a row, whose sum of powers is near that of the bound, with the bound, exactly.
     fn exceeds<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]> + Clone) -> Ordering {
-        let single = single::magnitude(self.isa, leaves.clone()).and_then(|size| size.partial_cmp(&self.bound));
-        single
-            .or_else(|| close::compare(self.isa, self.power, leaves.clone(), self.bound))
+        close::compare(self.isa, self.power, leaves.clone(), self.bound)
             .unwrap_or_else(|| self.exceeds_by_exact_sum(leaves))
     }
 

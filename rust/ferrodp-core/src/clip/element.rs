@@ -32,6 +32,10 @@ pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
 
     /// Returns the same number in that type.
     fn whole(self) -> Self::Whole;
+
+    /// Returns the element with the same bytes in the other order.
+    #[must_use]
+    fn swapped(self) -> Self;
 }
 
 /// What the bytes of an element mean.
@@ -118,6 +122,11 @@ impl Element for Half {
         let normal = ((bits & 0x7fff) << 13) + bias;
         f32::from_bits(sign | if exponent == 0 { small } else { normal })
     }
+
+    #[inline(always)]
+    fn swapped(self) -> Self {
+        Self(self.0.swap_bytes())
+    }
 }
 
 impl Element for Brain {
@@ -138,6 +147,11 @@ impl Element for Brain {
     fn whole(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
     }
+
+    #[inline(always)]
+    fn swapped(self) -> Self {
+        Self(self.0.swap_bytes())
+    }
 }
 
 impl Element for f32 {
@@ -157,6 +171,11 @@ impl Element for f32 {
     #[inline(always)]
     fn whole(self) -> Self {
         self
+    }
+
+    #[inline(always)]
+    fn swapped(self) -> Self {
+        Self::from_bits(self.to_bits().swap_bytes())
     }
 }
 
@@ -193,6 +212,11 @@ impl Element for f64 {
     #[inline(always)]
     fn whole(self) -> Self {
         self
+    }
+
+    #[inline(always)]
+    fn swapped(self) -> Self {
+        Self::from_bits(self.to_bits().swap_bytes())
     }
 }
 

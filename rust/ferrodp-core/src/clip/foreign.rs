@@ -9,8 +9,10 @@ use core::ops::Range;
 use super::columns::Columns;
 use super::convert;
 use super::element::{Element, Form};
+#[cfg(target_arch = "x86_64")]
+use super::fours::Fours;
 use super::gather::Lines;
-use super::rows::{Strided, merged};
+use super::rows::{Ahead, Strided, merged};
 use super::turn;
 use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
 use crate::isa::Isa;
@@ -85,6 +87,12 @@ impl<'a> Foreign<'a> {
         (1..=turn::MOST).contains(&self.width) && self.axes.len() <= 1
     }
 
+    /// Whether numbers of four rows, in either order of bytes, are turned where they lie: those of a column are neighbors.
+    fn turns_in_place<T: Element>(&self, isa: Isa) -> bool {
+        let are_neighbors = self.form == T::FORM && self.row.unsigned_abs() == size_of::<T>();
+        cfg!(target_arch = "x86_64") && isa.is_native() && are_neighbors
+    }
+
     /// Bytes from a column to the next, where all are equally far apart.
     fn step(&self) -> isize {
         self.axes.last().map_or(self.form.size() as isize, |axis| axis.1)
@@ -95,16 +103,22 @@ impl<'a> Foreign<'a> {
         self.axes.len() <= 1 && self.step() == self.form.size() as isize
     }
 
-    /// Returns the columns of these rows where they lie, if kernels read them there: elements of a column follow each other,
-    /// and all columns are equally far apart.
-    pub(super) fn side_by_side<T: Element>(&self, rows: &Range<usize>) -> Option<Columns<'a, T>> {
-        let are_numbers = self.form == T::FORM && !self.swapped;
+    /// Returns the columns of these rows where they lie, if kernels of that instruction set read them there: elements of a column
+    /// follow each other, and all columns are equally far apart.
+    pub(super) fn side_by_side<T: Element>(&self, isa: Isa, rows: &Range<usize>) -> Option<Columns<'a, T>> {
+        let are_numbers = self.form == T::FORM && (!self.swapped || isa.is_native());
         if self.width > 0 && !(are_numbers && self.row == size_of::<T>() as isize && self.axes.len() <= 1) {
             return None;
         }
         let start = self.start.cast::<T>().wrapping_add(rows.start);
         // SAFETY: the maker of this value promised that these elements can be read.
-        Some(unsafe { Columns::new(start, self.step(), rows.len(), self.width) })
+        Some(unsafe { Columns::new(start, self.step(), rows.len(), self.width) }.swapped(self.swapped))
+    }
+
+    /// Returns where this row and those after it lie, or would.
+    pub(super) fn ahead(&self, row: usize) -> Ahead {
+        let start = self.start.wrapping_offset((row as isize).wrapping_mul(self.row));
+        Ahead { start, row: self.row, column: self.step() }
     }
 
     /// Asks for these rows of few columns, or for where they would be.
@@ -144,8 +158,9 @@ impl<'a> Foreign<'a> {
             let offset = self.offset(column / len).wrapping_add(((column % len) as isize).wrapping_mul(stride));
             let (from, to) = (first.wrapping_offset(offset), to.wrapping_add((column - columns.start) * across));
             let count = end - column;
-            // What is only copied is so sooner, element by element.
-            if many < usize::MAX && rows.len() >= GROUP && (self.swapped || self.form != T::FORM) {
+            // What is only copied, and from far apart, is so sooner element by element.
+            let is_turned = self.swapped || self.form != T::FORM || self.turns_in_place::<T>(isa);
+            if many < usize::MAX && rows.len() >= GROUP && is_turned {
                 // SAFETY: the caller's promise.
                 unsafe { self.turn(isa, from, [rows.len(), count], stride, to, down) };
                 column = end;
@@ -178,15 +193,26 @@ impl<'a> Foreign<'a> {
     ) {
         let mut turned = [[T::default(); GROUP]; TURNED];
         for _ in 0..rows / GROUP {
-            let place = turned.as_mut_ptr().cast::<T>();
-            let line = [stride, GROUP as isize];
-            let lines = Lines { from, to: place, line, step: self.row, count: columns, len: GROUP };
-            // SAFETY: the caller's promise; there is room for as many columns.
-            unsafe { convert::write(isa, self.form, self.swapped, lines) };
-            // SAFETY: there is room for these rows, which are apart.
-            let rows =
-                [0, 1, 2, 3].map(|i| unsafe { core::slice::from_raw_parts_mut(to.wrapping_add(i * down), columns) });
-            dispatch::run(isa, AsRows { columns: &turned[..columns], rows });
+            // Rows that lie backwards, from the last one on.
+            let last = GROUP as isize - 1;
+            let (first, order) = if self.row < 0 {
+                (from.wrapping_offset(self.row.wrapping_mul(last)), [3, 2, 1, 0])
+            } else {
+                (from, [0, 1, 2, 3])
+            };
+            // SAFETY: the caller's promise.
+            if !unsafe { self.turn_in_place(isa, first, columns, stride, order.map(|i| to.wrapping_add(i * down))) } {
+                let place = turned.as_mut_ptr().cast::<T>();
+                let line = [stride, GROUP as isize];
+                let lines =
+                    Lines { from: first, to: place, line, step: self.row.wrapping_abs(), count: columns, len: GROUP };
+                // SAFETY: the caller's promise; there is room for as many columns.
+                unsafe { convert::write(isa, self.form, self.swapped, lines) };
+                // SAFETY: there is room for these rows, which are apart.
+                let rows =
+                    order.map(|i| unsafe { core::slice::from_raw_parts_mut(to.wrapping_add(i * down), columns) });
+                dispatch::run(isa, AsRows { columns: &turned[..columns], rows });
+            }
             from = from.wrapping_offset(self.row.wrapping_mul(GROUP as isize));
             to = to.wrapping_add(GROUP * down);
         }
@@ -194,6 +220,29 @@ impl<'a> Foreign<'a> {
         let lines = Lines { from, to, line, step: stride, count: rows % GROUP, len: columns };
         // SAFETY: the caller's promise.
         unsafe { convert::write(isa, self.form, self.swapped, lines) };
+    }
+
+    /// Writes a few rows of numbers whose columns begin there, in either order of bytes; `false` if elements of a column are not
+    /// neighbors, or this CPU cannot.
+    ///
+    /// # Safety
+    /// As for [`Foreign::bring`].
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "the compiler turns these as well"))]
+    unsafe fn turn_in_place<T: Element>(
+        &self,
+        isa: Isa,
+        from: *const u8,
+        columns: usize,
+        stride: isize,
+        rows: [*mut T; GROUP],
+    ) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if self.turns_in_place::<T>(isa) {
+            // SAFETY: the CPU has the instructions; the caller promised the rest.
+            unsafe { Fours { from, stride, columns, rows }.turn(self.swapped) };
+            return true;
+        }
+        false
     }
 
     /// Returns where in a row the run of columns with this index begins: the last axis, for one index of all others.
@@ -220,16 +269,6 @@ impl<T: Element> Kernel for AsRows<'_, T> {
     fn run<const NATIVE: bool>(self) {
         turn::as_rows(self.columns, self.rows);
     }
-}
-
-/// Copies these rows to `out`, `pitch` elements from one to the next.
-pub(super) fn rows<T: Element>(leaf: &Strided<'_, T>, range: Range<usize>, out: &mut [T], pitch: usize) {
-    let leaf = Foreign::of(leaf);
-    let Some(last) = range.len().checked_sub(1).filter(|_| leaf.width() > 0) else { return };
-    assert!(out.len() >= last * pitch + leaf.width(), "room for all rows");
-    // Nothing is converted.
-    // SAFETY: the maker of the leaf promised that its elements can be read; there is room, which is borrowed mutably.
-    unsafe { leaf.bring(Isa::PORTABLE, range, 0..leaf.width(), out.as_mut_ptr(), [pitch, 1]) };
 }
 
 /// Returns the numbers of elements: the elements themselves, or what is written to `room`.

@@ -5,9 +5,8 @@
 
 use super::element::Word;
 
-/// What lines of up to so many bytes are copied in.
+/// What longer lines are copied in.
 type Piece = [u64; 8];
-const SHORT: usize = 512;
 
 /// Lines of words: where they are read, and where they go.
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +96,7 @@ impl<W: Word> Lines<W> {
                 9..16 => self.copy_ends::<[u32; 2]>(bytes),
                 16..=32 => self.copy_ends::<[u64; 2]>(bytes),
                 33..=64 => self.copy_ends::<[u64; 4]>(bytes),
-                65..=SHORT => self.copy_pieces(bytes),
-                _ => self.copy_long(),
+                _ => self.copy_pieces(bytes),
             }
         }
     }
@@ -124,7 +122,8 @@ impl<W: Word> Lines<W> {
         }
     }
 
-    /// Copies each line in pieces, the last of which may overlap the one before: a call for each line takes longer.
+    /// Copies each line in pieces, the last of which may overlap the one before. A call for each line takes longer, and
+    /// several times as long where the C library has string instructions copy what is not aligned.
     ///
     /// # Safety
     /// As for [`Lines::copy`]; lines have as many bytes, and at least as many as a piece.
@@ -141,17 +140,6 @@ impl<W: Word> Lines<W> {
                 }
             }
             (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(down));
-        }
-    }
-
-    /// # Safety
-    /// As for [`Lines::copy`].
-    unsafe fn copy_long(self) {
-        let Self { mut from, mut to, line, count, len, .. } = self;
-        for _ in 0..count {
-            // SAFETY: the caller's promise.
-            unsafe { core::ptr::copy_nonoverlapping(from, to.cast::<u8>(), len * size_of::<W>()) };
-            (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
         }
     }
 }

@@ -240,7 +240,14 @@ impl<T: Element> Kernel for LargestMagnitude<'_, T> {
         for (largest, x) in largest.iter_mut().zip(tail) {
             *largest = (*largest).max(x.widen().abs().to_bits() as i64);
         }
-        f64::from_bits(largest.into_iter().max().unwrap_or(0) as u64)
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                largest[i] = largest[i].max(largest[i + half]);
+            }
+            half /= 2;
+        }
+        f64::from_bits(largest[0] as u64)
     }
 }
 

@@ -144,7 +144,7 @@ impl Panels {
         ties: bool,
     ) -> bool {
         let closely = MeasureClosely { columns, cut, sums: &mut self.near };
-        if ties { dispatch::run(isa, MeasureTies(closely)) } else { dispatch::run(isa, closely) }
+        if ties || T::SQUARES_FIT { dispatch::run(isa, MeasureTies(closely)) } else { dispatch::run(isa, closely) }
     }
 
     /// Returns those sums for a row.
@@ -304,9 +304,21 @@ impl Panels {
 
     /// Returns whether the integers of every row certainly have a sum of squares of at most `integers`: either their products
     /// are at most `products`, or, for rows near the bound, it was formed.
-    pub(super) fn certified(&self, isa: Isa, products: f64, integers: u64) -> bool {
+    pub(super) fn certified(&self, products: f64, integers: u64) -> bool {
+        let [runs, parts, rest] = &self.certificates;
         let by_integers = mask(self.is_any_close && self.needs_integers);
-        dispatch::run(isa, Certify { panels: self, products, integers, by_integers })
+        let rows = rest.iter().zip(parts).zip(runs).zip(&self.close).zip(&self.integers);
+        let mut certified = u64::MAX;
+        for ((((rest, parts), runs), close), sums) in rows {
+            for r in 0..PANEL {
+                let sum = rest[r] + (parts[r] + runs[r]);
+                // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
+                // mutant: side-by-side-rows-at-bound-not-certified
+                let near = mask(sum <= 2_305_843_009_213_693_952.0) & mask(sums[r] <= integers);
+                certified &= (near & close[r] & by_integers) | mask(sum <= products);
+            }
+        }
+        certified == u64::MAX
     }
 }
 
@@ -346,7 +358,7 @@ impl<T: Element> Add<'_, T> {
                     let column = start + block * COLUMNS + i;
                     columns.fetch(column + column_ahead, p + panel_ahead);
                     // SAFETY: there are so many panels, and so many columns.
-                    let elements = unsafe { columns.load(column, p) };
+                    let elements = unsafe { columns.load(column, p, I::NATIVE) };
                     // One small loop after the other: all of it in one keeps what it computes with in memory.
                     let mut values = [0.0; PANEL];
                     for r in 0..PANEL {
@@ -388,11 +400,18 @@ impl<T: Element> Add<'_, T> {
                 }
             }
             for (sum, integers) in sums.iter_mut().zip(&integers) {
-                let total = integers.iter().fold(0_u64, |sum, k| sum.wrapping_add(*k)).wrapping_sub(shifts);
-                *sum = sum.wrapping_add(total.cast_signed());
+                *sum = sum.wrapping_add(total(integers).wrapping_sub(shifts).cast_signed());
             }
         }
     }
+}
+
+/// Returns the sum of these.
+///
+/// Kept out of line: next to others, the compiler would gather their elements one by one.
+#[inline(never)]
+fn total(integers: &[u64; PANEL]) -> u64 {
+    integers.iter().fold(0, |sum, k| sum.wrapping_add(*k))
 }
 
 impl<T: Element> Kernel for Add<'_, T> {
@@ -431,35 +450,6 @@ impl<T: Element> Kernel for Close<'_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
         self.0.add::<Shifted<NATIVE>, false, true>();
-    }
-}
-
-struct Certify<'a> {
-    panels: &'a Panels,
-    products: f64,
-    integers: u64,
-    /// Whether squares of integers were added.
-    by_integers: u64,
-}
-
-impl Kernel for Certify<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<const NATIVE: bool>(self) -> bool {
-        let [runs, parts, rest] = &self.panels.certificates;
-        let rows = rest.iter().zip(parts).zip(runs).zip(&self.panels.close).zip(&self.panels.integers);
-        let mut certified = u64::MAX;
-        for ((((rest, parts), runs), close), integers) in rows {
-            for r in 0..PANEL {
-                let sum = rest[r] + (parts[r] + runs[r]);
-                // Below 2^61 the products prove that every integer was formed exactly and that the sum has not wrapped.
-                // mutant: side-by-side-rows-at-bound-not-certified
-                let near = mask(sum <= 2_305_843_009_213_693_952.0) & mask(integers[r] <= self.integers);
-                certified &= (near & close[r] & self.by_integers) | mask(sum <= self.products);
-            }
-        }
-        certified == u64::MAX
     }
 }
 

@@ -15,7 +15,7 @@ use core::ops::Range;
 
 use super::element::Element;
 use super::measure::{AHEAD, Chunk, fold_in_halves};
-use super::rows::Rows;
+use super::rows::{Ahead, Rows};
 use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch_second, prefetch_second_all};
 use crate::isa::Isa;
 
@@ -136,8 +136,8 @@ pub(super) struct Tile<'a, T> {
     pub(super) columns: Range<usize>,
     /// How each row is added.
     pub(super) steps: &'a [Step],
-    /// The rows that come after these, which are fetched meanwhile.
-    pub(super) ahead: Range<usize>,
+    /// What is fetched meanwhile of each leaf; without any, the rows themselves are.
+    pub(super) ahead: &'a [Ahead],
 }
 
 /// Adds the rows of `tile` to `sums`, which belong to the tile's columns, and to each row's certificate.
@@ -170,7 +170,6 @@ impl<T: Element> AddTile<'_, T> {
     #[inline(always)]
     fn add<I: Integers>(self) {
         let Range { start, end } = self.tile.columns;
-        let ahead = if self.tile.ahead.is_empty() { self.tile.first } else { self.tile.ahead.start };
         let leaves = self.tile.rows.leaves();
         for (i, leaf) in leaves.iter().enumerate() {
             let (first, last) = (leaf.offset.max(start), (leaf.offset + leaf.width).min(end));
@@ -179,7 +178,8 @@ impl<T: Element> AddTile<'_, T> {
                     data: leaf.all(),
                     width: leaf.width,
                     start: self.tile.first * leaf.width + first - leaf.offset,
-                    ahead: leaf.from(ahead).wrapping_add(first - leaf.offset),
+                    first: first - leaf.offset,
+                    ahead: self.tile.ahead.get(i).copied().unwrap_or_else(|| leaf.ahead(self.tile.first)),
                     later: leaves
                         .get(i + AHEAD)
                         .filter(|_| is_short::<T>(leaf.width))
@@ -205,8 +205,10 @@ struct Part<'a, T> {
     width: usize,
     /// The index of the first element of these columns in the first row of the tile.
     start: usize,
-    /// The same columns of the rows that are fetched meanwhile.
-    ahead: *const T,
+    /// The first of these columns.
+    first: usize,
+    /// The rows that are fetched meanwhile.
+    ahead: Ahead,
     /// The same rows of a leaf that is fetched as well.
     later: Option<*const T>,
 }
@@ -214,14 +216,15 @@ struct Part<'a, T> {
 impl<'a, T: Element> Part<'a, T> {
     /// Returns a row's data up to the last of `len` columns of a block, and what is fetched while they are added.
     #[inline(always)]
-    fn row(&self, r: usize, block: usize, len: usize) -> (&'a [T], *const T) {
+    fn row(&self, r: usize, block: usize, len: usize) -> (&'a [T], *const u8) {
         let offset = r * self.width + block * COLUMNS;
-        (&self.data[..self.start + offset + len], self.ahead.wrapping_add(offset))
+        (&self.data[..self.start + offset + len], self.ahead.at(r, self.first + block * COLUMNS))
     }
 
     /// Adds these columns to `sums`, block by block.
     #[inline(always)]
     fn add<I: Integers>(&self, steps: &[Step], sums: &mut [i64], certificates: &mut [Certificate]) {
+        let step_ahead = self.ahead.column.wrapping_mul(LANES as isize);
         for (index, sums) in sums.chunks_mut(COLUMNS).enumerate() {
             let (mut last, len) = ([0; LANES], sums.len());
             let row = |r| self.row(r, index, len);
@@ -236,7 +239,7 @@ impl<'a, T: Element> Part<'a, T> {
                         prefetch_second_all(later.wrapping_add(r * self.width + index * COLUMNS), TOGETHER * len);
                     }
                     let certificates = certificates[r..].first_chunk_mut().expect("one for each step");
-                    add_together::<T, I>(rows, factors, sums, &mut last, certificates);
+                    add_together::<T, I>(rows, step_ahead, factors, sums, &mut last, certificates);
                     r += TOGETHER;
                     continue;
                 }
@@ -244,10 +247,17 @@ impl<'a, T: Element> Part<'a, T> {
                 match *step {
                     Step::Skip => {}
                     Step::Add { scale, factor } => {
-                        add_block::<T, I, false>(data, ahead, [scale, factor], sums, &mut last, certificate);
+                        add_block::<T, I, false>(
+                            data,
+                            (ahead, step_ahead),
+                            [scale, factor],
+                            sums,
+                            &mut last,
+                            certificate,
+                        );
                     }
                     Step::AddClose { factor } => {
-                        add_block::<T, I, true>(data, ahead, [1.0, factor], sums, &mut last, certificate);
+                        add_block::<T, I, true>(data, (ahead, step_ahead), [1.0, factor], sums, &mut last, certificate);
                     }
                 }
                 r += 1;
@@ -262,12 +272,18 @@ impl<'a, T: Element> Part<'a, T> {
     }
 }
 
+/// Returns how many bytes apart cache lines are fetched, as many for a chunk as elements that follow each other fill.
+#[inline(always)]
+fn line_ahead<T>(step_ahead: isize) -> isize {
+    step_ahead / (LANES * size_of::<T>()).div_ceil(CACHE_LINE) as isize
+}
+
 /// Adds the last elements of `data`, as many as there are `sums`: whole chunks of them to `sums`, and the few elements
 /// after these to the last lanes of `last`.
 #[inline(always)]
 fn add_block<T: Element, I: Integers, const CLOSE: bool>(
     data: &[T],
-    mut ahead: *const T,
+    (mut ahead, step_ahead): (*const u8, isize),
     factors: [f64; 2],
     sums: &mut [i64],
     last: &mut [i64; LANES],
@@ -277,9 +293,9 @@ fn add_block<T: Element, I: Integers, const CLOSE: bool>(
     let (mut products, mut integers) = (certificate.expect(sums.len().div_ceil(LANES)), [0; LANES]);
     for (chunk, sums) in chunks.iter().zip(sums.as_chunks_mut::<LANES>().0) {
         for line in 0..LANES * size_of::<T>() / CACHE_LINE {
-            prefetch_second(ahead.wrapping_add(line * CACHE_LINE / size_of::<T>()));
+            prefetch_second(ahead.wrapping_offset(line as isize * line_ahead::<T>(step_ahead)));
         }
-        ahead = ahead.wrapping_add(LANES);
+        ahead = ahead.wrapping_offset(step_ahead);
         add_chunk::<T, I, LANES, CLOSE, false>(Chunk::all(chunk), factors, sums, &mut products, &mut integers);
     }
     if !tail.is_empty() {
@@ -298,7 +314,8 @@ fn add_block<T: Element, I: Integers, const CLOSE: bool>(
 /// few columns would wait for what the row before has just written.
 #[inline(always)]
 fn add_together<T: Element, I: Integers>(
-    [a, b, c, d]: [(&[T], *const T); TOGETHER],
+    [a, b, c, d]: [(&[T], *const u8); TOGETHER],
+    step_ahead: isize,
     [of_a, of_b, of_c, of_d]: [[f64; 2]; TOGETHER],
     sums: &mut [i64],
     last: &mut [i64; LANES],
@@ -312,14 +329,14 @@ fn add_together<T: Element, I: Integers>(
     let (chunks_c, chunks_d) = (chunks(c.0, len), chunks(d.0, len));
     let mut none = [0; LANES];
     let rows = chunks_a.iter().zip(chunks_b).zip(chunks_c.iter().zip(chunks_d));
-    let mut column = 0;
+    let mut behind = 0;
     for (((chunk_a, chunk_b), (chunk_c, chunk_d)), sums) in rows.zip(sums.as_chunks_mut::<LANES>().0) {
         for (_, ahead) in [a, b, c, d] {
             for line in 0..LANES * size_of::<T>() / CACHE_LINE {
-                prefetch_second(ahead.wrapping_add(column + line * CACHE_LINE / size_of::<T>()));
+                prefetch_second(ahead.wrapping_offset(behind + line as isize * line_ahead::<T>(step_ahead)));
             }
         }
-        column += LANES;
+        behind += step_ahead;
         let mut total = *sums;
         add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_a), of_a, &mut total, &mut lanes_a, &mut none);
         add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_b), of_b, &mut total, &mut lanes_b, &mut none);
@@ -332,7 +349,7 @@ fn add_together<T: Element, I: Integers>(
     if tail > 0 {
         let mut tail = Tail { len: tail, factors: [of_a, of_b, of_c, of_d], sums: last };
         for (_, ahead) in [a, b, c, d] {
-            prefetch_second(ahead.wrapping_add(column));
+            prefetch_second(ahead.wrapping_offset(behind));
         }
         let lanes = [&mut lanes_a, &mut lanes_b, &mut lanes_c, &mut lanes_d];
         if I::IS_ONE && tail.len <= 8 {
@@ -531,7 +548,7 @@ mod tests {
             let mut sums: Vec<i64> = (0..width as i64).collect();
             let mut certificates = vec![Certificate::default(); count];
             let rows = Rows::new([(&data[..], width)], count).expect("lengths agree");
-            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: 0..count };
+            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: &[] };
 
             add(isa, tile, &mut sums, &mut certificates);
 
@@ -556,7 +573,7 @@ mod tests {
         let (width, step) = (5000, [Step::Add { scale: 1.0, factor: 1e5 }; 2]);
         let data: Vec<f64> = (0..2 * width).map(|i| (i as f64).sin()).collect();
         let rows = Rows::new([(&data[..], width)], 2).expect("lengths agree");
-        let tile = |columns| Tile { rows: &rows, first: 0, columns, steps: &step, ahead: 0..0 };
+        let tile = |columns| Tile { rows: &rows, first: 0, columns, steps: &step, ahead: &[] };
         let (mut whole, mut parts) = (vec![0; width], vec![0; width]);
         let mut certificates = [Certificate::default(), Certificate::default()];
         add(Isa::best(), tile(0..width), &mut whole, &mut certificates);
@@ -587,7 +604,7 @@ mod tests {
                 let steps = [Step::AddClose { factor: 1.0 }];
 
                 let rows = Rows::one(&[&data]);
-                let tile = Tile { rows: &rows, first: 0, columns: 0..40, steps: &steps, ahead: 0..0 };
+                let tile = Tile { rows: &rows, first: 0, columns: 0..40, steps: &steps, ahead: &[] };
                 add(isa, tile, &mut [0; 40], &mut certificates);
 
                 let certified = certificates[0].products() <= 2.0_f64.powi(61);

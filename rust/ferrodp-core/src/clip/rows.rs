@@ -89,6 +89,24 @@ pub(super) fn merged(axes: impl IntoIterator<Item = (usize, isize)>) -> Vec<(usi
     merged
 }
 
+/// Where rows lie, or would, that come next.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    pub(super) start: *const u8,
+    /// Bytes from a row to the next, and from a column to the next.
+    pub(super) row: isize,
+    pub(super) column: isize,
+}
+
+impl Ahead {
+    /// These columns and rows further.
+    #[inline(always)]
+    pub(super) fn at(self, row: usize, column: usize) -> *const u8 {
+        let (rows, columns) = (self.row.wrapping_mul(row as isize), self.column.wrapping_mul(column as isize));
+        self.start.wrapping_offset(rows).wrapping_offset(columns)
+    }
+}
+
 /// Some columns of every row.
 #[derive(Clone, Debug)]
 pub(super) struct Piece<'a, T> {
@@ -201,6 +219,12 @@ impl<'a, T: Element> Piece<'a, T> {
     /// Returns where this row of a plain leaf begins, or would.
     pub(super) fn from(&self, row: usize) -> *const T {
         self.data.as_ptr().wrapping_add(row * self.width)
+    }
+
+    /// Returns where this row of a plain leaf and those after it lie, or would.
+    pub(super) fn ahead(&self, row: usize) -> Ahead {
+        let size = size_of::<T>() as isize;
+        Ahead { start: self.from(row).cast(), row: size.wrapping_mul(self.width as isize), column: size }
     }
 
     /// Returns these rows of a plain leaf, as far as there are such.

@@ -57,8 +57,8 @@ pub(super) struct SideBySide<'a, 'b, T> {
     /// Where columns are brought.
     room: Room<T>,
     panels: Panels,
-    /// What told rows near the bound in the last group.
-    told_by: By,
+    /// What told rows near the bound in the last group that had some.
+    told_by: Option<By>,
     /// Whether squares of all rows of the last group overflowed.
     are_far: Option<bool>,
     /// Sums of a group that may have to be formed again.
@@ -81,7 +81,7 @@ struct Room<T> {
 impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
     /// So many rows of so many columns, at least [`PANEL`].
     pub(super) fn new(steps: Steps, readings: [&'a [Foreign<'b>]; 2], width: usize, count: usize) -> Self {
-        let in_place = readings[0].iter().all(|leaf| leaf.side_by_side::<T>(&(0..count)).is_some());
+        let in_place = readings[0].iter().all(|leaf| leaf.side_by_side::<T>(steps.rule.isa, &(0..count)).is_some());
         let by_columns = readings[0].iter().all(|leaf| leaf.width() == 0 || leaf.lies_by_columns());
         let bytes = (width * size_of::<T>()).max(1);
         let whole = WHOLE_BYTES[usize::from(by_columns)] / bytes;
@@ -97,7 +97,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         let elements = vec![T::default(); if in_place { 0 } else { pitch * columns }];
         let room = Room { elements, pitch, strip: (!is_whole).then_some(strip), is_filled: false };
         let (panels, tried, copies) = (Panels::default(), Vec::new(), Vec::new());
-        Self { steps, readings, width, size, room, panels, told_by: By::Near, are_far: None, tried, copies }
+        Self { steps, readings, width, size, room, panels, told_by: None, are_far: None, tried, copies }
     }
 
     /// Adds rows to `sums`, and returns how many are within the clip norm, if all were certified.
@@ -155,7 +155,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         let mut offset = 0;
         for leaf in readings[reading] {
             let whole = leaf.width();
-            if let Some(columns) = leaf.side_by_side(rows) {
+            if let Some(columns) = leaf.side_by_side(steps.rule.isa, rows) {
                 each(panels, Part { columns, offset, first: 0, whole });
                 offset += whole;
                 continue;
@@ -188,8 +188,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
     }
 
     fn is_near(&self, total: f64) -> bool {
-        let (low, high) = self.steps.rule.trusted::<T>();
-        total >= low && total <= high
+        !self.steps.rule.is_far::<T>(total)
     }
 
     /// Compares rows with the bound whose sums of squares leave that open.
@@ -197,7 +196,9 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         let rule = self.steps.rule;
         // What told rows of the last group is tried first.
         let ways = [By::Near, By::Single, By::Ties];
-        let first = self.told_by;
+        // One sum of squares for all is that of one element each, sooner than of roundings.
+        let are_same = open.len() > 1 && open.iter().all(|row| row.1 == open[0].1);
+        let first = self.told_by.unwrap_or(if are_same { By::Single } else { By::Near });
         for by in core::iter::once(first).chain(ways.into_iter().filter(|by| *by != first)) {
             let untold = open.iter().zip(&*told).filter(|((_, total), told)| told.is_none() && self.is_near(*total));
             // Sums of squares that fit are exact, and tell all of them.
@@ -211,7 +212,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
             } else {
                 let Some(cut) = Cut::new(rule.power, rule.bound) else { continue };
                 self.panels.begin_closely();
-                let (mut can, ties) = (true, T::SQUARES_FIT || by == By::Ties);
+                let (mut can, ties) = (true, by == By::Ties);
                 self.visit(0, rows, &mut |panels, part| {
                     can = can && panels.measure_closely(rule.isa, part.columns, cut, ties);
                 });
@@ -225,10 +226,10 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
                     continue;
                 }
                 let compared: Option<Ordering> = match cut {
-                    Some(cut) => cut.tell(self.panels.near(*place), self.width, self.width),
+                    Some(cut) => cut.tell(self.panels.near(*place), cut.margin(self.width, self.width)),
                     None => self.panels.single(*place).and_then(|size| size.partial_cmp(&rule.bound)),
                 };
-                self.told_by = if compared.is_some() { by } else { self.told_by };
+                self.told_by = if compared.is_some() { Some(by) } else { self.told_by };
                 *told = compared.map(|compared| rule.decide_told(*total, compared));
             }
         }
@@ -297,7 +298,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
 
     /// Adds the integers of all rows to `sums`; `false` if some row is not certified.
     fn add_integers(&mut self, rows: &Range<usize>, sums: &mut [i64]) -> bool {
-        let (Steps { rule, clip }, isa) = (self.steps, self.steps.rule.isa);
+        let Steps { rule, clip } = self.steps;
         let (products, integers) = (rule.budget.certified(clip.in_grid_steps()), clip.largest_sum_of_squares());
         // Where squares of integers may turn out to be needed, what is added can be forgotten.
         if self.panels.may_add_again() {
@@ -305,7 +306,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
             tried.clear();
             tried.resize(sums.len(), 0);
             self.add_columns(rows, &mut tried);
-            let is_certified = self.panels.certified(isa, products, integers);
+            let is_certified = self.panels.certified(products, integers);
             if is_certified {
                 sums.iter_mut().zip(&tried).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
             }
@@ -316,7 +317,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
             self.panels.add_again();
         }
         self.add_columns(rows, sums);
-        self.panels.certified(isa, products, integers)
+        self.panels.certified(products, integers)
     }
 
     fn add_columns(&mut self, rows: &Range<usize>, sums: &mut [i64]) {

@@ -4,12 +4,14 @@ use core::ops::Range;
 
 use super::across::{Decide, Limits};
 use super::clip_norm::ClipNorm;
+use super::close::{self, Cut, Sums};
 use super::columns::{Mask, PANEL, Vector};
-use super::decide::{Decision, Fate, Rule};
+use super::decide::{Decision, Fate, Rule, scale_of};
 use super::element::Element;
+use super::measure::{add_powers, largest_magnitude};
 use super::narrow::{self, Certified};
 use super::quantize::{Certificate, Step};
-use super::rows::Strided;
+use super::rows::{Rows, Strided};
 use crate::dispatch;
 
 /// The rule that rows are measured against, and the norm that they are clipped to.
@@ -26,6 +28,8 @@ pub(super) struct Together {
     factors: Vec<Vector>,
     masks: Vec<Mask>,
     open: Vec<Mask>,
+    /// How open rows are added, and which of them are within the clip norm, where that was told.
+    told: Vec<Option<(Step, bool)>>,
     /// How many are certainly within the clip norm.
     within: u64,
     pub(super) steps: Vec<Step>,
@@ -42,6 +46,7 @@ impl Together {
         self.masks.resize(panels, [0; PANEL]);
         self.open.resize(panels, [0; PANEL]);
         self.steps.clear();
+        self.told.clear();
         self.certificates.truncate(rows);
         self.certificates.iter_mut().for_each(Certificate::restart);
         self.certificates.resize_with(rows, Certificate::default);
@@ -63,15 +68,68 @@ impl Steps {
         if is_any_open { rows.open.as_flattened().iter().filter(|open| **open != 0).count() } else { 0 }
     }
 
+    /// Tells how open rows are added, from row `first` on: many after each other, so that no row waits for what becomes of the
+    /// one before.
+    pub(super) fn tell_open<T: Element>(&self, rows: &Rows<'_, T>, first: usize, together: &mut Together) {
+        let Together { totals, factors, open, told, certificates, .. } = together;
+        let (totals, factors, open) = (totals.as_flattened(), factors.as_flattened(), open.as_flattened());
+        told.resize(certificates.len(), None);
+        let (far, near): (Vec<usize>, Vec<usize>) =
+            (0..certificates.len()).filter(|row| open[*row] != 0).partition(|row| self.rule.is_far::<T>(totals[*row]));
+        let (keeps, steps_per_unit) = (self.rule.stability.is_none(), self.clip.granularity().reciprocal());
+        for (row, is_longer) in near.iter().zip(self.are_longer(rows, first, &near)) {
+            told[*row] = is_longer.map(|is_longer| {
+                // As of any longer row, its factor is known.
+                // mutant: told-rows-added-as-longer-ones
+                let adds = is_longer || !keeps;
+                let add = Step::Add { scale: 1.0, factor: factors[*row] };
+                (if adds { add } else { Step::AddClose { factor: steps_per_unit } }, !is_longer)
+            });
+        }
+        let row = |row: &usize| rows.row(first + row);
+        let largest: Vec<f64> = far.iter().map(|far| largest_magnitude(self.rule.isa, row(far))).collect();
+        let mut again = vec![0.0; far.len()];
+        for ((far, largest), total) in far.iter().zip(&largest).zip(&mut again) {
+            if largest.is_finite() && *largest != 0.0 {
+                let total = core::slice::from_mut(total);
+                for leaf in row(far) {
+                    add_powers(self.rule.isa, self.rule.power, leaf, leaf.len(), scale_of(*largest), total);
+                }
+            }
+        }
+        for ((far, largest), total) in far.iter().zip(largest).zip(again) {
+            told[*far] = self.rule.decide_measured(largest, total).map(|decision| self.of(decision));
+        }
+    }
+
+    /// Returns which of these rows near the clip norm are longer, where sums of twice the precision tell that.
+    fn are_longer<T: Element>(
+        &self,
+        rows: &Rows<'_, T>,
+        first: usize,
+        near: &[usize],
+    ) -> impl Iterator<Item = Option<bool>> {
+        let cut = Cut::new(self.rule.power, self.rule.bound);
+        let mut sums = vec![Sums::NONE; near.len()];
+        if let Some(cut) = cut {
+            for leaf in rows.leaves() {
+                let data = leaf.rows(first..rows.count());
+                close::add_squares(self.rule.isa, data, leaf.width, near, cut, &mut sums);
+            }
+        }
+        sums.into_iter().map(move |sums| sums.is_longer(cut?))
+    }
+
     /// Tells how these rows are added, and returns how many are within the clip norm: those that are open as `decide` tells,
     /// which is given the index and the sum of squares of a row.
     pub(super) fn decide(rows: &mut Together, mut decide: impl FnMut(usize, f64) -> (Step, bool)) -> u64 {
-        let Together { totals, factors, masks, open, steps, certificates, within } = rows;
+        let Together { totals, factors, masks, open, steps, certificates, told, within } = rows;
         let (totals, factors) = (totals.as_flattened(), factors.as_flattened());
         let (masks, open) = (masks.as_flattened(), open.as_flattened());
         steps.extend((0..certificates.len()).map(|row| {
             if open[row] != 0 {
-                let (step, is_within) = decide(row, totals[row]);
+                let told = told.get(row).copied().flatten();
+                let (step, is_within) = told.unwrap_or_else(|| decide(row, totals[row]));
                 // mutant: open-rows-all-count-as-within-bound
                 *within += u64::from(is_within);
                 step
@@ -103,8 +161,12 @@ impl Steps {
         if total == 0.0 && self.rule.stability.is_none() {
             return (Step::Skip, true);
         }
+        self.of(self.rule.decide_divided(total, leaves, whole))
+    }
+
+    /// Returns how a row is added of which this was decided, and whether it is within the clip norm.
+    pub(super) fn of(&self, Decision { fate, within, .. }: Decision) -> (Step, bool) {
         let steps_per_unit = self.clip.granularity().reciprocal();
-        let Decision { fate, within, .. } = self.rule.decide_divided(total, leaves, whole);
         let step = match fate {
             Fate::Zero => Step::Skip,
             Fate::Keep { close: false } => Step::Add { scale: 1.0, factor: steps_per_unit },
@@ -154,5 +216,64 @@ impl Steps {
         let rule = &self.rule;
         let limits = Limits::new::<T>(rule, self.clip.granularity().reciprocal());
         dispatch::run_native(rule.isa, narrow::Add { leaf, rows, more, rule, limits, certified, sums })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroUsize;
+
+    use super::*;
+    use crate::clip::{GridSum, Stability};
+    use crate::isa::Isa;
+
+    /// Rows near the bound, at it, far from what squares can hold, and not finite.
+    fn rows(width: usize) -> Vec<Vec<f64>> {
+        let mut rows = Vec::new();
+        for seed in 0..40_usize {
+            let mut row: Vec<f64> = (0..width).map(|i| ((i * 7919 + seed * 104_729) % 1013) as f64 - 500.0).collect();
+            let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let scale = if seed % 4 == 3 { 1e200 } else { 0.9 / norm };
+            row.iter_mut().for_each(|x| *x *= scale);
+            match seed % 10 {
+                5 => row[seed] = f64::NAN,
+                6 | 7 => {
+                    row.fill(0.0);
+                    row[seed % width] = if seed % 2 == 0 { 0.9 } else { 0.9_f64.next_up() };
+                }
+                8 => row.fill(1e-170),
+                _ => {}
+            }
+            rows.push(row);
+        }
+        rows
+    }
+
+    #[test]
+    fn open_rows_that_are_told_together_become_what_each_becomes() {
+        let clip = ClipNorm::new::<f64>(0.9).expect("in range");
+        for (width, cut) in [(200, 200), (203, 77), (256, 100)] {
+            let rows = rows(width);
+            let part = |columns: Range<usize>| -> Vec<f64> {
+                rows.iter().flat_map(|row| row[columns.clone()].to_vec()).collect()
+            };
+            let leaves = [(part(0..cut), cut), (part(cut..width), width - cut)];
+            let together =
+                Rows::new(leaves.iter().map(|(data, width)| (&data[..], *width)), rows.len()).expect("so many");
+            for (isa, stability) in Isa::available().into_iter().flat_map(|isa| [(isa, None), (isa, Some(0.1))]) {
+                let stability = stability.map(|gamma| Stability::new::<f64>(gamma).expect("in range"));
+                let empty = || GridSum::new(clip, width).expect("memory").normalizing(stability);
+                let (mut expected, mut sum) = (empty(), empty());
+                for row in &rows {
+                    let row = Rows::one(&[&row[..cut], &row[cut..]]);
+                    expected.add(isa, &row, NonZeroUsize::MIN).expect("room");
+                }
+
+                sum.add(isa, &together, NonZeroUsize::MIN).expect("room");
+
+                assert_eq!(expected.integers(), sum.integers(), "{isa:?}, {width}");
+                assert_eq!(expected.count_within(), sum.count_within(), "{isa:?}, {width}");
+            }
+        }
     }
 }
