@@ -138,14 +138,14 @@ unsafe fn convert_runs<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::W
 
 /// Bytes of numbers that are written at once.
 #[cfg(target_arch = "x86_64")]
-const ORDERED: usize = 32;
+const BYTES: usize = 32;
 
-#[cfg(target_arch = "x86_64")]
 /// Returns from which places the bytes of elements of `size` bytes, a power of two, come in the other order.
-pub(super) const fn order(size: usize) -> [u8; ORDERED] {
-    let mut order = [0; ORDERED];
+#[cfg(target_arch = "x86_64")]
+pub(super) const fn order(size: usize) -> [u8; BYTES] {
+    let mut order = [0; BYTES];
     let mut i = 0;
-    while i < ORDERED {
+    while i < BYTES {
         // Places in a half of a vector, which is shuffled by itself.
         order[i] = ((i % 16) ^ (size - 1)) as u8;
         i += 1;
@@ -161,7 +161,7 @@ mod x86 {
         _mm256_loadu_si256, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
     };
 
-    use super::{Lines, ORDERED as BYTES, order};
+    use super::{BYTES, Lines, order};
 
     /// Converts elements of `size` bytes, as many at once as have so many bytes of numbers.
     ///
