@@ -4,7 +4,7 @@
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
 use super::close::{Cut, Near};
-use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
+use super::columns::{Columns, Mask, Next, PANEL, Vector, mask};
 use super::decide::Rule;
 use super::element::Element;
 use super::measure::BLOCK;
@@ -15,7 +15,7 @@ use crate::dispatch::Kernel;
 pub(super) const LANES: usize = 32;
 
 /// Columns that are measured of a panel before the next one: what was fetched of their pages and lanes is used again.
-pub(super) const STRIP: usize = 128;
+pub(super) const STRIP: usize = 64;
 
 /// Some columns of a leaf: all, or up to its end whole strips, which come one after the other.
 #[derive(Clone, Copy)]
@@ -65,10 +65,11 @@ impl<T: Element> MeasureClosely<'_, T> {
         let Self { columns, cut, sums } = self;
         assert!(columns.fill(sums.len()), "panels of elements");
         for strip in (0..columns.width).step_by(STRIP) {
+            let mut next = Next::new(strip + STRIP, sums.len());
             for (p, sums) in sums.iter_mut().enumerate() {
                 let Near { mut high, mut low, mut inexact } = *sums;
                 for column in strip..columns.width.min(strip + STRIP) {
-                    columns.fetch(column + AHEAD, p);
+                    columns.fetch(&mut next);
                     // SAFETY: the column is one of these, and there are so many panels.
                     let elements = unsafe { columns.load(column, p, NATIVE) };
                     // No `map`: of so much it makes a call for every element.
@@ -109,9 +110,11 @@ impl<T: Element> Kernel for MeasureSingle<'_, T> {
         let Self { columns, sums } = self;
         assert!(columns.fill(sums.len()), "panels of elements");
         for strip in (0..columns.width).step_by(STRIP) {
+            let mut next = Next::new(strip + STRIP, sums.len());
             for (p, sums) in sums.iter_mut().enumerate() {
                 let Single { mut others, mut sizes } = *sums;
                 for column in strip..columns.width.min(strip + STRIP) {
+                    columns.fetch(&mut next);
                     // SAFETY: the column is one of these, and there are so many panels.
                     let elements = unsafe { columns.load(column, p, NATIVE) };
                     for r in 0..PANEL {
@@ -139,12 +142,14 @@ impl<T: Element> Kernel for MeasureLargest<'_, T> {
         let Self { columns, largest } = self;
         assert!(columns.fill(largest.len()), "panels of elements");
         for strip in (0..columns.width).step_by(STRIP) {
+            let mut next = Next::new(strip + STRIP, largest.len());
             for (p, largest) in largest.iter_mut().enumerate() {
                 // Of magnitudes, that with the larger bits is the larger one; those of NaN are the largest.
                 let mut bits = largest.map(|x| x.to_bits().cast_signed());
                 for column in strip..columns.width.min(strip + STRIP) {
                     // Or elements of several columns would be gathered.
                     let column = core::hint::black_box(column).min(columns.width - 1);
+                    columns.fetch(&mut next);
                     // SAFETY: the column is one of these, and there are so many panels.
                     let elements = unsafe { columns.load(column, p, NATIVE) };
                     for r in 0..PANEL {
@@ -200,6 +205,7 @@ impl<T: Element> Measure<'_, T> {
             let end = len.min(from + STRIP);
             // Lanes before these are zeros.
             let used = len.next_power_of_two().min(LANES);
+            let mut next = Next::new(start + STRIP, totals.len());
             for (p, (total, lanes)) in totals.iter_mut().zip(lanes.chunks_exact_mut(LANES)).enumerate() {
                 let lanes = &mut lanes[..used];
                 // mutant: lanes-of-later-columns-begin-with-those-before
@@ -212,7 +218,7 @@ impl<T: Element> Measure<'_, T> {
                     for (i, lane) in lanes[used - count..].iter_mut().enumerate() {
                         let column = start + chunk - from + i;
                         // The next columns, of all panels: where columns are short, they follow each other in memory.
-                        columns.fetch(column + STRIP, p);
+                        columns.fetch(&mut next);
                         // SAFETY: the column is one of these, and there are so many panels.
                         let elements = unsafe { columns.load(column, p, NATIVE) };
                         let mut values = elements.map(T::widen);

@@ -38,6 +38,20 @@ pub(super) struct Columns<'a, T> {
     elements: PhantomData<&'a T>,
 }
 
+/// What is fetched next, column by column: the order in which it lies in memory, whatever the one in which it is read.
+pub(super) struct Next {
+    column: usize,
+    panel: usize,
+    panels: usize,
+}
+
+impl Next {
+    /// Begins with a column of so many panels.
+    pub(super) const fn new(column: usize, panels: usize) -> Self {
+        Self { column, panel: 0, panels }
+    }
+}
+
 impl<'a, T: Element> Columns<'a, T> {
     /// Returns columns with so many elements at `start` and at every multiple of `stride` bytes from there, `width` times.
     ///
@@ -71,8 +85,12 @@ impl<'a, T: Element> Columns<'a, T> {
 
     /// Asks for the elements of a panel, or for where it would be.
     #[inline(always)]
-    pub(super) fn fetch(&self, column: usize, panel: usize) {
-        prefetch_second_all(self.address(column, panel * PANEL), PANEL);
+    pub(super) fn fetch(&self, next: &mut Next) {
+        prefetch_second_all(self.address(next.column, next.panel * PANEL), PANEL);
+        next.panel += 1;
+        if next.panel == next.panels {
+            *next = Next::new(next.column + 1, next.panels);
+        }
     }
 
     /// Returns the elements of a panel in a column, to a kernel that is native or not.

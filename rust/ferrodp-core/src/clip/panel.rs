@@ -13,7 +13,7 @@ use super::across::{
     Single,
 };
 use super::close::{Cut, Near, Parts};
-use super::columns::{AHEAD, Columns, Mask, PANEL, Vector, mask};
+use super::columns::{AHEAD, Columns, Mask, Next, PANEL, Vector, mask};
 use super::decide::{Decision, Fate, Rule, scale_of};
 use super::element::Element;
 #[cfg(target_arch = "x86_64")]
@@ -28,9 +28,6 @@ const PART: usize = 1024;
 
 /// Columns that are added of a panel before the next one: what is known of its rows stays in registers.
 const COLUMNS: usize = 16;
-
-/// The most columns of which the next panels are fetched while these are added.
-const FEW: usize = 512;
 
 /// The square of a magnitude of this or more is infinite.
 pub(super) const OVERFLOWS: f64 = f64::from_bits((1023 + 512) << 52); // 2^512
@@ -345,18 +342,17 @@ impl<T: Element> Add<'_, T> {
         let [runs, _, _] = &mut panels.certificates;
         assert!(columns.fill(runs.len()), "panels of elements");
         assert!(start + sums.len() <= columns.width, "as many columns as sums");
-        // Of few columns, the same ones of the panels to come; these are in a cache then.
-        let [column_ahead, panel_ahead] = if columns.width <= FEW { [0, runs.len()] } else { [AHEAD, 0] };
         let is_one = PLAIN && I::IS_ONE;
         let shifts = if is_one { 0 } else { SHIFT.to_bits().wrapping_mul((PANEL * runs.len()) as u64) };
         for (block, sums) in sums.chunks_mut(COLUMNS).enumerate() {
             let mut integers = [[0_u64; PANEL]; COLUMNS];
+            let mut next = Next::new(start + block * COLUMNS + AHEAD, runs.len());
             for (p, products) in runs.iter_mut().enumerate() {
                 let (factors, masks, scales) = (panels.factors[p], panels.masks[p], panels.scales[p]);
                 let (mut total, mut squares) = (*products, panels.integers[p]);
                 for (i, integers) in integers.iter_mut().enumerate().take(sums.len()) {
                     let column = start + block * COLUMNS + i;
-                    columns.fetch(column + column_ahead, p + panel_ahead);
+                    columns.fetch(&mut next);
                     // SAFETY: there are so many panels, and so many columns.
                     let elements = unsafe { columns.load(column, p, I::NATIVE) };
                     // One small loop after the other: all of it in one keeps what it computes with in memory.

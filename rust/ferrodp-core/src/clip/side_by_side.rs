@@ -18,9 +18,10 @@ use super::steps::Steps;
 use crate::dispatch::CACHE_LINE;
 use crate::isa::Isa;
 
-/// Rows that are added at a time where they lie, at least and at most: enough for a column's to be a stream. And how many bytes of
-/// them, between these bounds.
-const ROWS: [usize; 2] = [256, 512];
+/// Rows that are added at a time, at most, where the columns of so many are streams of addresses; fewer where so many, at least,
+/// have so few bytes that they stay in a cache.
+const ROWS: usize = 512;
+const LEAST: usize = 256;
 const BYTES: usize = 1 << 19;
 
 /// Bytes of rows that are brought whole, where elements of rows are neighbors and where those of columns are.
@@ -86,8 +87,8 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         let bytes = (width * size_of::<T>()).max(1);
         let whole = WHOLE_BYTES[usize::from(by_columns)] / bytes;
         let is_whole = !in_place && whole >= FEW.min(count);
-        let [least, most] = ROWS;
-        let size = if is_whole { whole.clamp(PANEL, most) } else { (BYTES / bytes).clamp(least, most) };
+        let cached = if is_whole { whole.max(PANEL) } else { BYTES / bytes };
+        let size = if is_whole || cached >= LEAST { cached.min(ROWS) } else { ROWS };
         let size = size.next_multiple_of(PANEL);
         // An odd number of cache lines: columns would have the same places in a cache.
         let line = CACHE_LINE / size_of::<T>();
