@@ -7,6 +7,7 @@ use super::close::{Cut, Near};
 use super::columns::{Columns, Mask, Next, PANEL, Vector, mask};
 use super::decide::Rule;
 use super::element::Element;
+use super::error_budget::ErrorBudget;
 use super::measure::BLOCK;
 use super::turn::{ROWS, Turned};
 use crate::dispatch::Kernel;
@@ -273,6 +274,7 @@ pub(super) struct Limits {
     pub(super) keeps: u64,
     pub(super) gamma: f64,
     pub(super) steps_per_unit: f64,
+    budget: ErrorBudget,
 }
 
 pub(super) struct Decide<'a> {
@@ -336,13 +338,14 @@ impl Limits {
             keeps: mask(rule.stability.is_none()),
             gamma: rule.stability.map_or(0.0, |stability| stability.value()),
             steps_per_unit,
+            budget: rule.budget,
         }
     }
 
     /// Decides a panel, of which these rows exist.
     #[inline(always)]
     pub(super) fn decide<const N: usize>(&self, totals: &[f64; N], exist: &[u64; N]) -> Decided<N> {
-        let Self { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *self;
+        let Self { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit, .. } = *self;
         let (mut clear, mut open, mut masks, mut all) = ([0; N], [0; N], [0; N], u64::MAX);
         for r in 0..N {
             let total = totals[r];
@@ -366,7 +369,103 @@ impl Limits {
         }
         Decided { factors, masks, clear, open }
     }
+
+    /// Decides the `far` ones of a panel's rows, as [`super::decide`] does, given the bits of their largest magnitudes, the powers of
+    /// two `scales` that bring these near 1, and the sums of squares of elements times that; writes 1 to `scales` where rows
+    /// are not multiplied by it. Returns how many rows were decided, and how many of these are within the bound.
+    #[inline(always)]
+    pub(super) fn decide_again<const N: usize>(
+        &self,
+        far: &[u64; N],
+        Again { largest, totals, scales }: Again<'_, N>,
+        factors: &mut [f64; N],
+        masks: &mut [u64; N],
+        open: &mut [u64; N],
+    ) -> (u64, u64) {
+        let Self { bound, shrink, keeps, gamma, steps_per_unit, budget, .. } = *self;
+        let (below, above, one) = (budget.below(), budget.above(), 1.0_f64.to_bits());
+        let (mut told, mut clear, mut counts) = (Aligned([0; N]), Aligned([0; N]), Aligned([0; N]));
+        let mut found = Aligned([0.0; N]);
+        for r in 0..N {
+            let (total, scale) = (totals[r], scales[r]);
+            let limit = (bound * scale) * (bound * scale);
+            let finite = mask(largest[r] < INFINITE);
+            let within = mask(total <= limit * below) & finite;
+            let beyond = mask(total >= limit * above) & finite;
+            let kept = within & keeps;
+            let shrunk = (within | beyond) & !kept;
+            // Rows that would be scaled up are taken as they are.
+            let up = mask(scale > 1.0) & !keeps;
+            let divisor = f64::from_bits((scale.to_bits() & up) | (one & !up));
+            let scale = f64::from_bits((scale.to_bits() & !up) | (one & up));
+            let factor = bound / (total.sqrt() / divisor + gamma * scale) * shrink * steps_per_unit;
+            found.0[r] = f64::from_bits((factor.to_bits() & shrunk) | (steps_per_unit.to_bits() & kept));
+            told.0[r] = far[r] & (within | beyond | !finite) & mask(largest[r] != 0);
+            let scaled = told.0[r] & shrunk;
+            // mutant: far-rows-side-by-side-lose-power-of-two
+            scales[r] = f64::from_bits((scale.to_bits() & scaled) | (one & !scaled));
+            (clear.0[r], counts.0[r]) = (within, finite);
+        }
+        let (mut rows, mut within) = (0_u64, 0_u64);
+        for r in 0..N {
+            let told = told.0[r];
+            factors[r] = f64::from_bits((factors[r].to_bits() & !told) | (found.0[r].to_bits() & told));
+            masks[r] &= counts.0[r] | !told;
+            open[r] &= !told;
+            rows = rows.wrapping_sub(told);
+        }
+        for r in 0..N {
+            within = within.wrapping_sub(told.0[r] & clear.0[r]);
+        }
+        (rows, within)
+    }
 }
+
+/// What is known of rows of a panel whose squares leave the range in which sums are trusted.
+pub(super) struct Again<'a, const N: usize> {
+    pub(super) largest: &'a [i64; N],
+    pub(super) totals: &'a [f64; N],
+    pub(super) scales: &'a mut [f64; N],
+}
+
+/// Decides open rows whose squares leave that range.
+pub(super) struct DecideAgain<'a> {
+    pub(super) limits: Limits,
+    /// The sums of squares that were not trusted.
+    pub(super) totals: &'a [Vector],
+    pub(super) largest: &'a [Vector],
+    pub(super) again: &'a [Vector],
+    pub(super) scales: &'a mut [Vector],
+    pub(super) factors: &'a mut [Vector],
+    pub(super) masks: &'a mut [Mask],
+    pub(super) open: &'a mut [Mask],
+}
+
+impl Kernel for DecideAgain<'_> {
+    /// How many of them are within the bound.
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> u64 {
+        let Limits { low, high, .. } = self.limits;
+        let known = self.totals.iter().zip(self.largest).zip(self.again.iter().zip(self.scales));
+        let outputs = self.factors.iter_mut().zip(self.masks).zip(self.open);
+        let mut within = 0_u64;
+        for (((plain, largest), (totals, scales)), ((factors, masks), open)) in known.zip(outputs) {
+            let mut far = Aligned([0; PANEL]);
+            for r in 0..PANEL {
+                far.0[r] = open[r] & !(mask(plain[r] >= low) & mask(plain[r] <= high));
+            }
+            let largest = &Aligned(largest.map(|x| x.to_bits().cast_signed())).0;
+            let again = Again { largest, totals, scales };
+            within += self.limits.decide_again(&far.0, again, factors, masks, open).1;
+        }
+        within
+    }
+}
+
+/// The bits of infinity; those of magnitudes of what is finite are below.
+pub(super) const INFINITE: i64 = f64::INFINITY.to_bits().cast_signed();
 
 /// Lanes of a panel of few columns, folded once.
 pub(super) type Halves = [Turned<f64>; LANES / 2];

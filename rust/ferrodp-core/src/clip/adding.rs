@@ -200,7 +200,7 @@ impl<'a, T: Float> Adding<'a, T> {
         while start < rows.end {
             let tile = start..rows.end.min(start + size);
             let next = tile.end..rows.end.min(tile.end + ahead);
-            measure::add_squares(self.steps.rule.isa, self.readings[0], tile.clone(), together.begin(tile.len()));
+            self.steps.measure(self.readings[0], start, tile.len(), together);
             let open = self.steps.compare::<T>(together);
             let panels = if are_narrow { whole(NEAR.min(rows.end - start)) } else { 0 };
             if panels > 0 && open * 8 > tile.len() {

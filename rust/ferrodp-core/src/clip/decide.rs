@@ -41,6 +41,9 @@ impl Power {
     }
 }
 
+/// The square of a magnitude of this or more is infinite.
+pub(super) const OVERFLOWS: f64 = f64::from_bits((1023 + 512) << 52); // 2^512
+
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {

@@ -9,12 +9,12 @@
 //! longer a path than [`super::error_budget`] allows.
 
 use super::across::{
-    Decide, LANES, Limits, Measure, MeasureClosely, MeasureLargest, MeasureScaled, MeasureSingle, MeasureTies, Part,
-    Single,
+    Decide, DecideAgain, LANES, Limits, Measure, MeasureClosely, MeasureLargest, MeasureScaled, MeasureSingle,
+    MeasureTies, Part, Single,
 };
 use super::close::{Cut, Near, Parts};
 use super::columns::{AHEAD, Columns, Mask, Next, PANEL, Vector, mask};
-use super::decide::{Decision, Fate, Rule, scale_of};
+use super::decide::{Decision, Fate, OVERFLOWS, Rule, scale_of};
 use super::element::Element;
 #[cfg(target_arch = "x86_64")]
 use super::quantize::Converted;
@@ -28,9 +28,6 @@ const PART: usize = 1024;
 
 /// Columns that are added of a panel before the next one: what is known of its rows stays in registers.
 const COLUMNS: usize = 16;
-
-/// The square of a magnitude of this or more is infinite.
-pub(super) const OVERFLOWS: f64 = f64::from_bits((1023 + 512) << 52); // 2^512
 
 /// What is known of some rows that lie side by side, each in a place of its own. The last panel may begin with rows of the panel before:
 /// there they count as zero.
@@ -187,17 +184,24 @@ impl Panels {
         overflow
     }
 
-    /// Begins with sums of squares of rows times [`scale_of`] their largest magnitude; `false` if there is nothing to add:
-    /// every row whose squares may have to be formed again has an element that is not finite.
+    /// How many open rows have sums of squares that are not trusted.
+    pub(super) fn count_far(&self, rule: &Rule) -> usize {
+        if !self.is_any_open {
+            return 0;
+        }
+        let open = self.open.as_flattened().iter().zip(self.totals.as_flattened());
+        open.filter(|(open, total)| **open != 0 && rule.is_far::<f64>(**total)).count()
+    }
+
+    /// Begins with sums of squares of these rows times [`scale_of`] their largest magnitude; `false` if there is nothing to add:
+    /// every such row has an element that is not finite.
     pub(super) fn begin_scaled(&mut self, rule: &Rule) -> bool {
-        let (low, high) = rule.trusted::<f64>();
-        let is_far = |total: f64| !(total >= low && total <= high);
         clear(&mut self.again, self.totals.len(), 0.0);
         clear(&mut self.powers, self.totals.len(), 0.0);
         let mut any = false;
         let rows = self.largest.as_flattened().iter().zip(self.totals.as_flattened());
         for ((largest, total), power) in rows.zip(self.powers.as_flattened_mut()) {
-            if is_far(*total) && largest.is_finite() && *largest != 0.0 {
+            if rule.is_far::<f64>(*total) && largest.is_finite() && *largest != 0.0 {
                 *power = scale_of(*largest);
                 any = true;
             }
@@ -211,9 +215,16 @@ impl Panels {
         dispatch::run(isa, MeasureScaled(Measure { part, totals: &mut self.again, lanes: &mut self.lanes, scales }));
     }
 
-    /// Returns the largest magnitude of a row and that sum.
-    pub(super) fn far(&self, place: usize) -> (f64, f64) {
-        (self.largest.as_flattened()[place], self.again.as_flattened()[place])
+    /// Decides the rows that these sums tell, and returns how many of them are within the bound.
+    pub(super) fn decide_again(&mut self, rule: &Rule, steps_per_unit: f64) -> u64 {
+        let limits = Limits::new::<f64>(rule, steps_per_unit);
+        let Self { totals, largest, again, powers: scales, factors, masks, open, .. } = self;
+        let within =
+            dispatch::run(rule.isa, DecideAgain { limits, totals, largest, again, scales, factors, masks, open });
+        // Nothing else was settled before.
+        core::mem::swap(&mut self.scales, &mut self.powers);
+        self.is_any_settled = true;
+        within
     }
 
     /// Makes room for those sums.

@@ -4,16 +4,13 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use super::across::{Aligned, Decided, Halves, Limits, squares};
+use super::across::{Again, Aligned, Decided, Halves, INFINITE, Limits, squares};
 use super::close::{self, Cut, Edge};
 use super::columns::mask;
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
 use super::turn::{MOST, ROWS, Turned};
 use crate::dispatch::Kernel;
-
-/// The bits of infinity; those of magnitudes of what is finite are below.
-pub(super) const INFINITE: i64 = f64::INFINITY.to_bits().cast_signed();
 
 /// Products that prove, 2⁶¹ or less, that every integer was formed exactly and that the sum of their squares has not wrapped.
 pub(super) const MOST_PRODUCTS: f64 = 2_305_843_009_213_693_952.0;
@@ -351,43 +348,17 @@ impl<T: Element> Settle<'_, T> {
         if !any {
             return;
         }
-        let Limits { bound, shrink, steps_per_unit, .. } = *self.limits;
         let largest = largest(self.columns);
         let mut scales = Aligned([1.0; ROWS]);
         for r in 0..ROWS {
             scales.0[r] = smaller(largest.0[r]);
         }
         let totals = Aligned(squares::<T, NATIVE, true>(self.columns, &scales.0, self.halves));
-        let (below, above) = (self.rule.budget.below(), self.rule.budget.above());
-        let (mut factors, mut told, mut shorter) = (Aligned([0.0; ROWS]), Aligned([0; ROWS]), Aligned([0; ROWS]));
-        let (mut longer, mut counts) = (Aligned([0; ROWS]), Aligned([0; ROWS]));
-        for r in 0..ROWS {
-            let (total, scale) = (totals.0[r], scales.0[r]);
-            let limit = (bound * scale) * (bound * scale);
-            let finite = mask(largest.0[r] < INFINITE);
-            let clear = mask(total <= limit * below) & finite;
-            let beyond = mask(total >= limit * above) & finite;
-            let factor = bound / total.sqrt() * shrink * steps_per_unit;
-            let factor = (factor.to_bits() & beyond) | (steps_per_unit.to_bits() & clear);
-            factors.0[r] = f64::from_bits(factor);
-            told.0[r] = far[r] & (clear | beyond | !finite) & mask(largest.0[r] != 0);
-            (shorter.0[r], longer.0[r], counts.0[r]) = (clear, beyond, finite);
-        }
-        let mut rows = 0_u64;
-        for r in 0..ROWS {
-            let (told, one) = (told.0[r], 1.0_f64.to_bits());
-            let decided = &mut *self.decided;
-            decided.factors[r] =
-                f64::from_bits((decided.factors[r].to_bits() & !told) | (factors.0[r].to_bits() & told));
-            let scaled = told & longer.0[r];
-            settled.scales[r] = f64::from_bits((scales.0[r].to_bits() & scaled) | (one & !scaled));
-            decided.masks[r] &= counts.0[r] | !told;
-            decided.open[r] &= !told;
-            rows = rows.wrapping_sub(told);
-        }
-        for r in 0..ROWS {
-            settled.within = settled.within.wrapping_sub(told.0[r] & shorter.0[r]);
-        }
+        let Decided { factors, masks, open, .. } = &mut *self.decided;
+        let again = Again { largest: &largest.0, totals: &totals.0, scales: &mut scales.0 };
+        let (rows, within) = self.limits.decide_again(&far, again, factors, masks, open);
+        settled.scales = scales.0;
+        settled.within += within;
         settled.are_far = rows > ROWS as u64 / 2;
     }
 

@@ -10,10 +10,10 @@ use core::ops::Range;
 use super::across::{Part, STRIP};
 use super::close::Cut;
 use super::columns::{Columns, PANEL};
-use super::decide::Decision;
+use super::decide::{Decision, OVERFLOWS};
 use super::element::Float;
 use super::foreign::Foreign;
-use super::panel::{OVERFLOWS, Panels};
+use super::panel::Panels;
 use super::steps::Steps;
 use crate::dispatch::CACHE_LINE;
 use crate::isa::Isa;
@@ -118,11 +118,11 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         self.room.is_filled = false;
         self.measure(rows);
         let mut within = self.panels.decide::<T>(&rule, steps_per_unit);
+        within += self.decide_far(rows, steps_per_unit);
         let open = self.panels.open();
         if !open.is_empty() {
             let mut told = vec![None; open.len()];
             self.tell_near(rows, &open, &mut told);
-            self.tell_far(rows, &open, &mut told);
             within += self.settle(rows, &open, told);
         }
         if !self.panels.begin_to_add() || self.add_integers(rows, sums) { Some(within) } else { None }
@@ -236,12 +236,11 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         }
     }
 
-    /// Decides rows whose squares do not fit: they are formed again.
-    fn tell_far(&mut self, rows: &Range<usize>, open: &[(usize, f64)], told: &mut [Option<Decision>]) {
+    /// Decides rows whose squares do not fit: they are formed again. Returns how many of them are within the bound.
+    fn decide_far(&mut self, rows: &Range<usize>, steps_per_unit: f64) -> u64 {
         let rule = self.steps.rule;
-        let far = open.iter().filter(|(_, total)| !self.is_near(*total)).count();
-        if T::SQUARES_FIT || !Self::are_many(far, rows) {
-            return;
+        if T::SQUARES_FIT || !Self::are_many(self.panels.count_far(&rule), rows) {
+            return 0;
         }
         if self.are_far != Some(true) {
             self.measure_largest(rows);
@@ -250,12 +249,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         if self.panels.begin_scaled(&rule) {
             self.visit(0, rows, &mut |panels, part| panels.measure_scaled(rule.isa, part));
         }
-        for ((place, total), told) in open.iter().zip(told) {
-            if !self.is_near(*total) {
-                let (largest, total) = self.panels.far(*place);
-                *told = rule.decide_measured(largest, total);
-            }
-        }
+        self.panels.decide_again(&rule, steps_per_unit)
     }
 
     /// Takes over what was told of open rows, and decides the others one by one. Returns how many of them are within the bound.

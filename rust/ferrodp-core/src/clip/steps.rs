@@ -2,13 +2,13 @@
 
 use core::ops::Range;
 
-use super::across::{Decide, Limits};
+use super::across::{Decide, DecideAgain, Limits};
 use super::clip_norm::ClipNorm;
 use super::close::{self, Cut, Sums};
 use super::columns::{Mask, PANEL, Vector};
-use super::decide::{Decision, Fate, Rule, scale_of};
+use super::decide::{Decision, Fate, OVERFLOWS, Rule, scale_of};
 use super::element::Element;
-use super::measure::{add_powers, largest_magnitude};
+use super::measure::{self, add_powers, largest_magnitude};
 use super::narrow::{self, Certified};
 use super::quantize::{Certificate, Step};
 use super::rows::{Rows, Strided};
@@ -28,6 +28,13 @@ pub(super) struct Together {
     factors: Vec<Vector>,
     masks: Vec<Mask>,
     open: Vec<Mask>,
+    /// Of rows whose squares leave the range of trusted sums: largest magnitudes, the powers of two that bring these near 1, and sums
+    /// of squares of elements times that. What else rows are multiplied by first.
+    largest: Vec<Vector>,
+    powers: Vec<Vector>,
+    again: Vec<Vector>,
+    /// Whether some of these were decided.
+    are_scaled: bool,
     /// How open rows are added, and which of them are within the clip norm, where that was told.
     told: Vec<Option<(Step, bool)>>,
     /// How many are certainly within the clip norm.
@@ -45,6 +52,8 @@ impl Together {
         self.factors.resize(panels, [0.0; PANEL]);
         self.masks.resize(panels, [0; PANEL]);
         self.open.resize(panels, [0; PANEL]);
+        self.are_scaled = false;
+        self.largest.clear();
         self.steps.clear();
         self.told.clear();
         self.certificates.truncate(rows);
@@ -68,38 +77,76 @@ impl Steps {
         if is_any_open { rows.open.as_flattened().iter().filter(|open| **open != 0).count() } else { 0 }
     }
 
+    /// Forms the sums of squares of rows from `first` on. Of `f64`, where squares overflow in the first of them, largest magnitudes tell
+    /// sooner that they do in all.
+    pub(super) fn measure<T: Element>(&self, rows: &Rows<'_, T>, first: usize, count: usize, together: &mut Together) {
+        let isa = self.rule.isa;
+        let _ = together.begin(count);
+        if !T::SQUARES_FIT && isa.is_native() && begins_far(rows, first) {
+            self.find_largest(rows, first, count, together);
+            let largest = &together.largest.as_flattened()[..count];
+            if largest.iter().all(|x| x.is_nan() || *x >= OVERFLOWS) {
+                together.totals.as_flattened_mut()[..count].fill(f64::INFINITY);
+                return;
+            }
+        }
+        let totals = &mut together.totals.as_flattened_mut()[..count];
+        measure::add_squares(isa, rows, first..first + count, totals);
+    }
+
+    /// Finds the largest magnitudes of rows; NaN of those that are not finite.
+    fn find_largest<T: Element>(&self, rows: &Rows<'_, T>, first: usize, count: usize, together: &mut Together) {
+        let largest = &mut together.largest;
+        largest.resize(together.totals.len(), [0.0; PANEL]);
+        for (row, largest) in largest.as_flattened_mut()[..count].iter_mut().enumerate() {
+            *largest = largest_magnitude(self.rule.isa, rows.row(first + row));
+        }
+    }
+
     /// Tells how open rows are added, from row `first` on: many after each other, so that no row waits for what becomes of the
     /// one before.
     pub(super) fn tell_open<T: Element>(&self, rows: &Rows<'_, T>, first: usize, together: &mut Together) {
-        let Together { totals, factors, open, told, certificates, .. } = together;
-        let (totals, factors, open) = (totals.as_flattened(), factors.as_flattened(), open.as_flattened());
-        told.resize(certificates.len(), None);
+        let count = together.certificates.len();
+        let (open, totals) = (together.open.as_flattened(), together.totals.as_flattened());
         let (far, near): (Vec<usize>, Vec<usize>) =
-            (0..certificates.len()).filter(|row| open[*row] != 0).partition(|row| self.rule.is_far::<T>(totals[*row]));
+            (0..count).filter(|row| open[*row] != 0).partition(|row| self.rule.is_far::<T>(totals[*row]));
         let (keeps, steps_per_unit) = (self.rule.stability.is_none(), self.clip.granularity().reciprocal());
+        together.told.resize(count, None);
         for (row, is_longer) in near.iter().zip(self.are_longer(rows, first, &near)) {
-            told[*row] = is_longer.map(|is_longer| {
+            together.told[*row] = is_longer.map(|is_longer| {
                 // As of any longer row, its factor is known.
                 // mutant: told-rows-added-as-longer-ones
                 let adds = is_longer || !keeps;
-                let add = Step::Add { scale: 1.0, factor: factors[*row] };
+                let add = Step::Add { scale: 1.0, factor: together.factors.as_flattened()[*row] };
                 (if adds { add } else { Step::AddClose { factor: steps_per_unit } }, !is_longer)
             });
         }
-        let row = |row: &usize| rows.row(first + row);
-        let largest: Vec<f64> = far.iter().map(|far| largest_magnitude(self.rule.isa, row(far))).collect();
-        let mut again = vec![0.0; far.len()];
-        for ((far, largest), total) in far.iter().zip(&largest).zip(&mut again) {
-            if largest.is_finite() && *largest != 0.0 {
-                let total = core::slice::from_mut(total);
-                for leaf in row(far) {
-                    add_powers(self.rule.isa, self.rule.power, leaf, leaf.len(), scale_of(*largest), total);
+        if far.is_empty() {
+            return;
+        }
+        if together.largest.is_empty() {
+            self.find_largest(rows, first, count, together);
+        }
+        let Together { largest, powers, again, .. } = &mut *together;
+        powers.clear();
+        powers.resize(largest.len(), [1.0; PANEL]);
+        again.clear();
+        again.resize(largest.len(), [0.0; PANEL]);
+        for far in far {
+            let (largest, power) = (largest.as_flattened()[far], &mut powers.as_flattened_mut()[far]);
+            if largest.is_finite() && largest != 0.0 {
+                *power = scale_of(largest);
+                let total = core::slice::from_mut(&mut again.as_flattened_mut()[far]);
+                for leaf in rows.row(first + far) {
+                    add_powers(self.rule.isa, self.rule.power, leaf, leaf.len(), *power, total);
                 }
             }
         }
-        for ((far, largest), total) in far.iter().zip(largest).zip(again) {
-            told[*far] = self.rule.decide_measured(largest, total).map(|decision| self.of(decision));
-        }
+        let limits = Limits::new::<T>(&self.rule, steps_per_unit);
+        let Together { totals, factors, masks, open, largest, again, powers: scales, .. } = &mut *together;
+        let decide = DecideAgain { limits, totals, largest, again, scales, factors, masks, open };
+        together.within += dispatch::run(self.rule.isa, decide);
+        together.are_scaled = true;
     }
 
     /// Returns which of these rows near the clip norm are longer, where sums of twice the precision tell that.
@@ -123,7 +170,7 @@ impl Steps {
     /// Tells how these rows are added, and returns how many are within the clip norm: those that are open as `decide` tells,
     /// which is given the index and the sum of squares of a row.
     pub(super) fn decide(rows: &mut Together, mut decide: impl FnMut(usize, f64) -> (Step, bool)) -> u64 {
-        let Together { totals, factors, masks, open, steps, certificates, told, within } = rows;
+        let Together { totals, factors, masks, open, powers, are_scaled, steps, certificates, told, within, .. } = rows;
         let (totals, factors) = (totals.as_flattened(), factors.as_flattened());
         let (masks, open) = (masks.as_flattened(), open.as_flattened());
         steps.extend((0..certificates.len()).map(|row| {
@@ -136,7 +183,9 @@ impl Steps {
             } else if masks[row] == 0 {
                 Step::Skip
             } else {
-                Step::Add { scale: 1.0, factor: factors[row] }
+                // mutant: far-rows-added-together-lose-power-of-two
+                let scale = if *are_scaled { powers.as_flattened()[row] } else { 1.0 };
+                Step::Add { scale, factor: factors[row] }
             }
         }));
         *within
@@ -217,6 +266,13 @@ impl Steps {
         let limits = Limits::new::<T>(rule, self.clip.granularity().reciprocal());
         dispatch::run_native(rule.isa, narrow::Add { leaf, rows, more, rule, limits, certified, sums })
     }
+}
+
+/// Whether squares of elements overflow where rows begin.
+fn begins_far<T: Element>(rows: &Rows<'_, T>, first: usize) -> bool {
+    const COLUMNS: usize = 8;
+    let leaf = rows.row(first).find(|leaf| leaf.len() >= COLUMNS).unwrap_or_default();
+    leaf.iter().take(COLUMNS).filter(|x| x.widen().abs() >= OVERFLOWS).count() > COLUMNS / 2
 }
 
 #[cfg(test)]

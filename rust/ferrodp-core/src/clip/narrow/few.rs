@@ -3,13 +3,13 @@
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
 use super::state::{Certified, SUMS, State, add};
-use crate::clip::across::Limits;
+use crate::clip::across::{INFINITE, Limits};
 use crate::clip::close::Edge;
 use crate::clip::columns::mask;
 use crate::clip::decide::Rule;
 use crate::clip::element::Element;
 use crate::clip::quantize::{SHIFT, square, truncate};
-use crate::clip::settle::{self, Far, INFINITE, MOST_PRODUCTS, SMALLER};
+use crate::clip::settle::{self, Far, MOST_PRODUCTS, SMALLER};
 use crate::clip::turn::{ROWS, Turned};
 use crate::dispatch::{self, Kernel};
 
@@ -186,7 +186,7 @@ impl<'a> Few<'a> {
         factors: &mut Turned<f64>,
         sums: &mut Sums<W>,
     ) -> bool {
-        let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit } = *self.limits;
+        let Limits { low, high, finite, below, above, bound, shrink, keeps, gamma, steps_per_unit, .. } = *self.limits;
         let edge = if tells_near(BY) { *self.edge.expect("rows near the bound are told") } else { Edge::default() };
         // Without any rows that are kept, no difference is as small.
         let kept_from = if keeps == 0 { f64::INFINITY } else { edge.margin };
