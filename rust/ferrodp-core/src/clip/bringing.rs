@@ -259,7 +259,7 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
         if !is_far {
             let (cut, mut sums) = (Cut::new(rule.power, rule.bound)?, [Sums::NONE]);
             each(&mut |piece| close::add_squares(isa, piece, piece.len(), &[0], cut, &mut sums));
-            let told = if sums[0].is_longer(cut)? { Ordering::Greater } else { Ordering::Equal };
+            let told = if sums[0].is_longer(cut, sums[0].margins(cut))? { Ordering::Greater } else { Ordering::Equal };
             return Some(self.steps.of(rule.decide_told(total, told)));
         }
         let (mut largest, mut again) = (0.0_f64, [0.0]);

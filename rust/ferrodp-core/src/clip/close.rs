@@ -315,6 +315,10 @@ impl Sums {
         self.parts.inexact |= inexact.iter().fold(0, |any, bits| any | bits);
         self.elements += width;
         self.additions += width.div_ceil(LANES) + LANES.ilog2() as usize + 1;
+        if bits[0] != 0 && bits[LANES - 1] != 0 {
+            self.others += 2;
+            return None;
+        }
         let used = bits.iter().fold(0_u64, |used, bits| used.wrapping_sub(mask(*bits != 0)));
         // mutant: second-element-of-rows-overlooked
         if used == 1 {
@@ -331,30 +335,27 @@ impl Sums {
 
     /// Compares the row's norm with the bound, if that can be told.
     fn tell(&self, cut: Cut) -> Option<Ordering> {
-        let (difference, margin) = self.difference(cut);
-        let is_equal = self.is_single() && difference.abs() <= margin;
+        let margin = self.margins(cut)[usize::from(self.is_single())];
+        let is_equal = self.is_single() && cut.difference(self.parts).abs() <= margin;
         cut.tell(self.parts, margin).or(is_equal.then_some(Ordering::Equal))
     }
 
-    /// Returns whether the row's norm is greater than the bound, if that can be told where sums are not exact: without branches,
-    /// for half of the rows that were normalized are longer by a rounding error.
+    /// Returns whether the row's norm is greater than the bound, if that can be told where sums are not exact, given
+    /// [`Sums::margins`]: without branches, for half of the rows that were normalized are longer by a rounding error.
     #[inline(always)]
-    pub(super) fn is_longer(&self, cut: Cut) -> Option<bool> {
-        let (difference, margin) = self.difference(cut);
+    pub(super) fn is_longer(&self, cut: Cut, margins: [f64; 2]) -> Option<bool> {
+        let (difference, margin) = (cut.difference(self.parts), margins[usize::from(self.is_single())]);
         let is_told = (difference.abs() > margin) | (self.is_single() & (difference.abs() <= margin));
         is_told.then_some(difference > margin)
     }
 
-    /// Returns how much more than the bound's power the row's is, and from which size on that is certain.
+    /// Returns from which difference on from the bound's power the power of a row of as many elements is certainly another one: of
+    /// several elements, and of one.
     ///
     /// The norm of a single element is its magnitude. That differs from the bound by a unit in the last place at least, so its
     /// power does by 2⁻⁵³ of the bound's: what is within one addition's error is the bound.
-    #[inline(always)]
-    fn difference(&self, cut: Cut) -> (f64, f64) {
-        let is_single = self.is_single();
-        let elements = if is_single { 1 } else { self.elements };
-        let additions = if is_single { 1 } else { self.additions };
-        (cut.difference(self.parts), cut.margin(elements, additions))
+    pub(super) fn margins(&self, cut: Cut) -> [f64; 2] {
+        [cut.margin(self.elements, self.additions), cut.margin(1, 1)]
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) unsafe fn write<T: Element>(isa: Isa, form: Form, swapped: bool, line
     // SAFETY: the caller's promise, in all of these.
     unsafe {
         match (form, swapped) {
-            (form, false) if form == T::FORM => lines.cast::<T::Word>().copy(),
+            (form, false) if form == T::FORM => lines.cast::<T::Word>().copy(isa),
             (Form::Half, false) => convert::<Half, false>(isa, lines.cast()),
             (Form::Half, true) => convert::<Half, true>(isa, lines.cast()),
             (Form::Brain, false) => convert::<Brain, false>(isa, lines.cast()),
@@ -106,7 +106,7 @@ unsafe fn convert<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::Whole>
             let copies = Lines { from: copied, to, line: [size * len as isize, line], step: size, count, len };
             // SAFETY: the caller's promise; there is room for `rows` lines of so many words, and then these are there.
             unsafe {
-                Lines { from, to: place, line: [down, len as isize], step, count, len }.copy();
+                Lines { from, to: place, line: [down, len as isize], step, count, len }.copy(isa);
                 convert_runs::<E, SWAPPED>(isa, copies.joined());
             }
         }

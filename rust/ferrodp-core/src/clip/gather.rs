@@ -4,6 +4,8 @@
 //! for [`super::foreign`].
 
 use super::element::Word;
+use crate::dispatch::{self, Kernel};
+use crate::isa::Isa;
 
 /// What longer lines are copied in.
 type Piece = [u64; 8];
@@ -37,12 +39,25 @@ impl<W> Lines<W> {
     }
 }
 
+/// Copies lines whose words are so many words apart: it is made only of such as can be copied so.
+struct CopyBy<W, const STEP: isize>(Lines<W>);
+
+impl<W: Word, const STEP: isize> Kernel for CopyBy<W, STEP> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        // SAFETY: the maker's promise.
+        unsafe { self.0.copy_by::<STEP>() }
+    }
+}
+
 impl<W: Word> Lines<W> {
     /// Copies all words.
     ///
     /// # Safety
     /// All of them can be read, and there is room for them, which is none of what is read.
-    pub(super) unsafe fn copy(self) {
+    pub(super) unsafe fn copy(self, isa: Isa) {
         let joined = self.joined();
         let size = size_of::<W>() as isize;
         // SAFETY: the caller's promise, in all of these.
@@ -52,9 +67,9 @@ impl<W: Word> Lines<W> {
             }
             // Of a stride that it knows, the compiler makes loads of many elements and shuffles.
             match joined.step {
-                step if step == -size => joined.copy_by::<-1>(),
-                step if step == 2 * size => joined.copy_by::<2>(),
-                step if step == -2 * size => joined.copy_by::<-2>(),
+                step if step == -size => dispatch::run_short(isa, CopyBy::<W, -1>(joined)),
+                step if step == 2 * size => dispatch::run_short(isa, CopyBy::<W, 2>(joined)),
+                step if step == -2 * size => dispatch::run_short(isa, CopyBy::<W, -2>(joined)),
                 _ => joined.copy_by::<0>(),
             }
         }
@@ -64,6 +79,7 @@ impl<W: Word> Lines<W> {
     ///
     /// # Safety
     /// As for [`Lines::copy`].
+    #[inline(always)]
     unsafe fn copy_by<const STEP: isize>(self) {
         let Self { mut from, mut to, line, step, count, len } = self;
         let step = if STEP == 0 { step } else { STEP * size_of::<W>() as isize };

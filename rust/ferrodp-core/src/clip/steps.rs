@@ -164,7 +164,9 @@ impl Steps {
                 close::add_squares(self.rule.isa, data, leaf.width, near, cut, &mut sums);
             }
         }
-        sums.into_iter().map(move |sums| sums.is_longer(cut?))
+        // All of them have as many elements.
+        let margins = cut.zip(sums.first()).map(|(cut, sums)| sums.margins(cut));
+        sums.into_iter().map(move |sums| sums.is_longer(cut?, margins?))
     }
 
     /// Tells how these rows are added, and returns how many are within the clip norm: those that are open as `decide` tells,
