@@ -302,12 +302,12 @@ impl Sums {
         sums[0]
     }
 
-    /// Adds what is known of a leaf of so many elements; but which of them are not zero, if they are in the lane that is returned.
+    /// Adds the parts of a leaf of so many elements.
     ///
     /// Out of line: there is one copy of it.
     #[inline(never)]
-    fn add(&mut self, lanes: &Lanes, width: usize, cut: Cut) -> Option<usize> {
-        let Lanes { high, low, inexact, bits } = lanes;
+    fn add(&mut self, lanes: &Lanes, width: usize, cut: Cut) {
+        let Lanes { high, low, inexact, .. } = lanes;
         let shifts = cut.shift.to_bits().wrapping_mul((width.div_ceil(LANES) * LANES) as u64);
         let high = high.iter().fold(0_u64.wrapping_sub(shifts), |sum, high| sum.wrapping_add(*high));
         self.parts.high += high.cast_signed() as f64 * cut.grid;
@@ -315,17 +315,6 @@ impl Sums {
         self.parts.inexact |= inexact.iter().fold(0, |any, bits| any | bits);
         self.elements += width;
         self.additions += width.div_ceil(LANES) + LANES.ilog2() as usize + 1;
-        if bits[0] != 0 && bits[LANES - 1] != 0 {
-            self.others += 2;
-            return None;
-        }
-        let used = bits.iter().fold(0_u64, |used, bits| used.wrapping_sub(mask(*bits != 0)));
-        // mutant: second-element-of-rows-overlooked
-        if used == 1 {
-            return bits.iter().position(|bits| *bits != 0);
-        }
-        self.others += used as usize;
-        None
     }
 
     /// Whether at most one element is not zero.
@@ -390,17 +379,89 @@ impl<T: Element, const SQUARES: bool, const TIES: bool> Kernel for AddRows<'_, T
                     lanes.add::<T, SQUARES, TIES, NATIVE>(cut, chunk);
                 }
             }
-            if let Some(lane) = sums.add(&lanes, width, cut) {
-                sums.others += count(&row[lane..]);
-            }
+            sums.add(&lanes, width, cut);
+            sums.others += others(&lanes.bits, row);
         }
     }
 }
 
-/// Returns how many elements of a lane are not zero.
+/// Returns how many elements of a leaf are not zero, exactly if less than two, and otherwise two at least, given what bits there
+/// are of magnitudes in each lane.
 #[inline(never)]
-fn count<T: Element>(row: &[T]) -> usize {
-    row.iter().step_by(LANES).filter(|x| x.widen() != 0.0).count()
+fn others<T: Element>(bits: &[u64; LANES], leaf: &[T]) -> usize {
+    if bits[0] != 0 && bits[LANES - 1] != 0 {
+        return 2;
+    }
+    let used = bits.iter().fold(0_u64, |used, bits| used.wrapping_sub(mask(*bits != 0)));
+    // mutant: second-element-of-rows-overlooked
+    if used != 1 {
+        return used as usize;
+    }
+    let lane = bits.iter().position(|bits| *bits != 0).expect("one is used");
+    leaf[lane..].iter().step_by(LANES).filter(|x| x.widen() != 0.0).count()
+}
+
+/// What is known of the elements of a row that are not zero.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Only {
+    count: u64,
+    /// The sum of their magnitudes, rounded.
+    size: f64,
+}
+
+impl Only {
+    /// Returns the magnitude of the only element that is not zero, or zero if there is none.
+    pub(super) fn size(self) -> Option<f64> {
+        // mutant: rows-added-together-told-by-their-magnitude
+        (self.count < 2).then_some(self.size)
+    }
+
+    /// Adds what is known of lanes.
+    ///
+    /// Out of line: next to a reduction, the compiler makes vectors of chunks.
+    #[inline(never)]
+    fn add(&mut self, counts: &[u64; LANES], sizes: &[f64; LANES]) {
+        self.count = counts.iter().fold(self.count, |sum, count| sum + count);
+        self.size += fold_in_halves(*sizes);
+    }
+}
+
+/// Looks in each of `rows` of `data`, `width` elements a row, for elements that are not zero.
+pub(super) fn find_only<T: Element>(isa: Isa, data: &[T], width: usize, rows: &[usize], only: &mut [Only]) {
+    dispatch::run_native(isa, FindOnly { data, width, rows, only });
+}
+
+struct FindOnly<'a, T> {
+    data: &'a [T],
+    width: usize,
+    rows: &'a [usize],
+    only: &'a mut [Only],
+}
+
+impl<T: Element> Kernel for FindOnly<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        let Self { data, width, rows, only } = self;
+        for (row, only) in rows.iter().zip(only) {
+            let row = &data[row * width..][..width];
+            let (mut counts, mut sizes) = ([0_u64; LANES], [0.0; LANES]);
+            let (chunks, tail) = row.as_chunks::<LANES>();
+            let mut last = [T::default(); LANES];
+            last[..tail.len()].copy_from_slice(tail);
+            for chunks in [chunks, core::slice::from_ref(&last)] {
+                for chunk in chunks {
+                    for i in 0..LANES {
+                        let x = chunk[i].widen();
+                        counts[i] = counts[i].wrapping_sub(mask(x != 0.0));
+                        sizes[i] += x.abs();
+                    }
+                }
+            }
+            only.add(&counts, &sizes);
+        }
+    }
 }
 
 /// What is known of a leaf of a row, in independent sums.

@@ -408,7 +408,8 @@ fn add_chunk<T: Element, I: Integers, const N: usize, const CLOSE: bool, const M
     let mut values = [0.0; N];
     for (i, v) in values.iter_mut().enumerate() {
         let x = chunk.lane(i);
-        *v = if T::SQUARES_FIT { x * factor } else { x * scale * factor };
+        // Rows near the bound are multiplied by no power of two.
+        *v = if T::SQUARES_FIT || CLOSE { x * factor } else { x * scale * factor };
     }
     for (sum, v) in products.iter_mut().zip(&values) {
         *sum = if I::NATIVE { v.mul_add(*v, *sum) } else { *sum + v * v };

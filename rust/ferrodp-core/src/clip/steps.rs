@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::across::{Decide, DecideAgain, Limits};
 use super::clip_norm::ClipNorm;
-use super::close::{self, Cut, Sums};
+use super::close::{self, Cut, Only, Sums};
 use super::columns::{Mask, PANEL, Vector};
 use super::decide::{Decision, Fate, OVERFLOWS, Rule, scale_of};
 use super::element::Element;
@@ -112,7 +112,7 @@ impl Steps {
             (0..count).filter(|row| open[*row] != 0).partition(|row| self.rule.is_far::<T>(totals[*row]));
         let (keeps, steps_per_unit) = (self.rule.stability.is_none(), self.clip.granularity().reciprocal());
         together.told.resize(count, None);
-        for (row, is_longer) in near.iter().zip(self.are_longer(rows, first, &near)) {
+        for (row, is_longer) in near.iter().zip(self.are_longer(rows, first, &near, totals)) {
             together.told[*row] = is_longer.map(|is_longer| {
                 // As of any longer row, its factor is known.
                 // mutant: told-rows-added-as-longer-ones
@@ -149,24 +149,33 @@ impl Steps {
         together.are_scaled = true;
     }
 
-    /// Returns which of these rows near the clip norm are longer, where sums of twice the precision tell that.
+    /// Returns which of these rows near the clip norm are longer, where the magnitude of their only element or sums of twice the
+    /// precision tell that.
     fn are_longer<T: Element>(
         &self,
         rows: &Rows<'_, T>,
         first: usize,
         near: &[usize],
-    ) -> impl Iterator<Item = Option<bool>> {
-        let cut = Cut::new(self.rule.power, self.rule.bound);
-        let mut sums = vec![Sums::NONE; near.len()];
-        if let Some(cut) = cut {
-            for leaf in rows.leaves() {
-                let data = leaf.rows(first..rows.count());
-                close::add_squares(self.rule.isa, data, leaf.width, near, cut, &mut sums);
+        totals: &[f64],
+    ) -> Vec<Option<bool>> {
+        let Rule { isa, power, bound, .. } = self.rule;
+        let look = |look: &mut dyn FnMut(&[T], usize)| {
+            rows.leaves().iter().for_each(|leaf| look(leaf.rows(first..rows.count()), leaf.width));
+        };
+        // One sum of squares for all is that of one element each, sooner than of roundings.
+        if near.len() > 1 && near.iter().all(|row| totals[*row] == totals[near[0]]) {
+            let mut only = vec![Only::default(); near.len()];
+            look(&mut |data, width| close::find_only(isa, data, width, near, &mut only));
+            if only.iter().all(|only| only.size().is_some()) {
+                return only.into_iter().map(|only| only.size().map(|size| size > bound)).collect();
             }
         }
+        let Some(cut) = Cut::new(power, bound) else { return vec![None; near.len()] };
+        let mut sums = vec![Sums::NONE; near.len()];
+        look(&mut |data, width| close::add_squares(isa, data, width, near, cut, &mut sums));
         // All of them have as many elements.
-        let margins = cut.zip(sums.first()).map(|(cut, sums)| sums.margins(cut));
-        sums.into_iter().map(move |sums| sums.is_longer(cut?, margins?))
+        let margins = sums.first().map(|sums| sums.margins(cut));
+        sums.into_iter().map(move |sums| sums.is_longer(cut, margins?)).collect()
     }
 
     /// Tells how these rows are added, and returns how many are within the clip norm: those that are open as `decide` tells,
