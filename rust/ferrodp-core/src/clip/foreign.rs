@@ -23,6 +23,9 @@ const TURNED: usize = 64;
 /// Rows that are turned at once.
 const GROUP: usize = 4;
 
+/// Numbers of all rows that are turned where they lie before the next columns: their cache lines are used again meanwhile.
+const IN_PLACE: usize = 1 << 11;
+
 /// Some columns of every row: elements anywhere, in either byte order.
 #[derive(Clone, Debug)]
 pub struct Foreign<'a> {
@@ -151,15 +154,21 @@ impl<'a> Foreign<'a> {
         let first = self.start.wrapping_offset((rows.start as isize).wrapping_mul(self.row));
         let (len, stride) = (self.axes.last().map_or(1, |axis| axis.0), self.step());
         let by_rows = across == 1 && (down > 1 || columns.len() == 1);
-        let many = if by_rows && rows.len() > 1 && self.lies_by_columns() { TURNED } else { usize::MAX };
+        // What is only copied, and from far apart, is so sooner element by element.
+        let in_place = self.turns_in_place::<T>(isa);
+        let is_turned = self.swapped || self.form != T::FORM || in_place;
+        let many = match rows.len() {
+            2.. if !(by_rows && self.lies_by_columns()) => usize::MAX,
+            2.. if in_place => TURNED.max(IN_PLACE / rows.len()),
+            2.. => TURNED,
+            _ => usize::MAX,
+        };
         let mut column = columns.start;
         while column < columns.end {
             let end = (column / len * len + len).min(columns.end).min(column.saturating_add(many));
             let offset = self.offset(column / len).wrapping_add(((column % len) as isize).wrapping_mul(stride));
             let (from, to) = (first.wrapping_offset(offset), to.wrapping_add((column - columns.start) * across));
             let count = end - column;
-            // What is only copied, and from far apart, is so sooner element by element.
-            let is_turned = self.swapped || self.form != T::FORM || self.turns_in_place::<T>(isa);
             if many < usize::MAX && rows.len() >= GROUP && is_turned {
                 // SAFETY: the caller's promise.
                 unsafe { self.turn(isa, from, [rows.len(), count], stride, to, down) };
@@ -177,7 +186,7 @@ impl<'a> Foreign<'a> {
         }
     }
 
-    /// Writes so many rows of so many columns, at most [`TURNED`], to `to` and every `down` elements from there: a few rows at a time
+    /// Writes so many rows of so many columns, at most [`TURNED`] unless they are turned where they lie, to `to` and every `down` elements from there: a few rows at a time
     /// are brought as columns, whose elements are neighbors.
     ///
     /// # Safety
@@ -216,10 +225,12 @@ impl<'a> Foreign<'a> {
             from = from.wrapping_offset(self.row.wrapping_mul(GROUP as isize));
             to = to.wrapping_add(GROUP * down);
         }
-        let line = [self.row, down as isize];
-        let lines = Lines { from, to, line, step: stride, count: rows % GROUP, len: columns };
-        // SAFETY: the caller's promise.
-        unsafe { convert::write(isa, self.form, self.swapped, lines) };
+        if rows % GROUP > 0 {
+            let line = [self.row, down as isize];
+            let lines = Lines { from, to, line, step: stride, count: rows % GROUP, len: columns };
+            // SAFETY: the caller's promise.
+            unsafe { convert::write(isa, self.form, self.swapped, lines) };
+        }
     }
 
     /// Writes a few rows of numbers whose columns begin there, in either order of bytes; `false` if elements of a column are not
