@@ -65,12 +65,18 @@ impl<T: Element> MeasureClosely<'_, T> {
         }
         let Self { columns, cut, sums } = self;
         assert!(columns.fill(sums.len()), "panels of elements");
+        let are_large = columns.are_large();
         for strip in (0..columns.width).step_by(STRIP) {
             let mut next = Next::new(strip + STRIP, sums.len());
             for (p, sums) in sums.iter_mut().enumerate() {
                 let Near { mut high, mut low, mut inexact } = *sums;
                 for column in strip..columns.width.min(strip + STRIP) {
-                    columns.fetch(&mut next);
+                    // From memory, this pass is a fifth faster if lines come as they are read.
+                    if are_large {
+                        columns.fetch_panel(column + STRIP, p);
+                    } else {
+                        columns.fetch(&mut next);
+                    }
                     // SAFETY: the column is one of these, and there are so many panels.
                     let elements = unsafe { columns.load(column, p, NATIVE) };
                     // No `map`: of so much it makes a call for every element.

@@ -20,6 +20,9 @@ pub(super) const fn mask(yes: bool) -> u64 {
     0_u64.wrapping_sub(yes as u64)
 }
 
+/// Bytes of the caches that cores share, or less.
+const CACHED_BYTES: usize = 1 << 24;
+
 /// How many columns before it is added a column is fetched.
 pub(super) const AHEAD: usize = 16;
 
@@ -71,6 +74,11 @@ impl<'a, T: Element> Columns<'a, T> {
         self.rows >= PANEL && panels == self.rows.div_ceil(PANEL)
     }
 
+    /// Whether no cache holds as much memory.
+    pub(super) fn are_large(&self) -> bool {
+        self.stride.unsigned_abs().saturating_mul(self.width) > CACHED_BYTES
+    }
+
     /// Returns the first row of a panel.
     #[inline(always)]
     fn row(&self, panel: usize) -> usize {
@@ -85,8 +93,14 @@ impl<'a, T: Element> Columns<'a, T> {
 
     /// Asks for the elements of a panel, or for where it would be.
     #[inline(always)]
+    pub(super) fn fetch_panel(&self, column: usize, panel: usize) {
+        prefetch_second_all(self.address(column, panel * PANEL), PANEL);
+    }
+
+    /// Asks for what is next.
+    #[inline(always)]
     pub(super) fn fetch(&self, next: &mut Next) {
-        prefetch_second_all(self.address(next.column, next.panel * PANEL), PANEL);
+        self.fetch_panel(next.column, next.panel);
         next.panel += 1;
         if next.panel == next.panels {
             *next = Next::new(next.column + 1, next.panels);

@@ -212,9 +212,16 @@ impl Rule {
     }
 
     /// Compares the norm of a row, whose sum of powers is near that of the bound, with the bound, exactly.
-    fn exceeds<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]> + Clone) -> Ordering {
-        close::compare(self.isa, self.power, leaves.clone(), self.bound)
-            .unwrap_or_else(|| self.exceeds_by_exact_sum(leaves))
+    ///
+    /// Whatever they come from, leaves are collected: there is one copy of what is rare.
+    fn exceeds<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]>) -> Ordering {
+        self.exceeds_in(&leaves.collect::<Vec<_>>())
+    }
+
+    #[inline(never)]
+    fn exceeds_in<T: Element>(&self, leaves: &[&[T]]) -> Ordering {
+        close::compare(self.isa, self.power, leaves.iter().copied(), self.bound)
+            .unwrap_or_else(|| self.exceeds_by_exact_sum(leaves.iter().copied()))
     }
 
     fn exceeds_by_exact_sum<'a, T: Element>(&self, leaves: impl Iterator<Item = &'a [T]>) -> Ordering {

@@ -67,9 +67,9 @@ impl<W: Word> Lines<W> {
             }
             // Of a stride that it knows, the compiler makes loads of many elements and shuffles.
             match joined.step {
-                step if step == -size => dispatch::run_short(isa, CopyBy::<W, -1>(joined)),
-                step if step == 2 * size => dispatch::run_short(isa, CopyBy::<W, 2>(joined)),
-                step if step == -2 * size => dispatch::run_short(isa, CopyBy::<W, -2>(joined)),
+                step if isa.is_native() && step == -size => dispatch::run_256(isa, CopyBy::<W, -1>(joined)),
+                step if isa.is_native() && step == 2 * size => dispatch::run_256(isa, CopyBy::<W, 2>(joined)),
+                step if isa.is_native() && step == -2 * size => dispatch::run_256(isa, CopyBy::<W, -2>(joined)),
                 _ => joined.copy_by::<0>(),
             }
         }

@@ -220,7 +220,7 @@ impl Panels {
         let limits = Limits::new::<f64>(rule, steps_per_unit);
         let Self { totals, largest, again, powers: scales, factors, masks, open, .. } = self;
         let within =
-            dispatch::run(rule.isa, DecideAgain { limits, totals, largest, again, scales, factors, masks, open });
+            dispatch::run_short(rule.isa, DecideAgain { limits, totals, largest, again, scales, factors, masks, open });
         // Nothing else was settled before.
         core::mem::swap(&mut self.scales, &mut self.powers);
         self.is_any_settled = true;

@@ -145,7 +145,7 @@ impl Steps {
         let limits = Limits::new::<T>(&self.rule, steps_per_unit);
         let Together { totals, factors, masks, open, largest, again, powers: scales, .. } = &mut *together;
         let decide = DecideAgain { limits, totals, largest, again, scales, factors, masks, open };
-        together.within += dispatch::run(self.rule.isa, decide);
+        together.within += dispatch::run_short(self.rule.isa, decide);
         together.are_scaled = true;
     }
 
