@@ -559,8 +559,8 @@ MUTANTS = [
     (
         "a second element of a row is overlooked",
         "second-element-of-rows-overlooked",
-        "used == 1 {",
-        "used > 99 {",
+        "used != 1",
+        "used < 99",
         "clip units",
     ),
     (
@@ -580,9 +580,30 @@ MUTANTS = [
     (
         "far rows side by side lose their power of two",
         "far-rows-side-by-side-lose-power-of-two",
+        "(scale.to_bits() & scaled) | (one & !scaled)",
+        "one",
+        "rows of every kind",
+    ),
+    (
+        "far rows in pieces lose their power of two",
+        "far-rows-in-pieces-lose-power-of-two",
         "self.power.root(total), scale,",
         "self.power.root(total), 1.0,",
         "rows of every kind",
+    ),
+    (
+        "far rows added together lose their power of two",
+        "far-rows-added-together-lose-power-of-two",
+        "*are_scaled",
+        "false",
+        "clip units",
+    ),
+    (
+        "rows added together with two elements are taken for rows of one",
+        "rows-added-together-told-by-their-magnitude",
+        "self.count < 2",
+        "self.count < 3",
+        "clip units",
     ),
     (
         "large rows of panels count as nothing",

@@ -178,7 +178,7 @@ impl Rule {
         let bound = self.power.of(self.bound * scale);
         let clear = total <= bound * self.budget.below();
         let is_plain = clear || total >= bound * self.budget.above();
-        // mutant: far-rows-side-by-side-lose-power-of-two
+        // mutant: far-rows-in-pieces-lose-power-of-two
         is_plain.then(|| self.decision(self.power.root(total), scale, clear, clear))
     }
 

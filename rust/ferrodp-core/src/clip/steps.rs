@@ -316,11 +316,37 @@ mod tests {
         rows
     }
 
+    /// Rows of one element at the bound each, but every third of one more, which is of another leaf.
+    fn of_one_element(width: usize, more: f64) -> Vec<Vec<f64>> {
+        let row = |seed: usize| {
+            let mut row = vec![0.0; width];
+            row[seed % width] = -0.9;
+            row[width - 1 - seed % 7] = if seed % 3 == 0 { more } else { 0.0 };
+            row
+        };
+        (0..40).map(row).collect()
+    }
+
+    /// Rows whose squares overflow, but the last, and one that is not finite.
+    fn far(width: usize, last: f64) -> Vec<Vec<f64>> {
+        let mut rows = rows(width);
+        for row in &mut rows {
+            row.iter_mut().enumerate().for_each(|(i, x)| *x = 1e170 * (1.0 + i as f64));
+        }
+        rows[17][3] = f64::INFINITY;
+        rows[39].fill(last);
+        rows
+    }
+
     #[test]
     fn open_rows_that_are_told_together_become_what_each_becomes() {
         let clip = ClipNorm::new::<f64>(0.9).expect("in range");
-        for (width, cut) in [(200, 200), (203, 77), (256, 100)] {
-            let rows = rows(width);
+        let kinds = |width| {
+            let rare = [of_one_element(width, 0.0), of_one_element(width, 5e-324), of_one_element(width, 1e-200)];
+            [rows(width), far(width, 1e300), far(width, 0.1)].into_iter().chain(rare)
+        };
+        let sizes = [(200, 200), (203, 77), (256, 100)];
+        for (width, cut, rows) in sizes.into_iter().flat_map(|(w, cut)| kinds(w).map(move |rows| (w, cut, rows))) {
             let part = |columns: Range<usize>| -> Vec<f64> {
                 rows.iter().flat_map(|row| row[columns.clone()].to_vec()).collect()
             };
