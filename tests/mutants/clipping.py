@@ -589,7 +589,7 @@ MUTANTS = [
         "far-rows-in-pieces-lose-power-of-two",
         "self.power.root(total), scale,",
         "self.power.root(total), 1.0,",
-        "rows of every kind",
+        "clip units",
     ),
     (
         "far rows added together lose their power of two",
