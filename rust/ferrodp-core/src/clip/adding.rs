@@ -17,7 +17,7 @@ use super::foreign::Foreign;
 use super::gathering::Gathering;
 use super::measure::{self, Power};
 use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
-use super::rows::{Ahead, Rows};
+use super::rows::{Ahead, Piece, Rows};
 use super::scattered::Scattered;
 use super::shares;
 use super::side_by_side::SideBySide;
@@ -146,7 +146,7 @@ impl<'a, T: Float> Adding<'a, T> {
     fn go_side_by_side(&self, count: usize) -> bool {
         let rows = self.readings[0];
         let is_short = rows.leaves().len() == 1 && rows.width() <= SHORT;
-        count >= PANEL && (is_short || rows.leaves().iter().all(|leaf| leaf.strides().lies_by_columns()))
+        count >= PANEL && (is_short || rows.leaves().iter().all(Piece::lies_by_columns))
     }
 
     /// Adds rows side by side on one thread.

@@ -303,9 +303,7 @@ impl Sums {
     }
 
     /// Adds the parts of a leaf of so many elements.
-    ///
-    /// Out of line: there is one copy of it.
-    #[inline(never)]
+    #[inline(always)]
     fn add(&mut self, lanes: &Lanes, width: usize, cut: Cut) {
         let Lanes { high, low, inexact, .. } = lanes;
         let shifts = cut.shift.to_bits().wrapping_mul((width.div_ceil(LANES) * LANES) as u64);

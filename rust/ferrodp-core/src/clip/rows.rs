@@ -246,6 +246,11 @@ impl<'a, T: Element> Piece<'a, T> {
         Some(Spot { start: strided.start.cast(), row: strided.row, column })
     }
 
+    /// Whether elements of a column are nearer to each other than those of a row.
+    pub(super) fn lies_by_columns(&self) -> bool {
+        self.strided.as_ref().map_or(self.width <= 1, Strided::lies_by_columns)
+    }
+
     /// Returns where its elements lie.
     pub(super) fn strides(&self) -> Strided<'a, T> {
         let plain = || {
