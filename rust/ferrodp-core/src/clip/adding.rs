@@ -33,8 +33,8 @@ const TILE_BYTES: usize = 1 << 18;
 /// Up to this many bytes, as many rows as are added together make a tile anyway: they share one pass over the sums.
 const TOGETHER_BYTES: usize = 1 << 21;
 
-/// Rows that are brought at a time, in bytes: they stay in the first-level cache until they are added.
-const BROUGHT_BYTES: usize = 1 << 15;
+/// Rows that are brought at a time, in bytes: where all are in a cache, and from memory, where less is asked for at a time.
+const BROUGHT_BYTES: [usize; 2] = [1 << 16, 1 << 15];
 
 /// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
 const AHEAD_BYTES: usize = 1 << 21;
@@ -235,7 +235,8 @@ impl<'a, T: Float> Adding<'a, T> {
         together: &mut Together,
     ) -> Option<u64> {
         let bytes = (sums.len() * size_of::<T>()).max(1);
-        let size = (BROUGHT_BYTES / bytes / TOGETHER * TOGETHER).max((TOGETHER_BYTES / bytes).clamp(1, TOGETHER));
+        let most = BROUGHT_BYTES[usize::from(rows.len().saturating_mul(bytes) >= turn::UNCACHED)];
+        let size = (most / bytes / TOGETHER * TOGETHER).max((TOGETHER_BYTES / bytes).clamp(1, TOGETHER));
         let size = size.min(rows.len());
         let mut room = Vec::<T>::with_capacity(size * sums.len());
         let place = room.as_mut_ptr();
