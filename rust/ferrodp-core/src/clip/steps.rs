@@ -321,7 +321,7 @@ mod tests {
         let row = |seed: usize| {
             let mut row = vec![0.0; width];
             row[seed % width] = -0.9;
-            row[width - 1 - seed % 7] = if seed % 3 == 0 { more } else { 0.0 };
+            row[width - 1 - seed % 7] = if seed.is_multiple_of(3) { more } else { 0.0 };
             row
         };
         (0..40).map(row).collect()
