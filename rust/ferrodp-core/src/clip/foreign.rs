@@ -186,8 +186,8 @@ impl<'a> Foreign<'a> {
         }
     }
 
-    /// Writes so many rows of so many columns, at most [`TURNED`] unless they are turned where they lie, to `to` and every `down` elements from there: a few rows at a time
-    /// are brought as columns, whose elements are neighbors.
+    /// Writes so many rows of so many columns, at most [`TURNED`] unless they are turned where they lie, to `to` and every `down`
+    /// elements from there: a few rows at a time are brought as columns, whose elements are neighbors.
     ///
     /// # Safety
     /// As for [`Foreign::bring`].

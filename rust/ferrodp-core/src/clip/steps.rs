@@ -81,7 +81,7 @@ impl Steps {
     /// sooner that they do in all.
     pub(super) fn measure<T: Element>(&self, rows: &Rows<'_, T>, first: usize, count: usize, together: &mut Together) {
         let isa = self.rule.isa;
-        let _ = together.begin(count);
+        together.begin(count);
         if !T::SQUARES_FIT && isa.is_native() && begins_far(rows, first) {
             self.find_largest(rows, first, count, together);
             let largest = &together.largest.as_flattened()[..count];
