@@ -13,15 +13,12 @@ use super::element::{Element, Form};
 use super::fours::Fours;
 use super::gather::Lines;
 use super::rows::{Ahead, Strided, merged};
-use super::turn;
+use super::turn::{self, FOUR};
 use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
 use crate::isa::Isa;
 
 /// Columns that are brought of every row before the next ones, where columns become rows: whole cache lines are used.
 const TURNED: usize = 64;
-
-/// Rows that are turned at once.
-const GROUP: usize = 4;
 
 /// Numbers of all rows that are turned where they lie before the next columns: their cache lines are used again meanwhile.
 const IN_PLACE: usize = 1 << 11;
@@ -169,7 +166,7 @@ impl<'a> Foreign<'a> {
             let offset = self.offset(column / len).wrapping_add(((column % len) as isize).wrapping_mul(stride));
             let (from, to) = (first.wrapping_offset(offset), to.wrapping_add((column - columns.start) * across));
             let count = end - column;
-            if many < usize::MAX && rows.len() >= GROUP && is_turned {
+            if many < usize::MAX && rows.len() >= FOUR && is_turned {
                 // SAFETY: the caller's promise.
                 unsafe { self.turn(isa, from, [rows.len(), count], stride, to, down) };
                 column = end;
@@ -200,10 +197,10 @@ impl<'a> Foreign<'a> {
         mut to: *mut T,
         down: usize,
     ) {
-        let mut turned = [[T::default(); GROUP]; TURNED];
-        for _ in 0..rows / GROUP {
+        let mut turned = [[T::default(); FOUR]; TURNED];
+        for _ in 0..rows / FOUR {
             // Rows that lie backwards, from the last one on.
-            let last = GROUP as isize - 1;
+            let last = FOUR as isize - 1;
             let (first, order) = if self.row < 0 {
                 (from.wrapping_offset(self.row.wrapping_mul(last)), [3, 2, 1, 0])
             } else {
@@ -212,9 +209,9 @@ impl<'a> Foreign<'a> {
             // SAFETY: the caller's promise.
             if !unsafe { self.turn_in_place(isa, first, columns, stride, order.map(|i| to.wrapping_add(i * down))) } {
                 let place = turned.as_mut_ptr().cast::<T>();
-                let line = [stride, GROUP as isize];
+                let line = [stride, FOUR as isize];
                 let lines =
-                    Lines { from: first, to: place, line, step: self.row.wrapping_abs(), count: columns, len: GROUP };
+                    Lines { from: first, to: place, line, step: self.row.wrapping_abs(), count: columns, len: FOUR };
                 // SAFETY: the caller's promise; there is room for as many columns.
                 unsafe { convert::write(isa, self.form, self.swapped, lines) };
                 // SAFETY: there is room for these rows, which are apart.
@@ -222,12 +219,12 @@ impl<'a> Foreign<'a> {
                     order.map(|i| unsafe { core::slice::from_raw_parts_mut(to.wrapping_add(i * down), columns) });
                 dispatch::run(isa, AsRows { columns: &turned[..columns], rows });
             }
-            from = from.wrapping_offset(self.row.wrapping_mul(GROUP as isize));
-            to = to.wrapping_add(GROUP * down);
+            from = from.wrapping_offset(self.row.wrapping_mul(FOUR as isize));
+            to = to.wrapping_add(FOUR * down);
         }
-        if rows % GROUP > 0 {
+        if rows % FOUR > 0 {
             let line = [self.row, down as isize];
-            let lines = Lines { from, to, line, step: stride, count: rows % GROUP, len: columns };
+            let lines = Lines { from, to, line, step: stride, count: rows % FOUR, len: columns };
             // SAFETY: the caller's promise.
             unsafe { convert::write(isa, self.form, self.swapped, lines) };
         }
@@ -245,7 +242,7 @@ impl<'a> Foreign<'a> {
         from: *const u8,
         columns: usize,
         stride: isize,
-        rows: [*mut T; GROUP],
+        rows: [*mut T; FOUR],
     ) -> bool {
         #[cfg(target_arch = "x86_64")]
         if self.turns_in_place::<T>(isa) {
@@ -269,8 +266,8 @@ impl<'a> Foreign<'a> {
 
 /// Writes the columns of a few rows as these rows.
 struct AsRows<'a, T> {
-    columns: &'a [[T; GROUP]],
-    rows: [&'a mut [T]; GROUP],
+    columns: &'a [[T; FOUR]],
+    rows: [&'a mut [T]; FOUR],
 }
 
 impl<T: Element> Kernel for AsRows<'_, T> {

@@ -8,9 +8,7 @@ use core::arch::x86_64::{
 
 use super::convert::order;
 use super::element::Element;
-
-/// Rows and columns that are turned at once.
-pub(super) const FOUR: usize = 4;
+use super::turn::FOUR;
 
 /// So many columns of four numbers, `stride` bytes apart, and where the rows begin that they become.
 #[derive(Clone, Copy)]

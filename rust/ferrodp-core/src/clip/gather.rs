@@ -138,8 +138,8 @@ impl<W: Word> Lines<W> {
         }
     }
 
-    /// Copies each line in pieces, the last of which may overlap the one before. A call for each line takes longer, and
-    /// several times as long where the C library has string instructions copy what is not aligned.
+    /// Copies each line in pieces, the last of which may overlap the one before. A call for each line takes longer, most
+    /// of all where the C library has string instructions copy what is not aligned.
     ///
     /// # Safety
     /// As for [`Lines::copy`]; lines have as many bytes, and at least as many as a piece.

@@ -188,7 +188,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         rows * 16 > of.len()
     }
 
-    fn is_near(&self, total: f64) -> bool {
+    fn is_trusted(&self, total: f64) -> bool {
         !self.steps.rule.is_far::<T>(total)
     }
 
@@ -201,7 +201,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         let are_same = open.len() > 1 && open.iter().all(|row| row.1 == open[0].1);
         let first = self.told_by.unwrap_or(if are_same { By::Single } else { By::Near });
         for by in core::iter::once(first).chain(ways.into_iter().filter(|by| *by != first)) {
-            let untold = open.iter().zip(&*told).filter(|((_, total), told)| told.is_none() && self.is_near(*total));
+            let untold = open.iter().zip(&*told).filter(|((_, total), told)| told.is_none() && self.is_trusted(*total));
             // Sums of squares that fit are exact, and tell all of them.
             if !Self::are_many(untold.count(), rows) || (by != By::Ties && T::SQUARES_FIT) {
                 continue;
@@ -223,7 +223,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
                 Some(cut)
             };
             for ((place, total), told) in open.iter().zip(&mut *told) {
-                if told.is_some() || !self.is_near(*total) {
+                if told.is_some() || !self.is_trusted(*total) {
                     continue;
                 }
                 let compared: Option<Ordering> = match cut {

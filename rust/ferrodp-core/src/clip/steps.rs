@@ -1,4 +1,4 @@
-//! What becomes of a row that was measured, and whether it became that.
+//! How rows are measured, what becomes of them, and whether they became that.
 
 use core::ops::Range;
 
@@ -291,7 +291,7 @@ mod tests {
     use core::num::NonZeroUsize;
 
     use super::*;
-    use crate::clip::{GridSum, Stability};
+    use crate::clip::{GridSum, Leaf, Stability};
     use crate::isa::Isa;
 
     /// Rows near the bound, at it, far from what squares can hold, and not finite.
@@ -363,9 +363,21 @@ mod tests {
                 }
 
                 sum.add(isa, &together, NonZeroUsize::MIN).expect("room");
+                // The same rows side by side.
+                let columns: Vec<f64> = (0..width).flat_map(|c| rows.iter().map(move |row| row[c])).collect();
+                let leaf = |first: usize, width| {
+                    let start = columns[first * rows.len()..].as_ptr();
+                    // SAFETY: so many columns of so many elements, from there on.
+                    Leaf::Strided(unsafe { Strided::new(start, 1, [(width, rows.len() as isize)]) })
+                };
+                let beside = Rows::of([leaf(0, cut), leaf(cut, width - cut)], rows.len()).expect("so many");
+                let mut other = empty();
+                other.add(isa, &beside, NonZeroUsize::MIN).expect("room");
 
                 assert_eq!(expected.integers(), sum.integers(), "{isa:?}, {width}");
                 assert_eq!(expected.count_within(), sum.count_within(), "{isa:?}, {width}");
+                assert_eq!(expected.integers(), other.integers(), "{isa:?}, {width}, side by side");
+                assert_eq!(expected.count_within(), other.count_within(), "{isa:?}, {width}, side by side");
             }
         }
     }

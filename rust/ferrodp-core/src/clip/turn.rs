@@ -15,6 +15,9 @@ use crate::isa::Kind;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+/// Rows that become columns, or columns that become rows, by shuffles at once.
+pub(super) const FOUR: usize = 4;
+
 /// Rows of few columns that are computed with at once: of fewer, results wait for each other.
 pub(super) const ROWS: usize = 2 * PANEL;
 
