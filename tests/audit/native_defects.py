@@ -49,6 +49,7 @@ NATIVE_PATH = (
     "a second element of a row is overlooked",
     "columns in the other byte order are read as they are",
     "the third of four rows that are turned is the first",
+    "the last rows that are turned are some of those before",
     "rows at the bound that are told together are added as longer ones",
     "far rows in pieces lose their power of two",
     "far rows added together lose their power of two",
@@ -113,6 +114,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "pieces of a row that threads share are not certified": (
         "replay: rows that change while they are added, in pieces that threads share",
     ),
+    "the last rows that are turned are some of those before": ("rows that are brought",),
     "later pieces of a line that is converted are the first": ("rows that are brought",),
     "the last elements of lines that are converted are those before": ("rows of half precision",),
     "columns in the other byte order are read as they are": ("rows that are brought",),

@@ -159,7 +159,7 @@ def long_rows(width: int, dtype: Dtype, count: int = 20) -> bool:
     return differ(rows, list(range(count)), BOUND)
 
 
-def in_pieces(width: int = 140_000) -> bool:
+def in_pieces(width: int = 1_060_000) -> bool:
     """Whether a row of huge numbers that is read in pieces has another sum than one that is not."""
     rng = np.random.default_rng(width)
     for place in (0, width // 2, width - 1):
@@ -288,10 +288,11 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
             lambda side_by_side=side_by_side: any(changed(w, side_by_side) for w in (1, 4, 60, 100, 2100, 9000)),
         )
     yield "replay: more rows than fit", too_many_rows
-    for threads, how in ((1, "in pieces"), (3, "in pieces that threads share")):
+    # Of more than a mebibyte, rows come in pieces where there are many threads; of few rows, threads share pieces.
+    for threads, count, how in ((8, 16, "in pieces"), (3, 4, "in pieces that threads share")):
         yield (
             f"replay: rows that change while they are added, {how}",
-            lambda threads=threads: changed(132_000, False, 4, in_pieces=True, threads=threads),
+            lambda threads=threads, count=count: changed(132_000, False, count, in_pieces=True, threads=threads),
         )
     for order in (1, 2):
         yield (

@@ -746,6 +746,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "the last rows that are turned are some of those before",
+        "last-turned-rows-are-those-before",
+        "row.min(rows - FOUR)",
+        "row.min((rows - FOUR) / FOUR * FOUR)",
+        "clip units",
+    ),
+    (
         "later pieces of a line that is converted are the first",
         "later-pieces-of-converted-lines-are-the-first",
         "step.wrapping_mul(column as isize)",

@@ -22,7 +22,7 @@ use super::scattered::Scattered;
 use super::shares;
 use super::side_by_side::SideBySide;
 use super::steps::{Steps, Together};
-use super::turn;
+use super::turn::{self, FOUR};
 use crate::blocks::for_each_block;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
@@ -31,7 +31,7 @@ use crate::math::float_environment::in_default_environment;
 const TILE_BYTES: usize = 1 << 18;
 
 /// Up to this many bytes, as many rows as are added together make a tile anyway: they share one pass over the sums.
-const TOGETHER_BYTES: usize = 1 << 21;
+pub(super) const TOGETHER_BYTES: usize = 1 << 21;
 
 /// Rows that are brought at a time, in bytes: where all are in a cache, and from memory, where less is asked for at a time.
 const BROUGHT_BYTES: [usize; 2] = [1 << 16, 1 << 15];
@@ -192,7 +192,7 @@ impl<'a, T: Float> Adding<'a, T> {
         }
         if !self.readings[0].is_plain() {
             let leaves: Vec<_> = self.readings[0].leaves().iter().map(|leaf| Foreign::of(&leaf.strides())).collect();
-            return Self::add_brought(self.steps, &leaves, rows, sums, together);
+            return Self::add_brought(self.steps, &leaves, rows, TOGETHER_BYTES, sums, together);
         }
         let Tiling { size, ahead } = self.tiling();
         let mut within = 0;
@@ -226,28 +226,36 @@ impl<'a, T: Float> Adding<'a, T> {
         Some(within)
     }
 
-    /// Adds rows on one thread, brought to where they lie one after the other: some of them at a time.
+    /// Adds rows on one thread, brought to where they lie one after the other: some of them at a time, where rows are long about as many
+    /// as have `room` bytes.
     pub(super) fn add_brought(
         steps: Steps,
         leaves: &[Foreign<'_>],
         rows: Range<usize>,
+        room: usize,
         sums: &mut [i64],
         together: &mut Together,
     ) -> Option<u64> {
         let bytes = (sums.len() * size_of::<T>()).max(1);
         let most = BROUGHT_BYTES[usize::from(rows.len().saturating_mul(bytes) >= turn::UNCACHED)];
-        let size = (most / bytes / TOGETHER * TOGETHER).max((TOGETHER_BYTES / bytes).clamp(1, TOGETHER));
+        // Of columns, four rows are turned together in less time than one.
+        let turned = leaves.iter().any(|leaf| leaf.width() > 1 && leaf.lies_by_columns());
+        let few = if turned { room } else { TOGETHER_BYTES } / bytes;
+        let size = (most / bytes / TOGETHER * TOGETHER).max(few.clamp(1, TOGETHER));
         let size = size.min(rows.len());
-        let mut room = Vec::<T>::with_capacity(size * sums.len());
-        let place = room.as_mut_ptr();
+        // Rows that would be too few to be turned together come with those before.
+        let rest = if size < rows.len() && size >= FOUR && rows.len() % size < FOUR { rows.len() % size } else { 0 };
+        let mut brought = Vec::<T>::with_capacity((size + rest) * sums.len());
+        let place = brought.as_mut_ptr();
         let mut within = 0;
-        for start in rows.clone().step_by(size.max(1)) {
-            let block = start..rows.end.min(start + size);
+        for start in rows.clone().step_by(size.max(1)).take((rows.len() - rest).div_ceil(size.max(1))) {
+            let end = rows.end.min(start + size);
+            let block = start..if rows.end - end == rest { rows.end } else { end };
             let mut offset = 0;
             let brought = leaves.iter().map(|leaf| {
-                let (to, width) = (place.wrapping_add(offset * size), leaf.width());
+                let (to, width) = (place.wrapping_add(offset * (size + rest)), leaf.width());
                 offset += width;
-                // SAFETY: there is room for `size` rows of this leaf behind those of the leaves before, and nothing refers
+                // SAFETY: there is room for as many rows of this leaf behind those of the leaves before, and nothing refers
                 // to what lay there.
                 unsafe { leaf.bring(steps.rule.isa, block.clone(), 0..width, to, [width, 1]) };
                 // SAFETY: the elements that were just written.

@@ -2,7 +2,7 @@
 //!
 //! They are brought ([`super::foreign`]), block by block, to where they lie as kernels want them, and are added there: no more
 //! memory than a block takes, however long the arrays. Rows of few columns come as [`super::brought`] says, and rows whose columns lie one after
-//! the other as [`super::side_by_side`] does. Rows of up to [`WHOLE_BYTES`] come whole, and what is measured is what is
+//! the other as [`super::side_by_side`] does. Rows of up to half of [`ROOM_BYTES`] come whole, and what is measured is what is
 //! added. A longer row comes in pieces, once to be measured and once to be added, so its certificate is looked at as that of
 //! any row. Pieces end where blocks of [`super::measure`] end, which keeps its order of additions. Only a longer row that is not
 //! decided by its sum of squares is brought whole, to be looked at once more.
@@ -14,7 +14,7 @@ use core::num::NonZeroUsize;
 use core::ops::Range;
 use std::sync::Mutex;
 
-use super::adding::Adding;
+use super::adding::{Adding, TOGETHER_BYTES};
 use super::brought;
 use super::clip_norm::{ClipNorm, Stability};
 use super::close::{self, Cut, Sums};
@@ -34,8 +34,9 @@ use crate::blocks::for_each_block;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 
-/// The most bytes of a row that comes whole: a cache near a core holds them.
-const WHOLE_BYTES: usize = 1 << 20;
+/// Bytes of rows that are brought at a time where rows are long, by all threads: the last cache holds them. A row of up to half as many
+/// comes whole. To bring it twice takes longer.
+const ROOM_BYTES: usize = 1 << 24;
 
 /// Rows of which pieces are brought at a time.
 const ROWS: usize = 4;
@@ -101,16 +102,16 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
     pub(super) fn add(&self, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
         let count = self.count;
         if threads.get() == 1 || count == 0 {
-            return self.add_rows(0..count, sums);
+            return self.add_rows(0..count, sums, threads);
         }
         if count < 2 * threads.get() || sums.len() >= WIDE {
             return (0..count).try_fold(0, |within, row| Some(within + self.add_row(row, sums, threads)?));
         }
-        shares::add(count, sums, threads, |rows, part| self.add_rows(rows, part))
+        shares::add(count, sums, threads, |rows, part| self.add_rows(rows, part, threads))
     }
 
-    /// Adds some rows on one thread.
-    fn add_rows(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
+    /// Adds some rows on one of so many threads.
+    fn add_rows(&self, rows: Range<usize>, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
         if let [leaf] = self.leaves[0]
             && leaf.is_narrow()
             && rows.len() >= turn::ROWS
@@ -120,15 +121,16 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
             let within = brought::visit::<T, _>(self.steps.rule.isa, leaf, rows.start..rest, |leaf, rows, more| {
                 self.steps.add_narrow(leaf, rows, more, sums)
             })?;
-            return Some(within + self.add_rows(rest..rows.end, sums)?);
+            return Some(within + self.add_rows(rest..rows.end, sums, threads)?);
         }
         let bytes = (self.width * size_of::<T>()).max(1);
         let by_columns = self.leaves[0].iter().all(|leaf| leaf.width() == 0 || leaf.lies_by_columns());
         if by_columns && rows.len() >= PANEL {
             return SideBySide::<T>::new(self.steps, self.leaves, self.width, rows.len()).add(rows, sums);
         }
-        if bytes <= WHOLE_BYTES {
-            return Adding::<T>::add_brought(self.steps, self.leaves[0], rows, sums, &mut Together::default());
+        let room = (ROOM_BYTES / threads.get()).max(TOGETHER_BYTES);
+        if bytes <= room / 2 {
+            return Adding::<T>::add_brought(self.steps, self.leaves[0], rows, room, sums, &mut Together::default());
         }
         self.add_pieces(rows, sums)
     }
@@ -350,7 +352,10 @@ mod tests {
     /// Compares sums of rows in every way that they may lie with those of the same numbers in slices.
     fn check<T: Float, const N: usize>(form: Form, element: fn(f64) -> ([u8; N], T)) {
         // Around panels, narrow rows, whole rows and pieces, of both ways.
-        for (count, width) in [(1, 3), (37, 1), (35, 7), (50, 16), (6, 301), (20, 300), (2, 263_000), (17, 16_500)] {
+        let long = ROOM_BYTES / 2 / size_of::<T>() + 500;
+        for (count, width) in
+            [(1, 3), (37, 1), (35, 7), (50, 16), (6, 301), (20, 300), (6, 70_000), (2, long), (17, 16_500)]
+        {
             let numbers: Vec<([u8; N], T)> = (0..count * width)
                 .map(|i| element(((i * 7919) % 1013) as f64 / 512.0 / (width as f64).sqrt() - 0.1))
                 .collect();
@@ -451,7 +456,7 @@ mod tests {
 
     #[test]
     fn long_rows_that_squares_leave_open_are_told_piece_by_piece() {
-        let width = 140_000;
+        let width = 1_050_000;
         let mut normalized: Vec<f64> = (0..width).map(|i| ((i * 7919) % 1013) as f64 - 500.0).collect();
         let norm = normalized.iter().map(|x| x * x).sum::<f64>().sqrt();
         normalized.iter_mut().for_each(|x| *x *= 0.9 / norm);
@@ -509,12 +514,13 @@ mod tests {
                 // SAFETY: a row of as many elements.
                 unsafe { Foreign::new(Form::Double, false, row.as_ptr().cast(), 0, [(row.len(), 8)]) }
             };
-            for threads in [1, 2] {
+            // Threads share pieces of few rows; of many, each brings its own in pieces.
+            for (threads, count) in [(2, 1), (8, 16)] {
                 let mut sum = GridSum::new(ClipNorm::new::<f64>(1.0).expect("in range"), small.len()).expect("memory");
                 let (first, second) = ([leaf(&small)], [leaf(&changed)]);
                 let threads = NonZeroUsize::new(threads).expect("positive");
 
-                let outcome = sum.add_foreign_read_twice::<f64>(Isa::best(), [&first, &second], 1, threads);
+                let outcome = sum.add_foreign_read_twice::<f64>(Isa::best(), [&first, &second], count, threads);
 
                 assert_eq!(Err(Error::Mutated), outcome);
                 assert_eq!(Err(Error::Mutated), sum.integers());

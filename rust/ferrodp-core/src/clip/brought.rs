@@ -31,8 +31,8 @@ pub(super) fn visit<T: Element, R>(
     assert!(leaf.is_narrow() && rows.len().is_multiple_of(turn::ROWS), "whole panels of rows of few columns");
     let [least, most] = ROWS;
     let pitch = (BYTES / (width * size_of::<T>()) / turn::ROWS * turn::ROWS).clamp(least, most);
-    // Where elements of a row do not follow each other, those of a column might as well.
-    let apart = if leaf.follow() && !leaf.lies_by_columns() { [width, 1] } else { [1, pitch] };
+    // Elements that are copied one by one are so to where those of a column follow each other.
+    let apart = if leaf.is_copied_by_rows(isa) && !leaf.lies_by_columns() { [width, 1] } else { [1, pitch] };
     let mut room = Vec::<Line>::with_capacity((pitch * width * size_of::<T>()).div_ceil(CACHE_LINE));
     let place = room.as_mut_ptr().cast::<T>();
     let is_large = rows.len() * width * size_of::<T>() >= turn::UNCACHED;
@@ -41,12 +41,13 @@ pub(super) fn visit<T: Element, R>(
         let block = next..rows.end.min(next + pitch);
         next = block.end;
         let count = block.len();
-        if is_large {
-            leaf.fetch(next..next + pitch);
-        }
         if count > 0 {
             // SAFETY: there is room for `pitch` rows, and nothing reads or writes there meanwhile.
             unsafe { leaf.bring(isa, block, 0..width, place, apart) };
+        }
+        // These come while the others are added.
+        if is_large {
+            leaf.fetch(next..next + pitch);
         }
         count
     };

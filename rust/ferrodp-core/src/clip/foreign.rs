@@ -11,10 +11,10 @@ use super::convert;
 use super::element::{Element, Form};
 #[cfg(target_arch = "x86_64")]
 use super::fours::Fours;
-use super::gather::Lines;
+use super::gather::{self, Lines};
 use super::rows::{Ahead, Strided, merged};
 use super::turn::{self, FOUR};
-use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
+use crate::dispatch::{self, CACHE_LINE, Kernel, PAGE, prefetch_second_all};
 use crate::isa::Isa;
 
 /// Columns that are brought of every row before the next ones, where columns become rows: whole cache lines are used.
@@ -98,9 +98,9 @@ impl<'a> Foreign<'a> {
         self.axes.last().map_or(self.form.size() as isize, |axis| axis.1)
     }
 
-    /// Whether elements of a row follow each other.
-    pub(super) fn follow(&self) -> bool {
-        self.axes.len() <= 1 && self.step() == self.form.size() as isize
+    /// Whether many elements of a row are copied at once.
+    pub(super) fn is_copied_by_rows(&self, isa: Isa) -> bool {
+        self.axes.len() <= 1 && gather::copies_many(isa, self.step(), self.form.size())
     }
 
     /// Returns the columns of these rows where they lie, if kernels of that instruction set read them there: elements of a column
@@ -127,10 +127,16 @@ impl<'a> Foreign<'a> {
         let (by_rows, by_columns) = ((rows.len(), self.row), (self.width, self.step()));
         let [(count, far), (len, near)] =
             if self.lies_by_columns() { [by_columns, by_rows] } else { [by_rows, by_columns] };
-        let mut start = if near < 0 { first.wrapping_offset(near.wrapping_mul(len as isize - 1)) } else { first };
-        for _ in 0..count {
-            prefetch_second_all(start, len.wrapping_mul(near.unsigned_abs()).min(PAGE));
-            start = start.wrapping_offset(far);
+        let lowest = |start: *const u8, count: usize, step: isize| {
+            if step < 0 { start.wrapping_offset(step.wrapping_mul(count as isize - 1)) } else { start }
+        };
+        let (start, bytes) = (lowest(first, len, near), len.wrapping_mul(near.unsigned_abs()));
+        if near.unsigned_abs() <= CACHE_LINE && far.unsigned_abs() <= bytes + 2 * CACHE_LINE {
+            // Few lines lie between elements, and few between rows.
+            return prefetch_second_all(lowest(start, count, far), count * far.unsigned_abs());
+        }
+        for i in 0..count {
+            prefetch_second_all(start.wrapping_offset(far.wrapping_mul(i as isize)), bytes.min(PAGE));
         }
     }
 
@@ -184,21 +190,25 @@ impl<'a> Foreign<'a> {
     }
 
     /// Writes so many rows of so many columns, at most [`TURNED`] unless they are turned where they lie, to `to` and every `down`
-    /// elements from there: a few rows at a time are brought as columns, whose elements are neighbors.
+    /// elements from there: four rows at a time are brought as columns, whose elements are neighbors, and the last ones with some
+    /// of those before.
     ///
     /// # Safety
-    /// As for [`Foreign::bring`].
+    /// As for [`Foreign::bring`]; there are four rows or more.
     unsafe fn turn<T: Element>(
         &self,
         isa: Isa,
-        mut from: *const u8,
+        from: *const u8,
         [rows, columns]: [usize; 2],
         stride: isize,
-        mut to: *mut T,
+        to: *mut T,
         down: usize,
     ) {
         let mut turned = [[T::default(); FOUR]; TURNED];
-        for _ in 0..rows / FOUR {
+        for row in (0..rows).step_by(FOUR) {
+            // mutant: last-turned-rows-are-those-before
+            let row = row.min(rows - FOUR);
+            let (from, to) = (from.wrapping_offset(self.row.wrapping_mul(row as isize)), to.wrapping_add(row * down));
             // Rows that lie backwards, from the last one on.
             let last = FOUR as isize - 1;
             let (first, order) = if self.row < 0 {
@@ -219,14 +229,6 @@ impl<'a> Foreign<'a> {
                     order.map(|i| unsafe { core::slice::from_raw_parts_mut(to.wrapping_add(i * down), columns) });
                 dispatch::run(isa, AsRows { columns: &turned[..columns], rows });
             }
-            from = from.wrapping_offset(self.row.wrapping_mul(FOUR as isize));
-            to = to.wrapping_add(FOUR * down);
-        }
-        if rows % FOUR > 0 {
-            let line = [self.row, down as isize];
-            let lines = Lines { from, to, line, step: stride, count: rows % FOUR, len: columns };
-            // SAFETY: the caller's promise.
-            unsafe { convert::write(isa, self.form, self.swapped, lines) };
         }
     }
 
@@ -277,6 +279,18 @@ impl<T: Element> Kernel for AsRows<'_, T> {
     fn run<const NATIVE: bool>(self) {
         turn::as_rows(self.columns, self.rows);
     }
+}
+
+/// Returns rows that lie backwards from the last one on, if all leaves lie so: a sum does not depend on their order.
+pub(super) fn turned_round<'a>(leaves: &[Foreign<'a>], count: usize) -> Option<Vec<Foreign<'a>>> {
+    if count == 0 || !leaves.iter().all(|leaf| leaf.row < 0) {
+        return None;
+    }
+    let turned = leaves.iter().map(|leaf| {
+        let start = leaf.start.wrapping_offset(leaf.row.wrapping_mul(count as isize - 1));
+        Foreign { start, row: leaf.row.wrapping_neg(), ..leaf.clone() }
+    });
+    Some(turned.collect())
 }
 
 /// Returns the numbers of elements: the elements themselves, or what is written to `room`.

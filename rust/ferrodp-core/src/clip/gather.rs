@@ -4,11 +4,18 @@
 //! for [`super::foreign`].
 
 use super::element::Word;
+use super::turn::FOUR;
 use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
 
 /// What longer lines are copied in.
 type Piece = [u64; 8];
+
+/// Whether words of so many bytes, as many apart from the start of one to that of the next, are copied many at once.
+pub(super) fn copies_many(isa: Isa, step: isize, size: usize) -> bool {
+    let size = size as isize;
+    step == size || isa.is_native() && [-size, 2 * size, -2 * size].contains(&step)
+}
 
 /// Lines of words: where they are read, and where they go.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +43,36 @@ impl<W> Lines<W> {
         let [from, to] = self.line;
         let follows = from == self.step.wrapping_mul(self.len as isize) && to == self.len as isize;
         if follows { Self { count: self.count.min(1), len: self.count * self.len, ..self } } else { self }
+    }
+}
+
+/// Sizes of words that [`join`] copies; a CPU writes fewer times in a cycle than it reads.
+const JOINS: &[usize] = if cfg!(target_arch = "x86_64") { &[4, 8] } else { &[] };
+
+/// Copies four words of one of these sizes from anywhere to where they follow each other, with fewer writes than words.
+///
+/// # Safety
+/// They can be read, and there is room for them. Neither need be aligned.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "no word is of these sizes"))]
+unsafe fn join<W>(from: [*const u8; FOUR], to: *mut W) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{
+            _mm_loadl_epi64, _mm_loadu_si32, _mm_storeu_si128, _mm_unpacklo_epi32, _mm_unpacklo_epi64,
+        };
+        // SAFETY: the caller's promise, and all CPUs of this kind have these instructions.
+        unsafe {
+            if size_of::<W>() == 8 {
+                let [a, b, c, d] = from.map(|word| _mm_loadl_epi64(word.cast()));
+                _mm_storeu_si128(to.cast(), _mm_unpacklo_epi64(a, b));
+                _mm_storeu_si128(to.add(2).cast(), _mm_unpacklo_epi64(c, d));
+            } else {
+                let [a, b, c, d] = from.map(|word| _mm_loadu_si32(word));
+                let (low, high) = (_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
+                _mm_storeu_si128(to.cast(), _mm_unpacklo_epi64(low, high));
+            }
+        }
     }
 }
 
@@ -84,12 +121,15 @@ impl<W: Word> Lines<W> {
         let Self { mut from, mut to, line, step, count, len } = self;
         let step = if STEP == 0 { step } else { STEP * size_of::<W>() as isize };
         for _ in 0..count {
-            for i in 0..len {
+            let word = |i: usize| from.wrapping_offset(step.wrapping_mul(i as isize));
+            let fours = if STEP == 0 && JOINS.contains(&size_of::<W>()) { len / FOUR * FOUR } else { 0 };
+            for i in (0..fours).step_by(FOUR) {
                 // SAFETY: the caller's promise.
-                unsafe {
-                    let from = from.wrapping_offset(step.wrapping_mul(i as isize));
-                    *to.add(i) = from.cast::<W>().read_unaligned();
-                }
+                unsafe { join([word(i), word(i + 1), word(i + 2), word(i + 3)], to.add(i)) };
+            }
+            for i in fours..len {
+                // SAFETY: the caller's promise.
+                unsafe { *to.add(i) = word(i).cast::<W>().read_unaligned() };
             }
             (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
         }

@@ -8,7 +8,7 @@ use super::bringing::Bringing;
 use super::clip_norm::{ClipNorm, Stability};
 use super::difference;
 use super::element::{Element, Float};
-use super::foreign::Foreign;
+use super::foreign::{self, Foreign};
 use super::gathering::{self, Gathering};
 use super::rows::Rows;
 use super::scattered::Scattered;
@@ -239,6 +239,11 @@ impl GridSum {
         count: usize,
         threads: NonZeroUsize,
     ) -> Result<(), Error> {
+        let turned = readings.map(|leaves| foreign::turned_round(leaves, count));
+        let readings = match &turned {
+            [Some(first), Some(second)] => [&first[..], &second[..]],
+            _ => readings,
+        };
         let bringing = Bringing::<T>::new(isa, self.clip, self.stability, readings, count);
         let bringing = bringing.ok_or(Error::Incompatible { what: "type" })?;
         self.add_checked(bringing.width(), count, |sums| bringing.add(sums, threads))
