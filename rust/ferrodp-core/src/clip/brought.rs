@@ -2,7 +2,7 @@
 //!
 //! A block stays in the nearest cache, and the kernel goes from block to block without an end.
 
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 use super::element::Element;
 use super::foreign::Foreign;
@@ -11,9 +11,13 @@ use super::turn;
 use crate::dispatch::CACHE_LINE;
 use crate::isa::Isa;
 
-/// Bytes of rows that are brought at a time, and how many rows that are.
-const BYTES: usize = 1 << 13;
+/// Bytes of rows that are brought at a time, where all are in a cache, and from memory, where as many are asked for at a time; and how
+/// many rows that are.
+const BYTES: [usize; 2] = [1 << 13, 1 << 11];
 const ROWS: [usize; 2] = [turn::ROWS, 4096];
+
+/// Columns of rows of which several panels are added at a time.
+const SEVERAL: RangeInclusive<usize> = 2..=4;
 
 /// A cache line. Vectors that begin with one are written and read in fewer steps.
 #[repr(align(64))]
@@ -30,12 +34,13 @@ pub(super) fn visit<T: Element, R>(
     let width = leaf.width();
     assert!(leaf.is_narrow() && rows.len().is_multiple_of(turn::ROWS), "whole panels of rows of few columns");
     let [least, most] = ROWS;
-    let pitch = (BYTES / (width * size_of::<T>()) / turn::ROWS * turn::ROWS).clamp(least, most);
+    let is_large = rows.len() * width * size_of::<T>() >= turn::UNCACHED;
+    let bytes = BYTES[usize::from(is_large && !SEVERAL.contains(&width))];
+    let pitch = (bytes / (width * size_of::<T>()) / turn::ROWS * turn::ROWS).clamp(least, most);
     // Elements that are copied one by one are so to where those of a column follow each other.
     let apart = if leaf.is_copied_by_rows(isa) && !leaf.lies_by_columns() { [width, 1] } else { [1, pitch] };
     let mut room = Vec::<Line>::with_capacity((pitch * width * size_of::<T>()).div_ceil(CACHE_LINE));
     let place = room.as_mut_ptr().cast::<T>();
-    let is_large = rows.len() * width * size_of::<T>() >= turn::UNCACHED;
     let mut next = rows.start;
     let mut more = || {
         let block = next..rows.end.min(next + pitch);
