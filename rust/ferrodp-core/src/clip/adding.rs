@@ -226,8 +226,8 @@ impl<'a, T: Float> Adding<'a, T> {
         Some(within)
     }
 
-    /// Adds rows on one thread, brought to where they lie one after the other: some of them at a time, where rows are long about as many
-    /// as have `room` bytes.
+    /// Adds rows on one thread, brought to where they lie one after the other: some of them at a time, in `room` bytes where they are long,
+    /// or one.
     pub(super) fn add_brought(
         steps: Steps,
         leaves: &[Foreign<'_>],
@@ -244,7 +244,9 @@ impl<'a, T: Float> Adding<'a, T> {
         let size = (most / bytes / TOGETHER * TOGETHER).max(few.clamp(1, TOGETHER));
         let size = size.min(rows.len());
         // Rows that would be too few to be turned together come with those before.
-        let rest = if size < rows.len() && size >= FOUR && rows.len() % size < FOUR { rows.len() % size } else { 0 };
+        let rest = rows.len() % size.max(1);
+        let comes = size < rows.len() && size >= FOUR && rest < FOUR && (size + rest) * bytes <= room;
+        let rest = if comes { rest } else { 0 };
         let mut brought = Vec::<T>::with_capacity((size + rest) * sums.len());
         let place = brought.as_mut_ptr();
         let mut within = 0;

@@ -11,10 +11,16 @@ use crate::isa::Isa;
 /// What longer lines are copied in.
 type Piece = [u64; 8];
 
-/// Whether words of so many bytes, as many apart from the start of one to that of the next, are copied many at once.
+/// Returns how many words of `size` bytes it is from one to the next, `step` bytes away, if many of these are copied at once, or 0.
+/// Of a stride that it knows, the compiler makes loads of many words and shuffles.
+fn words_apart(isa: Isa, step: isize, size: usize) -> isize {
+    let known: &[isize] = if isa.is_native() { &[1, -1, 2, -2] } else { &[1] };
+    known.iter().copied().find(|words| words * size as isize == step).unwrap_or(0)
+}
+
+/// Whether words of `size` bytes, `step` bytes from each to the next, are copied many at once.
 pub(super) fn copies_many(isa: Isa, step: isize, size: usize) -> bool {
-    let size = size as isize;
-    step == size || isa.is_native() && [-size, 2 * size, -2 * size].contains(&step)
+    words_apart(isa, step, size) != 0
 }
 
 /// Lines of words: where they are read, and where they go.
@@ -96,17 +102,13 @@ impl<W: Word> Lines<W> {
     /// All of them can be read, and there is room for them, which is none of what is read.
     pub(super) unsafe fn copy(self, isa: Isa) {
         let joined = self.joined();
-        let size = size_of::<W>() as isize;
         // SAFETY: the caller's promise, in all of these.
         unsafe {
-            if joined.step == size {
-                return joined.copy_runs();
-            }
-            // Of a stride that it knows, the compiler makes loads of many elements and shuffles.
-            match joined.step {
-                step if isa.is_native() && step == -size => dispatch::run_256(isa, CopyBy::<W, -1>(joined)),
-                step if isa.is_native() && step == 2 * size => dispatch::run_256(isa, CopyBy::<W, 2>(joined)),
-                step if isa.is_native() && step == -2 * size => dispatch::run_256(isa, CopyBy::<W, -2>(joined)),
+            match words_apart(isa, joined.step, size_of::<W>()) {
+                1 => joined.copy_runs(),
+                -1 => dispatch::run_256(isa, CopyBy::<W, -1>(joined)),
+                2 => dispatch::run_256(isa, CopyBy::<W, 2>(joined)),
+                -2 => dispatch::run_256(isa, CopyBy::<W, -2>(joined)),
                 _ => joined.copy_by::<0>(),
             }
         }
