@@ -99,21 +99,10 @@ pub(crate) const CACHE_LINE: usize = 64;
 /// Cache lines after which a CPU has noticed a stream of addresses.
 const START: usize = 8;
 
-/// Asks for all cache lines of these elements, but not for more than a page of them.
-#[inline(always)]
-pub(crate) fn prefetch_page<T>(elements: &[T]) {
-    prefetch_first::<T, { PAGE / CACHE_LINE }>(elements);
-}
-
 /// Asks for the first few cache lines of these elements.
 #[inline(always)]
 pub(crate) fn prefetch_start<T>(elements: &[T]) {
-    prefetch_first::<T, START>(elements);
-}
-
-#[inline(always)]
-fn prefetch_first<T, const LINES: usize>(elements: &[T]) {
-    elements.iter().step_by(CACHE_LINE / size_of::<T>()).take(LINES).for_each(|element| prefetch(element));
+    elements.iter().step_by(CACHE_LINE / size_of::<T>()).take(START).for_each(|element| prefetch(element));
 }
 
 /// Asks for the cache line that holds this address, if there is one; a hint without effect on any result.

@@ -42,6 +42,7 @@ mod exact;
 mod fixed;
 mod lanes;
 mod single;
+mod small_sums;
 mod sums;
 mod tables;
 mod types;

@@ -223,22 +223,29 @@ fn a_sum_in_finer_units_gets_the_noise_of_the_float_that_it_is() {
             let noise = Noise::gaussian(ratio, unit).expect("in range");
             let units = Granularity::from_exponent(-finer).expect("in range");
             let mut state = 1_u64;
-            let sums: Vec<i64> = (0..5003)
+            // Some of them large everywhere; all of them small but for a few at the end.
+            let sums: Vec<i64> = (0..5003 + 2048)
                 .map(|i| {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    state.cast_signed() >> (11 + i % 50)
+                    let least = if (5003..7020).contains(&i) { 40 - finer } else { 11 };
+                    state.cast_signed() >> (least + i % (61 - least))
                 })
                 .collect();
             let mut floats: Vec<f64> = sums.iter().map(|sum| *sum as f64 * units.width()).collect();
             noise.add(Isa::PORTABLE, &key(9), &mut floats, one_thread());
-            let expected: Vec<T> = floats.into_iter().map(narrow).collect();
-            for isa in Isa::available() {
-                for threads in [1, 3] {
+            let whole: Vec<T> = floats.into_iter().map(narrow).collect();
+            for denominator in [None, Some(3.0), Some(0.1)] {
+                let divided = |x: &T| denominator.map_or(*x, |by| narrow((*x).into() / by));
+                let expected: Vec<T> = whole.iter().map(divided).collect();
+                for (isa, threads) in Isa::available().into_iter().flat_map(|isa| [1, 3].map(|threads| (isa, threads)))
+                {
                     let mut released = vec![narrow(1.0); sums.len()];
                     let threads = NonZeroUsize::new(threads).expect("positive");
-                    noise.add_to_sums(isa, &key(9), &sums, units, None, &mut released, threads).expect("one length");
+                    noise
+                        .add_to_sums(isa, &key(9), &sums, units, denominator, &mut released, threads)
+                        .expect("one length");
 
-                    assert_eq!(expected, released, "{finer} {ratio} {isa:?}");
+                    assert_eq!(expected, released, "{finer} {ratio} {denominator:?} {isa:?}");
                 }
             }
         }

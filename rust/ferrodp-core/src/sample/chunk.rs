@@ -9,10 +9,11 @@
 //! function of `r + N` alone, and so is whatever follows: rounding to the type, cutting to its range, dropping the sign
 //! of a zero.
 
+use super::small_sums::{self, Join};
 use super::sums::{self, Release, Steps, Sums};
 use super::types::{CHUNK, GROUP, Lazy, Noise, Number, Offset, Open, PADDING, Plan, Word};
 use super::{decide, lanes, single};
-use crate::dispatch::{PAGE, prefetch_page, prefetch_start};
+use crate::dispatch::prefetch_start;
 use crate::isa::{Isa, Kind};
 use crate::math::integer::Integer;
 use crate::params::exp2;
@@ -138,7 +139,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The same, with integers of noise as numbers of type `N`.
+    /// The same, with integers of noise as numbers of type `N`. Never inlined: one frame would hold the buffers of both types.
+    #[inline(never)]
     fn noise_sums<N: Cell + Steps, T: Cell>(
         &self,
         start: u64,
@@ -146,19 +148,28 @@ impl<'a> Sampler<'a> {
         denominator: Option<f64>,
         out: &mut [T],
     ) {
-        let mut steps = [N::default(); CHUNK];
+        let (mut steps, mut wholes) = ([N::default(); CHUNK], N::NO_WHOLES);
+        let wholes = wholes.as_mut();
         let (shift, width) = (sums.shift, self.noise.granularity.width());
-        let prefetch =
-            |sums: &[i64]| sums[..sums.len().min(CHUNK)].chunks(PAGE / size_of::<i64>()).for_each(prefetch_page);
-        prefetch(sums.integers);
+        let by = denominator.map(f32::narrow);
+        // mutant: any-denominator-divides-in-single-precision
+        let is_exact = small_sums::WIDTHS.contains(&width) && by.map(f64::from) == denominator;
         self.with_chunks(start, out, |chunk, first, words| {
-            let (sums, next) = sums.integers[(first - start) as usize..].split_at(chunk.len());
+            let sums = &sums.integers[(first - start) as usize..][..chunk.len()];
+            let end = chunk.len().min(wholes.len());
+            let wholes = &mut wholes[..end];
             let steps = &mut steps[..chunk.len()];
-            sums::fractions(self.isa, sums, shift, steps);
-            // Come from memory while the noise is computed.
-            prefetch(next);
+            let is_small = N::split(self.isa, sums, shift, wholes, steps);
+            // Comes from memory while the noise is computed.
             prefetch_start(chunk);
             self.noise_chunk(first, words, steps);
+            if is_small
+                && is_exact
+                && let (Some(steps), Some(out)) = (N::singles(steps), T::singles(chunk))
+                && small_sums::join(self.isa, Join { wholes, steps, width: width as f32, denominator: by, out })
+            {
+                return;
+            }
             sums::release(self.isa, Release { sums, steps, shift, width, denominator, out: chunk });
         });
     }

@@ -1,7 +1,8 @@
 //! Integer sums and integer noise, as floating-point numbers: the last step of a release, while its chunk is in cache.
+//! Where all of a chunk's sums are small in single precision, [`small_sums`] does so instead.
 //!
 //! The noise's grid may be coarser than that of the sums, by a power of two. A sum is then split as `k/2^shift = r + f`, `r` the
-//! nearest integer: [`fractions`] gives `f` to the stages, which make `N = round(f + s·Z)` of it, and `r + N` is what is
+//! nearest integer: [`Steps::split`] gives `f` to the stages, which make `N = round(f + s·Z)` of it, and `r + N` is what is
 //! released: the sum with noise, rounded to the noise's grid, as [`super::Noise::add`] would round it if a float held the sum.
 //!
 //! The definition is [`released`], one element at a time. The loop does the same without conversions that a CPU may lack:
@@ -10,7 +11,8 @@
 //! makes. A chunk with noise of 2⁵¹ (2²²) steps or more, or a sum beyond ± 2⁶², where an addition could overflow, is
 //! formed again by the definition.
 
-use super::types::Number;
+use super::small_sums;
+use super::types::{CHUNK, Number};
 use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
@@ -33,8 +35,13 @@ pub(super) struct Sums<'a> {
 pub(super) trait Steps: Number {
     /// Says, joined over all of them, whether they were small enough.
     type Bits: Copy + Default + core::ops::BitOrAssign;
-    /// Returns `low · scale`, exact.
-    fn fraction(low: i32, scale: f64) -> Self;
+    /// Room for the multiples of a chunk, if [`Steps::split`] writes them.
+    type Wholes: AsMut<[f32]>;
+    /// Empty room.
+    const NO_WHOLES: Self::Wholes;
+    /// Writes what is left of the sums beside the nearest multiples of `2^shift`, in units of that. Returns whether those
+    /// multiples are in `wholes`, as [`small_sums`] has them.
+    fn split(isa: Isa, sums: &[i64], shift: u32, wholes: &mut [f32], out: &mut [Self]) -> bool;
     /// Returns the integer, and the bits that tell whether it is right.
     fn read(self) -> (i64, Self::Bits);
     /// Whether the integers with these bits were all small enough.
@@ -42,14 +49,14 @@ pub(super) trait Steps: Number {
 }
 
 macro_rules! steps {
-    ($type:ty, $bits:ty, $shift:literal, $fraction_bits:literal) => {
+    ($type:ty, $bits:ty, $shift:literal, $fraction_bits:literal, $room:expr, $split:expr) => {
         impl Steps for $type {
             type Bits = $bits;
+            type Wholes = [f32; $room];
+            const NO_WHOLES: Self::Wholes = [0.0; $room];
 
-            #[inline(always)]
-            #[allow(clippy::cast_lossless, clippy::unnecessary_cast, reason = "exact: 24 bits and a power of two")]
-            fn fraction(low: i32, scale: f64) -> Self {
-                low as Self * scale as Self
+            fn split(isa: Isa, sums: &[i64], shift: u32, wholes: &mut [f32], out: &mut [Self]) -> bool {
+                $split(isa, sums, shift, wholes, out)
             }
 
             #[inline(always)]
@@ -70,25 +77,28 @@ macro_rules! steps {
     };
 }
 
-steps!(f32, u32, 12_582_912.0, 23);
-steps!(f64, u64, 6_755_399_441_055_744.0, 52);
+steps!(f32, u32, 12_582_912.0, 23, CHUNK, small_sums::split);
+steps!(f64, u64, 6_755_399_441_055_744.0, 52, 0, |isa, sums, shift, _: &mut [f32], out| {
+    fractions(isa, sums, shift, out);
+    false
+});
 
 /// Writes what is left of the sums beside the nearest multiples of `2^shift`, in units of that.
-pub(super) fn fractions<N: Steps>(isa: Isa, sums: &[i64], shift: u32, out: &mut [N]) {
+fn fractions(isa: Isa, sums: &[i64], shift: u32, out: &mut [f64]) {
     if shift == 0 {
-        out.fill(N::default());
+        out.fill(0.0);
     } else {
         dispatch::run(isa, Fractions { sums, shift, out });
     }
 }
 
-struct Fractions<'a, N> {
+struct Fractions<'a> {
     sums: &'a [i64],
     shift: u32,
-    out: &'a mut [N],
+    out: &'a mut [f64],
 }
 
-impl<N: Steps> Kernel for Fractions<'_, N> {
+impl Kernel for Fractions<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -96,14 +106,14 @@ impl<N: Steps> Kernel for Fractions<'_, N> {
         let (above, scale) = (32 - self.shift, crate::params::exp2(-self.shift.cast_signed()));
         for (out, sum) in self.out.iter_mut().zip(self.sums) {
             // mutant: fractions-of-sums-without-sign
-            *out = N::fraction((*sum as i32).wrapping_shl(above) >> above, scale);
+            *out = f64::from((*sum as i32).wrapping_shl(above) >> above) * scale;
         }
     }
 }
 
 /// Returns the integer nearest to `sum/2^shift`, the upper one of two: what [`fractions`] leaves.
 #[inline(always)]
-fn nearest(sum: i64, shift: u32) -> i64 {
+pub(super) fn nearest(sum: i64, shift: u32) -> i64 {
     // mutant: sums-cut-to-the-coarser-grid
     if shift == 0 { sum } else { (sum >> shift) + (sum >> (shift - 1) & 1) }
 }
@@ -123,7 +133,7 @@ pub(super) struct Release<'a, N, T> {
 }
 
 /// Returns `width · (round(sum/2^shift) + steps)`, rounded once to `T`, and divided by `denominator`, rounded once more.
-fn released<T: Number>(sum: i64, steps: f64, shift: u32, width: f64, denominator: Option<f64>) -> T {
+pub(super) fn released<T: Number>(sum: i64, steps: f64, shift: u32, width: f64, denominator: Option<f64>) -> T {
     let value = T::narrow(nearest(sum, shift).saturating_add(steps as i64) as f64 * width);
     denominator.map_or(value, |denominator| divided(value, denominator))
 }
@@ -293,17 +303,19 @@ mod tests {
     fn a_sum_is_its_nearest_multiple_and_a_fraction_of_half_a_step_at_most() {
         fn check<N: Steps>() {
             let sums = integers();
-            for shift in 0..=MAX_SHIFT {
-                for isa in Isa::available() {
-                    let mut left = vec![N::default(); sums.len()];
-                    fractions(isa, &sums, shift, &mut left);
+            let mut wholes = vec![f32::NAN; sums.len()];
+            for (shift, isa) in
+                (0..=MAX_SHIFT).flat_map(|shift| Isa::available().into_iter().map(move |isa| (shift, isa)))
+            {
+                let mut left = vec![N::default(); sums.len()];
 
-                    for (sum, left) in sums.iter().zip(left) {
-                        let scaled = left.widen() * 2.0_f64.powi(shift.cast_signed());
-                        let whole = i128::from(nearest(*sum, shift)) << shift;
-                        assert_eq!(i128::from(*sum), whole + scaled as i128, "{sum} {shift} {isa:?}");
-                        assert!(scaled.fract() == 0.0 && left.widen().abs() <= 0.5, "{sum} {shift} {isa:?}");
-                    }
+                assert!(!N::split(isa, &sums, shift, &mut wholes, &mut left));
+
+                for (sum, left) in sums.iter().zip(left) {
+                    let scaled = left.widen() * 2.0_f64.powi(shift.cast_signed());
+                    let whole = i128::from(nearest(*sum, shift)) << shift;
+                    assert_eq!(i128::from(*sum), whole + scaled as i128, "{sum} {shift} {isa:?}");
+                    assert!(scaled.fract() == 0.0 && left.widen().abs() <= 0.5, "{sum} {shift} {isa:?}");
                 }
             }
         }
