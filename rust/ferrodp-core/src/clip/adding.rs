@@ -36,6 +36,9 @@ pub(super) const TOGETHER_BYTES: usize = 1 << 21;
 /// Rows that are brought at a time, in bytes: where all are in a cache, and from memory, where less is asked for at a time.
 const BROUGHT_BYTES: [usize; 2] = [1 << 16, 1 << 15];
 
+/// From memory so many rows at least, as far as the bytes of a cache go: what is done once for all of them is little then.
+const BROUGHT_ROWS: usize = 32;
+
 /// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
 const AHEAD_BYTES: usize = 1 << 21;
 
@@ -237,11 +240,13 @@ impl<'a, T: Float> Adding<'a, T> {
         together: &mut Together,
     ) -> Option<u64> {
         let bytes = (sums.len() * size_of::<T>()).max(1);
-        let most = BROUGHT_BYTES[usize::from(rows.len().saturating_mul(bytes) >= turn::UNCACHED)];
-        // Of columns, four rows are turned together in less time than one.
+        let [near, far] = BROUGHT_BYTES;
+        let is_near = rows.len().saturating_mul(bytes) < turn::UNCACHED;
+        let most = if is_near { near } else { near.min(BROUGHT_ROWS * bytes).max(far) };
+        // Of columns, four rows are turned together in less time than one, and the next four are in the same lines.
         let turned = leaves.iter().any(|leaf| leaf.width() > 1 && leaf.lies_by_columns());
-        let few = if turned { room } else { TOGETHER_BYTES } / bytes;
-        let size = (most / bytes / TOGETHER * TOGETHER).max(few.clamp(1, TOGETHER));
+        let (few, at_most) = if turned { (room / bytes, 2 * FOUR) } else { (TOGETHER_BYTES / bytes, TOGETHER) };
+        let size = (most / bytes / TOGETHER * TOGETHER).max(few.clamp(1, at_most));
         let size = size.min(rows.len());
         // Rows that would be too few to be turned together come with those before.
         let rest = rows.len() % size.max(1);
