@@ -294,6 +294,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the standard deviation is rounded to nearest": ("replay: sums of float32",),
     "noise beyond 2^51 is taken from its bits": ("replay: sums finer than their noise",),
     "fractions of sums are without sign": ("replay: sums of float32",),
+    "rows whose lanes are folded together are exchanged": ("rows of sums",),
     "fractions of small sums are without sign": ("replay: sums of float32",),
     "large sums are released from single precision": ("replay: sums of float32",),
     "any denominator divides in single precision": ("replay: quotients of sums of float32",),

@@ -103,6 +103,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "rows whose lanes are folded together are exchanged",
+        "folded-rows-exchanged",
+        "[ab[0] + ab[1], ab[2] + ab[3], ",
+        "[ab[2] + ab[3], ab[0] + ab[1], ",
+        "clip units",
+    ),
+    (
         "lanes of the last chunk are forgotten",
         "lanes-of-last-chunk-forgotten",
         "LANES - N + len..",

@@ -20,6 +20,10 @@ pub(super) const BLOCK: usize = 4096;
 /// Independent sums within a block. Four of the widest vectors hide the latency of the additions.
 pub(super) const LANES: usize = 32;
 
+/// Lanes that are left where those of several rows are folded together, and how many rows.
+const FOLDED: usize = 8;
+const FOUR: usize = 4;
+
 /// How many leaves before it is measured or added a leaf is fetched, as much of it as is read meanwhile: no stream of
 /// addresses tells the CPU where leaves are.
 pub(super) const AHEAD: usize = 2;
@@ -124,19 +128,24 @@ pub(super) fn add_rows<T: Element, const SQUARES: bool, const NATIVE: bool>(
         0 => {}
         1..=8 if NATIVE && SQUARES => add_short_rows::<T, SQUARES, NATIVE, 8>(data, start, width, scale, totals),
         1..=16 if NATIVE => add_short_rows::<T, SQUARES, NATIVE, 16>(data, start, width, scale, totals),
-        1..=BLOCK => {
-            let ends = (start + width..=data.len()).step_by(width);
-            for (end, total) in ends.zip(totals) {
-                *total += block_sum::<T, SQUARES, NATIVE>(&data[..end], width, scale);
-            }
-        }
+        1..LANES => add_short_rows::<T, SQUARES, NATIVE, LANES>(data, start, width, scale, totals),
         _ => {
-            let ends = (start + width..=data.len()).step_by(width);
-            for (end, total) in ends.zip(totals) {
+            // Lanes of several rows are folded together; of long rows that would gain nothing.
+            let group = if width <= BLOCK { FOUR } else { 1 };
+            let mut end = start;
+            for totals in totals.chunks_mut(group) {
                 for first in (0..width).step_by(BLOCK) {
                     let len = BLOCK.min(width - first);
-                    *total += block_sum::<T, SQUARES, NATIVE>(&data[..end - width + first + len], len, scale);
+                    let mut lanes = [[0.0; FOLDED]; FOUR];
+                    for (row, lanes) in lanes.iter_mut().take(totals.len()).enumerate() {
+                        let data = &data[..end + row * width + first + len];
+                        *lanes = block_lanes::<T, SQUARES, NATIVE>(data, len, scale);
+                    }
+                    for (total, sum) in totals.iter_mut().zip(fold_four(&lanes)) {
+                        *total += sum;
+                    }
                 }
+                end += totals.len() * width;
             }
         }
     }
@@ -176,7 +185,7 @@ pub(super) fn add_last<T: Element, const NATIVE: bool>(data: &[T], width: usize,
         0 => {}
         1..=8 => *total += short_sum::<T, true, NATIVE, 8>(data, width, 1.0),
         9..=16 => *total += short_sum::<T, true, NATIVE, 16>(data, width, 1.0),
-        17..=LANES => *total += short_sum::<T, true, NATIVE, LANES>(data, width, 1.0),
+        17..LANES => *total += short_sum::<T, true, NATIVE, LANES>(data, width, 1.0),
         _ => {
             for first in (0..width).step_by(BLOCK) {
                 let len = BLOCK.min(width - first);
@@ -205,9 +214,8 @@ pub(super) unsafe fn copy_block<T: Element, const NATIVE: bool>(from: *const T, 
     if first < len {
         // SAFETY: as above; the last elements, some of which were copied before.
         let chunk = unsafe { &*from.add(len - LANES).cast::<[T; LANES]>() };
-        let mut spare = [T::default(); LANES];
         // mutant: copied-leaves-measured-without-last-elements
-        let last = Chunk::last(chunk, len - first, &mut spare);
+        let last = Chunk::last_of_many(chunk, len - first);
         add_chunk::<T, true, NATIVE, LANES, true>(&mut sums, last, 1.0);
         // SAFETY: as above.
         unsafe { *to.add(len - LANES).cast::<[T; LANES]>() = *chunk };
@@ -251,9 +259,19 @@ impl<T: Element> Kernel for LargestMagnitude<'_, T> {
     }
 }
 
-/// Returns the sum of powers of the last `len` elements of `data`.
+/// Returns the sum of powers of the last `len` elements of `data`, which has [`LANES`] of them or more.
 #[inline(always)]
 fn block_sum<T: Element, const SQUARES: bool, const NATIVE: bool>(data: &[T], len: usize, scale: f64) -> f64 {
+    fold_in_halves(block_lanes::<T, SQUARES, NATIVE>(data, len, scale))
+}
+
+/// Returns the same in lanes that were folded in halves until so many are left.
+#[inline(always)]
+fn block_lanes<T: Element, const SQUARES: bool, const NATIVE: bool>(
+    data: &[T],
+    len: usize,
+    scale: f64,
+) -> [f64; FOLDED] {
     let mut sums = [0.0; LANES];
     let (chunks, tail) = data[data.len() - len..].as_chunks::<LANES>();
     for chunk in chunks {
@@ -265,10 +283,30 @@ fn block_sum<T: Element, const SQUARES: bool, const NATIVE: bool>(data: &[T], le
         9..=16 if NATIVE && SQUARES => add_tail::<T, SQUARES, NATIVE, 16>(&mut sums, data, tail.len(), scale),
         len => add_tail::<T, SQUARES, NATIVE, LANES>(&mut sums, data, len, scale),
     }
-    fold_in_halves(sums)
+    let mut folded = [0.0; FOLDED];
+    for (i, folded) in folded.iter_mut().enumerate() {
+        *folded = (sums[i] + sums[i + 2 * FOLDED]) + (sums[i + FOLDED] + sums[i + 3 * FOLDED]);
+    }
+    folded
 }
 
-/// Adds the powers of the last `len` elements of `data`, at most `N`, to the last of so many lanes.
+/// Returns what [`fold_in_halves`] does of each.
+#[inline(always)]
+fn fold_four(lanes: &[[f64; FOLDED]; FOUR]) -> [f64; FOUR] {
+    let mut halves = [[0.0; FOUR]; FOUR];
+    for (half, lanes) in halves.iter_mut().zip(lanes) {
+        for (i, half) in half.iter_mut().enumerate() {
+            *half = lanes[i] + lanes[i + FOLDED / 2];
+        }
+    }
+    let [a, b, c, d] = halves;
+    let ab = [a[0] + a[2], a[1] + a[3], b[0] + b[2], b[1] + b[3]];
+    let cd = [c[0] + c[2], c[1] + c[3], d[0] + d[2], d[1] + d[3]];
+    // mutant: folded-rows-exchanged
+    [ab[0] + ab[1], ab[2] + ab[3], cd[0] + cd[1], cd[2] + cd[3]]
+}
+
+/// Adds the powers of the last `len` elements of `data`, at most `N` of at least as many, to the last of so many lanes.
 #[inline(always)]
 fn add_tail<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>(
     sums: &mut [f64; LANES],
@@ -277,8 +315,8 @@ fn add_tail<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>
     scale: f64,
 ) {
     // mutant: short-tails-in-the-first-lanes
-    let (sums, mut spare) = (sums.last_chunk_mut().expect("at most all lanes"), [T::default(); N]);
-    add_chunk::<T, SQUARES, NATIVE, N, true>(sums, Chunk::last(data, len, &mut spare), scale);
+    let sums = sums.last_chunk_mut().expect("at most all lanes");
+    add_chunk::<T, SQUARES, NATIVE, N, true>(sums, Chunk::last_of_many(data, len), scale);
 }
 
 /// Writes `from − minus`, up to [`BLOCK`] elements, to `out`, and returns the sum of squares that [`block_sum`] gives them.
@@ -338,6 +376,12 @@ const MASKS: [u64; 2 * LANES] = {
     masks
 };
 
+/// Copies the last `len` elements of `data` to the last places. Never inlined: few rows need it, and it is the same on every CPU.
+#[inline(never)]
+pub(super) fn put_last<T: Copy, const N: usize>(data: &[T], len: usize, to: &mut [T; N]) {
+    to[N - len..].copy_from_slice(&data[data.len() - len..]);
+}
+
 /// Elements to be computed with, one in a lane; some may be masked.
 #[derive(Clone, Copy)]
 pub(super) struct Chunk<'a, T, const N: usize, const MASKED: bool> {
@@ -360,13 +404,19 @@ impl<'a, T: Element, const N: usize> Chunk<'a, T, N, true> {
     /// elements through memory, for which there is `spare`.
     #[inline(always)]
     pub(super) fn last(data: &'a [T], len: usize, spare: &'a mut [T; N]) -> Self {
+        if data.len() >= N {
+            return Self::last_of_many(data, len);
+        }
+        put_last(data, len, spare);
+        Self::last_of_many(spare, len)
+    }
+
+    /// The same where there are `N` elements: nothing that is in registers has to leave them for a copy that is never made.
+    #[inline(always)]
+    pub(super) fn last_of_many(data: &'a [T], len: usize) -> Self {
         // mutant: lanes-of-last-chunk-forgotten
         let mask = MASKS[LANES - N + len..].first_chunk().expect("a window of at most all lanes");
-        if let Some(elements) = data.last_chunk() {
-            return Self { elements, mask };
-        }
-        spare[N - len..].copy_from_slice(&data[data.len() - len..]);
-        Self { elements: spare, mask }
+        Self { elements: data.last_chunk().expect("there are so many"), mask }
     }
 }
 

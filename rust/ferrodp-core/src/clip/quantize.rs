@@ -14,7 +14,7 @@
 use core::ops::Range;
 
 use super::element::Element;
-use super::measure::{AHEAD, Chunk, fold_in_halves};
+use super::measure::{AHEAD, Chunk, fold_in_halves, put_last};
 use super::rows::{Ahead, Rows};
 use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch_second, prefetch_second_all};
 use crate::isa::Isa;
@@ -289,6 +289,13 @@ fn add_block<T: Element, I: Integers, const CLOSE: bool>(
     last: &mut [i64; LANES],
     certificate: &mut Certificate,
 ) {
+    let mut padded = [T::default(); LANES];
+    let data = if data.len() < LANES {
+        put_last(data, sums.len(), &mut padded);
+        &padded
+    } else {
+        data
+    };
     let (chunks, tail) = data[data.len() - sums.len()..].as_chunks::<LANES>();
     let (mut products, mut integers) = (certificate.expect(sums.len().div_ceil(LANES)), [0; LANES]);
     for (chunk, sums) in chunks.iter().zip(sums.as_chunks_mut::<LANES>().0) {
@@ -300,8 +307,7 @@ fn add_block<T: Element, I: Integers, const CLOSE: bool>(
     }
     if !tail.is_empty() {
         prefetch_second(ahead);
-        let mut spare = [T::default(); LANES];
-        let chunk = Chunk::last(data, tail.len(), &mut spare);
+        let chunk = Chunk::last_of_many(data, tail.len());
         add_chunk::<T, I, LANES, CLOSE, true>(chunk, factors, last, &mut products, &mut integers);
     }
     certificate.lanes = products;
@@ -322,6 +328,18 @@ fn add_together<T: Element, I: Integers>(
     certificates: &mut [Certificate; TOGETHER],
 ) {
     let len = sums.len();
+    // The first of few columns, with zeros before them.
+    let mut padded;
+    let [a, b, c, d] = if a.0.len() < LANES {
+        padded = [[T::default(); LANES]; TOGETHER];
+        for (padded, row) in padded.iter_mut().zip([a.0, b.0, c.0, d.0]) {
+            put_last(row, len, padded);
+        }
+        let [of_a, of_b, of_c, of_d] = &padded;
+        [(&of_a[..], a.1), (&of_b[..], b.1), (&of_c[..], c.1), (&of_d[..], d.1)]
+    } else {
+        [a, b, c, d]
+    };
     let chunks_of = len.div_ceil(LANES);
     let [mut lanes_a, mut lanes_b, mut lanes_c, mut lanes_d] =
         certificates.each_mut().map(|certificate| certificate.expect(chunks_of));
@@ -380,11 +398,11 @@ impl Tail<'_> {
     ) {
         // mutant: short-tails-added-to-other-columns
         let sums = self.sums.last_chunk_mut::<N>().expect("at most all lanes");
-        let (mut total, mut none, mut spare) = (*sums, [0; N], [T::default(); N]);
+        let (mut total, mut none) = (*sums, [0; N]);
         let rows = [(a, lanes_a), (b, lanes_b), (c, lanes_c), (d, lanes_d)];
         for ((row, lanes), factors) in rows.into_iter().zip(self.factors) {
             let lanes = lanes.last_chunk_mut().expect("at most all lanes");
-            let chunk = Chunk::last(row, self.len, &mut spare);
+            let chunk = Chunk::last_of_many(row, self.len);
             add_chunk::<T, I, N, false, true>(chunk, factors, &mut total, lanes, &mut none);
         }
         *sums = total;
