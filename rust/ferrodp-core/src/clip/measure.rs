@@ -20,9 +20,9 @@ pub(super) const BLOCK: usize = 4096;
 /// Independent sums within a block. Four of the widest vectors hide the latency of the additions.
 pub(super) const LANES: usize = 32;
 
-/// Lanes that are left where those of several rows are folded together, and how many rows.
+/// Rows whose lanes are folded together, and lanes that each has left by then.
+const ROWS: usize = 4;
 const FOLDED: usize = 8;
-const FOUR: usize = 4;
 
 /// How many leaves before it is measured or added a leaf is fetched, as much of it as is read meanwhile: no stream of
 /// addresses tells the CPU where leaves are.
@@ -131,17 +131,17 @@ pub(super) fn add_rows<T: Element, const SQUARES: bool, const NATIVE: bool>(
         1..LANES => add_short_rows::<T, SQUARES, NATIVE, LANES>(data, start, width, scale, totals),
         _ => {
             // Lanes of several rows are folded together; of long rows that would gain nothing.
-            let group = if width <= BLOCK { FOUR } else { 1 };
+            let group = if width <= BLOCK { ROWS } else { 1 };
             let mut end = start;
             for totals in totals.chunks_mut(group) {
                 for first in (0..width).step_by(BLOCK) {
                     let len = BLOCK.min(width - first);
-                    let mut lanes = [[0.0; FOLDED]; FOUR];
+                    let mut lanes = [[0.0; FOLDED]; ROWS];
                     for (row, lanes) in lanes.iter_mut().take(totals.len()).enumerate() {
                         let data = &data[..end + row * width + first + len];
                         *lanes = block_lanes::<T, SQUARES, NATIVE>(data, len, scale);
                     }
-                    for (total, sum) in totals.iter_mut().zip(fold_four(&lanes)) {
+                    for (total, sum) in totals.iter_mut().zip(fold_rows(&lanes)) {
                         *total += sum;
                     }
                 }
@@ -292,8 +292,8 @@ fn block_lanes<T: Element, const SQUARES: bool, const NATIVE: bool>(
 
 /// Returns what [`fold_in_halves`] does of each.
 #[inline(always)]
-fn fold_four(lanes: &[[f64; FOLDED]; FOUR]) -> [f64; FOUR] {
-    let mut halves = [[0.0; FOUR]; FOUR];
+fn fold_rows(lanes: &[[f64; FOLDED]; ROWS]) -> [f64; ROWS] {
+    let mut halves = [[0.0; FOLDED / 2]; ROWS];
     for (half, lanes) in halves.iter_mut().zip(lanes) {
         for (i, half) in half.iter_mut().enumerate() {
             *half = lanes[i] + lanes[i + FOLDED / 2];

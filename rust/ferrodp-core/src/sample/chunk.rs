@@ -148,7 +148,7 @@ impl<'a> Sampler<'a> {
         denominator: Option<f64>,
         out: &mut [T],
     ) {
-        let (mut steps, mut wholes) = ([N::default(); CHUNK], N::NO_WHOLES);
+        let (mut steps, mut wholes) = ([N::default(); CHUNK], N::NEW_WHOLES);
         let wholes = wholes.as_mut();
         let (shift, width) = (sums.shift, self.noise.granularity.width());
         let by = denominator.map(f32::narrow);

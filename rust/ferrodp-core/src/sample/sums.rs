@@ -37,8 +37,8 @@ pub(super) trait Steps: Number {
     type Bits: Copy + Default + core::ops::BitOrAssign;
     /// Room for the multiples of a chunk, if [`Steps::split`] writes them.
     type Wholes: AsMut<[f32]>;
-    /// Empty room.
-    const NO_WHOLES: Self::Wholes;
+    /// Room that nothing was written to.
+    const NEW_WHOLES: Self::Wholes;
     /// Writes what is left of the sums beside the nearest multiples of `2^shift`, in units of that. Returns whether those
     /// multiples are in `wholes`, as [`small_sums`] has them.
     fn split(isa: Isa, sums: &[i64], shift: u32, wholes: &mut [f32], out: &mut [Self]) -> bool;
@@ -53,7 +53,7 @@ macro_rules! steps {
         impl Steps for $type {
             type Bits = $bits;
             type Wholes = [f32; $room];
-            const NO_WHOLES: Self::Wholes = [0.0; $room];
+            const NEW_WHOLES: Self::Wholes = [0.0; $room];
 
             fn split(isa: Isa, sums: &[i64], shift: u32, wholes: &mut [f32], out: &mut [Self]) -> bool {
                 $split(isa, sums, shift, wholes, out)
