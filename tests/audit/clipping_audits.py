@@ -119,9 +119,10 @@ def rows_of_half_precision() -> bool:
 
 
 def rows_that_are_brought() -> bool:
-    """Whether rows in the other byte order, or not aligned, are clipped as the same numbers elsewhere."""
+    """Whether rows in the other byte order, backwards, or not aligned, are clipped as the same numbers elsewhere."""
     rng = np.random.default_rng(38)
-    for count, width, dtype in ((900, 40, np.float32), (40, 1100, np.float64), (5, 263_000, np.float32)):
+    shapes = ((900, 40, np.float32), (40, 1100, np.float64), (300, 1100, np.float64), (5, 263_000, np.float32))
+    for count, width, dtype in shapes:
         rows = (rng.normal(size=(count, width)) * CLIP / math.sqrt(width)).astype(dtype)
         rows[::5], rows[3::5, -1] = 2.0 * rows[::5], np.nan
         apart = np.zeros((count, width), np.dtype([("kind", np.uint8), ("number", dtype)]))
@@ -132,6 +133,8 @@ def rows_that_are_brought() -> bool:
                 np.asarray(rows, rows.dtype.newbyteorder(), order=order),
                 np.asarray(apart, order=order)["number"],
                 np.repeat(rows.astype(rows.dtype.newbyteorder()), 2, axis=1)[:, ::2],
+                np.asarray(rows[:, ::-1], order=order)[:, ::-1],
+                np.asarray(rows[:, ::-1], rows.dtype.newbyteorder(), order=order)[:, ::-1],
             ):
                 found = fd.clip_and_sum(each, clip_norm=CLIP)
                 if found.within_bound != plain.within_bound or not np.array_equal(found.integers, plain.integers):

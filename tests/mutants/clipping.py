@@ -747,6 +747,27 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "columns that lie backwards are read forwards",
+        "columns-that-lie-backwards-read-forwards",
+        "out.reverse();",
+        "",
+        "rows of every kind",
+    ),
+    (
+        "columns that are brought backwards are read forwards",
+        "columns-brought-backwards-read-forwards",
+        "-column",
+        "column",
+        "rows of every kind",
+    ),
+    (
+        "later strips of rows that are measured as they come are the first",
+        "later-strips-are-the-first",
+        "columns.of(start..end)",
+        "columns.of(0..end - start)",
+        "clip units",
+    ),
+    (
         "panels near the bound are decided whatever is left",
         "panels-near-bound-decided-whatever-is-left",
         "(open == 0)",

@@ -29,6 +29,19 @@ pub(super) struct Part<'a, T> {
     pub(super) whole: usize,
 }
 
+impl<T: Element> Part<'_, T> {
+    /// Returns its strips.
+    pub(super) fn strips(self) -> impl Iterator<Item = Self> {
+        let Self { columns, offset, first, whole } = self;
+        (0..columns.width).step_by(STRIP).map(move |start| {
+            let end = columns.width.min(start + STRIP);
+            // mutant: later-strips-are-the-first
+            let columns = columns.of(start..end);
+            Self { columns, offset: offset + start, first: first + start, whole }
+        })
+    }
+}
+
 pub(super) struct MeasureClosely<'a, T> {
     pub(super) columns: Columns<'a, T>,
     pub(super) cut: Cut,

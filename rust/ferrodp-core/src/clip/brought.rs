@@ -32,6 +32,10 @@ pub(super) fn visit<T: Element, R>(
     add: impl FnOnce(&Strided<'_, T>, Range<usize>, &mut dyn FnMut() -> usize) -> R,
 ) -> R {
     let width = leaf.width();
+    // Such columns are brought as they lie, and read backwards.
+    let are_backwards = leaf.lies_backwards() && !leaf.lies_by_columns();
+    let mirrored = are_backwards.then(|| leaf.mirrored());
+    let leaf = mirrored.as_ref().unwrap_or(leaf);
     assert!(leaf.is_narrow() && rows.len().is_multiple_of(turn::ROWS), "whole panels of rows of few columns");
     let [least, most] = ROWS;
     let is_large = rows.len() * width * size_of::<T>() >= turn::UNCACHED;
@@ -57,7 +61,14 @@ pub(super) fn visit<T: Element, R>(
         count
     };
     let first = more();
+    let [row, mut column] = apart.map(usize::cast_signed);
+    let mut start = place.cast_const();
+    if are_backwards {
+        start = start.wrapping_offset(column.wrapping_mul(width as isize - 1));
+        // mutant: columns-brought-backwards-read-forwards
+        column = -column;
+    }
     // SAFETY: the elements that were just written, and are written again by `more`.
-    let brought = unsafe { Strided::new(place.cast_const(), apart[0] as isize, [(width, apart[1] as isize)]) };
+    let brought = unsafe { Strided::new(start, row, [(width, column)]) };
     add(&brought, 0..first, &mut more)
 }

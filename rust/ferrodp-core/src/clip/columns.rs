@@ -1,6 +1,7 @@
 //! Columns whose elements lie one after the other, read for several rows at once.
 
 use core::marker::PhantomData;
+use core::ops::Range;
 
 use super::element::Element;
 use crate::dispatch::prefetch_second_all;
@@ -21,7 +22,7 @@ pub(super) const fn mask(yes: bool) -> u64 {
 }
 
 /// Bytes of the caches that cores share, or less.
-const CACHED_BYTES: usize = 1 << 24;
+pub(super) const CACHED_BYTES: usize = 1 << 24;
 
 /// How many columns before it is added a column is fetched.
 pub(super) const AHEAD: usize = 16;
@@ -37,6 +38,8 @@ pub(super) struct Columns<'a, T> {
     rows: usize,
     /// Whether bytes of elements are in the other order.
     swapped: bool,
+    /// Whether they come from memory, so that what is read next is asked for.
+    fetched: bool,
     pub(super) width: usize,
     elements: PhantomData<&'a T>,
 }
@@ -61,12 +64,23 @@ impl<'a, T: Element> Columns<'a, T> {
     /// # Safety
     /// All these elements are initialized and can be read during `'a`. They need not be aligned.
     pub(super) unsafe fn new(start: *const T, stride: isize, rows: usize, width: usize) -> Self {
-        Self { start, stride, rows, swapped: false, width, elements: PhantomData }
+        Self { start, stride, rows, swapped: false, fetched: false, width, elements: PhantomData }
     }
 
     /// The same with the bytes of all elements in the other order, if that is said: only native kernels read them so.
     pub(super) fn swapped(self, swapped: bool) -> Self {
         Self { swapped, ..self }
+    }
+
+    /// The same, asked for before they are read, if that is said: of what a cache holds, that costs a tenth.
+    pub(super) fn fetched(self, fetched: bool) -> Self {
+        Self { fetched, ..self }
+    }
+
+    /// Returns some of these columns.
+    pub(super) fn of(self, columns: Range<usize>) -> Self {
+        assert!(columns.start <= columns.end && columns.end <= self.width, "some of these columns");
+        Self { start: self.address(columns.start, 0), width: columns.len(), ..self }
     }
 
     /// Whether these are the rows of so many panels.
@@ -76,7 +90,7 @@ impl<'a, T: Element> Columns<'a, T> {
 
     /// Whether no cache holds as much memory.
     pub(super) fn are_large(&self) -> bool {
-        self.stride.unsigned_abs().saturating_mul(self.width) > CACHED_BYTES
+        self.fetched && self.stride.unsigned_abs().saturating_mul(self.width) > CACHED_BYTES
     }
 
     /// Returns the first row of a panel.
@@ -100,6 +114,9 @@ impl<'a, T: Element> Columns<'a, T> {
     /// Asks for what is next.
     #[inline(always)]
     pub(super) fn fetch(&self, next: &mut Next) {
+        if !self.fetched {
+            return;
+        }
         self.fetch_panel(next.column, next.panel);
         next.panel += 1;
         if next.panel == next.panels {

@@ -6,8 +6,9 @@ use super::element::{Brain, Element, Form, Half};
 use super::gather::Lines;
 use crate::isa::Isa;
 
-/// Elements that are converted where they are read, if so many follow each other. Others are copied first, up to so many.
-const RUN: usize = 8;
+/// Bytes of numbers that are converted from where elements are read, if so many of these follow each other. Other elements are copied
+/// first, up to so many.
+const RUN: usize = 32;
 const COPIED: usize = 1 << 11;
 
 /// Writes the numbers of these lines, of that form, in this machine's order of bytes or in the other.
@@ -86,7 +87,7 @@ bits!(f64, u64, Self::from_bits, numbers, f64);
 unsafe fn convert<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::Whole>) {
     let size = size_of::<E>() as isize;
     let joined = lines.joined();
-    if joined.step == size && (joined.count <= 1 || joined.len >= RUN) {
+    if joined.step == size && (joined.count <= 1 || joined.len * size_of::<E::Whole>() >= RUN) {
         // SAFETY: the caller's promise.
         return unsafe { convert_runs::<E, SWAPPED>(isa, joined) };
     }
@@ -136,6 +137,10 @@ unsafe fn convert_runs<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::W
     }
 }
 
+/// How many bytes before it is converted an element is fetched.
+#[cfg(target_arch = "x86_64")]
+const AHEAD: usize = 1 << 11;
+
 /// Bytes of numbers that are written at once.
 #[cfg(target_arch = "x86_64")]
 const BYTES: usize = 32;
@@ -161,7 +166,8 @@ mod x86 {
         _mm256_loadu_si256, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
     };
 
-    use super::{BYTES, Lines, order};
+    use super::{AHEAD, BYTES, Lines, order};
+    use crate::dispatch::prefetch;
 
     /// Converts elements of `size` bytes, as many at once as have so many bytes of numbers.
     ///
@@ -173,7 +179,10 @@ mod x86 {
         let Lines { mut from, mut to, line, count, len, .. } = lines;
         for _ in 0..count {
             for first in (0..len / lanes * lanes).step_by(lanes) {
-                some(from.wrapping_add(size * first), to.wrapping_add(first));
+                let at = from.wrapping_add(size * first);
+                // Lines as short as columns of some hundred rows keep the CPU from seeing early that they follow each other.
+                prefetch(at.wrapping_add(AHEAD));
+                some(at, to.wrapping_add(first));
             }
             let rest = len % lanes;
             if rest > 0 && len > lanes {

@@ -103,6 +103,21 @@ impl<'a> Foreign<'a> {
         self.axes.len() <= 1 && gather::copies_many(isa, self.step(), self.form.size())
     }
 
+    /// Returns these columns from the last one on.
+    pub(super) fn mirrored(&self) -> Self {
+        let (mut mirrored, step) = (self.clone(), self.step());
+        for axis in &mut mirrored.axes {
+            axis.1 = axis.1.wrapping_neg();
+        }
+        mirrored.start = self.start.wrapping_offset(step.wrapping_mul(self.width as isize - 1));
+        mirrored
+    }
+
+    /// Whether columns are neighbors, each before the one that is read first.
+    pub(super) fn lies_backwards(&self) -> bool {
+        self.axes.len() == 1 && self.step() == -(self.form.size() as isize)
+    }
+
     /// Returns the columns of these rows where they lie, if kernels of that instruction set read them there: elements of a column
     /// follow each other, and all columns are equally far apart.
     pub(super) fn side_by_side<T: Element>(&self, isa: Isa, rows: &Range<usize>) -> Option<Columns<'a, T>> {

@@ -63,7 +63,7 @@ impl<'a, T: Element> Strided<'a, T> {
     pub(super) fn turns_in_place(&self) -> bool {
         match self.axes[..] {
             _ if self.row == 1 => true,
-            [(width, 1)] => self.row == width as isize || width >= PITCHED,
+            [(width, 1 | -1)] => self.row == width as isize || width >= PITCHED,
             _ => false,
         }
     }

@@ -9,9 +9,9 @@ use core::ops::Range;
 
 use super::across::{Part, STRIP};
 use super::close::Cut;
-use super::columns::{Columns, PANEL};
-use super::decide::{Decision, OVERFLOWS};
-use super::element::Float;
+use super::columns::{CACHED_BYTES, Columns, PANEL};
+use super::decide::{Decision, OVERFLOWS, Rule};
+use super::element::{Element, Float};
 use super::foreign::Foreign;
 use super::panel::Panels;
 use super::steps::Steps;
@@ -33,6 +33,9 @@ const FEW: usize = 64;
 /// Bytes of columns that are brought at a time.
 const STRIP_BYTES: usize = 1 << 17;
 
+/// Bytes of rows that a cache of one core keeps from one pass to the next, or more.
+const KEPT_BYTES: usize = 1 << 20;
+
 /// Bytes of rows that are copied at a time to be decided one by one, at most.
 const COPIED_BYTES: usize = 1 << 20;
 
@@ -47,6 +50,13 @@ enum By {
     Ties,
 }
 
+impl By {
+    /// Which sums of twice the precision tell most rows.
+    fn closely<T: Element>() -> Self {
+        if T::SQUARES_FIT { Self::Ties } else { Self::Near }
+    }
+}
+
 /// Rows on their way into sums; see [`super::adding`].
 pub(super) struct SideBySide<'a, 'b, T> {
     steps: Steps,
@@ -55,6 +65,9 @@ pub(super) struct SideBySide<'a, 'b, T> {
     width: usize,
     /// How many are added at a time.
     size: usize,
+    /// Whether all of them come from memory, and whether those of this group were read before.
+    are_large: bool,
+    is_read: bool,
     /// Where columns are brought.
     room: Room<T>,
     panels: Panels,
@@ -62,6 +75,11 @@ pub(super) struct SideBySide<'a, 'b, T> {
     told_by: Option<By>,
     /// Whether squares of all rows of the last group overflowed.
     are_far: Option<bool>,
+    /// Whether rows of this group were measured closely, column by column as they came, before it was known that some are near
+    /// the bound.
+    is_close: bool,
+    /// Whether that was tried already.
+    seemed_near: bool,
     /// Sums of a group that may have to be formed again.
     tried: Vec<i64>,
     /// Rows that are decided one by one.
@@ -98,7 +116,22 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         let elements = vec![T::default(); if in_place { 0 } else { pitch * columns }];
         let room = Room { elements, pitch, strip: (!is_whole).then_some(strip), is_filled: false };
         let (panels, tried, copies) = (Panels::default(), Vec::new(), Vec::new());
-        Self { steps, readings, width, size, room, panels, told_by: None, are_far: None, tried, copies }
+        Self {
+            steps,
+            readings,
+            width,
+            size,
+            are_large: bytes.saturating_mul(count) > CACHED_BYTES,
+            is_read: false,
+            room,
+            panels,
+            told_by: None,
+            are_far: None,
+            is_close: false,
+            seemed_near: false,
+            tried,
+            copies,
+        }
     }
 
     /// Adds rows to `sums`, and returns how many are within the clip norm, if all were certified.
@@ -115,7 +148,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
 
     fn add_group(&mut self, rows: &Range<usize>, sums: &mut [i64]) -> Option<u64> {
         let (rule, steps_per_unit) = (self.steps.rule, self.steps.clip.granularity().reciprocal());
-        self.room.is_filled = false;
+        (self.room.is_filled, self.is_read) = (false, false);
         self.measure(rows);
         let mut within = self.panels.decide::<T>(&rule, steps_per_unit);
         within += self.decide_far(rows, steps_per_unit);
@@ -132,6 +165,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
     fn measure(&mut self, rows: &Range<usize>) {
         let isa = self.steps.rule.isa;
         self.panels.begin(rows.len());
+        self.is_close = false;
         let are_far = *self.are_far.get_or_insert_with(|| begin_far::<T>(isa, self.readings[0], rows));
         if !T::SQUARES_FIT && are_far {
             self.measure_largest(rows);
@@ -140,7 +174,42 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
             }
         }
         self.are_far = Some(false);
-        self.visit(0, rows, &mut |panels, part| panels.measure(isa, part));
+        let cut = if self.comes_closely(rows) { Cut::new(self.steps.rule.power, self.steps.rule.bound) } else { None };
+        let Some(cut) = cut else {
+            return self.visit(0, rows, &mut |panels, part| panels.measure(isa, part));
+        };
+        self.seemed_near = true;
+        self.panels.begin_closely();
+        let mut can = true;
+        self.visit(0, rows, &mut |panels, part| {
+            for strip in part.strips() {
+                panels.measure(isa, strip);
+                can = can && panels.measure_closely(isa, strip.columns, cut, T::SQUARES_FIT);
+            }
+        });
+        self.is_close = can;
+    }
+
+    /// Whether a cache of one core keeps these rows from one pass to the next.
+    fn is_kept(&self, rows: &Range<usize>) -> bool {
+        rows.len() * self.width * size_of::<T>() <= KEPT_BYTES
+    }
+
+    /// Whether rows are to be measured closely as they come: no cache keeps them for another pass, and they seem to be near the
+    /// bound.
+    fn comes_closely(&self, rows: &Range<usize>) -> bool {
+        // What fits is measured twice sooner than read twice only if it comes from memory.
+        let is_kept = if T::SQUARES_FIT { !self.are_large } else { self.is_kept(rows) };
+        let is_whole = self.room.strip.is_none() && !self.room.elements.is_empty();
+        // Of 16 bits, even normalized rows are not that near.
+        let are_fine = self.readings[0].iter().all(|leaf| leaf.form == T::FORM);
+        if is_kept || is_whole || !are_fine {
+            return false;
+        }
+        match self.told_by {
+            None => !self.seemed_near && begin_near::<T>(&self.steps.rule, self.readings[0], rows, self.width),
+            Some(by) => by == By::closely::<T>(),
+        }
     }
 
     fn measure_largest(&mut self, rows: &Range<usize>) {
@@ -151,12 +220,14 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
 
     /// Calls `each` with all columns of rows, in order: as they are in that reading, or were when whole rows were brought.
     fn visit(&mut self, reading: usize, rows: &Range<usize>, each: &mut dyn FnMut(&mut Panels, Part<'_, T>)) {
-        let Self { steps, readings, room, panels, .. } = self;
+        let is_kept = self.is_read && self.is_kept(rows);
+        let Self { steps, readings, are_large, room, panels, .. } = self;
         let Room { elements, pitch, strip, is_filled } = room;
         let mut offset = 0;
         for leaf in readings[reading] {
             let whole = leaf.width();
             if let Some(columns) = leaf.side_by_side(steps.rule.isa, rows) {
+                let columns = columns.fetched(*are_large && !is_kept);
                 each(panels, Part { columns, offset, first: 0, whole });
                 offset += whole;
                 continue;
@@ -181,6 +252,7 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         }
         // What was measured is what is added then, whatever else writes to these rows.
         *is_filled = strip.is_none();
+        self.is_read = true;
     }
 
     /// Whether so many rows are worth a pass over all; few are sooner decided one by one.
@@ -212,13 +284,17 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
                 None
             } else {
                 let Some(cut) = Cut::new(rule.power, rule.bound) else { continue };
-                self.panels.begin_closely();
-                let (mut can, ties) = (true, by == By::Ties);
-                self.visit(0, rows, &mut |panels, part| {
-                    can = can && panels.measure_closely(rule.isa, part.columns, cut, ties);
-                });
-                if !can {
-                    continue;
+                let ties = by == By::Ties;
+                if !(self.is_close && by == By::closely::<T>()) {
+                    self.is_close = false;
+                    self.panels.begin_closely();
+                    let mut can = true;
+                    self.visit(0, rows, &mut |panels, part| {
+                        can = can && panels.measure_closely(rule.isa, part.columns, cut, ties);
+                    });
+                    if !can {
+                        continue;
+                    }
                 }
                 Some(cut)
             };
@@ -323,18 +399,32 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
     }
 }
 
-/// Whether squares of elements overflow where rows and columns begin.
-fn begin_far<T: Float>(isa: Isa, leaves: &[Foreign<'_>], rows: &Range<usize>) -> bool {
-    const COLUMNS: usize = 8;
-    let Some(leaf) = leaves.iter().find(|leaf| leaf.width() >= COLUMNS).filter(|_| !T::SQUARES_FIT) else {
-        return false;
-    };
-    let mut some = [[T::default(); COLUMNS]; PANEL];
+/// Columns of the first rows of a group that are looked at before all are measured.
+const BEGIN: usize = 8;
+
+/// Returns the first elements of the first rows, if some leaf has so many columns.
+fn begin<T: Float>(isa: Isa, leaves: &[Foreign<'_>], rows: &Range<usize>) -> Option<[[T; BEGIN]; PANEL]> {
+    let leaf = leaves.iter().find(|leaf| leaf.width() >= BEGIN)?;
+    let mut some = [[T::default(); BEGIN]; PANEL];
     let block = rows.start..rows.start + PANEL;
     // SAFETY: every group has as many rows; there is room for them.
-    unsafe { leaf.bring(isa, block, 0..COLUMNS, some.as_flattened_mut().as_mut_ptr(), [COLUMNS, 1]) };
+    unsafe { leaf.bring(isa, block, 0..BEGIN, some.as_flattened_mut().as_mut_ptr(), [BEGIN, 1]) };
+    Some(some)
+}
+
+/// Whether squares of elements overflow where rows and columns begin.
+fn begin_far<T: Float>(isa: Isa, leaves: &[Foreign<'_>], rows: &Range<usize>) -> bool {
+    let Some(some) = begin::<T>(isa, leaves, rows).filter(|_| !T::SQUARES_FIT) else { return false };
     let far = some.as_flattened().iter().filter(|x| x.widen().abs() >= OVERFLOWS).count();
-    far > PANEL * COLUMNS / 2
+    far > PANEL * BEGIN / 2
+}
+
+/// Whether rows of so many columns seem to be near the bound where they begin.
+fn begin_near<T: Float>(rule: &Rule, leaves: &[Foreign<'_>], rows: &Range<usize>, width: usize) -> bool {
+    let Some(some) = begin::<T>(rule.isa, leaves, rows) else { return false };
+    let squares: f64 = some.as_flattened().iter().map(|x| x.widen() * x.widen()).sum();
+    let expected = squares / (PANEL * BEGIN) as f64 * width as f64;
+    (2.0 / 3.0..1.5).contains(&(expected / rule.power.of(rule.bound)))
 }
 
 #[cfg(test)]
@@ -343,6 +433,43 @@ mod tests {
 
     use super::*;
     use crate::clip::{ClipNorm, GridSum, Leaf, Rows, Strided};
+
+    /// Compares rows in columns, too many bytes for one cache to keep them, with the same rows one after the other.
+    fn check<T: Float>(norms: [f64; 3], round: fn(f64) -> T) {
+        // Two groups.
+        let (count, width) = (2 * ROWS + 40, KEPT_BYTES / (ROWS * size_of::<T>()) + 2 * STRIP + 7);
+        assert!(!T::SQUARES_FIT || count * width * size_of::<T>() < CACHED_BYTES);
+        let mut rows = Vec::with_capacity(count * width);
+        for row in 0..count {
+            let raw: Vec<f64> = (0..width).map(|i| ((i * 7919 + row * 104_729) % 1013) as f64 - 506.0).collect();
+            let norm = raw.iter().map(|x| x * x).sum::<f64>().sqrt();
+            rows.extend(raw.iter().map(|x| round(x * norms[row % 3] / norm)));
+        }
+        let columns: Vec<T> = (0..rows.len()).map(|i| rows[i % count * width + i / count]).collect();
+        for isa in Isa::available() {
+            let clip = ClipNorm::new::<T>(0.9).expect("in range");
+            let mut sums = [(); 2].map(|()| GridSum::new(clip, width).expect("memory"));
+            let [expected, found] = &mut sums;
+            let plain = Rows::new([(&rows[..], width)], count).expect("so many");
+            expected.add(isa, &plain, NonZeroUsize::MIN).expect("room");
+            // SAFETY: so many columns of so many elements.
+            let strided = unsafe { Strided::new(columns.as_ptr(), 1, [(width, count as isize)]) };
+            found
+                .add(isa, &Rows::of([Leaf::Strided(strided)], count).expect("so many"), NonZeroUsize::MIN)
+                .expect("room");
+
+            assert_eq!(expected.integers(), found.integers(), "{isa:?}");
+            assert_eq!(expected.count_within(), found.count_within(), "{isa:?}");
+        }
+    }
+
+    #[test]
+    fn rows_that_are_measured_closely_as_they_come_become_what_they_are() {
+        check::<f64>([0.9; 3], |x| x);
+        // Some are plainly longer, shorter, or far from what squares can hold.
+        check::<f64>([0.9, 0.9 + 1e-15, 1.2], |x| x);
+        check::<f64>([0.9, 0.7, 1e200], |x| x);
+    }
 
     #[test]
     fn a_row_that_does_not_count_leaves_the_others_as_they_are() {

@@ -108,8 +108,10 @@ impl Steps {
     pub(super) fn tell_open<T: Element>(&self, rows: &Rows<'_, T>, first: usize, together: &mut Together) {
         let count = together.certificates.len();
         let (open, totals) = (together.open.as_flattened(), together.totals.as_flattened());
-        let (far, near): (Vec<usize>, Vec<usize>) =
-            (0..count).filter(|row| open[*row] != 0).partition(|row| self.rule.is_far::<T>(totals[*row]));
+        let (mut far, mut near) = (Vec::new(), Vec::with_capacity(count));
+        for row in (0..count).filter(|row| open[*row] != 0) {
+            if self.rule.is_far::<T>(totals[row]) { far.push(row) } else { near.push(row) }
+        }
         let (keeps, steps_per_unit) = (self.rule.stability.is_none(), self.clip.granularity().reciprocal());
         together.told.resize(count, None);
         for (row, is_longer) in near.iter().zip(self.are_longer(rows, first, &near, totals)) {

@@ -47,22 +47,46 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
     let out = &mut out[..width];
     let start = leaf.start.wrapping_offset((first as isize).wrapping_mul(leaf.row));
     let stride = leaf.axes.first().map_or(1, |axis| axis.1);
+    // Columns that lie backwards are those from the last one on.
+    let are_backwards = stride == -1 && leaf.row != 1 && width > 1;
+    let (start, stride) = if are_backwards { (start.wrapping_sub(width - 1), 1) } else { (start, stride) };
+    // SAFETY: the caller's promise, of the same elements.
+    unsafe { forwards::<T, W>(isa, start, [leaf.row, stride], out, room) };
+    if are_backwards {
+        // mutant: columns-that-lie-backwards-read-forwards
+        out.reverse();
+    }
+}
+
+/// Does that with rows and columns as far apart as is said.
+///
+/// # Safety
+/// As above.
+#[inline(always)]
+unsafe fn forwards<T: Element, const W: usize>(
+    isa: Isa,
+    start: *const T,
+    [row, stride]: [isize; 2],
+    out: &mut [Turned<T>],
+    room: &mut [Turned<T>; MOST],
+) {
+    let width = if W == 0 { out.len() } else { W };
     // Of eight bytes, four columns are turned by shuffles, and eight are gathered.
     let is_long = size_of::<T>() == 8;
-    let is_dense = stride == 1 && leaf.row == width as isize;
+    let is_dense = stride == 1 && row == width as isize;
     #[cfg(target_arch = "x86_64")]
-    if is_long && isa.kind() == Kind::Avx512 && stride == 1 && W == 0 && width > BLOCK / 2 && leaf.row != 1 {
+    if is_long && isa.kind() == Kind::Avx512 && stride == 1 && W == 0 && width > BLOCK / 2 && row != 1 {
         // Types of eight bytes are `f64`, the only one there is.
         // SAFETY: the CPU has reported these instructions; the elements are those of the leaf, and `out` has the type it is
         // said to have.
         return unsafe {
             let out: &mut [Turned<f64>] = core::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), width);
-            avx512::panel(start.cast(), leaf.row, out);
+            avx512::panel(start.cast(), row, out);
         };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
-    if leaf.row == 1 {
+    if row == 1 {
         for (c, out) in out.iter_mut().enumerate() {
             // SAFETY: the elements of these rows in one column, which lie one after the other.
             *out = unsafe { start.wrapping_offset((c as isize).wrapping_mul(stride)).cast::<Turned<T>>().read() };
@@ -72,7 +96,7 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
         unsafe { dense::<T, W>(start, out) };
     } else if stride == 1 && W > 1 {
         // SAFETY: as above.
-        unsafe { blocks_later::<T, W>(start, leaf.row, out, room) };
+        unsafe { blocks_later::<T, W>(start, row, out, room) };
     } else if is_dense && W == 0 && !is_long && (5..=7).contains(&width) {
         // SAFETY: as above.
         unsafe {
@@ -84,16 +108,16 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
         }
     } else if W == 0 && stride == 1 && !is_long && width >= BLOCK {
         // SAFETY: the caller's promise; the columns of a block are within a row.
-        unsafe { blocks::<T, BLOCK>(start, leaf.row, out) };
+        unsafe { blocks::<T, BLOCK>(start, row, out) };
     } else if W == 0 && stride == 1 && width >= BLOCK / 2 {
         // SAFETY: as above.
-        unsafe { blocks_later::<T, { BLOCK / 2 }>(start, leaf.row, out, room) };
+        unsafe { blocks_later::<T, { BLOCK / 2 }>(start, row, out, room) };
     } else {
         for (c, out) in out.iter_mut().enumerate() {
             let start = start.wrapping_offset((c as isize).wrapping_mul(stride));
             for (r, out) in out.iter_mut().enumerate() {
                 // SAFETY: an element of these rows.
-                *out = unsafe { start.wrapping_offset((r as isize).wrapping_mul(leaf.row)).read() };
+                *out = unsafe { start.wrapping_offset((r as isize).wrapping_mul(row)).read() };
             }
         }
     }
@@ -123,7 +147,7 @@ impl<T: Element> Ahead<T> {
         let stride = leaf.axes.first()?.1;
         let step = match leaf.row {
             1 => stride,
-            row if stride == 1 && row == width as isize => ROWS as isize,
+            row if stride.unsigned_abs() == 1 && row == width as isize => ROWS as isize,
             _ => return None,
         };
         let panel = leaf.row * ROWS as isize;

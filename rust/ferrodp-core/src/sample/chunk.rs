@@ -132,7 +132,7 @@ impl<'a> Sampler<'a> {
 
     /// Writes `g · round(sum + s·Z)` for every sum, divided by `denominator` if there is one.
     pub(super) fn add_to_sums<T: Cell>(&self, start: u64, sums: &Sums<'_>, denominator: Option<f64>, out: &mut [T]) {
-        if self.single.is_some() {
+        if T::IS_SINGLE && self.single.is_some() {
             self.noise_sums::<f32, T>(start, sums, denominator, out);
         } else {
             self.noise_sums::<f64, T>(start, sums, denominator, out);
