@@ -751,14 +751,14 @@ MUTANTS = [
         "columns-that-lie-backwards-read-forwards",
         "out.reverse();",
         "",
-        "rows of every kind",
+        "clip",
     ),
     (
         "columns that are brought backwards are read forwards",
         "columns-brought-backwards-read-forwards",
         "-column",
         "column",
-        "rows of every kind",
+        "clip units",
     ),
     (
         "later strips of rows that are measured as they come are the first",

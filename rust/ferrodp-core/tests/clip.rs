@@ -360,14 +360,21 @@ fn where_elements_lie_changes_no_bit() {
             [(width + 3, 1, 0), (1, count, 0), (1, count + 2, 5), (3, 3 * count, 1), (2 * width, 2, 0)]
         {
             let mut data = vec![0.5; gap + row * count + column * width];
-            for (r, elements) in rows.iter().enumerate() {
-                elements.iter().enumerate().for_each(|(c, x)| data[gap + r * row + c * column] = *x);
-            }
-            for backwards in [false, true] {
-                let (start, stride) =
-                    if backwards { (gap + row * (count - 1), -(row as isize)) } else { (gap, row as isize) };
+            for (are_rows_backwards, are_columns_backwards) in [(false, false), (true, false), (false, true)] {
+                // Rows that lie backwards are those of the other order; columns are the same ones.
+                for (r, elements) in rows.iter().enumerate() {
+                    for (c, x) in elements.iter().enumerate() {
+                        let c = if are_columns_backwards { width - 1 - c } else { c };
+                        data[gap + r * row + c * column] = *x;
+                    }
+                }
+                let (last_row, last_column) = (row * (count - 1), column * (width - 1));
+                let (to_row, stride) = if are_rows_backwards { (last_row, -1) } else { (0, 1) };
+                let (to_column, step) = if are_columns_backwards { (last_column, -1) } else { (0, 1) };
+                let start = &raw const data[gap + to_row + to_column];
+                let axis = (width, step * column as isize);
                 // SAFETY: these numbers lead to the elements that were written to `data` just now.
-                let strided = unsafe { Strided::new(&raw const data[start], stride, [(width, column as isize)]) };
+                let strided = unsafe { Strided::new(start, stride * row as isize, [axis]) };
                 let batch = Rows::of([Leaf::Strided(strided)], count).expect("nothing to disagree");
                 for stability in [None, Some(Stability::new::<f64>(0.5).expect("in range"))] {
                     let expected = one_by_one(stability);
