@@ -761,13 +761,6 @@ MUTANTS = [
         "clip units",
     ),
     (
-        "later strips of rows that are measured as they come are the first",
-        "later-strips-are-the-first",
-        "columns.of(start..end)",
-        "columns.of(0..end - start)",
-        "clip units",
-    ),
-    (
         "panels near the bound are decided whatever is left",
         "panels-near-bound-decided-whatever-is-left",
         "(open == 0)",

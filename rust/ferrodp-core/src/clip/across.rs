@@ -34,9 +34,7 @@ impl<T: Element> Part<'_, T> {
     pub(super) fn strips(self) -> impl Iterator<Item = Self> {
         let Self { columns, offset, first, whole } = self;
         (0..columns.width).step_by(STRIP).map(move |start| {
-            let end = columns.width.min(start + STRIP);
-            // mutant: later-strips-are-the-first
-            let columns = columns.of(start..end);
+            let columns = columns.of(start..columns.width.min(start + STRIP));
             Self { columns, offset: offset + start, first: first + start, whole }
         })
     }
