@@ -749,7 +749,7 @@ MUTANTS = [
     (
         "columns that lie backwards are read forwards",
         "columns-that-lie-backwards-read-forwards",
-        "out.reverse();",
+        "columns.reverse();",
         "",
         "clip",
     ),

@@ -53,9 +53,15 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
     // SAFETY: the caller's promise, of the same elements.
     unsafe { forwards::<T, W>(isa, start, [leaf.row, stride], out, room) };
     if are_backwards {
-        // mutant: columns-that-lie-backwards-read-forwards
-        out.reverse();
+        reverse(out);
     }
+}
+
+/// Exchanges the first column with the last one, and so on. Out of line, for it is part of no kernel.
+#[inline(never)]
+fn reverse<T>(columns: &mut [Turned<T>]) {
+    // mutant: columns-that-lie-backwards-read-forwards
+    columns.reverse();
 }
 
 /// Does that with rows and columns as far apart as is said.
