@@ -121,7 +121,8 @@ def rows_of_half_precision() -> bool:
 def rows_that_are_brought() -> bool:
     """Whether rows in the other byte order, backwards, or not aligned, are clipped as the same numbers elsewhere."""
     rng = np.random.default_rng(38)
-    for count, width, dtype in ((900, 40, np.float32), (40, 1100, np.float64), (5, 263_000, np.float32)):
+    shapes = ((900, 40, np.float32), (40, 1100, np.float64), (1, 40_000, np.float64), (5, 263_000, np.float32))
+    for count, width, dtype in shapes:
         rows = (rng.normal(size=(count, width)) * CLIP / math.sqrt(width)).astype(dtype)
         rows[::5], rows[3::5, -1] = 2.0 * rows[::5], np.nan
         apart = np.zeros((count, width), np.dtype([("kind", np.uint8), ("number", dtype)]))

@@ -116,6 +116,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     ),
     "the last rows that are turned are some of those before": ("rows that are brought",),
     "columns that lie backwards are read forwards": ("rows that are brought",),
+    "the first piece of a long row that is brought is measured twice": ("rows that are brought",),
     "columns that are brought backwards are read forwards": ("rows that are brought",),
     "later pieces of a line that is converted are the first": ("rows that are brought",),
     "the last elements of lines that are converted are those before": ("rows of half precision",),

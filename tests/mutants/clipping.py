@@ -782,6 +782,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "the first piece of a long row that is brought is measured twice",
+        "first-piece-measured-twice",
+        "pieces.for_each(",
+        "pieces.chain([first]).for_each(",
+        "clip units",
+    ),
+    (
         "pieces of a row that threads share are not certified",
         "shared-pieces-not-certified",
         ".merge(&certificates[0])",

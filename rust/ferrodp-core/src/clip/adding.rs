@@ -9,19 +9,20 @@ use std::sync::Mutex;
 
 use super::brought;
 use super::clip_norm::{ClipNorm, Stability};
+use super::close::{self, Only};
 use super::columns::PANEL;
-use super::decide::Rule;
+use super::decide::{Rule, scale_of};
 use super::element::Float;
 use super::error_budget::ErrorBudget;
 use super::foreign::Foreign;
 use super::gathering::Gathering;
-use super::measure::{self, Power};
+use super::measure::{self, Power, add_powers};
 use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
 use super::rows::{Ahead, Piece, Rows};
 use super::scattered::Scattered;
 use super::shares;
 use super::side_by_side::SideBySide;
-use super::steps::{Steps, Together};
+use super::steps::{Steps, Together, begins_far};
 use super::turn::{self, FOUR};
 use crate::blocks::for_each_block;
 use crate::isa::Isa;
@@ -38,6 +39,9 @@ const BROUGHT_BYTES: [usize; 2] = [1 << 16, 1 << 15];
 
 /// From memory so many rows at least, as far as the bytes of a cache go: what is done once for all of them is little then.
 const BROUGHT_ROWS: usize = 32;
+
+/// One row of so many bytes is measured while it is brought, if its squares may overflow.
+const LONG_BYTES: usize = 1 << 18;
 
 /// Rows of more bytes are not fetched ahead: they would push out the row that is being added.
 const AHEAD_BYTES: usize = 1 << 21;
@@ -240,6 +244,9 @@ impl<'a, T: Float> Adding<'a, T> {
         together: &mut Together,
     ) -> Option<u64> {
         let bytes = (sums.len() * size_of::<T>()).max(1);
+        if !T::SQUARES_FIT && rows.len() == 1 && bytes >= LONG_BYTES {
+            return Self::add_long(steps, leaves, rows.start, sums);
+        }
         let [near, far] = BROUGHT_BYTES;
         let is_near = rows.len().saturating_mul(bytes) < turn::UNCACHED;
         let most = if is_near { near } else { near.min(BROUGHT_ROWS * bytes).max(far) };
@@ -276,6 +283,73 @@ impl<'a, T: Float> Adding<'a, T> {
         Some(within)
     }
 
+    /// Adds one row, brought piece by piece: each is measured while the nearest cache holds it.
+    fn add_long(steps: Steps, leaves: &[Foreign<'_>], row: usize, sums: &mut [i64]) -> Option<u64> {
+        let Rule { isa, power, .. } = steps.rule;
+        let mut brought = Vec::<T>::with_capacity(sums.len());
+        let room = brought.as_mut_ptr();
+        let mut place = room;
+        let bring = |leaf: &Foreign<'_>, columns: Range<usize>, place: *mut T| {
+            let count = columns.len();
+            // SAFETY: there is room for the columns of all leaves, and nothing refers to what lay there.
+            unsafe { leaf.bring(isa, row..row + 1, columns, place, [count, 1]) };
+            // SAFETY: the elements that were just written.
+            unsafe { core::slice::from_raw_parts(place.cast_const(), count) }
+        };
+        let mut pieces = leaves.iter().flat_map(|leaf| {
+            let firsts = (0..leaf.width()).step_by(measure::BLOCK);
+            firsts.map(move |first| (leaf, first..leaf.width().min(first + measure::BLOCK)))
+        });
+        let mut pieces = core::iter::from_fn(|| {
+            let (leaf, columns) = pieces.next()?;
+            let piece = bring(leaf, columns, place);
+            place = place.wrapping_add(piece.len());
+            Some(piece)
+        });
+        let first = pieces.next().unwrap_or_default();
+        let is_far = isa.is_native() && begins_far(first);
+        // One element may be all that there is.
+        let is_sparse = isa.is_native() && first.iter().all(|x| x.widen() == 0.0);
+        let (mut largest, mut total, mut only) = (0.0, [0.0], [Only::default()]);
+        let pieces = core::iter::once(first).chain(pieces);
+        if is_far {
+            largest = measure::largest_magnitude(isa, pieces);
+        } else {
+            // mutant: first-piece-measured-twice
+            pieces.for_each(|piece| {
+                add_powers(isa, power, piece, piece.len(), 1.0, &mut total);
+                if is_sparse {
+                    close::find_only(isa, piece, piece.len(), &[0], &mut only);
+                }
+            });
+        }
+        let mut start = room.cast_const();
+        let whole = leaves.iter().map(|leaf| {
+            // SAFETY: the elements of this leaf, all of which were written.
+            let data = unsafe { core::slice::from_raw_parts(start, leaf.width()) };
+            start = start.wrapping_add(leaf.width());
+            (data, leaf.width())
+        });
+        let rows = Rows::new(whole, 1).expect("one row");
+        let adding = Adding { steps, readings: [&rows; 2], next: (&[], 0..0) };
+        let mut decision = None;
+        if is_far {
+            if largest.is_finite() {
+                let scale = scale_of(largest);
+                rows.row(0).for_each(|leaf| add_powers(isa, power, leaf, leaf.len(), scale, &mut total));
+            }
+            decision = steps.rule.decide_measured(largest, total[0]);
+            // Squares overflow.
+            total[0] = f64::INFINITY;
+        } else if is_sparse && steps.rule.is_near(total[0]) && !steps.rule.is_far::<T>(total[0]) {
+            let told = only[0].size().and_then(|size| size.partial_cmp(&steps.rule.bound));
+            decision = told.map(|told| steps.rule.decide_told(total[0], told));
+        }
+        let (step, is_within) = decision.map_or_else(|| adding.step(0, total[0]), |decision| steps.of(decision));
+        let certificate = adding.add_columns(0, step, 0, sums);
+        steps.certified(step, &certificate).then_some(u64::from(is_within))
+    }
+
     /// Adds one row, its columns shared among threads.
     fn add_row(&self, row: usize, sums: &mut [i64], threads: NonZeroUsize) -> Option<u64> {
         self.add_measured(row, self.measure(row, threads), sums, threads)
@@ -301,7 +375,7 @@ impl<'a, T: Float> Adding<'a, T> {
             in_default_environment(|| {
                 for (block, total) in blocks[start..].iter().zip(totals) {
                     let total = core::slice::from_mut(total);
-                    measure::add_powers(self.steps.rule.isa, Power::Second, block, block.len(), 1.0, total);
+                    add_powers(self.steps.rule.isa, Power::Second, block, block.len(), 1.0, total);
                 }
             });
         });

@@ -454,34 +454,49 @@ mod tests {
         assert_eq!(Ok(0), sum.integers().map(|_| sum.count()));
     }
 
-    #[test]
-    fn long_rows_that_squares_leave_open_are_told_piece_by_piece() {
-        let width = 1_050_000;
+    /// Compares long rows of two leaves that squares leave open, or not, with what they are in slices.
+    fn check_open(width: usize) {
         let mut normalized: Vec<f64> = (0..width).map(|i| ((i * 7919) % 1013) as f64 - 500.0).collect();
         let norm = normalized.iter().map(|x| x * x).sum::<f64>().sqrt();
         normalized.iter_mut().for_each(|x| *x *= 0.9 / norm);
+        let longer: Vec<f64> = normalized.iter().map(|x| x * 3.0).collect();
         let mut one_hot = vec![0.0; width];
-        one_hot[77_777] = 0.9;
+        one_hot[width / 14] = 0.9;
         let huge: Vec<f64> = normalized.iter().map(|x| x * 1e200).collect();
         let (mut early, mut late) = (huge.clone(), huge.clone());
         (early[10], late[width - 1]) = (f64::INFINITY, f64::NAN);
         let clip = ClipNorm::new::<f64>(0.9).expect("in range");
-        for row in [normalized, one_hot, huge, early, late] {
+        let cut = width / 3;
+        for row in [normalized, longer, one_hot, huge, early, late] {
             let swapped: Vec<u64> = row.iter().map(|x| x.to_bits().swap_bytes()).collect();
-            // SAFETY: a row of as many elements.
-            let leaf = unsafe { Foreign::new(Form::Double, true, swapped.as_ptr().cast(), 0, [(width, 8)]) };
+            let leaf = |columns: Range<usize>| {
+                let start = swapped[columns.start..].as_ptr().cast();
+                // SAFETY: a row of as many elements.
+                unsafe { Foreign::new(Form::Double, true, start, 0, [(columns.len(), 8)]) }
+            };
+            let leaves = [leaf(0..cut), leaf(cut..width)];
             for (isa, threads) in Isa::available().into_iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
                 let threads = NonZeroUsize::new(threads).expect("positive");
                 let (mut expected, mut sum) =
                     (GridSum::new(clip, width).expect("memory"), GridSum::new(clip, width).expect("memory"));
-                expected.add(isa, &Rows::one(&[&row]), ONE).expect("room");
+                expected.add(isa, &Rows::one(&[&row[..cut], &row[cut..]]), ONE).expect("room");
 
-                sum.add_foreign::<f64>(isa, core::slice::from_ref(&leaf), 1, threads).expect("room");
+                sum.add_foreign::<f64>(isa, &leaves, 1, threads).expect("room");
 
                 assert_eq!(expected.integers(), sum.integers(), "{isa:?}");
                 assert_eq!(expected.count_within(), sum.count_within());
             }
         }
+    }
+
+    #[test]
+    fn long_rows_that_squares_leave_open_are_told_piece_by_piece() {
+        check_open(1_050_000);
+    }
+
+    #[test]
+    fn a_row_that_is_measured_while_it_is_brought_becomes_what_it_is() {
+        check_open(40_001);
     }
 
     #[test]

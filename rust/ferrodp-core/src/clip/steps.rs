@@ -82,7 +82,8 @@ impl Steps {
     pub(super) fn measure<T: Element>(&self, rows: &Rows<'_, T>, first: usize, count: usize, together: &mut Together) {
         let isa = self.rule.isa;
         together.begin(count);
-        if !T::SQUARES_FIT && isa.is_native() && begins_far(rows, first) {
+        let begin = rows.row(first).find(|leaf| leaf.len() >= BEGIN).unwrap_or_default();
+        if !T::SQUARES_FIT && isa.is_native() && begins_far(begin) {
             self.find_largest(rows, first, count, together);
             let largest = &together.largest.as_flattened()[..count];
             if largest.iter().all(|x| x.is_nan() || *x >= OVERFLOWS) {
@@ -281,11 +282,12 @@ impl Steps {
     }
 }
 
-/// Whether squares of elements overflow where rows begin.
-fn begins_far<T: Element>(rows: &Rows<'_, T>, first: usize) -> bool {
-    const COLUMNS: usize = 8;
-    let leaf = rows.row(first).find(|leaf| leaf.len() >= COLUMNS).unwrap_or_default();
-    leaf.iter().take(COLUMNS).filter(|x| x.widen().abs() >= OVERFLOWS).count() > COLUMNS / 2
+/// Columns that are looked at before all are measured.
+const BEGIN: usize = 8;
+
+/// Whether squares of elements overflow where a row begins.
+pub(super) fn begins_far<T: Element>(row: &[T]) -> bool {
+    row.iter().take(BEGIN).filter(|x| x.widen().abs() >= OVERFLOWS).count() > BEGIN / 2
 }
 
 #[cfg(test)]
