@@ -4,10 +4,11 @@ use core::mem::MaybeUninit;
 
 use super::element::{Brain, Element, Form, Half};
 use super::gather::Lines;
+use super::turn::FOUR;
 use crate::isa::Isa;
 
-/// Bytes of numbers that are converted from where elements are read, if so many of these follow each other. Other elements are copied
-/// first, up to so many.
+/// Bytes of numbers that are converted from where elements are read, if so many of these follow each other, or four of two bytes each.
+/// Other elements are copied first, up to so many.
 const RUN: usize = 32;
 const COPIED: usize = 1 << 11;
 
@@ -87,7 +88,8 @@ bits!(f64, u64, Self::from_bits, numbers, f64);
 unsafe fn convert<E: Bits, const SWAPPED: bool>(isa: Isa, lines: Lines<E::Whole>) {
     let size = size_of::<E>() as isize;
     let joined = lines.joined();
-    if joined.step == size && (joined.count <= 1 || joined.len * size_of::<E::Whole>() >= RUN) {
+    let is_run = joined.len * size_of::<E::Whole>() >= RUN || (joined.len == FOUR && size == 2);
+    if joined.step == size && (joined.count <= 1 || is_run) {
         // SAFETY: the caller's promise.
         return unsafe { convert_runs::<E, SWAPPED>(isa, joined) };
     }
@@ -162,11 +164,12 @@ pub(super) const fn order(size: usize) -> [u8; BYTES] {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use core::arch::x86_64::{
-        __m128i, _mm_loadu_si128, _mm_shuffle_epi8, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps,
-        _mm256_loadu_si256, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
+        __m128i, __m256, _mm_loadl_epi64, _mm_loadu_si128, _mm_shuffle_epi8, _mm_storeu_ps, _mm256_castps256_ps128,
+        _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_loadu_si256, _mm256_shuffle_epi8,
+        _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
     };
 
-    use super::{AHEAD, BYTES, Lines, order};
+    use super::{AHEAD, BYTES, FOUR, Lines, order};
     use crate::dispatch::prefetch;
 
     /// Converts elements of `size` bytes, as many at once as have so many bytes of numbers.
@@ -203,17 +206,29 @@ mod x86 {
         }
     }
 
-    /// Returns eight elements of two bytes.
+    /// Converts elements of two bytes: lines of four, which are columns of four rows, by themselves, and others eight at once.
     ///
     /// # Safety
-    /// They can be read.
+    /// As for [`super::write`].
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn eight<const SWAPPED: bool>(from: *const u8) -> __m128i {
+    unsafe fn shorts<const SWAPPED: bool>(lines: Lines<f32>, numbers: impl Fn(__m128i) -> __m256) {
         const ORDER: [u8; BYTES] = order(2);
-        // SAFETY: the caller's promise, and half of the array.
-        let (bits, order) = unsafe { (_mm_loadu_si128(from.cast()), _mm_loadu_si128(ORDER.as_ptr().cast())) };
-        if SWAPPED { _mm_shuffle_epi8(bits, order) } else { bits }
+        // SAFETY: half of the array.
+        let order = unsafe { _mm_loadu_si128(ORDER.as_ptr().cast()) };
+        let numbers = |bits| numbers(if SWAPPED { _mm_shuffle_epi8(bits, order) } else { bits });
+        if lines.len != FOUR {
+            // SAFETY: the caller's promise.
+            return unsafe {
+                each(lines, 2, |from, to| _mm256_storeu_ps(to, numbers(_mm_loadu_si128(from.cast()))));
+            };
+        }
+        let Lines { mut from, mut to, line, count, .. } = lines;
+        for _ in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe { _mm_storeu_ps(to, _mm256_castps256_ps128(numbers(_mm_loadl_epi64(from.cast())))) };
+            (from, to) = (from.wrapping_offset(line[0]), to.wrapping_offset(line[1]));
+        }
     }
 
     /// # Safety
@@ -221,7 +236,7 @@ mod x86 {
     #[target_feature(enable = "avx2,f16c")]
     pub(super) unsafe fn halves<const SWAPPED: bool>(lines: Lines<f32>) {
         // SAFETY: the caller's promise.
-        unsafe { each(lines, 2, |from, to| _mm256_storeu_ps(to, _mm256_cvtph_ps(eight::<SWAPPED>(from)))) };
+        unsafe { shorts::<SWAPPED>(lines, |bits| _mm256_cvtph_ps(bits)) };
     }
 
     /// # Safety
@@ -230,10 +245,7 @@ mod x86 {
     pub(super) unsafe fn brains<const SWAPPED: bool>(lines: Lines<f32>) {
         // SAFETY: the caller's promise.
         unsafe {
-            each(lines, 2, |from, to| {
-                let bits = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(eight::<SWAPPED>(from)));
-                _mm256_storeu_ps(to, _mm256_castsi256_ps(bits));
-            });
+            shorts::<SWAPPED>(lines, |bits| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits))));
         }
     }
 
