@@ -59,7 +59,7 @@ class GaussianMechanism(RealMechanism):
     :math:`\mu^2 = \sum 1/z_i^2`: see `ferrodp.accounting.GdpAccountant`.
 
     Rounding to the grid :math:`g\mathbb{Z}` is post-processing and adds :math:`g^2/12` to the variance; g is a power of
-    two, at most :math:`2^{-20}` standard deviations for float32 and :math:`2^{-32}` for float64.
+    two, at most :math:`2^{-12}` standard deviations for float32 and :math:`2^{-32}` for float64.
 
     References
     ----------

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use super::brought;
 use super::clip_norm::{ClipNorm, Stability};
 use super::close::{self, Only};
-use super::columns::PANEL;
+use super::columns::{CACHED_BYTES, PANEL};
 use super::decide::{Rule, scale_of};
 use super::element::Float;
 use super::error_budget::ErrorBudget;
@@ -28,8 +28,9 @@ use crate::blocks::for_each_block;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 
-/// Rows that are measured before the first of them is added, in bytes: they and the next tile stay in cache.
-const TILE_BYTES: usize = 1 << 18;
+/// Rows that are measured before the first of them is added, in bytes: they and the next tile stay in cache; where all come from
+/// memory, in the nearest one, if it holds as many as are added together.
+const TILE_BYTES: [usize; 2] = [1 << 18, 1 << 14];
 
 /// Up to this many bytes, as many rows as are added together make a tile anyway: they share one pass over the sums.
 pub(super) const TOGETHER_BYTES: usize = 1 << 21;
@@ -129,7 +130,16 @@ impl<'a, T: Float> Adding<'a, T> {
     fn tiling(&self) -> Tiling {
         let (width, leaves) = (self.readings[0].width(), self.readings[0].leaves().len());
         let bytes = (width * size_of::<T>()).max(1);
-        let size = (TILE_BYTES / bytes).max((TOGETHER_BYTES / bytes).min(TOGETHER)).clamp(1, TILE_ROWS);
+        let are_large = bytes.saturating_mul(self.readings[0].count()) > CACHED_BYTES;
+        let [near, nearest] = TILE_BYTES.map(|most| most / bytes);
+        let most = match nearest {
+            TOGETHER.. if !are_large => near,
+            // Whole eights.
+            8.. => nearest / 8 * 8,
+            TOGETHER.. => TOGETHER,
+            _ => near,
+        };
+        let size = most.max((TOGETHER_BYTES / bytes).min(TOGETHER)).clamp(1, TILE_ROWS);
         let ahead = if bytes <= AHEAD_BYTES { size } else { 0 };
         if leaves < 2 || bytes > AHEAD_BYTES {
             return Tiling { size, ahead };
