@@ -33,8 +33,8 @@ pub(super) fn visit<T: Element, R>(
 ) -> R {
     let width = leaf.width();
     // Such columns are brought as they lie, and read backwards.
-    let are_backwards = leaf.lies_backwards() && !leaf.lies_by_columns();
-    let mirrored = are_backwards.then(|| leaf.mirrored());
+    let mirrored = if leaf.lies_by_columns() { None } else { leaf.mirrored() };
+    let are_backwards = mirrored.is_some();
     let leaf = mirrored.as_ref().unwrap_or(leaf);
     assert!(leaf.is_narrow() && rows.len().is_multiple_of(turn::ROWS), "whole panels of rows of few columns");
     let [least, most] = ROWS;

@@ -103,19 +103,14 @@ impl<'a> Foreign<'a> {
         self.axes.len() <= 1 && gather::copies_many(isa, self.step(), self.form.size())
     }
 
-    /// Returns these columns from the last one on.
-    pub(super) fn mirrored(&self) -> Self {
-        let (mut mirrored, step) = (self.clone(), self.step());
-        for axis in &mut mirrored.axes {
-            axis.1 = axis.1.wrapping_neg();
-        }
-        mirrored.start = self.start.wrapping_offset(step.wrapping_mul(self.width as isize - 1));
-        mirrored
-    }
-
-    /// Whether columns are neighbors, each before the one that is read first.
-    pub(super) fn lies_backwards(&self) -> bool {
-        self.axes.len() == 1 && self.step() == -(self.form.size() as isize)
+    /// Returns these columns from the last one on, if they are neighbors, each before the one that is read first.
+    pub(super) fn mirrored(&self) -> Option<Self> {
+        let (width, step) = match self.axes[..] {
+            [axis] if axis.1 == -(self.form.size() as isize) => axis,
+            _ => return None,
+        };
+        let start = self.start.wrapping_offset(step.wrapping_mul(width as isize - 1));
+        Some(Self { start, axes: vec![(width, -step)], ..self.clone() })
     }
 
     /// Returns the columns of these rows where they lie, if kernels of that instruction set read them there: elements of a column

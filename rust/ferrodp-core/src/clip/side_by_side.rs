@@ -414,7 +414,10 @@ fn begin<T: Float>(isa: Isa, leaves: &[Foreign<'_>], rows: &Range<usize>) -> Opt
 
 /// Whether squares of elements overflow where rows and columns begin.
 fn begin_far<T: Float>(isa: Isa, leaves: &[Foreign<'_>], rows: &Range<usize>) -> bool {
-    let Some(some) = begin::<T>(isa, leaves, rows).filter(|_| !T::SQUARES_FIT) else { return false };
+    if T::SQUARES_FIT {
+        return false;
+    }
+    let Some(some) = begin::<T>(isa, leaves, rows) else { return false };
     let far = some.as_flattened().iter().filter(|x| x.widen().abs() >= OVERFLOWS).count();
     far > PANEL * BEGIN / 2
 }
@@ -434,29 +437,20 @@ mod tests {
     use super::*;
     use crate::clip::{ClipNorm, GridSum, Leaf, Rows, Strided};
 
-    /// Compares rows in columns, too many bytes for one cache to keep them, with the same rows one after the other.
-    fn check<T: Float>(norms: [f64; 3], round: fn(f64) -> T) {
-        // Two groups.
-        let (count, width) = (2 * ROWS + 40, KEPT_BYTES / (ROWS * size_of::<T>()) + 2 * STRIP + 7);
-        assert!(!T::SQUARES_FIT || count * width * size_of::<T>() < CACHED_BYTES);
-        let mut rows = Vec::with_capacity(count * width);
-        for row in 0..count {
-            let raw: Vec<f64> = (0..width).map(|i| ((i * 7919 + row * 104_729) % 1013) as f64 - 506.0).collect();
-            let norm = raw.iter().map(|x| x * x).sum::<f64>().sqrt();
-            rows.extend(raw.iter().map(|x| round(x * norms[row % 3] / norm)));
-        }
+    /// Compares rows in columns with the same rows one after the other.
+    fn check<T: Float>(clip_norm: f64, rows: &[T], width: usize) {
+        let count = rows.len() / width;
         let columns: Vec<T> = (0..rows.len()).map(|i| rows[i % count * width + i / count]).collect();
         for isa in Isa::available() {
-            let clip = ClipNorm::new::<T>(0.9).expect("in range");
+            let clip = ClipNorm::new::<T>(clip_norm).expect("in range");
             let mut sums = [(); 2].map(|()| GridSum::new(clip, width).expect("memory"));
             let [expected, found] = &mut sums;
-            let plain = Rows::new([(&rows[..], width)], count).expect("so many");
+            let plain = Rows::new([(rows, width)], count).expect("so many");
             expected.add(isa, &plain, NonZeroUsize::MIN).expect("room");
             // SAFETY: so many columns of so many elements.
             let strided = unsafe { Strided::new(columns.as_ptr(), 1, [(width, count as isize)]) };
-            found
-                .add(isa, &Rows::of([Leaf::Strided(strided)], count).expect("so many"), NonZeroUsize::MIN)
-                .expect("room");
+            let beside = Rows::of([Leaf::Strided(strided)], count).expect("so many");
+            found.add(isa, &beside, NonZeroUsize::MIN).expect("room");
 
             assert_eq!(expected.integers(), found.integers(), "{isa:?}");
             assert_eq!(expected.count_within(), found.count_within(), "{isa:?}");
@@ -465,10 +459,31 @@ mod tests {
 
     #[test]
     fn rows_that_are_measured_closely_as_they_come_become_what_they_are() {
-        check::<f64>([0.9; 3], |x| x);
-        // Some are plainly longer, shorter, or far from what squares can hold.
-        check::<f64>([0.9, 0.9 + 1e-15, 1.2], |x| x);
-        check::<f64>([0.9, 0.7, 1e200], |x| x);
+        // Two groups, of more bytes than one cache keeps; some rows plainly longer, shorter, or far from what squares can hold.
+        let (count, width) = (2 * ROWS + 40, KEPT_BYTES / (ROWS * size_of::<f64>()) + 2 * STRIP + 7);
+        for norms in [[0.9; 3], [0.9, 0.9 + 1e-15, 1.2], [0.9, 0.7, 1e200]] {
+            let mut rows = Vec::with_capacity(count * width);
+            for row in 0..count {
+                let raw: Vec<f64> = (0..width).map(|i| ((i * 7919 + row * 104_729) % 1013) as f64 - 506.0).collect();
+                let norm = raw.iter().map(|x| x * x).sum::<f64>().sqrt();
+                rows.extend(raw.iter().map(|x| x * norms[row % 3] / norm));
+            }
+            check(0.9, &rows, width);
+        }
+    }
+
+    #[test]
+    fn rows_of_singles_from_memory_that_are_measured_closely_become_what_they_are() {
+        // Exactly at the bound, and every third longer by one last digit.
+        let (count, width) = (2 * ROWS + 40, 4096);
+        assert!(count * width * size_of::<f32>() > CACHED_BYTES, "more than a cache holds");
+        let element = 0.875_f32 / 64.0;
+        let mut rows: Vec<f32> =
+            (0..count * width).map(|i| if i * 7919 % 1013 < 500 { -element } else { element }).collect();
+        for row in (0..count).step_by(3) {
+            rows[row * width + row % width] = element.next_up();
+        }
+        check(0.875, &rows, width);
     }
 
     #[test]

@@ -82,8 +82,8 @@ impl Steps {
     pub(super) fn measure<T: Element>(&self, rows: &Rows<'_, T>, first: usize, count: usize, together: &mut Together) {
         let isa = self.rule.isa;
         together.begin(count);
-        let begin = rows.row(first).find(|leaf| leaf.len() >= BEGIN).unwrap_or_default();
-        if !T::SQUARES_FIT && isa.is_native() && begins_far(begin) {
+        let begin = || rows.row(first).find(|leaf| leaf.len() >= BEGIN).unwrap_or_default();
+        if !T::SQUARES_FIT && isa.is_native() && begins_far(begin()) {
             self.find_largest(rows, first, count, together);
             let largest = &together.largest.as_flattened()[..count];
             if largest.iter().all(|x| x.is_nan() || *x >= OVERFLOWS) {
