@@ -474,14 +474,14 @@ mod tests {
 
     #[test]
     fn rows_of_singles_from_memory_that_are_measured_closely_become_what_they_are() {
-        // Exactly at the bound, and every third longer by one last digit.
-        let (count, width) = (2 * ROWS + 40, 4096);
+        // Exactly at the bound, and every third longer by less than a sum of squares tells.
+        let (count, width) = (2 * ROWS + 40, 4097);
         assert!(count * width * size_of::<f32>() > CACHED_BYTES, "more than a cache holds");
         let element = 0.875_f32 / 64.0;
         let mut rows: Vec<f32> =
             (0..count * width).map(|i| if i * 7919 % 1013 < 500 { -element } else { element }).collect();
-        for row in (0..count).step_by(3) {
-            rows[row * width + row % width] = element.next_up();
+        for (r, row) in rows.chunks_mut(width).enumerate() {
+            row[width - 1] = if r % 3 == 0 { 1e-7 } else { 0.0 };
         }
         check(0.875, &rows, width);
     }
