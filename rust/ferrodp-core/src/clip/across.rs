@@ -9,7 +9,7 @@ use super::decide::Rule;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::BLOCK;
-use super::turn::{ROWS, Turned};
+use super::turn::{Coming, MEASURING, ROWS, Turned};
 use crate::dispatch::Kernel;
 
 /// Lanes of [`super::measure`].
@@ -488,18 +488,23 @@ pub(super) const INFINITE: i64 = f64::INFINITY.to_bits().cast_signed();
 pub(super) type Halves = [Turned<f64>; LANES / 2];
 
 /// Returns the sums of squares of a panel of few columns, in the order of [`super::measure`]. Where `scales` are given,
-/// elements are multiplied by them first.
+/// elements are multiplied by them first. What is `coming` is asked for meanwhile.
 #[inline(always)]
 pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
     columns: &[Turned<T>],
     scales: &Turned<f64>,
     halves: &mut Halves,
+    coming: &mut Coming<T>,
 ) -> Turned<f64> {
     let mut half = columns.len().next_power_of_two().min(LANES) / 2;
     if half == 0 {
         return lane::<T, NATIVE, SCALED>(columns, scales, 0, 1);
     }
+    let each = columns.len() / half;
     for (i, sum) in halves.iter_mut().enumerate().take(half) {
+        if i.is_multiple_of(4) {
+            coming.ask(4 * each, MEASURING);
+        }
         let lower = lane::<T, NATIVE, SCALED>(columns, scales, i, 2 * half);
         let upper = lane::<T, NATIVE, SCALED>(columns, scales, i + half, 2 * half);
         for r in 0..ROWS {

@@ -21,7 +21,7 @@ use super::quantize::Converted;
 use super::quantize::{Integers, SHIFT, Shifted, square, truncate};
 use super::rows::Strided;
 use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
-use super::turn::{self, Ahead, MOST, ROWS, Turned};
+use super::turn::{self, ADDING, Ahead, Coming, MOST, ROWS, Turned};
 use crate::dispatch::{self, Kernel};
 use few::{Few, PANELS};
 pub(super) use state::Certified;
@@ -58,8 +58,8 @@ impl<T: Element> Kernel for Add<'_, T> {
     }
 }
 
-/// Columns that are fetched at a time.
-const FETCHED: usize = 8;
+/// Columns that are added before more are asked for.
+const TOGETHER: usize = 8;
 
 /// Beyond this, squares of `f64` leave the range in which sums are trusted.
 const LARGE: f64 = f64::from_bits((1023 + 500) << 52); // 2^500
@@ -88,11 +88,12 @@ impl<T: Element> Add<'_, T> {
         let mut panels = 0_u64;
         while !self.rows.is_empty() {
             for first in self.rows.clone().step_by(ROWS) {
+                let (columns, room) = (&mut columns.0, &mut room.0);
                 // SAFETY: the leaf has these rows of one element.
-                unsafe { turn::panel::<T, 1>(self.rule.isa, self.leaf, first, &mut columns.0, &mut room.0) };
+                unsafe { turn::panel::<T, 1>(self.rule.isa, self.leaf, first, columns, room, &mut Coming::nothing()) };
                 let mut values = [0.0; ROWS];
                 for r in 0..ROWS {
-                    let x = columns.0[0][r].widen();
+                    let x = columns[0][r].widen();
                     let size = x.abs();
                     // Far below a step: products would be subnormal.
                     let x = if T::SQUARES_FIT {
@@ -150,16 +151,17 @@ impl<T: Element> Add<'_, T> {
         let mut panels = Aligned([[[T::default(); ROWS]; W]; PANELS]);
         while !rows.is_empty() {
             let mut next = rows.clone();
-            let ahead = Ahead::of(leaf, &rows, width);
+            let (ahead, start) = (Ahead::of(leaf, &rows, width), rows.start);
+            let coming =
+                |first: usize| ahead.map_or(Coming::nothing(), |ahead| ahead.panel((first - start) / ROWS, width));
             while W > 0 && !next.is_empty() {
                 let count = (next.len() / ROWS).min(PANELS);
                 let panels = &mut panels.0[..count];
                 for (first, panel) in next.clone().step_by(ROWS).zip(&mut *panels) {
-                    if let Some(ahead) = ahead {
-                        (0..width).for_each(|c| ahead.fetch((first - rows.start) / ROWS, c));
-                    }
+                    let coming = &mut coming(first);
+                    coming.ask_all();
                     // SAFETY: the leaf has these rows, and as many columns as there are sums.
-                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, panel, &mut room.0) };
+                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, panel, &mut room.0, coming) };
                 }
                 next.start += count * ROWS;
                 let mut panels = &*panels;
@@ -173,16 +175,25 @@ impl<T: Element> Add<'_, T> {
                     let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
                     dispatch::run_native(
                         rule.isa,
-                        Panel { columns, ahead: None, rule, limits, edge, certified, halves, state: &mut state },
+                        Panel {
+                            columns,
+                            coming: &mut Coming::nothing(),
+                            rule,
+                            limits,
+                            edge,
+                            certified,
+                            halves,
+                            state: &mut state,
+                        },
                     );
                 }
             }
             for first in next.step_by(ROWS) {
+                let coming = &mut coming(first);
                 // SAFETY: as above.
-                unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, &mut room.0) };
+                unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, &mut room.0, coming) };
                 let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
-                let ahead = ahead.map(|ahead| (ahead, (first - rows.start) / ROWS));
-                Panel { columns, ahead, rule, limits, edge, certified, halves, state: &mut state }.add::<NATIVE, I>();
+                Panel { columns, coming, rule, limits, edge, certified, halves, state: &mut state }.add::<NATIVE, I>();
             }
             rows.end = rows.start + more();
         }
@@ -197,7 +208,7 @@ impl<T: Element> Add<'_, T> {
 struct Panel<'a, T> {
     columns: &'a [Turned<T>],
     /// What is fetched meanwhile.
-    ahead: Option<(Ahead<T>, usize)>,
+    coming: &'a mut Coming<T>,
     rule: &'a Rule,
     limits: &'a Limits,
     edge: Option<&'a Edge>,
@@ -218,7 +229,7 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool, I: Integers>(&mut self) {
-        let Self { columns, ahead, rule, limits, edge, certified, halves, state } = self;
+        let Self { columns, coming, rule, limits, edge, certified, halves, state } = self;
         let edge: Option<&Edge> = *edge;
         // What overflows is measured again: where that is known, there is no need to see it.
         let knows_far = !T::SQUARES_FIT && state.are_far && limits.keeps != 0;
@@ -226,15 +237,18 @@ impl<T: Element> Panel<'_, T> {
         match far {
             Far::Nothing { within } => {
                 state.settled += within;
+                coming.ask_all();
                 return;
             }
-            Far::Large => return dispatch::run_256(rule.isa, Large { columns, limits, certified, halves, state }),
+            Far::Large => {
+                return dispatch::run_256(rule.isa, Large { columns, coming, limits, certified, halves, state });
+            }
             Far::Untrusted | Far::Mixed => {}
         }
         let totals = if matches!(far, Far::Untrusted) {
             [f64::INFINITY; ROWS]
         } else {
-            across::squares::<T, NATIVE, false>(columns, &[1.0; ROWS], halves)
+            across::squares::<T, NATIVE, false>(columns, &[1.0; ROWS], halves, coming)
         };
         let totals = Aligned(totals);
         let by_singles = state.has_singles;
@@ -246,7 +260,7 @@ impl<T: Element> Panel<'_, T> {
             && let Some(edge) = edge
         {
             let decided = &mut decided;
-            let near = settle::Near { limits, edge, totals: &totals.0, columns, decided, by_singles };
+            let near = settle::Near { limits, edge, totals: &totals.0, columns, decided, by_singles, coming };
             told = dispatch::run_native(rule.isa, near);
             (state.is_near, state.has_singles) = match told {
                 Some(true) => (!by_singles, by_singles),
@@ -301,32 +315,17 @@ impl<T: Element> Panel<'_, T> {
         // mutant: rows-of-panels-taken-for-plain
         let is_plain = I::IS_ONE && !has_close && are_all == u64::MAX;
         state.panels += u64::from(!is_plain);
-        let ahead = *ahead;
-        let fetch = |block: usize| {
-            if let Some((ahead, panel)) = ahead {
-                (0..FETCHED).for_each(|c| ahead.fetch(panel, block * FETCHED + c));
-            }
-        };
-        let blocks = columns.chunks(FETCHED).zip(state.sums.chunks_mut(FETCHED)).enumerate();
+        let blocks = columns.chunks(TOGETHER).zip(state.sums.chunks_mut(TOGETHER));
         if is_plain {
-            let mut sums_of_squares = [0.0; ROWS];
-            for (block, (columns, sums)) in blocks {
-                fetch(block);
+            for (columns, sums) in blocks {
+                coming.ask(TOGETHER, ADDING);
                 for (column, sums) in columns.iter().zip(sums) {
-                    // In registers, or in memory: either is faster for one of the types, by a tenth.
-                    if T::SQUARES_FIT {
-                        sums_of_squares = add_plain::<T, I>(column, &decided.factors, sums_of_squares, sums);
-                    } else {
-                        products.0 = add_plain::<T, I>(column, &decided.factors, products.0, sums);
-                    }
+                    products.0 = add_plain::<T, I>(column, &decided.factors, products.0, sums);
                 }
             }
-            if T::SQUARES_FIT {
-                products.0 = sums_of_squares;
-            }
         } else {
-            for (block, (columns, sums)) in blocks {
-                fetch(block);
+            for (columns, sums) in blocks {
+                coming.ask(TOGETHER, ADDING);
                 for (column, sums) in columns.iter().zip(sums) {
                     let values = add::<T, NATIVE>(column, &decided, scales, &mut products.0, sums);
                     if with_integers {
@@ -366,6 +365,7 @@ impl<T: Element> Panel<'_, T> {
 /// A panel of rows that all have a finite element of 2⁵⁰⁰ or more, and so are longer than the bound.
 struct Large<'a, T> {
     columns: &'a [Turned<T>],
+    coming: &'a mut Coming<T>,
     limits: &'a Limits,
     certified: &'a Certified,
     halves: &'a mut Halves,
@@ -377,9 +377,9 @@ impl<T: Element> Kernel for Large<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        let Self { columns, limits, certified, halves, state } = self;
+        let Self { columns, coming, limits, certified, halves, state } = self;
         let Limits { bound, shrink, steps_per_unit, .. } = *limits;
-        let totals = Aligned(across::squares::<T, NATIVE, true>(columns, &[SMALLER; ROWS], halves));
+        let totals = Aligned(across::squares::<T, NATIVE, true>(columns, &[SMALLER; ROWS], halves, coming));
         let (none, all) = ([0; ROWS], [u64::MAX; ROWS]);
         let mut decided = Decided { factors: [0.0; ROWS], masks: all, clear: none, open: none };
         for r in 0..ROWS {
@@ -388,6 +388,7 @@ impl<T: Element> Kernel for Large<'_, T> {
         let mut products = Aligned([0.0; ROWS]);
         state.panels += 1;
         for (column, sums) in columns.iter().zip(&mut state.sums) {
+            coming.ask(1, ADDING);
             // mutant: large-rows-of-panels-lose-power-of-two
             add::<T, NATIVE>(column, &decided, Some(&[SMALLER; ROWS]), &mut products.0, sums);
         }

@@ -9,7 +9,7 @@ use super::close::{self, Cut, Edge};
 use super::columns::mask;
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
-use super::turn::{MOST, ROWS, Turned};
+use super::turn::{COMPARING, Coming, MOST, ROWS, Turned};
 use crate::dispatch::Kernel;
 
 /// Products that prove, 2⁶¹ or less, that every integer was formed exactly and that the sum of their squares has not wrapped.
@@ -151,6 +151,8 @@ pub(super) struct Near<'a, T> {
     pub(super) decided: &'a mut Decided<ROWS>,
     /// Whether rows are told by the magnitude of their only element, and not by sums of twice the precision.
     pub(super) by_singles: bool,
+    /// What is asked for meanwhile.
+    pub(super) coming: &'a mut Coming<T>,
 }
 
 impl<T: Element> Kernel for Near<'_, T> {
@@ -159,7 +161,7 @@ impl<T: Element> Kernel for Near<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) -> Option<bool> {
-        let Self { limits, edge, totals, columns, decided, by_singles } = self;
+        let Self { limits, edge, totals, columns, decided, by_singles, coming } = self;
         let Limits { low, high, below, above, bound, shrink, keeps, gamma, steps_per_unit, .. } = *limits;
         // How much longer a row is than the bound, and from which size on that is certain.
         let mut differences = Aligned([0.0; ROWS]);
@@ -175,6 +177,7 @@ impl<T: Element> Kernel for Near<'_, T> {
             let (mut high, mut low) = (Aligned([0.0; ROWS]), Aligned([0.0; ROWS]));
             let (fours, rest) = columns.as_chunks::<4>();
             for four in fours {
+                coming.ask(4, COMPARING);
                 add_parts(edge, four, &mut high.0, &mut low.0);
             }
             let (twos, rest) = rest.as_chunks::<2>();
@@ -353,7 +356,7 @@ impl<T: Element> Settle<'_, T> {
         for r in 0..ROWS {
             scales.0[r] = smaller(largest.0[r]);
         }
-        let totals = Aligned(squares::<T, NATIVE, true>(self.columns, &scales.0, self.halves));
+        let totals = Aligned(squares::<T, NATIVE, true>(self.columns, &scales.0, self.halves, &mut Coming::nothing()));
         let Decided { factors, masks, open, .. } = &mut *self.decided;
         let again = Again { largest: &largest.0, totals: &totals.0, scales: &mut scales.0 };
         let (rows, within) = self.limits.decide_again(&far, again, factors, masks, open);

@@ -31,7 +31,7 @@ pub(super) const MOST: usize = 128;
 const BLOCK: usize = 8;
 
 /// Copies the columns of `ROWS` rows of a leaf, from row `first` on, to `out`; `W` of them, or as many as `out` has where
-/// that is 0. What `room` holds does not matter.
+/// that is 0. What `room` holds does not matter. What is `coming` is asked for meanwhile.
 ///
 /// # Safety
 /// The leaf has these rows, at most one axis, and as many columns.
@@ -42,6 +42,7 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
     first: usize,
     out: &mut [Turned<T>],
     room: &mut [Turned<T>; MOST],
+    coming: &mut Coming<T>,
 ) {
     let width = if W == 0 { out.len() } else { W };
     let out = &mut out[..width];
@@ -51,7 +52,7 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
     let are_backwards = stride == -1 && leaf.row != 1 && width > 1;
     let (start, stride) = if are_backwards { (start.wrapping_sub(width - 1), 1) } else { (start, stride) };
     // SAFETY: the caller's promise, of the same elements.
-    unsafe { forwards::<T, W>(isa, start, [leaf.row, stride], out, room) };
+    unsafe { forwards::<T, W>(isa, start, [leaf.row, stride], out, room, coming) };
     if are_backwards {
         reverse(out);
     }
@@ -75,6 +76,7 @@ unsafe fn forwards<T: Element, const W: usize>(
     [row, stride]: [isize; 2],
     out: &mut [Turned<T>],
     room: &mut [Turned<T>; MOST],
+    coming: &mut Coming<T>,
 ) {
     let width = if W == 0 { out.len() } else { W };
     // Of eight bytes, four columns are turned by shuffles, and eight are gathered.
@@ -87,22 +89,27 @@ unsafe fn forwards<T: Element, const W: usize>(
         // said to have.
         return unsafe {
             let out: &mut [Turned<f64>] = core::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), width);
-            avx512::panel(start.cast(), row, out);
+            avx512::panel(start.cast(), row, out, |columns| coming.ask(columns, TURNING));
         };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
     if row == 1 {
-        for (c, out) in out.iter_mut().enumerate() {
-            // SAFETY: the elements of these rows in one column, which lie one after the other.
-            *out = unsafe { start.wrapping_offset((c as isize).wrapping_mul(stride)).cast::<Turned<T>>().read() };
+        let each = if coming.left == 0 { width } else { BLOCK };
+        for (block, out) in out.chunks_mut(each).enumerate() {
+            coming.ask(BLOCK, TURNING);
+            for (c, out) in out.iter_mut().enumerate() {
+                let start = start.wrapping_offset(((block * each + c) as isize).wrapping_mul(stride));
+                // SAFETY: the elements of these rows in one column, which lie one after the other.
+                *out = unsafe { start.cast::<Turned<T>>().read() };
+            }
         }
     } else if is_dense && W > 0 && W <= BLOCK {
         // SAFETY: so many elements of these rows lie one after the other.
         unsafe { dense::<T, W>(start, out) };
     } else if stride == 1 && W > 1 {
         // SAFETY: as above.
-        unsafe { blocks_later::<T, W>(start, row, out, room) };
+        unsafe { blocks_later::<T, W>(start, row, out, room, coming) };
     } else if is_dense && W == 0 && !is_long && (5..=7).contains(&width) {
         // SAFETY: as above.
         unsafe {
@@ -114,10 +121,10 @@ unsafe fn forwards<T: Element, const W: usize>(
         }
     } else if W == 0 && stride == 1 && !is_long && width >= BLOCK {
         // SAFETY: the caller's promise; the columns of a block are within a row.
-        unsafe { blocks::<T, BLOCK>(start, row, out) };
+        unsafe { blocks::<T, BLOCK>(start, row, out, coming) };
     } else if W == 0 && stride == 1 && width >= BLOCK / 2 {
         // SAFETY: as above.
-        unsafe { blocks_later::<T, { BLOCK / 2 }>(start, row, out, room) };
+        unsafe { blocks_later::<T, { BLOCK / 2 }>(start, row, out, room, coming) };
     } else {
         for (c, out) in out.iter_mut().enumerate() {
             let start = start.wrapping_offset((c as isize).wrapping_mul(stride));
@@ -162,11 +169,62 @@ impl<T: Element> Ahead<T> {
         (rows.len() / ROWS * bytes >= UNCACHED).then_some(Self { start, step, panel })
     }
 
-    /// Asks for those of one column of a panel, counted from the first.
+    /// Returns those of one panel of so many columns, counted from the first.
     #[inline(always)]
-    pub(super) fn fetch(self, panel: usize, column: usize) {
-        let offset = (panel as isize).wrapping_mul(self.panel).wrapping_add((column as isize).wrapping_mul(self.step));
-        prefetch_second_all(self.start.wrapping_offset(offset), ROWS);
+    pub(super) fn panel(self, panel: usize, width: usize) -> Coming<T> {
+        let next = self.start.wrapping_offset((panel as isize).wrapping_mul(self.panel));
+        Coming { next, step: self.step, left: width, due: 0 }
+    }
+}
+
+/// Parts of a column to come that are asked for with each that is turned, measured, compared with the bound, or added: all in
+/// time, and a little sooner than that.
+const TURNING: usize = 3;
+pub(super) const MEASURING: usize = 2;
+pub(super) const COMPARING: usize = 2;
+pub(super) const ADDING: usize = 4;
+const PARTS: usize = 8;
+
+/// Columns of a panel that are asked for little by little, in all that is done with another panel: asked for at once, they
+/// would take the places in which a core waits for memory, and what is in a cache would wait with them.
+pub(super) struct Coming<T> {
+    next: *const T,
+    step: isize,
+    left: usize,
+    /// Parts of columns that are due.
+    due: usize,
+}
+
+impl<T> Coming<T> {
+    /// Nothing.
+    pub(super) fn nothing() -> Self {
+        Self { next: core::ptr::null(), step: 0, left: 0, due: 0 }
+    }
+
+    /// Asks for so many parts of as many columns as something was done with.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, columns: usize, parts: usize) {
+        if self.left != 0 {
+            self.ask_some(columns * parts);
+        }
+    }
+
+    /// Kept out of line: it is no part of a kernel, whose registers it would take.
+    #[inline(never)]
+    fn ask_some(&mut self, parts: usize) {
+        self.due += parts;
+        while self.due >= PARTS && self.left > 0 {
+            prefetch_second_all(self.next, ROWS);
+            self.next = self.next.wrapping_offset(self.step);
+            self.left -= 1;
+            self.due -= PARTS;
+        }
+    }
+
+    /// Asks for all that is left.
+    #[inline(always)]
+    pub(super) fn ask_all(&mut self) {
+        self.ask(self.left, PARTS);
     }
 }
 
@@ -185,8 +243,14 @@ unsafe fn dense<T: Element, const W: usize>(start: *const T, out: &mut [Turned<T
 /// # Safety
 /// `ROWS` rows of as many elements as `out` has, `N` or more, can be read from `start` on, `pitch` apart.
 #[inline(always)]
-unsafe fn blocks<T: Element, const N: usize>(start: *const T, pitch: isize, out: &mut [Turned<T>]) {
+unsafe fn blocks<T: Element, const N: usize>(
+    start: *const T,
+    pitch: isize,
+    out: &mut [Turned<T>],
+    coming: &mut Coming<T>,
+) {
     for block in (0..out.len()).step_by(N) {
+        coming.ask(N, TURNING);
         let first = block.min(out.len() - N);
         let mut rows = Rows([[T::default(); N]; ROWS]);
         // SAFETY: `N` elements of a row.
@@ -205,11 +269,13 @@ unsafe fn blocks_later<T: Element, const N: usize>(
     pitch: isize,
     out: &mut [Turned<T>],
     room: &mut [Turned<T>; MOST],
+    coming: &mut Coming<T>,
 ) {
     let last = out.len() - N;
     let copies = room.as_flattened_mut().as_chunks_mut::<N>().0.as_chunks_mut::<ROWS>().0;
     let starts = (0..out.len()).step_by(N);
     for (block, copied) in starts.clone().zip(&mut *copies) {
+        coming.ask(N, TURNING);
         // SAFETY: `N` elements of a row.
         unsafe { copy(start.wrapping_add(block.min(last)), pitch, copied) };
     }

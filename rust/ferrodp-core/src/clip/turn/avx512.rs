@@ -5,14 +5,20 @@ use core::arch::x86_64::{
     _mm512_setzero_pd, _mm512_shuffle_f64x2, _mm512_storeu_pd, _mm512_unpackhi_pd, _mm512_unpacklo_pd,
 };
 
-/// Copies the columns of `ROWS` rows to `out`.
+/// Copies the columns of `ROWS` rows to `out`; calls `each` after as much as so many columns, now and then.
 ///
 /// # Safety
 /// The CPU has AVX-512 F and VL. `ROWS` rows, a multiple of eight, of as many elements as `out` has can be read from `start` on, `pitch` apart.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512vl")]
-pub(super) unsafe fn panel<const ROWS: usize>(start: *const f64, pitch: isize, out: &mut [[f64; ROWS]]) {
+pub(super) unsafe fn panel<const ROWS: usize>(
+    start: *const f64,
+    pitch: isize,
+    out: &mut [[f64; ROWS]],
+    mut each: impl FnMut(usize),
+) {
     for (block, out) in out.chunks_mut(8).enumerate() {
+        each(out.len());
         let at = start.wrapping_add(8 * block);
         for first in (0..ROWS).step_by(8) {
             let row = |r: usize| at.wrapping_offset((first.wrapping_add(r) as isize).wrapping_mul(pitch));
