@@ -34,6 +34,7 @@ mod brought;
 mod clip_norm;
 mod close;
 mod columns;
+mod coming;
 mod convert;
 mod decide;
 mod difference;

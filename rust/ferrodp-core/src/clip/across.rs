@@ -5,11 +5,12 @@
 
 use super::close::{Cut, Near};
 use super::columns::{Columns, Mask, Next, PANEL, Vector, mask};
+use super::coming::{Coming, MEASURING};
 use super::decide::Rule;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::BLOCK;
-use super::turn::{Coming, MEASURING, ROWS, Turned};
+use super::turn::{ROWS, Turned};
 use crate::dispatch::Kernel;
 
 /// Lanes of [`super::measure`].
@@ -494,7 +495,7 @@ pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
     columns: &[Turned<T>],
     scales: &Turned<f64>,
     halves: &mut Halves,
-    coming: &mut Coming<T>,
+    coming: &mut Coming,
 ) -> Turned<f64> {
     let mut half = columns.len().next_power_of_two().min(LANES) / 2;
     if half == 0 {

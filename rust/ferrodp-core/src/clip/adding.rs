@@ -11,6 +11,7 @@ use super::brought;
 use super::clip_norm::{ClipNorm, Stability};
 use super::close::{self, Only};
 use super::columns::{CACHED_BYTES, PANEL};
+use super::coming::UNCACHED;
 use super::decide::{Rule, scale_of};
 use super::element::Float;
 use super::error_budget::ErrorBudget;
@@ -182,10 +183,10 @@ impl<'a, T: Float> Adding<'a, T> {
         let [leaf] = self.readings[0].leaves() else { unreachable!("rows of one leaf") };
         let leaf = leaf.strides();
         if leaf.turns_in_place() {
-            return self.steps.add_narrow(&leaf, rows, &mut || 0, sums);
+            return self.steps.add_narrow(&leaf, rows, &mut || None, sums);
         }
-        brought::visit::<T, _>(self.steps.rule.isa, &Foreign::of(&leaf), rows, |leaf, rows, more| {
-            self.steps.add_narrow(leaf, rows, more, sums)
+        brought::visit::<T, _>(self.steps.rule.isa, &Foreign::of(&leaf), rows, |leaf, more| {
+            self.steps.add_narrow(leaf, 0..0, more, sums)
         })
     }
 
@@ -258,7 +259,7 @@ impl<'a, T: Float> Adding<'a, T> {
             return Self::add_long(steps, leaves, rows.start, sums);
         }
         let [near, far] = BROUGHT_BYTES;
-        let is_near = rows.len().saturating_mul(bytes) < turn::UNCACHED;
+        let is_near = rows.len().saturating_mul(bytes) < UNCACHED;
         let most = if is_near { near } else { near.min(BROUGHT_ROWS * bytes).max(far) };
         // Of columns, four rows are turned together in less time than one, and the next four are in the same lines.
         let turned = leaves.iter().any(|leaf| leaf.width() > 1 && leaf.lies_by_columns());

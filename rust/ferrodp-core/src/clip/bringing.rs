@@ -118,8 +118,8 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
             && self.steps.rule.isa.is_native()
         {
             let rest = rows.start + rows.len() / turn::ROWS * turn::ROWS;
-            let within = brought::visit::<T, _>(self.steps.rule.isa, leaf, rows.start..rest, |leaf, rows, more| {
-                self.steps.add_narrow(leaf, rows, more, sums)
+            let within = brought::visit::<T, _>(self.steps.rule.isa, leaf, rows.start..rest, |leaf, more| {
+                self.steps.add_narrow(leaf, 0..0, more, sums)
             })?;
             return Some(within + self.add_rows(rest..rows.end, sums, threads)?);
         }

@@ -2,8 +2,9 @@
 //!
 //! A block stays in the nearest cache, and the kernel goes from block to block without an end.
 
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 
+use super::coming::{Coming, UNCACHED};
 use super::element::Element;
 use super::foreign::Foreign;
 use super::rows::Strided;
@@ -11,25 +12,21 @@ use super::turn;
 use crate::dispatch::CACHE_LINE;
 use crate::isa::Isa;
 
-/// Bytes of rows that are brought at a time, where all are in a cache, and from memory, where as many are asked for at a time; and how
-/// many rows that are.
-const BYTES: [usize; 2] = [1 << 13, 1 << 11];
+/// Bytes of rows that are brought at a time, and how many rows that are.
+const BYTES: usize = 1 << 13;
 const ROWS: [usize; 2] = [turn::ROWS, 4096];
-
-/// Columns of rows of which several panels are added at a time.
-const SEVERAL: RangeInclusive<usize> = 2..=4;
 
 /// A cache line. Vectors that begin with one are written and read in fewer steps.
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "room for elements")] [u8; CACHE_LINE]);
 
-/// Calls `add` with rows of few columns, brought to one place: with a leaf, the rows that lie there, and what puts the next
-/// ones in their place and tells how many these are. All are whole panels.
+/// Calls `add` with rows of few columns, brought to one place: with a leaf of none, and what puts the next ones there and tells
+/// how many these are, and what comes after them, as long as there are any. All are whole panels.
 pub(super) fn visit<T: Element, R>(
     isa: Isa,
     leaf: &Foreign<'_>,
     rows: Range<usize>,
-    add: impl FnOnce(&Strided<'_, T>, Range<usize>, &mut dyn FnMut() -> usize) -> R,
+    add: impl FnOnce(&Strided<'_, T>, &mut dyn FnMut() -> Option<(usize, Coming)>) -> R,
 ) -> R {
     let width = leaf.width();
     // Such columns are brought as they lie, and read backwards.
@@ -38,9 +35,8 @@ pub(super) fn visit<T: Element, R>(
     let leaf = mirrored.as_ref().unwrap_or(leaf);
     assert!(leaf.is_narrow() && rows.len().is_multiple_of(turn::ROWS), "whole panels of rows of few columns");
     let [least, most] = ROWS;
-    let is_large = rows.len() * width * size_of::<T>() >= turn::UNCACHED;
-    let bytes = BYTES[usize::from(is_large && !SEVERAL.contains(&width))];
-    let pitch = (bytes / (width * size_of::<T>()) / turn::ROWS * turn::ROWS).clamp(least, most);
+    let is_large = rows.len() * width * size_of::<T>() >= UNCACHED;
+    let pitch = (BYTES / (width * size_of::<T>()) / turn::ROWS * turn::ROWS).clamp(least, most);
     // Elements that are copied one by one are so to where those of a column follow each other.
     let apart = if leaf.is_copied_by_rows(isa) && !leaf.lies_by_columns() { [width, 1] } else { [1, pitch] };
     let mut room = Vec::<Line>::with_capacity((pitch * width * size_of::<T>()).div_ceil(CACHE_LINE));
@@ -49,18 +45,16 @@ pub(super) fn visit<T: Element, R>(
     let mut more = || {
         let block = next..rows.end.min(next + pitch);
         next = block.end;
+        if block.is_empty() {
+            return None;
+        }
         let count = block.len();
-        if count > 0 {
-            // SAFETY: there is room for `pitch` rows, and nothing reads or writes there meanwhile.
-            unsafe { leaf.bring(isa, block, 0..width, place, apart) };
-        }
+        // SAFETY: there is room for `pitch` rows, and nothing reads or writes there meanwhile.
+        unsafe { leaf.bring(isa, block, 0..width, place, apart) };
         // These come while the others are added.
-        if is_large {
-            leaf.fetch(next..next + pitch);
-        }
-        count
+        let columns = count / turn::ROWS * width;
+        Some((count, if is_large { Coming::of(leaf.spans(next..next + pitch), columns) } else { Coming::nothing() }))
     };
-    let first = more();
     let [row, mut column] = apart.map(usize::cast_signed);
     let mut start = place.cast_const();
     if are_backwards {
@@ -70,5 +64,5 @@ pub(super) fn visit<T: Element, R>(
     }
     // SAFETY: the elements that were just written, and are written again by `more`.
     let brought = unsafe { Strided::new(start, row, [(width, column)]) };
-    add(&brought, 0..first, &mut more)
+    add(&brought, &mut more)
 }

@@ -7,6 +7,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::columns::Columns;
+use super::coming::Spans;
 use super::convert;
 use super::element::{Element, Form};
 #[cfg(target_arch = "x86_64")]
@@ -14,7 +15,7 @@ use super::fours::Fours;
 use super::gather::{self, Lines};
 use super::rows::{Ahead, Strided, merged};
 use super::turn::{self, FOUR};
-use crate::dispatch::{self, CACHE_LINE, Kernel, PAGE, prefetch_second_all};
+use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
 
 /// Columns that are brought of every row before the next ones, where columns become rows: whole cache lines are used.
@@ -131,23 +132,10 @@ impl<'a> Foreign<'a> {
         Ahead { start, row: self.row, column: self.step() }
     }
 
-    /// Asks for these rows of few columns, or for where they would be.
-    pub(super) fn fetch(&self, rows: Range<usize>) {
-        let first = self.start.wrapping_offset((rows.start as isize).wrapping_mul(self.row));
-        let (by_rows, by_columns) = ((rows.len(), self.row), (self.width, self.step()));
-        let [(count, far), (len, near)] =
-            if self.lies_by_columns() { [by_columns, by_rows] } else { [by_rows, by_columns] };
-        let lowest = |start: *const u8, count: usize, step: isize| {
-            if step < 0 { start.wrapping_offset(step.wrapping_mul(count as isize - 1)) } else { start }
-        };
-        let (start, bytes) = (lowest(first, len, near), len.wrapping_mul(near.unsigned_abs()));
-        if near.unsigned_abs() <= CACHE_LINE && far.unsigned_abs() <= bytes + 2 * CACHE_LINE {
-            // Few lines lie between elements, and few between rows.
-            return prefetch_second_all(lowest(start, count, far), count * far.unsigned_abs());
-        }
-        for i in 0..count {
-            prefetch_second_all(start.wrapping_offset(far.wrapping_mul(i as isize)), bytes.min(PAGE));
-        }
+    /// Returns where these rows of few columns lie, or would.
+    pub(super) fn spans(&self, rows: Range<usize>) -> Spans {
+        let start = self.start.wrapping_offset((rows.start as isize).wrapping_mul(self.row));
+        Spans::of(start, (rows.len(), self.row), (self.width, self.step()))
     }
 
     /// Writes these columns of these rows to `to`: columns `across` elements apart, and rows `down`, of which one is 1.

@@ -14,6 +14,7 @@ use core::ops::Range;
 use super::across::{self, Aligned, Decided, Halves, Limits};
 use super::close::{Cut, Edge};
 use super::columns::mask;
+use super::coming::{ADDING, ALL, Ahead, Coming, TURNING};
 use super::decide::Rule;
 use super::element::Element;
 #[cfg(target_arch = "x86_64")]
@@ -21,7 +22,7 @@ use super::quantize::Converted;
 use super::quantize::{Integers, SHIFT, Shifted, square, truncate};
 use super::rows::Strided;
 use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
-use super::turn::{self, ADDING, Ahead, Coming, MOST, ROWS, Turned};
+use super::turn::{self, MOST, ROWS, Turned};
 use crate::dispatch::{self, Kernel};
 use few::{Few, PANELS};
 pub(super) use state::Certified;
@@ -34,8 +35,8 @@ mod state;
 pub(super) struct Add<'a, T> {
     pub(super) leaf: &'a Strided<'a, T>,
     pub(super) rows: Range<usize>,
-    /// Puts further rows where the first of `rows` lies, and returns how many.
-    pub(super) more: &'a mut dyn FnMut() -> usize,
+    /// Puts further rows where the first of `rows` lies, and returns how many, and what comes after them, if there are any.
+    pub(super) more: &'a mut dyn FnMut() -> Option<(usize, Coming)>,
     pub(super) rule: &'a Rule,
     pub(super) limits: Limits,
     pub(super) certified: Certified,
@@ -85,9 +86,10 @@ impl<T: Element> Add<'_, T> {
         let (mut within, mut certified, mut sums) = ([0_u64; ROWS], [u64::MAX; ROWS], [0_u64; SUMS]);
         let mut columns = Aligned([[T::default(); ROWS]]);
         let mut room = Aligned([[T::default(); ROWS]; MOST]);
-        let mut panels = 0_u64;
-        while !self.rows.is_empty() {
+        let (mut panels, mut coming) = (0_u64, Coming::nothing());
+        loop {
             for first in self.rows.clone().step_by(ROWS) {
+                coming.ask(1, ALL);
                 let (columns, room) = (&mut columns.0, &mut room.0);
                 // SAFETY: the leaf has these rows of one element.
                 unsafe { turn::panel::<T, 1>(self.rule.isa, self.leaf, first, columns, room, &mut Coming::nothing()) };
@@ -118,7 +120,8 @@ impl<T: Element> Add<'_, T> {
                 state::add(&mut sums, &values);
                 panels += 1;
             }
-            self.rows.end = self.rows.start + (self.more)();
+            let Some((count, after)) = (self.more)() else { break };
+            (self.rows.end, coming) = (self.rows.start + count, after);
         }
         add_to(&mut self.sums[0], &sums, panels);
         finish(&certified, &within)
@@ -149,19 +152,24 @@ impl<T: Element> Add<'_, T> {
         let edge = edge.as_ref();
         let mut few = Few::new(rule, &limits, &certified, edge);
         let mut panels = Aligned([[[T::default(); ROWS]; W]; PANELS]);
-        while !rows.is_empty() {
+        let mut coming = Coming::nothing();
+        loop {
             let mut next = rows.clone();
-            let (ahead, start) = (Ahead::of(leaf, &rows, width), rows.start);
-            let coming =
-                |first: usize| ahead.map_or(Coming::nothing(), |ahead| ahead.panel((first - start) / ROWS, width));
+            let (ahead, start) = (Ahead::of(leaf, &rows, [ROWS, width]), rows.start);
+            let begin = |first: usize, coming: &mut Coming| {
+                if let Some(ahead) = ahead {
+                    *coming = ahead.panel((first - start) / ROWS);
+                }
+            };
             while W > 0 && !next.is_empty() {
                 let count = (next.len() / ROWS).min(PANELS);
                 let panels = &mut panels.0[..count];
                 for (first, panel) in next.clone().step_by(ROWS).zip(&mut *panels) {
-                    let coming = &mut coming(first);
-                    coming.ask_all();
+                    begin(first, &mut coming);
+                    coming.ask(W, ALL);
+                    let none = &mut Coming::nothing();
                     // SAFETY: the leaf has these rows, and as many columns as there are sums.
-                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, panel, &mut room.0, coming) };
+                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, panel, &mut room.0, none) };
                 }
                 next.start += count * ROWS;
                 let mut panels = &*panels;
@@ -189,13 +197,15 @@ impl<T: Element> Add<'_, T> {
                 }
             }
             for first in next.step_by(ROWS) {
-                let coming = &mut coming(first);
+                begin(first, &mut coming);
+                let coming = &mut coming;
                 // SAFETY: as above.
                 unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, &mut room.0, coming) };
                 let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
                 Panel { columns, coming, rule, limits, edge, certified, halves, state: &mut state }.add::<NATIVE, I>();
             }
-            rows.end = rows.start + more();
+            let Some((count, after)) = more() else { break };
+            (rows.end, coming) = (rows.start + count, after);
         }
         for (sum, more) in sums.iter_mut().zip(&state.sums) {
             add_to(sum, more, state.panels);
@@ -207,8 +217,8 @@ impl<T: Element> Add<'_, T> {
 /// A panel of few columns, on its way into sums.
 struct Panel<'a, T> {
     columns: &'a [Turned<T>],
-    /// What is fetched meanwhile.
-    coming: &'a mut Coming<T>,
+    /// What is asked for meanwhile.
+    coming: &'a mut Coming,
     rule: &'a Rule,
     limits: &'a Limits,
     edge: Option<&'a Edge>,
@@ -237,7 +247,7 @@ impl<T: Element> Panel<'_, T> {
         match far {
             Far::Nothing { within } => {
                 state.settled += within;
-                coming.ask_all();
+                coming.ask(columns.len(), ALL - TURNING);
                 return;
             }
             Far::Large => {
@@ -365,7 +375,7 @@ impl<T: Element> Panel<'_, T> {
 /// A panel of rows that all have a finite element of 2⁵⁰⁰ or more, and so are longer than the bound.
 struct Large<'a, T> {
     columns: &'a [Turned<T>],
-    coming: &'a mut Coming<T>,
+    coming: &'a mut Coming,
     limits: &'a Limits,
     certified: &'a Certified,
     halves: &'a mut Halves,

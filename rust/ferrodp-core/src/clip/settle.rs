@@ -7,9 +7,10 @@
 use super::across::{Again, Aligned, Decided, Halves, INFINITE, Limits, squares};
 use super::close::{self, Cut, Edge};
 use super::columns::mask;
+use super::coming::{COMPARING, Coming};
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
-use super::turn::{COMPARING, Coming, MOST, ROWS, Turned};
+use super::turn::{MOST, ROWS, Turned};
 use crate::dispatch::Kernel;
 
 /// Products that prove, 2⁶¹ or less, that every integer was formed exactly and that the sum of their squares has not wrapped.
@@ -152,7 +153,7 @@ pub(super) struct Near<'a, T> {
     /// Whether rows are told by the magnitude of their only element, and not by sums of twice the precision.
     pub(super) by_singles: bool,
     /// What is asked for meanwhile.
-    pub(super) coming: &'a mut Coming<T>,
+    pub(super) coming: &'a mut Coming,
 }
 
 impl<T: Element> Kernel for Near<'_, T> {

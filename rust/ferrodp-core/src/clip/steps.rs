@@ -6,6 +6,7 @@ use super::across::{Decide, DecideAgain, Limits};
 use super::clip_norm::ClipNorm;
 use super::close::{self, Cut, Only, Sums};
 use super::columns::{Mask, PANEL, Vector};
+use super::coming::Coming;
 use super::decide::{Decision, Fate, OVERFLOWS, Rule, scale_of};
 use super::element::Element;
 use super::measure::{self, add_powers, largest_magnitude};
@@ -268,7 +269,7 @@ impl Steps {
         &self,
         leaf: &Strided<'_, T>,
         rows: Range<usize>,
-        more: &mut dyn FnMut() -> usize,
+        more: &mut dyn FnMut() -> Option<(usize, Coming)>,
         sums: &mut [i64],
     ) -> Option<u64> {
         let certified = Certified {

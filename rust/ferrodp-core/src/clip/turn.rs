@@ -2,12 +2,10 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use core::ops::Range;
-
 use super::columns::PANEL;
+use super::coming::{Coming, TURNING};
 use super::element::Element;
 use super::rows::Strided;
-use crate::dispatch::prefetch_second_all;
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Kind;
@@ -42,7 +40,7 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
     first: usize,
     out: &mut [Turned<T>],
     room: &mut [Turned<T>; MOST],
-    coming: &mut Coming<T>,
+    coming: &mut Coming,
 ) {
     let width = if W == 0 { out.len() } else { W };
     let out = &mut out[..width];
@@ -76,7 +74,7 @@ unsafe fn forwards<T: Element, const W: usize>(
     [row, stride]: [isize; 2],
     out: &mut [Turned<T>],
     room: &mut [Turned<T>; MOST],
-    coming: &mut Coming<T>,
+    coming: &mut Coming,
 ) {
     let width = if W == 0 { out.len() } else { W };
     // Of eight bytes, four columns are turned by shuffles, and eight are gathered.
@@ -95,7 +93,7 @@ unsafe fn forwards<T: Element, const W: usize>(
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
     if row == 1 {
-        let each = if coming.left == 0 { width } else { BLOCK };
+        let each = if coming.is_nothing() { width } else { BLOCK };
         for (block, out) in out.chunks_mut(each).enumerate() {
             coming.ask(BLOCK, TURNING);
             for (c, out) in out.iter_mut().enumerate() {
@@ -136,98 +134,6 @@ unsafe fn forwards<T: Element, const W: usize>(
     }
 }
 
-/// Bytes of rows from which on those to come are asked for: fewer are in a cache.
-pub(super) const UNCACHED: usize = 1 << 21;
-
-/// Where rows are that come some panels later, column by column, or as many bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Ahead<T> {
-    start: *const T,
-    /// Elements from a column to the next, and from a panel to the next.
-    step: isize,
-    panel: isize,
-}
-
-impl<T: Element> Ahead<T> {
-    /// Bytes of rows that are fetched before they are turned, at least.
-    const BYTES: usize = 1 << 14;
-
-    /// Those that come after the first panel of `rows` of a leaf of so many columns, if it is worth while: the CPU does not see by
-    /// itself that they will.
-    #[inline(always)]
-    pub(super) fn of(leaf: &Strided<'_, T>, rows: &Range<usize>, width: usize) -> Option<Self> {
-        let bytes = width * ROWS * size_of::<T>();
-        let stride = leaf.axes.first()?.1;
-        let step = match leaf.row {
-            1 => stride,
-            row if stride.unsigned_abs() == 1 && row == width as isize => ROWS as isize,
-            _ => return None,
-        };
-        let panel = leaf.row * ROWS as isize;
-        let ahead = (rows.start / ROWS + 1 + Self::BYTES.div_ceil(bytes)) as isize;
-        let start = leaf.start.wrapping_offset(ahead.wrapping_mul(panel));
-        (rows.len() / ROWS * bytes >= UNCACHED).then_some(Self { start, step, panel })
-    }
-
-    /// Returns those of one panel of so many columns, counted from the first.
-    #[inline(always)]
-    pub(super) fn panel(self, panel: usize, width: usize) -> Coming<T> {
-        let next = self.start.wrapping_offset((panel as isize).wrapping_mul(self.panel));
-        Coming { next, step: self.step, left: width, due: 0 }
-    }
-}
-
-/// Parts of a column to come that are asked for with each that is turned, measured, compared with the bound, or added: all in
-/// time, and a little sooner than that.
-const TURNING: usize = 3;
-pub(super) const MEASURING: usize = 2;
-pub(super) const COMPARING: usize = 2;
-pub(super) const ADDING: usize = 4;
-const PARTS: usize = 8;
-
-/// Columns of a panel that are asked for little by little, in all that is done with another panel: asked for at once, they
-/// would take the places in which a core waits for memory, and what is in a cache would wait with them.
-pub(super) struct Coming<T> {
-    next: *const T,
-    step: isize,
-    left: usize,
-    /// Parts of columns that are due.
-    due: usize,
-}
-
-impl<T> Coming<T> {
-    /// Nothing.
-    pub(super) fn nothing() -> Self {
-        Self { next: core::ptr::null(), step: 0, left: 0, due: 0 }
-    }
-
-    /// Asks for so many parts of as many columns as something was done with.
-    #[inline(always)]
-    pub(super) fn ask(&mut self, columns: usize, parts: usize) {
-        if self.left != 0 {
-            self.ask_some(columns * parts);
-        }
-    }
-
-    /// Kept out of line: it is no part of a kernel, whose registers it would take.
-    #[inline(never)]
-    fn ask_some(&mut self, parts: usize) {
-        self.due += parts;
-        while self.due >= PARTS && self.left > 0 {
-            prefetch_second_all(self.next, ROWS);
-            self.next = self.next.wrapping_offset(self.step);
-            self.left -= 1;
-            self.due -= PARTS;
-        }
-    }
-
-    /// Asks for all that is left.
-    #[inline(always)]
-    pub(super) fn ask_all(&mut self) {
-        self.ask(self.left, PARTS);
-    }
-}
-
 /// Turns rows of `W` elements, one row after the other.
 ///
 /// # Safety
@@ -247,7 +153,7 @@ unsafe fn blocks<T: Element, const N: usize>(
     start: *const T,
     pitch: isize,
     out: &mut [Turned<T>],
-    coming: &mut Coming<T>,
+    coming: &mut Coming,
 ) {
     for block in (0..out.len()).step_by(N) {
         coming.ask(N, TURNING);
@@ -269,7 +175,7 @@ unsafe fn blocks_later<T: Element, const N: usize>(
     pitch: isize,
     out: &mut [Turned<T>],
     room: &mut [Turned<T>; MOST],
-    coming: &mut Coming<T>,
+    coming: &mut Coming,
 ) {
     let last = out.len() - N;
     let copies = room.as_flattened_mut().as_chunks_mut::<N>().0.as_chunks_mut::<ROWS>().0;

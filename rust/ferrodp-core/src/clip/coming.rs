@@ -1,0 +1,158 @@
+//! Memory that is asked for before it is read: little by little, in all that is done meanwhile.
+//!
+//! A core waits for memory in a few places. Lines that are asked for at once take all of them, and what is read from a cache
+//! next has to wait until one is free.
+
+use core::ops::Range;
+
+use super::element::Element;
+use super::rows::Strided;
+use crate::dispatch::{CACHE_LINE, PAGE, prefetch_second};
+
+/// Bytes of rows from which on those to come are asked for: fewer are in a cache.
+pub(super) const UNCACHED: usize = 1 << 21;
+
+/// Parts of a column to come that are asked for with each that is turned, measured, compared with the bound, or added: all in
+/// time, and a little sooner than that. What is done in one step with a column asks for [`ALL`].
+pub(super) const TURNING: usize = 3;
+pub(super) const MEASURING: usize = 2;
+pub(super) const COMPARING: usize = 2;
+pub(super) const ADDING: usize = 4;
+pub(super) const ALL: usize = 8;
+
+/// Pieces of memory, equally far apart.
+#[derive(Clone, Copy)]
+pub(super) struct Spans {
+    start: *const u8,
+    /// Bytes from one to the next.
+    step: isize,
+    count: usize,
+    bytes: usize,
+}
+
+impl Spans {
+    /// Bytes of those that continue each other.
+    const BYTES: usize = 2 * CACHE_LINE;
+
+    /// Returns those of a matrix that begins at `start`: numbers of rows and columns, and bytes from one to the next.
+    pub(super) fn of(start: *const u8, rows: (usize, isize), columns: (usize, isize)) -> Self {
+        let by_columns = rows.1.unsigned_abs() < columns.1.unsigned_abs();
+        let [(count, far), (len, near)] = if by_columns { [columns, rows] } else { [rows, columns] };
+        let lowest = |start: *const u8, count: usize, step: isize| {
+            if step < 0 { start.wrapping_offset(step.wrapping_mul(count as isize - 1)) } else { start }
+        };
+        let (start, bytes) = (lowest(start, len, near), len.wrapping_mul(near.unsigned_abs()));
+        if near.unsigned_abs() <= CACHE_LINE && far.unsigned_abs() <= bytes + 2 * CACHE_LINE {
+            // Few lines lie between elements, and few between pieces.
+            let bytes = count.wrapping_mul(far.unsigned_abs());
+            let (step, count) = (Self::BYTES as isize, bytes.div_ceil(Self::BYTES));
+            return Self { start: lowest(start, count, far), step, count, bytes: Self::BYTES };
+        }
+        // Lines that a row only begins are in no other span, those of a column in what comes next.
+        let bytes = if by_columns { bytes } else { bytes + CACHE_LINE - 1 };
+        Self { start, step: far, count, bytes: bytes.min(PAGE) }
+    }
+}
+
+/// Where panels of few columns lie that come some panels later.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    spans: Spans,
+    /// Bytes from a panel to the next.
+    panel: isize,
+    width: usize,
+}
+
+impl Ahead {
+    /// Bytes of rows that are asked for before they are turned, at least.
+    const BYTES: usize = 1 << 14;
+
+    /// Those that come after the first panel of `rows` of a leaf, panels of so many rows and columns, if it is worth while: the CPU
+    /// does not see by itself that they will.
+    pub(super) fn of<T: Element>(
+        leaf: &Strided<'_, T>,
+        rows: &Range<usize>,
+        [count, width]: [usize; 2],
+    ) -> Option<Self> {
+        let size = size_of::<T>();
+        let bytes = width * count * size;
+        let column = leaf.axes.first()?.1.wrapping_mul(size as isize);
+        let row = leaf.row.wrapping_mul(size as isize);
+        let later = rows.start + (1 + Self::BYTES.div_ceil(bytes)) * count;
+        let start = leaf.start.cast::<u8>().wrapping_offset(row.wrapping_mul(later as isize));
+        let spans = Spans::of(start, (count, row), (width, column));
+        let is_large = rows.len() / count * bytes >= UNCACHED;
+        is_large.then_some(Self { spans, panel: row.wrapping_mul(count as isize), width })
+    }
+
+    /// Returns what is asked for while panel `index` is computed with.
+    #[inline(always)]
+    pub(super) fn panel(&self, index: usize) -> Coming {
+        let start = self.spans.start.wrapping_offset(self.panel.wrapping_mul(index as isize));
+        Coming::of(Spans { start, ..self.spans }, self.width)
+    }
+}
+
+/// What is asked for, span by span.
+pub(super) struct Coming {
+    spans: Spans,
+    /// What is due, and what a span costs.
+    due: usize,
+    cost: usize,
+}
+
+impl Coming {
+    /// What a part of a column pays for.
+    const UNIT: usize = 64;
+
+    /// Nothing.
+    pub(super) const fn nothing() -> Self {
+        Self { spans: Spans { start: core::ptr::null(), step: 0, count: 0, bytes: 0 }, due: 0, cost: 0 }
+    }
+
+    /// Asks for these while so many columns are computed with.
+    #[inline(always)]
+    pub(super) fn of(spans: Spans, columns: usize) -> Self {
+        Self { spans, due: 0, cost: columns * ALL * Self::UNIT / spans.count.max(1) }
+    }
+
+    /// Whether nothing is left.
+    #[inline(always)]
+    pub(super) fn is_nothing(&self) -> bool {
+        self.spans.count == 0
+    }
+
+    /// Asks for so many parts of as many columns as something was done with.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, columns: usize, parts: usize) {
+        if !self.is_nothing() {
+            self.ask_some(columns * parts * Self::UNIT);
+        }
+    }
+
+    /// Kept out of line: it is no part of a kernel, whose registers it would take.
+    #[inline(never)]
+    fn ask_some(&mut self, parts: usize) {
+        self.due += parts;
+        // Loops of a few turns would be left by a branch that is not foreseen.
+        match self.spans.bytes.div_ceil(CACHE_LINE) {
+            1 => self.ask_lines(1),
+            2 => self.ask_lines(2),
+            4 => self.ask_lines(4),
+            lines => self.ask_lines(lines),
+        }
+    }
+
+    #[inline(always)]
+    fn ask_lines(&mut self, lines: usize) {
+        let Self { spans: Spans { start, step, count, .. }, due, cost } = self;
+        while *due >= *cost && *count > 0 {
+            for line in 0..lines {
+                prefetch_second(start.wrapping_add(line * CACHE_LINE));
+            }
+            *start = start.wrapping_offset(*step);
+            *count -= 1;
+            *due -= *cost;
+        }
+    }
+}
