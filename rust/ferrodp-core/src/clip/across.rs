@@ -324,6 +324,7 @@ impl Kernel for Decide<'_> {
 }
 
 /// What begins with a cache line.
+#[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Aligned<T>(pub(super) T);
 

@@ -18,6 +18,7 @@ use super::error_budget::ErrorBudget;
 use super::foreign::Foreign;
 use super::gathering::Gathering;
 use super::measure::{self, Power, add_powers};
+use super::narrow::MOST_COLUMNS;
 use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
 use super::rows::{Ahead, Piece, Rows};
 use super::scattered::Scattered;
@@ -65,6 +66,9 @@ const ALONE: usize = 64;
 
 /// How many of these are added in panels where rows near the bound are met, which panels tell sooner.
 const NEAR: usize = 1 << 13;
+
+/// The most columns of rows in a cache that are added in panels of all columns where those lie one after the other.
+const BESIDE: usize = 256;
 
 /// Open rows of a tile that are told together, at least.
 const OPEN: usize = 4;
@@ -154,10 +158,14 @@ impl<'a, T: Float> Adding<'a, T> {
     fn are_narrow(&self) -> bool {
         let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
         let [leaf] = self.readings[0].leaves() else { return false };
-        is_one
-            && self.steps.rule.isa.is_native()
-            && (1..=turn::MOST).contains(&leaf.width)
-            && leaf.strides().axes.len() <= 1
+        let strides = leaf.strides();
+        let bytes = (leaf.width * size_of::<T>()).saturating_mul(self.readings[0].count());
+        let most = match strides.row {
+            1 if bytes > CACHED_BYTES => MOST_COLUMNS,
+            1 => BESIDE,
+            _ => turn::MOST,
+        };
+        is_one && self.steps.rule.isa.is_native() && (1..=most).contains(&leaf.width) && strides.axes.len() <= 1
     }
 
     /// Whether so many rows are added side by side, in vectors that hold a column of several rows.

@@ -4,11 +4,12 @@
 //! magnitude, which is compared with the bound itself, and for certificates. These are floating-point sums of the squares of
 //! the integers themselves, not of the products that they are cut from: where something was cut, even a row at the bound has
 //! a certificate of that kind. Only where nothing was, its squares are added in integers. On AVX-512, where no row of a panel
-//! is near the bound, the products serve as they do in [`super::quantize`]: at most 128 of them are added, fewer than
-//! [`super::error_budget`] pays for.
+//! is near the bound, the products serve as they do in [`super::quantize`]. Either are added in runs of 128 columns, and at most
+//! eight runs one after the other: [`super::error_budget`] pays for as many additions.
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
+use core::mem::MaybeUninit;
 use core::ops::Range;
 
 use super::across::{self, Aligned, Decided, Halves, Limits};
@@ -22,7 +23,7 @@ use super::quantize::Converted;
 use super::quantize::{Integers, SHIFT, Shifted, square, truncate};
 use super::rows::Strided;
 use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
-use super::turn::{self, MOST, ROWS, Turned};
+use super::turn::{self, ROWS, Turned};
 use crate::dispatch::{self, Kernel};
 use few::{Few, PANELS};
 pub(super) use state::Certified;
@@ -59,7 +60,11 @@ impl<T: Element> Kernel for Add<'_, T> {
     }
 }
 
-/// Columns that are added before more are asked for.
+/// The most columns.
+pub(super) const MOST_COLUMNS: usize = 1024;
+
+/// Columns whose certificates are added in one run, and how many of them before more columns are asked for.
+const RUN: usize = 128;
 const TOGETHER: usize = 8;
 
 /// Beyond this, squares of `f64` leave the range in which sums are trusted.
@@ -68,7 +73,7 @@ const LARGE: f64 = f64::from_bits((1023 + 500) << 52); // 2^500
 impl<T: Element> Add<'_, T> {
     #[inline(always)]
     fn add_any<const NATIVE: bool, I: Integers>(self) -> Option<u64> {
-        assert!(self.leaf.axes.len() <= 1 && self.sums.len() <= MOST, "rows of few columns");
+        assert!(self.leaf.axes.len() <= 1 && self.sums.len() <= MOST_COLUMNS, "rows of few columns");
         match self.sums.len() {
             1 if self.limits.keeps != 0 => self.add_single::<NATIVE>(),
             2 if NATIVE => self.add::<NATIVE, I, 2>(),
@@ -85,12 +90,12 @@ impl<T: Element> Add<'_, T> {
         let Limits { bound, shrink, steps_per_unit, .. } = self.limits;
         let (mut within, mut certified, mut sums) = ([0_u64; ROWS], [u64::MAX; ROWS], [0_u64; SUMS]);
         let mut columns = Aligned([[T::default(); ROWS]]);
-        let mut room = Aligned([[T::default(); ROWS]; MOST]);
+        let mut room = turn::Room::to_turn(1);
         let (mut panels, mut coming) = (0_u64, Coming::nothing());
         loop {
             for first in self.rows.clone().step_by(ROWS) {
                 coming.ask(1, ALL);
-                let (columns, room) = (&mut columns.0, &mut room.0);
+                let (columns, room) = (&mut columns.0, room.columns());
                 // SAFETY: the leaf has these rows of one element.
                 unsafe { turn::panel::<T, 1>(self.rule.isa, self.leaf, first, columns, room, &mut Coming::nothing()) };
                 let mut values = [0.0; ROWS];
@@ -132,10 +137,15 @@ impl<T: Element> Add<'_, T> {
     fn add<const NATIVE: bool, I: Integers, const W: usize>(self) -> Option<u64> {
         let Self { leaf, mut rows, more, rule, limits, certified, sums } = self;
         let width = if W == 0 { sums.len() } else { W };
-        let mut columns = Aligned([[T::default(); ROWS]; MOST]);
-        let columns = &mut columns.0[..width];
-        let mut room = Aligned([[T::default(); ROWS]; MOST]);
+        let (mut columns, mut room) = (turn::Room::new(if W == 0 { width } else { 0 }), turn::Room::to_turn(width));
+        let (columns, room) = (columns.columns(), room.columns());
         let mut halves = Aligned([[0.0; ROWS]; 16]);
+        // On the stack: the compiler sees that they are apart from all else, and keeps that in registers.
+        let mut of_columns = [const { MaybeUninit::<Aligned<[u64; SUMS]>>::uninit() }; MOST_COLUMNS];
+        of_columns[..width].fill(MaybeUninit::new(Aligned([0; SUMS])));
+        // SAFETY: all of these were just written.
+        let of_columns =
+            unsafe { core::slice::from_raw_parts_mut(of_columns.as_mut_ptr().cast::<Aligned<_>>(), width) };
         let mut state = State {
             within: [0; ROWS],
             certified: [u64::MAX; ROWS],
@@ -146,7 +156,7 @@ impl<T: Element> Add<'_, T> {
             has_ties: false,
             has_singles: false,
             needs_integers: T::SQUARES_FIT,
-            sums: [[0; SUMS]; MOST],
+            few: [[0; SUMS]; 4],
         };
         let edge = Cut::new(rule.power, rule.bound).map(|cut| Edge::of::<T>(cut, rule.bound, width, width));
         let edge = edge.as_ref();
@@ -169,7 +179,7 @@ impl<T: Element> Add<'_, T> {
                     coming.ask(W, ALL);
                     let none = &mut Coming::nothing();
                     // SAFETY: the leaf has these rows, and as many columns as there are sums.
-                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, panel, &mut room.0, none) };
+                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, panel, room, none) };
                 }
                 next.start += count * ROWS;
                 let mut panels = &*panels;
@@ -186,6 +196,7 @@ impl<T: Element> Add<'_, T> {
                         Panel {
                             columns,
                             coming: &mut Coming::nothing(),
+                            sums: &mut *of_columns,
                             rule,
                             limits,
                             edge,
@@ -200,15 +211,29 @@ impl<T: Element> Add<'_, T> {
                 begin(first, &mut coming);
                 let coming = &mut coming;
                 // SAFETY: as above.
-                unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, &mut room.0, coming) };
+                unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
                 let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
-                Panel { columns, coming, rule, limits, edge, certified, halves, state: &mut state }.add::<NATIVE, I>();
+                Panel {
+                    columns,
+                    coming,
+                    sums: &mut *of_columns,
+                    rule,
+                    limits,
+                    edge,
+                    certified,
+                    halves,
+                    state: &mut state,
+                }
+                .add::<NATIVE, I>();
             }
             let Some((count, after)) = more() else { break };
             (rows.end, coming) = (rows.start + count, after);
         }
-        for (sum, more) in sums.iter_mut().zip(&state.sums) {
+        for (c, (sum, Aligned(more))) in sums.iter_mut().zip(&*of_columns).enumerate() {
             add_to(sum, more, state.panels);
+            if W > 0 {
+                add_to(sum, &state.few[c], 0);
+            }
         }
         finish(&state.certified, &state.within).map(|within| within + state.settled)
     }
@@ -219,6 +244,7 @@ struct Panel<'a, T> {
     columns: &'a [Turned<T>],
     /// What is asked for meanwhile.
     coming: &'a mut Coming,
+    sums: &'a mut [Aligned<[u64; SUMS]>],
     rule: &'a Rule,
     limits: &'a Limits,
     edge: Option<&'a Edge>,
@@ -239,7 +265,7 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool, I: Integers>(&mut self) {
-        let Self { columns, coming, rule, limits, edge, certified, halves, state } = self;
+        let Self { columns, coming, sums, rule, limits, edge, certified, halves, state } = self;
         let edge: Option<&Edge> = *edge;
         // What overflows is measured again: where that is known, there is no need to see it.
         let knows_far = !T::SQUARES_FIT && state.are_far && limits.keeps != 0;
@@ -251,7 +277,7 @@ impl<T: Element> Panel<'_, T> {
                 return;
             }
             Far::Large => {
-                return dispatch::run_256(rule.isa, Large { columns, coming, limits, certified, halves, state });
+                return dispatch::run_256(rule.isa, Large { columns, coming, sums, limits, certified, halves, state });
             }
             Far::Untrusted | Far::Mixed => {}
         }
@@ -325,24 +351,35 @@ impl<T: Element> Panel<'_, T> {
         // mutant: rows-of-panels-taken-for-plain
         let is_plain = I::IS_ONE && !has_close && are_all == u64::MAX;
         state.panels += u64::from(!is_plain);
-        let blocks = columns.chunks(TOGETHER).zip(state.sums.chunks_mut(TOGETHER));
-        if is_plain {
-            for (columns, sums) in blocks {
+        let mut runs = Runs::default();
+        for (run, sums) in columns.chunks(RUN).zip(sums.chunks_mut(RUN)) {
+            for (columns, sums) in run.chunks(TOGETHER).zip(sums.chunks_mut(TOGETHER)) {
                 coming.ask(TOGETHER, ADDING);
-                for (column, sums) in columns.iter().zip(sums) {
-                    products.0 = add_plain::<T, I>(column, &decided.factors, products.0, sums);
-                }
-            }
-        } else {
-            for (columns, sums) in blocks {
-                coming.ask(TOGETHER, ADDING);
-                for (column, sums) in columns.iter().zip(sums) {
-                    let values = add::<T, NATIVE>(column, &decided, scales, &mut products.0, sums);
-                    if with_integers {
-                        add_squares(&values, &mut squares.0);
+                let of_columns = columns.iter().zip(sums);
+                // Loops of their own, in which nothing is asked for each column.
+                if is_plain {
+                    for (column, Aligned(sums)) in of_columns {
+                        products.0 = add_plain::<T, I>(column, &decided.factors, products.0, sums);
+                    }
+                } else if scales.is_none() && !with_integers {
+                    for (column, Aligned(sums)) in of_columns {
+                        add::<T, NATIVE>(column, &decided, None, &mut products.0, sums);
+                    }
+                } else {
+                    for (column, Aligned(sums)) in of_columns {
+                        let values = add::<T, NATIVE>(column, &decided, scales, &mut products.0, sums);
+                        if with_integers {
+                            add_squares(&values, &mut squares.0);
+                        }
                     }
                 }
             }
+            if columns.len() > RUN {
+                runs.fold(&mut products.0);
+            }
+        }
+        if columns.len() > RUN {
+            products = runs.0;
         }
         let (mut sure, mut missing) = ([0; ROWS], 0);
         for r in 0..ROWS {
@@ -372,10 +409,30 @@ impl<T: Element> Panel<'_, T> {
     }
 }
 
+/// Certificates of runs of columns.
+struct Runs(Aligned<Turned<f64>>);
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self(Aligned([0.0; ROWS]))
+    }
+}
+
+impl Runs {
+    /// Adds `products`, which hold those of one more, and clears these.
+    #[inline(always)]
+    fn fold(&mut self, products: &mut Turned<f64>) {
+        for (run, product) in self.0.0.iter_mut().zip(products) {
+            *run += core::mem::take(product);
+        }
+    }
+}
+
 /// A panel of rows that all have a finite element of 2⁵⁰⁰ or more, and so are longer than the bound.
 struct Large<'a, T> {
     columns: &'a [Turned<T>],
     coming: &'a mut Coming,
+    sums: &'a mut [Aligned<[u64; SUMS]>],
     limits: &'a Limits,
     certified: &'a Certified,
     halves: &'a mut Halves,
@@ -387,7 +444,7 @@ impl<T: Element> Kernel for Large<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        let Self { columns, coming, limits, certified, halves, state } = self;
+        let Self { columns, coming, sums, limits, certified, halves, state } = self;
         let Limits { bound, shrink, steps_per_unit, .. } = *limits;
         let totals = Aligned(across::squares::<T, NATIVE, true>(columns, &[SMALLER; ROWS], halves, coming));
         let (none, all) = ([0; ROWS], [u64::MAX; ROWS]);
@@ -395,15 +452,18 @@ impl<T: Element> Kernel for Large<'_, T> {
         for r in 0..ROWS {
             decided.factors[r] = bound / totals.0[r].sqrt() * shrink * steps_per_unit;
         }
-        let mut products = Aligned([0.0; ROWS]);
+        let (mut products, mut runs) = (Aligned([0.0; ROWS]), Runs::default());
         state.panels += 1;
-        for (column, sums) in columns.iter().zip(&mut state.sums) {
-            coming.ask(1, ADDING);
-            // mutant: large-rows-of-panels-lose-power-of-two
-            add::<T, NATIVE>(column, &decided, Some(&[SMALLER; ROWS]), &mut products.0, sums);
+        for (run, sums) in columns.chunks(RUN).zip(sums.chunks_mut(RUN)) {
+            for (column, Aligned(sums)) in run.iter().zip(sums) {
+                coming.ask(1, ADDING);
+                // mutant: large-rows-of-panels-lose-power-of-two
+                add::<T, NATIVE>(column, &decided, Some(&[SMALLER; ROWS]), &mut products.0, sums);
+            }
+            runs.fold(&mut products.0);
         }
         for r in 0..ROWS {
-            state.certified[r] &= mask(products.0[r] <= certified.products);
+            state.certified[r] &= mask(runs.0.0[r] <= certified.products);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::columns::mask;
 use super::coming::{COMPARING, Coming};
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
-use super::turn::{MOST, ROWS, Turned};
+use super::turn::{ROWS, Turned};
 use crate::dispatch::Kernel;
 
 /// Products that prove, 2⁶¹ or less, that every integer was formed exactly and that the sum of their squares has not wrapped.
@@ -120,8 +120,8 @@ pub(super) const SMALLER: f64 = f64::from_bits((1023 - 600) << 52);
 /// Returns what is known of rows of `f64` that are kept within the bound.
 #[inline(always)]
 pub(super) fn far<T: Element>(columns: &[Turned<T>]) -> Far {
-    // 128 squares of less than 2^-454 are less than 2^-901, and one of 2^501 is more than 2^1001.
-    const TOO_SMALL: i64 = (1023 - 454) << 52;
+    // 1024 squares of less than 2^-456 are less than 2^-901, and one of 2^501 is more than 2^1001.
+    const TOO_SMALL: i64 = (1023 - 456) << 52;
     const TOO_LARGE: i64 = (1023 + 501) << 52;
     let largest = largest(columns);
     let (mut nothing, mut large, mut untrusted, mut within) = (u64::MAX, u64::MAX, u64::MAX, 0_u64);
@@ -452,9 +452,8 @@ impl<T: Element> Settle<'_, T> {
     #[inline(never)]
     fn decide_each(&mut self, settled: &mut Settled) {
         for r in (0..ROWS).filter(|r| self.decided.open[*r] != 0) {
-            let mut row = [T::default(); MOST];
-            row.iter_mut().zip(self.columns).for_each(|(x, column)| *x = column[r]);
-            let row = core::iter::once(&row[..self.columns.len()]);
+            let row: Vec<T> = self.columns.iter().map(|column| column[r]).collect();
+            let row = core::iter::once(&row[..]);
             let Decision { fate, within, .. } = self.rule.decide(self.totals[r], row);
             let steps_per_unit = self.limits.steps_per_unit;
             (settled.scales[r], self.decided.factors[r], self.decided.masks[r], settled.close[r]) = match fate {

@@ -22,14 +22,39 @@ pub(super) const ROWS: usize = 2 * PANEL;
 /// A column of these rows, or a number or a bit pattern for each.
 pub(super) type Turned<T> = [T; ROWS];
 
-/// The most columns of narrow rows.
+/// The most columns of narrow rows, in whatever way they lie.
 pub(super) const MOST: usize = 128;
+
+/// Columns as aligned as vectors.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line<T>(Turned<T>);
+
+/// Room for so many columns of a panel.
+pub(super) struct Room<T>(Vec<Line<T>>);
+
+impl<T: Element> Room<T> {
+    pub(super) fn new(columns: usize) -> Self {
+        Self(vec![Line([T::default(); ROWS]); columns])
+    }
+
+    pub(super) fn columns(&mut self) -> &mut [Turned<T>] {
+        const { assert!(size_of::<Line<T>>() == size_of::<Turned<T>>(), "no space between columns") };
+        // SAFETY: as many columns follow each other.
+        unsafe { core::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len()) }
+    }
+
+    /// Room for what [`panel`] copies of so many columns before it turns them.
+    pub(super) fn to_turn(columns: usize) -> Self {
+        Self::new(columns.next_multiple_of(BLOCK))
+    }
+}
 
 /// Columns that are turned at a time where rows are longer: as many as the compiler turns by shuffles.
 const BLOCK: usize = 8;
 
 /// Copies the columns of `ROWS` rows of a leaf, from row `first` on, to `out`; `W` of them, or as many as `out` has where
-/// that is 0. What `room` holds does not matter. What is `coming` is asked for meanwhile.
+/// that is 0. What `room` holds does not matter, which is [`Room::to_turn`]. What is `coming` is asked for meanwhile.
 ///
 /// # Safety
 /// The leaf has these rows, at most one axis, and as many columns.
@@ -39,7 +64,7 @@ pub(super) unsafe fn panel<T: Element, const W: usize>(
     leaf: &Strided<'_, T>,
     first: usize,
     out: &mut [Turned<T>],
-    room: &mut [Turned<T>; MOST],
+    room: &mut [Turned<T>],
     coming: &mut Coming,
 ) {
     let width = if W == 0 { out.len() } else { W };
@@ -73,7 +98,7 @@ unsafe fn forwards<T: Element, const W: usize>(
     start: *const T,
     [row, stride]: [isize; 2],
     out: &mut [Turned<T>],
-    room: &mut [Turned<T>; MOST],
+    room: &mut [Turned<T>],
     coming: &mut Coming,
 ) {
     let width = if W == 0 { out.len() } else { W };
@@ -168,13 +193,13 @@ unsafe fn blocks<T: Element, const N: usize>(
 /// The same, all copied before the first is turned: vectors of two rows are read when both have been written for a while.
 ///
 /// # Safety
-/// As above; there are at most [`MOST`] columns.
+/// As above; `room` has as many columns, rounded up.
 #[inline(always)]
 unsafe fn blocks_later<T: Element, const N: usize>(
     start: *const T,
     pitch: isize,
     out: &mut [Turned<T>],
-    room: &mut [Turned<T>; MOST],
+    room: &mut [Turned<T>],
     coming: &mut Coming,
 ) {
     let last = out.len() - N;

@@ -167,7 +167,7 @@ impl<'a> Few<'a> {
         for i in 0..SUMS {
             state.certified[i] &= sums.certified[i];
         }
-        for (sums, more) in state.sums.iter_mut().zip(&sums.sums) {
+        for (sums, more) in state.few.iter_mut().zip(&sums.sums) {
             for i in 0..SUMS {
                 sums[i] = sums[i].wrapping_add(more[i]);
             }

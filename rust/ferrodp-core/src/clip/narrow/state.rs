@@ -2,7 +2,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use crate::clip::turn::{MOST, ROWS, Turned};
+use crate::clip::turn::{ROWS, Turned};
 
 /// Sums of a column that are kept apart: rows this far from each other share one.
 pub(super) const SUMS: usize = ROWS / 4;
@@ -37,8 +37,8 @@ pub(super) struct State {
     pub(super) has_singles: bool,
     /// Whether certificates of rows near the bound were sums of integers in the last panel with such.
     pub(super) needs_integers: bool,
-    /// Integers of each column, with [`SHIFT`](crate::clip::quantize::SHIFT).
-    pub(super) sums: [[u64; SUMS]; MOST],
+    /// Integers of each column of rows of up to four, with [`SHIFT`](crate::clip::quantize::SHIFT).
+    pub(super) few: [[u64; SUMS]; 4],
 }
 
 /// Adds the integers of a column, as the bits of numbers with [`SHIFT`](crate::clip::quantize::SHIFT).

@@ -3,6 +3,7 @@
 use core::num::NonZeroUsize;
 
 use super::*;
+use crate::clip::columns::CACHED_BYTES;
 use crate::clip::{ClipNorm, Float, GridSum, Leaf, Rows, Stability};
 use crate::isa::Isa;
 
@@ -42,7 +43,7 @@ fn rows(kind: usize, width: usize) -> Vec<f64> {
 
 fn check<T: Float>(clip: ClipNorm, stability: Option<Stability>, convert: fn(f64) -> T) {
     let sum = |width| GridSum::new(clip, width).expect("memory").normalizing(stability);
-    for width in (1..=18).chain([31, 32, 33, 40, 63, 64, 65, 97, 100, 127, 128]) {
+    for width in (1..=18).chain([31, 32, 33, 40, 63, 64, 65, 97, 100, 127, 128, 129, 200, 256, 257]) {
         for kind in 0..10 {
             let data: Vec<T> = rows(kind, width).into_iter().map(convert).collect();
             let mut one_by_one = sum(width);
@@ -123,7 +124,7 @@ fn changing_rows(width: usize, bound: f64, seed: u64) -> Vec<f64> {
 
 fn check_changing<T: Float>(convert: fn(f64) -> T) {
     let stability = Stability::new::<T>(0.1).expect("in range");
-    for (seed, width) in [1, 2, 3, 4, 5, 8, 17, 33, 64, 65, 128].into_iter().enumerate() {
+    for (seed, width) in [1, 2, 3, 4, 5, 8, 17, 33, 64, 65, 128, 129].into_iter().enumerate() {
         for (bound, stability) in [(0.8, None), (1.0, None), (0.8, Some(stability))] {
             let clip = ClipNorm::new::<T>(bound).expect("in range");
             let sum = || GridSum::new(clip, width).expect("memory").normalizing(stability);
@@ -147,4 +148,32 @@ fn check_changing<T: Float>(convert: fn(f64) -> T) {
 fn panels_of_other_kinds_than_the_ones_before_have_the_sums_of_rows_one_by_one() {
     check_changing::<f64>(|x| x);
     check_changing::<f32>(|x| x as f32);
+}
+
+/// Compares rows from memory whose columns lie one after the other with the same rows one after the other.
+fn check_columns<T: Float>(convert: fn(f64) -> T) {
+    for width in [257, 999, MOST_COLUMNS] {
+        let data: Vec<T> = changing_rows(width, 0.8, width as u64).into_iter().map(convert).collect();
+        let data = data.repeat(CACHED_BYTES / size_of_val(&data[..]) + 1);
+        let count = data.len() / width;
+        let columns: Vec<T> = (0..data.len()).map(|i| data[i % count * width + i / count]).collect();
+        // SAFETY: so many columns of so many elements.
+        let leaf = unsafe { Strided::new(columns.as_ptr(), 1, [(width, count as isize)]) };
+        let beside = Rows::of([Leaf::Strided(leaf)], count).expect("nothing to disagree");
+        let plain = Rows::new([(&data[..], width)], count).expect("whole rows");
+        let clip = ClipNorm::new::<T>(0.8).expect("in range");
+        let [mut expected, mut found] = [(); 2].map(|()| GridSum::new(clip, width).expect("memory"));
+
+        expected.add(Isa::best(), &plain, NonZeroUsize::MIN).expect("room");
+        found.add(Isa::best(), &beside, NonZeroUsize::MIN).expect("room");
+
+        assert_eq!(expected.integers(), found.integers(), "{} of width {width}", T::NAME);
+        assert_eq!(expected.count_within(), found.count_within(), "{} of width {width}", T::NAME);
+    }
+}
+
+#[test]
+fn columns_from_memory_have_the_sums_of_rows_one_after_the_other() {
+    check_columns::<f64>(|x| x);
+    check_columns::<f32>(|x| x as f32);
 }
