@@ -57,10 +57,10 @@ impl Spans {
 /// Where panels of few columns lie that come some panels later.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
-    spans: Spans,
+    /// What is asked for while the first panel is computed with.
+    first: Coming,
     /// Bytes from a panel to the next.
     panel: isize,
-    width: usize,
 }
 
 impl Ahead {
@@ -82,18 +82,20 @@ impl Ahead {
         let start = leaf.start.cast::<u8>().wrapping_offset(row.wrapping_mul(later as isize));
         let spans = Spans::of(start, (count, row), (width, column));
         let is_large = rows.len() / count * bytes >= UNCACHED;
-        is_large.then_some(Self { spans, panel: row.wrapping_mul(count as isize), width })
+        is_large.then(|| Self { first: Coming::of(spans, width), panel: row.wrapping_mul(count as isize) })
     }
 
     /// Returns what is asked for while panel `index` is computed with.
     #[inline(always)]
     pub(super) fn panel(&self, index: usize) -> Coming {
-        let start = self.spans.start.wrapping_offset(self.panel.wrapping_mul(index as isize));
-        Coming::of(Spans { start, ..self.spans }, self.width)
+        let Coming { spans, due, cost } = self.first;
+        let start = spans.start.wrapping_offset(self.panel.wrapping_mul(index as isize));
+        Coming { spans: Spans { start, ..spans }, due, cost }
     }
 }
 
 /// What is asked for, span by span.
+#[derive(Clone, Copy)]
 pub(super) struct Coming {
     spans: Spans,
     /// What is due, and what a span costs.

@@ -166,16 +166,13 @@ impl<T: Element> Add<'_, T> {
         loop {
             let mut next = rows.clone();
             let (ahead, start) = (Ahead::of(leaf, &rows, [ROWS, width]), rows.start);
-            let begin = |first: usize, coming: &mut Coming| {
-                if let Some(ahead) = ahead {
-                    *coming = ahead.panel((first - start) / ROWS);
-                }
-            };
             while W > 0 && !next.is_empty() {
                 let count = (next.len() / ROWS).min(PANELS);
                 let panels = &mut panels.0[..count];
                 for (first, panel) in next.clone().step_by(ROWS).zip(&mut *panels) {
-                    begin(first, &mut coming);
+                    if let Some(ahead) = &ahead {
+                        coming = ahead.panel((first - start) / ROWS);
+                    }
                     coming.ask(W, ALL);
                     let none = &mut Coming::nothing();
                     // SAFETY: the leaf has these rows, and as many columns as there are sums.
@@ -207,8 +204,12 @@ impl<T: Element> Add<'_, T> {
                     );
                 }
             }
-            for first in next.step_by(ROWS) {
-                begin(first, &mut coming);
+            // None of rows of so few columns are left, which the compiler does not always see.
+            let rest = if W == 0 { next } else { 0..0 };
+            for first in rest.step_by(ROWS) {
+                if let Some(ahead) = &ahead {
+                    coming = ahead.panel((first - start) / ROWS);
+                }
                 let coming = &mut coming;
                 // SAFETY: as above.
                 unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
