@@ -65,7 +65,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Bytes of rows that are asked for before they are turned, at least.
-    const BYTES: usize = 1 << 14;
+    const BYTES: usize = 12 << 10;
 
     /// Those that come after the first panel of `rows` of a leaf, panels of so many rows and columns, if it is worth while: the CPU
     /// does not see by itself that they will.
