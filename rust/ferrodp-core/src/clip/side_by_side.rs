@@ -106,7 +106,9 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         let whole = WHOLE_BYTES[usize::from(by_columns)] / bytes;
         let is_whole = !in_place && whole >= FEW.min(count);
         let cached = if is_whole { whole.max(PANEL) } else { BYTES / bytes };
-        let size = if is_whole || cached >= LEAST { cached.min(ROWS) } else { ROWS };
+        // Whole columns are longer streams than halves of them.
+        let rows = if in_place && count <= 2 * ROWS { count } else { ROWS };
+        let size = if is_whole || cached >= LEAST { cached.min(ROWS) } else { rows };
         let size = size.next_multiple_of(PANEL);
         // An odd number of cache lines: columns would have the same places in a cache.
         let line = CACHE_LINE / size_of::<T>();
