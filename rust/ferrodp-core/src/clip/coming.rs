@@ -44,9 +44,9 @@ impl Spans {
         let (start, bytes) = (lowest(start, len, near), len.wrapping_mul(near.unsigned_abs()));
         if near.unsigned_abs() <= CACHE_LINE && far.unsigned_abs() <= bytes + 2 * CACHE_LINE {
             // Few lines lie between elements, and few between pieces.
-            let bytes = count.wrapping_mul(far.unsigned_abs());
-            let (step, count) = (Self::BYTES as isize, bytes.div_ceil(Self::BYTES));
-            return Self { start: lowest(start, count, far), step, count, bytes: Self::BYTES };
+            let pieces = count.wrapping_mul(far.unsigned_abs()).div_ceil(Self::BYTES);
+            let start = lowest(start, count, far);
+            return Self { start, step: Self::BYTES as isize, count: pieces, bytes: Self::BYTES };
         }
         // Lines that a row only begins are in no other span, those of a column in what comes next.
         let bytes = if by_columns { bytes } else { bytes + CACHE_LINE - 1 };
@@ -155,6 +155,29 @@ impl Coming {
             *start = start.wrapping_offset(*step);
             *count -= 1;
             *due -= *cost;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_hold_every_element_whatever_way_it_lies() {
+        let first = 1 << 30;
+        for (row, column) in
+            [(80, 8), (-80, 8), (80, -8), (-80, -8), (8, 960), (-8, 960), (8, -4096), (1000, 48), (-1000, -48)]
+        {
+            let (rows, columns) = (40, 10);
+            let spans = Spans::of(core::ptr::without_provenance(first), (rows, row), (columns, column));
+            let starts = (0..spans.count).map(|i| spans.start.addr().wrapping_add_signed(spans.step * i as isize));
+            let starts: Vec<usize> = starts.collect();
+            for (r, c) in (0..rows * columns).map(|i| ((i / columns) as isize, (i % columns) as isize)) {
+                let element = first.wrapping_add_signed(r * row + c * column);
+                let held = starts.iter().any(|start| (*start..start + spans.bytes).contains(&element));
+                assert!(held, "row {r}, column {c}; {row} and {column} bytes apart");
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use super::steps::Steps;
 use crate::dispatch::CACHE_LINE;
 use crate::isa::Isa;
 
-/// Rows that are added at a time, at most, where the columns of so many are streams of addresses; fewer where so many, at least,
+/// Rows that are added at a time, at most, or up to twice as many if these are all: their columns are streams of addresses; fewer where so many, at least,
 /// have so few bytes that they stay in a cache.
 const ROWS: usize = 512;
 const LEAST: usize = 256;
