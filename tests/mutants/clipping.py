@@ -525,8 +525,8 @@ MUTANTS = [
     (
         "lanes of the last columns are the first ones",
         "lanes-of-last-columns-forgotten",
-        "lanes[used - count..]",
-        "lanes[..count]",
+        "lanes.len() - chunk.len() * *panels",
+        "0",
         "clip units",
     ),
     (

@@ -3,6 +3,8 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
+use core::ops::Range;
+
 use super::close::{Cut, Near};
 use super::columns::{Columns, Mask, Next, PANEL, Vector, mask};
 use super::coming::{Coming, MEASURING};
@@ -18,6 +20,19 @@ pub(super) const LANES: usize = 32;
 
 /// Columns that are measured of a panel before the next one: what was fetched of their pages and lanes is used again.
 pub(super) const STRIP: usize = 64;
+
+/// Columns that are measured together: the sums of their lane are read and written once.
+const TOGETHER: usize = 4;
+
+/// Bytes of a chunk and of its lanes that a first-level cache holds: of so few rows, columns are measured in the order in which they
+/// lie in memory.
+const FEW_BYTES: usize = 48 << 10;
+
+/// Bytes of columns that are fetched before they are measured.
+const MEASURED_BYTES: usize = 1 << 14;
+
+/// What elements are multiplied by that are taken as they are.
+const ONES: Vector = [1.0; PANEL];
 
 /// Some columns of a leaf: all, or up to its end whole strips, which come one after the other.
 #[derive(Clone, Copy)]
@@ -217,61 +232,146 @@ impl<T: Element> Measure<'_, T> {
         assert!(first.is_multiple_of(STRIP) && first + columns.width <= whole, "columns of a leaf");
         assert!(!SCALED || scales.len() == totals.len(), "a power of two for each row");
         assert!(columns.fill(totals.len()), "panels of elements");
-        for start in (0..columns.width).step_by(STRIP) {
+        let panels = totals.len();
+        let are_few = panels * PANEL * LANES * (size_of::<f64>() + size_of::<T>()) <= FEW_BYTES;
+        let mut start = 0;
+        while start < columns.width {
             // Where these columns lie in a block of the leaf's, of how many, and up to which.
             let from = (first + start) % BLOCK;
             let len = BLOCK.min(whole - (first + start - from));
-            let end = len.min(from + STRIP);
+            let next = start + (len - from).min(columns.width - start);
             // Lanes before these are zeros.
             let used = len.next_power_of_two().min(LANES);
-            let mut next = Next::new(start + STRIP, totals.len());
-            for (p, (total, lanes)) in totals.iter_mut().zip(lanes.chunks_exact_mut(LANES)).enumerate() {
-                let lanes = &mut lanes[..used];
-                // mutant: lanes-of-later-columns-begin-with-those-before
-                if from == 0 {
-                    lanes.fill([0.0; PANEL]);
+            let lanes = &mut lanes[..used * panels];
+            // mutant: lanes-of-later-columns-begin-with-those-before
+            if from == 0 {
+                lanes.fill([0.0; PANEL]);
+            }
+            let chunks = if are_few || !NATIVE { 0 } else { (next - start) / (LANES * TOGETHER) * TOGETHER };
+            let rest = start + chunks * LANES;
+            let mut squares = Squares { columns, scales, panels, lanes };
+            squares.add_lanes::<NATIVE, SCALED>(Order { start, chunks });
+            for start in (rest..next).step_by(LANES) {
+                squares.add_chunk::<NATIVE, SCALED>(start..next.min(start + LANES));
+            }
+            if from + next - start == len {
+                fold_in_halves(lanes, totals);
+            }
+            start = next;
+        }
+    }
+}
+
+/// Squares on their way into lanes.
+struct Squares<'a, T> {
+    columns: Columns<'a, T>,
+    scales: &'a [Vector],
+    panels: usize,
+    /// Of each lane that is used a vector for each panel, lane after lane.
+    lanes: &'a mut [Vector],
+}
+
+impl<T: Element> Squares<'_, T> {
+    /// Adds some of the chunks that fill all lanes, lane by lane: columns are read from end to end, and their lane stays in the
+    /// first-level cache.
+    #[inline(always)]
+    fn add_lanes<const NATIVE: bool, const SCALED: bool>(&mut self, order: Order) {
+        let Self { columns, scales, panels, lanes } = self;
+        let ahead = columns.how_many(MEASURED_BYTES);
+        for (i, lane) in lanes.chunks_exact_mut(*panels).enumerate() {
+            for chunk in (0..order.chunks).step_by(TOGETHER) {
+                let first = order.column(i, chunk);
+                let mut later = [0; TOGETHER];
+                for (k, later) in later.iter_mut().enumerate() {
+                    *later = order.column(i, chunk + ahead + k);
+                    columns.fetch_end(*later);
                 }
-                for chunk in (from..end).step_by(LANES) {
-                    let count = LANES.min(end - chunk);
-                    // mutant: lanes-of-last-columns-forgotten
-                    for (i, lane) in lanes[used - count..].iter_mut().enumerate() {
-                        let column = start + chunk - from + i;
-                        // The next columns, of all panels: where columns are short, they follow each other in memory.
-                        columns.fetch(&mut next);
+                for (p, sum) in lane.iter_mut().enumerate() {
+                    let mut squares = *sum;
+                    for k in 0..TOGETHER {
+                        columns.fetch_panel(later[k], p);
                         // SAFETY: the column is one of these, and there are so many panels.
-                        let elements = unsafe { columns.load(column, p, NATIVE) };
-                        let mut values = elements.map(T::widen);
-                        if SCALED {
-                            // One small loop after the other, or elements would be computed with one by one.
-                            for r in 0..PANEL {
-                                values[r] *= scales[p][r];
-                            }
-                        }
-                        for r in 0..PANEL {
-                            let x = values[r];
-                            lane[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, lane[r]) } else { lane[r] + x * x };
-                        }
+                        let elements = unsafe { columns.load(first + k * LANES, p, NATIVE) };
+                        let scales = if SCALED { &scales[p] } else { &ONES };
+                        add_squares::<T, NATIVE, SCALED>(elements, scales, &mut squares);
                     }
+                    *sum = squares;
                 }
-                if end == len {
-                    fold_in_halves(lanes);
-                    (0..PANEL).for_each(|r| total[r] += lanes[0][r]);
-                }
+            }
+        }
+    }
+
+    /// Adds up to a chunk of columns, which fill the last lanes, panel by panel.
+    #[inline(always)]
+    fn add_chunk<const NATIVE: bool, const SCALED: bool>(&mut self, chunk: Range<usize>) {
+        let Self { columns, scales, panels, lanes } = self;
+        let ahead = columns.how_many(MEASURED_BYTES);
+        // mutant: lanes-of-last-columns-forgotten
+        let unused = lanes.len() - chunk.len() * *panels;
+        for p in 0..*panels {
+            let lanes = lanes[unused + p..].iter_mut().step_by(*panels);
+            for (column, sums) in chunk.clone().zip(lanes) {
+                columns.fetch_panel(column + ahead, p);
+                // SAFETY: the column is one of these, and there are so many panels.
+                let elements = unsafe { columns.load(column, p, NATIVE) };
+                let scales = if SCALED { &scales[p] } else { &ONES };
+                add_squares::<T, NATIVE, SCALED>(elements, scales, sums);
             }
         }
     }
 }
 
-/// Adds the upper half of lanes to the lower one until one is left.
+/// The order in which columns of a block are measured that fill all lanes.
+struct Order {
+    /// The first column of the block.
+    start: usize,
+    chunks: usize,
+}
+
+impl Order {
+    /// Returns the column of a lane in a chunk; where there are not so many chunks, one of a lane that comes later.
+    #[inline(always)]
+    fn column(&self, lane: usize, chunk: usize) -> usize {
+        let Self { start, chunks } = *self;
+        let (lane, chunk) = if chunk < chunks { (lane, chunk) } else { (lane + chunk / chunks, chunk % chunks) };
+        // After the last lane comes the next block.
+        start + (lane / LANES * chunks + chunk) * LANES + lane % LANES
+    }
+}
+
+/// Adds the squares of elements to their sums.
 #[inline(always)]
-fn fold_in_halves(lanes: &mut [Vector]) {
+fn add_squares<T: Element, const NATIVE: bool, const SCALED: bool>(
+    elements: [T; PANEL],
+    scales: &Vector,
+    sums: &mut Vector,
+) {
+    let mut values = elements.map(T::widen);
+    if SCALED {
+        // One small loop after the other, or elements would be computed with one by one.
+        for r in 0..PANEL {
+            values[r] *= scales[r];
+        }
+    }
+    for r in 0..PANEL {
+        let x = values[r];
+        sums[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, sums[r]) } else { sums[r] + x * x };
+    }
+}
+
+/// Adds the upper half of lanes to the lower one until one is left, and that to totals.
+#[inline(always)]
+fn fold_in_halves(lanes: &mut [Vector], totals: &mut [Vector]) {
     let mut half = lanes.len() / 2;
-    while half > 0 {
+    while half >= totals.len() {
         let (lower, upper) = lanes[..2 * half].split_at_mut(half);
         for (lower, upper) in lower.iter_mut().zip(upper) {
             (0..PANEL).for_each(|r| lower[r] += upper[r]);
         }
         half /= 2;
+    }
+    for (total, lane) in totals.iter_mut().zip(lanes) {
+        (0..PANEL).for_each(|r| total[r] += lane[r]);
     }
 }
 

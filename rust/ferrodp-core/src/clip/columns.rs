@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::element::Element;
-use crate::dispatch::prefetch_second_all;
+use crate::dispatch::{prefetch_second, prefetch_second_all};
 
 /// Rows that are computed with at once.
 pub(super) const PANEL: usize = 16;
@@ -23,9 +23,6 @@ pub(super) const fn mask(yes: bool) -> u64 {
 
 /// Bytes of the caches that cores share, or less.
 pub(super) const CACHED_BYTES: usize = 1 << 24;
-
-/// How many columns before it is added a column is fetched.
-pub(super) const AHEAD: usize = 16;
 
 /// Columns of some rows, or of some of a leaf's columns those that were brought.
 ///
@@ -88,6 +85,12 @@ impl<'a, T: Element> Columns<'a, T> {
         self.rows >= PANEL && panels == self.rows.div_ceil(PANEL)
     }
 
+    /// How many columns have so many bytes, or more; none if they are not asked for.
+    #[inline(always)]
+    pub(super) fn how_many(&self, bytes: usize) -> usize {
+        if self.fetched { bytes.div_ceil(self.rows * size_of::<T>()) } else { 0 }
+    }
+
     /// Whether no cache holds as much memory.
     pub(super) fn are_large(&self) -> bool {
         self.fetched && self.stride.unsigned_abs().saturating_mul(self.width) > CACHED_BYTES
@@ -105,18 +108,25 @@ impl<'a, T: Element> Columns<'a, T> {
         self.start.wrapping_byte_offset((column as isize).wrapping_mul(self.stride)).wrapping_add(first)
     }
 
-    /// Asks for the elements of a panel, or for where it would be.
+    /// Asks for the elements of a panel, or for where it would be, if these come from memory.
     #[inline(always)]
     pub(super) fn fetch_panel(&self, column: usize, panel: usize) {
-        prefetch_second_all(self.address(column, panel * PANEL), PANEL);
+        if self.fetched {
+            prefetch_second_all(self.address(column, panel * PANEL), PANEL);
+        }
+    }
+
+    /// Asks for the last element of a column as well: unless columns begin where cache lines do, no panel begins in its line.
+    #[inline(always)]
+    pub(super) fn fetch_end(&self, column: usize) {
+        if self.fetched {
+            prefetch_second(self.address(column, self.rows - 1));
+        }
     }
 
     /// Asks for what is next.
     #[inline(always)]
     pub(super) fn fetch(&self, next: &mut Next) {
-        if !self.fetched {
-            return;
-        }
         self.fetch_panel(next.column, next.panel);
         next.panel += 1;
         if next.panel == next.panels {

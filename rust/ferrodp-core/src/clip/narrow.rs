@@ -188,7 +188,8 @@ impl<T: Element> Add<'_, T> {
                     let Some((columns, rest)) = panels.split_first() else { break };
                     panels = rest;
                     let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
-                    dispatch::run_native(
+                    // Rare enough: in wider vectors it would be a tenth of all code here once more.
+                    dispatch::run_256(
                         rule.isa,
                         Panel {
                             columns,

@@ -13,7 +13,7 @@ use super::across::{
     MeasureTies, Part, Single,
 };
 use super::close::{Cut, Near, Parts};
-use super::columns::{AHEAD, Columns, Mask, Next, PANEL, Vector, mask};
+use super::columns::{Columns, Mask, PANEL, Vector, mask};
 use super::decide::{Decision, Fate, OVERFLOWS, Rule, scale_of};
 use super::element::Element;
 #[cfg(target_arch = "x86_64")]
@@ -26,8 +26,14 @@ use crate::isa::Isa;
 const RUN: usize = 64;
 const PART: usize = 1024;
 
-/// Columns that are added of a panel before the next one: what is known of its rows stays in registers.
-const COLUMNS: usize = 16;
+/// Columns that are added of a panel before the next one: what is known of its rows stays in registers, and with AVX-512 their
+/// sums as well.
+const COLUMNS: usize = 8;
+#[cfg(target_arch = "x86_64")]
+const COLUMNS_512: usize = 4;
+
+/// Bytes of columns that are fetched before they are added.
+const AHEAD_BYTES: usize = 1 << 15;
 
 /// What is known of some rows that lie side by side, each in a place of its own. The last panel may begin with rows of the panel before:
 /// there they count as zero.
@@ -36,7 +42,7 @@ pub(super) struct Panels {
     /// How many rows of the last panel are in the panel before as well.
     twice: usize,
     totals: Vec<Vector>,
-    /// Sums of squares in lanes, all of a panel one after the other.
+    /// Sums of squares in lanes, all of a lane one after the other.
     lanes: Vec<Vector>,
     /// What elements are multiplied by first, a power of two, and then.
     scales: Vec<Vector>,
@@ -348,67 +354,85 @@ impl<T: Element> Add<'_, T> {
     /// Adds integers; `PLAIN` where no row counts as zero, or is multiplied by a power of two first, but for rows that are in two panels,
     /// whose factor is 0 in the last one.
     #[inline(always)]
-    fn add<I: Integers, const PLAIN: bool, const CLOSE: bool>(self) {
+    fn add<I: Integers, const PLAIN: bool, const CLOSE: bool, const N: usize>(self) {
         let Self { columns, start, panels, sums } = self;
-        let [runs, _, _] = &mut panels.certificates;
-        assert!(columns.fill(runs.len()), "panels of elements");
+        assert!(columns.fill(panels.totals.len()), "panels of elements");
         assert!(start + sums.len() <= columns.width, "as many columns as sums");
+        let (some, rest) = sums.as_chunks_mut::<N>();
+        let later = columns.how_many(AHEAD_BYTES).next_multiple_of(N);
+        let mut column = start;
+        for sums in some {
+            Self::add_some::<I, PLAIN, CLOSE, N>(columns, [column, column + later], panels, sums);
+            column += N;
+        }
+        for sum in rest {
+            let sums = core::array::from_mut(sum);
+            Self::add_some::<I, PLAIN, CLOSE, 1>(columns, [column, column + later], panels, sums);
+            column += 1;
+        }
+    }
+
+    /// Adds the integers of so many columns, all of a panel before the next one. Others are fetched meanwhile.
+    #[inline(always)]
+    fn add_some<I: Integers, const PLAIN: bool, const CLOSE: bool, const N: usize>(
+        columns: Columns<'_, T>,
+        [first, later]: [usize; 2],
+        panels: &mut Panels,
+        sums: &mut [i64; N],
+    ) {
         let is_one = PLAIN && I::IS_ONE;
+        let [runs, _, _] = &mut panels.certificates;
         let shifts = if is_one { 0 } else { SHIFT.to_bits().wrapping_mul((PANEL * runs.len()) as u64) };
-        for (block, sums) in sums.chunks_mut(COLUMNS).enumerate() {
-            let mut integers = [[0_u64; PANEL]; COLUMNS];
-            let mut next = Next::new(start + block * COLUMNS + AHEAD, runs.len());
-            for (p, products) in runs.iter_mut().enumerate() {
-                let (factors, masks, scales) = (panels.factors[p], panels.masks[p], panels.scales[p]);
-                let (mut total, mut squares) = (*products, panels.integers[p]);
-                for (i, integers) in integers.iter_mut().enumerate().take(sums.len()) {
-                    let column = start + block * COLUMNS + i;
-                    columns.fetch(&mut next);
-                    // SAFETY: there are so many panels, and so many columns.
-                    let elements = unsafe { columns.load(column, p, I::NATIVE) };
-                    // One small loop after the other: all of it in one keeps what it computes with in memory.
-                    let mut values = [0.0; PANEL];
-                    for r in 0..PANEL {
-                        let x = elements[r].widen();
-                        let x = if PLAIN { x } else { f64::from_bits(x.to_bits() & masks[r]) };
-                        values[r] = if PLAIN || T::SQUARES_FIT { x * factors[r] } else { x * scales[r] * factors[r] };
-                    }
-                    // Where something was cut, even a row at the bound has a certificate.
-                    if !is_one {
-                        for v in &mut values {
-                            *v = I::cut(*v);
-                        }
-                    }
-                    for r in 0..PANEL {
-                        let v = values[r];
-                        total[r] = if I::NATIVE { v.mul_add(v, total[r]) } else { total[r] + v * v };
-                    }
-                    let mut bits = [0; PANEL];
-                    if is_one {
-                        bits = I::of(values).map(i64::cast_unsigned);
-                    } else {
-                        for r in 0..PANEL {
-                            bits[r] = (values[r] + SHIFT).to_bits();
-                        }
-                    }
-                    for r in 0..PANEL {
-                        integers[r] = integers[r].wrapping_add(bits[r]);
-                    }
-                    if CLOSE {
-                        for r in 0..PANEL {
-                            let k = bits[r].wrapping_sub(SHIFT.to_bits());
-                            squares[r] = squares[r].wrapping_add(square(k.cast_signed()));
-                        }
+        let mut integers = [[0_u64; PANEL]; N];
+        for (p, products) in runs.iter_mut().enumerate() {
+            let (factors, masks, scales) = (panels.factors[p], panels.masks[p], panels.scales[p]);
+            let (mut total, mut squares) = (*products, panels.integers[p]);
+            for (i, integers) in integers.iter_mut().enumerate() {
+                columns.fetch_panel(later + i, p);
+                // SAFETY: there are so many panels, and so many columns.
+                let elements = unsafe { columns.load(first + i, p, I::NATIVE) };
+                // One small loop after the other: all of it in one keeps what it computes with in memory.
+                let mut values = [0.0; PANEL];
+                for r in 0..PANEL {
+                    let x = elements[r].widen();
+                    let x = if PLAIN { x } else { f64::from_bits(x.to_bits() & masks[r]) };
+                    values[r] = if PLAIN || T::SQUARES_FIT { x * factors[r] } else { x * scales[r] * factors[r] };
+                }
+                // Where something was cut, even a row at the bound has a certificate.
+                if !is_one {
+                    for v in &mut values {
+                        *v = I::cut(*v);
                     }
                 }
-                *products = total;
+                for r in 0..PANEL {
+                    let v = values[r];
+                    total[r] = if I::NATIVE { v.mul_add(v, total[r]) } else { total[r] + v * v };
+                }
+                let mut bits = [0; PANEL];
+                if is_one {
+                    bits = I::of(values).map(i64::cast_unsigned);
+                } else {
+                    for r in 0..PANEL {
+                        bits[r] = (values[r] + SHIFT).to_bits();
+                    }
+                }
+                for r in 0..PANEL {
+                    integers[r] = integers[r].wrapping_add(bits[r]);
+                }
                 if CLOSE {
-                    panels.integers[p] = squares;
+                    for r in 0..PANEL {
+                        let k = bits[r].wrapping_sub(SHIFT.to_bits());
+                        squares[r] = squares[r].wrapping_add(square(k.cast_signed()));
+                    }
                 }
             }
-            for (sum, integers) in sums.iter_mut().zip(&integers) {
-                *sum = sum.wrapping_add(total(integers).wrapping_sub(shifts).cast_signed());
+            *products = total;
+            if CLOSE {
+                panels.integers[p] = squares;
             }
+        }
+        for (sum, integers) in sums.iter_mut().zip(&integers) {
+            *sum = sum.wrapping_add(total(integers).wrapping_sub(shifts).cast_signed());
         }
     }
 }
@@ -426,7 +450,17 @@ impl<T: Element> Kernel for Add<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        self.add::<Shifted<NATIVE>, false, false>();
+        if NATIVE {
+            self.add::<Shifted<true>, false, false, COLUMNS>();
+        } else {
+            self.add::<Shifted<false>, false, false, 1>();
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn run_512(self) {
+        self.add::<Shifted<true>, false, false, COLUMNS_512>();
     }
 }
 
@@ -438,13 +472,17 @@ impl<T: Element> Kernel for Plain<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        self.0.add::<Shifted<NATIVE>, true, false>();
+        if NATIVE {
+            self.0.add::<Shifted<true>, true, false, COLUMNS>();
+        } else {
+            self.0.add::<Shifted<false>, true, false, 1>();
+        }
     }
 
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn run_512(self) {
-        self.0.add::<Converted, true, false>();
+        self.0.add::<Converted, true, false, COLUMNS_512>();
     }
 }
 
@@ -456,7 +494,17 @@ impl<T: Element> Kernel for Close<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        self.0.add::<Shifted<NATIVE>, false, true>();
+        if NATIVE {
+            self.0.add::<Shifted<true>, false, true, COLUMNS>();
+        } else {
+            self.0.add::<Shifted<false>, false, true, 1>();
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn run_512(self) {
+        self.0.add::<Shifted<true>, false, true, COLUMNS_512>();
     }
 }
 
