@@ -525,7 +525,7 @@ MUTANTS = [
     (
         "lanes of the last columns are the first ones",
         "lanes-of-last-columns-forgotten",
-        "lanes.len() - chunk.len() * *panels",
+        "lanes.len() - chunk.len() * *pitch",
         "0",
         "clip units",
     ),

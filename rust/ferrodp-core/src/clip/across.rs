@@ -21,6 +21,9 @@ pub(super) const LANES: usize = 32;
 /// Columns that are measured of a panel before the next one: what was fetched of their pages and lanes is used again.
 pub(super) const STRIP: usize = 64;
 
+/// Bytes of strips that a cache keeps, if they are no fewer columns than fill all lanes together.
+const STRIP_BYTES: usize = 1 << 18;
+
 /// Columns that are measured together: the sums of their lane are read and written once.
 const TOGETHER: usize = 4;
 
@@ -46,11 +49,13 @@ pub(super) struct Part<'a, T> {
 }
 
 impl<T: Element> Part<'_, T> {
-    /// Returns its strips.
+    /// Returns strips that a cache keeps.
     pub(super) fn strips(self) -> impl Iterator<Item = Self> {
         let Self { columns, offset, first, whole } = self;
-        (0..columns.width).step_by(STRIP).map(move |start| {
-            let columns = columns.of(start..columns.width.min(start + STRIP));
+        let least = LANES * TOGETHER;
+        let len = (columns.how_many(STRIP_BYTES) / least * least).max(least);
+        (0..columns.width).step_by(len).map(move |start| {
+            let columns = columns.of(start..columns.width.min(start + len));
             Self { columns, offset: offset + start, first: first + start, whole }
         })
     }
@@ -233,6 +238,8 @@ impl<T: Element> Measure<'_, T> {
         assert!(!SCALED || scales.len() == totals.len(), "a power of two for each row");
         assert!(columns.fill(totals.len()), "panels of elements");
         let panels = totals.len();
+        let pitch = lanes.len() / LANES;
+        assert!(pitch >= panels, "a vector of each lane for each panel");
         let are_few = panels * PANEL * LANES * (size_of::<f64>() + size_of::<T>()) <= FEW_BYTES;
         let mut start = 0;
         while start < columns.width {
@@ -242,20 +249,20 @@ impl<T: Element> Measure<'_, T> {
             let next = start + (len - from).min(columns.width - start);
             // Lanes before these are zeros.
             let used = len.next_power_of_two().min(LANES);
-            let lanes = &mut lanes[..used * panels];
+            let lanes = &mut lanes[..used * pitch];
             // mutant: lanes-of-later-columns-begin-with-those-before
             if from == 0 {
                 lanes.fill([0.0; PANEL]);
             }
             let chunks = if are_few || !NATIVE { 0 } else { (next - start) / (LANES * TOGETHER) * TOGETHER };
             let rest = start + chunks * LANES;
-            let mut squares = Squares { columns, scales, panels, lanes };
+            let mut squares = Squares { columns, scales, panels, pitch, lanes };
             squares.add_lanes::<NATIVE, SCALED>(Order { start, chunks });
             for start in (rest..next).step_by(LANES) {
                 squares.add_chunk::<NATIVE, SCALED>(start..next.min(start + LANES));
             }
             if from + next - start == len {
-                fold_in_halves(lanes, totals);
+                fold_in_halves(lanes, pitch, totals);
             }
             start = next;
         }
@@ -267,6 +274,8 @@ struct Squares<'a, T> {
     columns: Columns<'a, T>,
     scales: &'a [Vector],
     panels: usize,
+    /// Vectors from a lane to the next.
+    pitch: usize,
     /// Of each lane that is used a vector for each panel, lane after lane.
     lanes: &'a mut [Vector],
 }
@@ -276,9 +285,9 @@ impl<T: Element> Squares<'_, T> {
     /// first-level cache.
     #[inline(always)]
     fn add_lanes<const NATIVE: bool, const SCALED: bool>(&mut self, order: Order) {
-        let Self { columns, scales, panels, lanes } = self;
+        let Self { columns, scales, panels, pitch, lanes } = self;
         let ahead = columns.how_many(MEASURED_BYTES);
-        for (i, lane) in lanes.chunks_exact_mut(*panels).enumerate() {
+        for (i, lane) in lanes.chunks_exact_mut(*pitch).enumerate() {
             for chunk in (0..order.chunks).step_by(TOGETHER) {
                 let first = order.column(i, chunk);
                 let mut later = [0; TOGETHER];
@@ -286,7 +295,7 @@ impl<T: Element> Squares<'_, T> {
                     *later = order.column(i, chunk + ahead + k);
                     columns.fetch_end(*later);
                 }
-                for (p, sum) in lane.iter_mut().enumerate() {
+                for (p, sum) in lane.iter_mut().enumerate().take(*panels) {
                     let mut squares = *sum;
                     for k in 0..TOGETHER {
                         columns.fetch_panel(later[k], p);
@@ -304,12 +313,12 @@ impl<T: Element> Squares<'_, T> {
     /// Adds up to a chunk of columns, which fill the last lanes, panel by panel.
     #[inline(always)]
     fn add_chunk<const NATIVE: bool, const SCALED: bool>(&mut self, chunk: Range<usize>) {
-        let Self { columns, scales, panels, lanes } = self;
+        let Self { columns, scales, panels, pitch, lanes } = self;
         let ahead = columns.how_many(MEASURED_BYTES);
         // mutant: lanes-of-last-columns-forgotten
-        let unused = lanes.len() - chunk.len() * *panels;
+        let unused = lanes.len() - chunk.len() * *pitch;
         for p in 0..*panels {
-            let lanes = lanes[unused + p..].iter_mut().step_by(*panels);
+            let lanes = lanes[unused + p..].iter_mut().step_by(*pitch);
             for (column, sums) in chunk.clone().zip(lanes) {
                 columns.fetch_panel(column + ahead, p);
                 // SAFETY: the column is one of these, and there are so many panels.
@@ -361,9 +370,9 @@ fn add_squares<T: Element, const NATIVE: bool, const SCALED: bool>(
 
 /// Adds the upper half of lanes to the lower one until one is left, and that to totals.
 #[inline(always)]
-fn fold_in_halves(lanes: &mut [Vector], totals: &mut [Vector]) {
+fn fold_in_halves(lanes: &mut [Vector], pitch: usize, totals: &mut [Vector]) {
     let mut half = lanes.len() / 2;
-    while half >= totals.len() {
+    while half >= pitch {
         let (lower, upper) = lanes[..2 * half].split_at_mut(half);
         for (lower, upper) in lower.iter_mut().zip(upper) {
             (0..PANEL).for_each(|r| lower[r] += upper[r]);

@@ -90,7 +90,8 @@ impl Panels {
             clear(&mut self.close, panels, 0);
             clear(&mut self.integers, panels, 0);
         }
-        self.lanes.resize(panels * LANES, [0.0; PANEL]);
+        // An odd number from a lane to the next: else lanes would have the same places in a cache.
+        self.lanes.resize((panels | 1) * LANES, [0.0; PANEL]);
         self.factors.resize(panels, [0.0; PANEL]);
         self.masks.resize(panels, [0; PANEL]);
         self.open.resize(panels, [0; PANEL]);

@@ -186,7 +186,8 @@ impl<'a, 'b, T: Float> SideBySide<'a, 'b, T> {
         self.visit(0, rows, &mut |panels, part| {
             for strip in part.strips() {
                 panels.measure(isa, strip);
-                can = can && panels.measure_closely(isa, strip.columns, cut, T::SQUARES_FIT);
+                // A cache holds them now.
+                can = can && panels.measure_closely(isa, strip.columns.fetched(false), cut, T::SQUARES_FIT);
             }
         });
         self.is_close = can;
