@@ -85,6 +85,8 @@ struct Tiling {
     size: usize,
     /// Rows of the next tile that are fetched while one is added; without any, leaves are fetched one after the other.
     ahead: usize,
+    /// Whether a tile is rows that are added together, of which only some are fetched so.
+    is_four: bool,
 }
 
 /// Rows on their way into sums. Methods that add return how many rows were within the clip norm, if all were certified.
@@ -144,14 +146,19 @@ impl<'a, T: Float> Adding<'a, T> {
             TOGETHER.. => TOGETHER,
             _ => near,
         };
+        // Memory is as busy as the CPU where some are fetched while the others are measured.
+        let is_four = are_large && leaves == 1 && nearest < TOGETHER && TOGETHER * bytes <= TOGETHER_BYTES;
+        if is_four {
+            return Tiling { size: TOGETHER, ahead: TOGETHER, is_four };
+        }
         let size = most.max((TOGETHER_BYTES / bytes).min(TOGETHER)).clamp(1, TILE_ROWS);
         let ahead = if bytes <= AHEAD_BYTES { size } else { 0 };
         if leaves < 2 || bytes > AHEAD_BYTES {
-            return Tiling { size, ahead };
+            return Tiling { size, ahead, is_four };
         }
         let pieces = PIECE_BYTES.div_ceil((bytes / leaves).max(1)).min(MOST_BYTES / bytes);
         let size = size.max(pieces.min(PIECES).next_multiple_of(TOGETHER));
-        Tiling { size, ahead: size }
+        Tiling { size, ahead: size, is_four }
     }
 
     /// Returns whether whole panels of few columns can be made of rows.
@@ -220,13 +227,13 @@ impl<'a, T: Float> Adding<'a, T> {
             let leaves: Vec<_> = self.readings[0].leaves().iter().map(|leaf| Foreign::of(&leaf.strides())).collect();
             return Self::add_brought(self.steps, &leaves, rows, TOGETHER_BYTES, sums, together);
         }
-        let Tiling { size, ahead } = self.tiling();
+        let Tiling { size, ahead, is_four } = self.tiling();
         let mut within = 0;
         let mut start = rows.start;
         while start < rows.end {
             let tile = start..rows.end.min(start + size);
             let next = tile.end..rows.end.min(tile.end + ahead);
-            self.steps.measure(self.readings[0], start, tile.len(), together);
+            self.steps.measure(self.readings[0], start, tile.len(), is_four, together);
             let open = self.steps.compare::<T>(together);
             let panels = if are_narrow { whole(NEAR.min(rows.end - start)) } else { 0 };
             if panels > 0 && open * 8 > tile.len() {
@@ -242,7 +249,8 @@ impl<'a, T: Float> Adding<'a, T> {
             let Together { steps, certificates, .. } = &mut *together;
             let columns = 0..sums.len();
             let ahead = &self.ahead(&tile, &next);
-            let tile = Tile { rows: self.readings[1], first: start, columns, steps, ahead };
+            let fetched = if is_four { T::FETCHED } else { TOGETHER };
+            let tile = Tile { rows: self.readings[1], first: start, columns, steps, ahead, fetched };
             quantize::add(self.steps.rule.isa, tile, sums, certificates);
             if !self.steps.are_certified(together) {
                 return None;
@@ -405,7 +413,7 @@ impl<'a, T: Float> Adding<'a, T> {
     fn add_columns(&self, row: usize, step: Step, start: usize, sums: &mut [i64]) -> Certificate {
         let mut certificates = [Certificate::default()];
         let columns = start..start + sums.len();
-        let tile = Tile { rows: self.readings[1], first: row, columns, steps: &[step], ahead: &[] };
+        let tile = Tile { rows: self.readings[1], first: row, columns, steps: &[step], ahead: &[], fetched: TOGETHER };
         quantize::add(self.steps.rule.isa, tile, sums, &mut certificates);
         let [certificate] = certificates;
         certificate

@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use super::element::{Element, Float};
 use super::rows::{Piece, Rows};
-use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
+use crate::dispatch::{self, Kernel, PAGE, prefetch_second, prefetch_second_all};
 use crate::isa::Isa;
 
 /// Elements in a block.
@@ -64,9 +64,16 @@ pub(super) fn add_powers<T: Element>(isa: Isa, power: Power, data: &[T], width: 
     }
 }
 
-/// Adds to each total the sum of squares of one of the rows in `range`, leaf by leaf.
-pub(super) fn add_squares<T: Element>(isa: Isa, rows: &Rows<'_, T>, range: Range<usize>, totals: &mut [f64]) {
-    dispatch::run(isa, AddSquares { leaves: rows.leaves(), range, totals });
+/// Adds to each total the sum of squares of one of the rows in `range`, leaf by leaf; where that is said, fetches what was not fetched of
+/// the only leaf's [`ROWS`] before.
+pub(super) fn add_squares<T: Element>(
+    isa: Isa,
+    rows: &Rows<'_, T>,
+    range: Range<usize>,
+    fetches: bool,
+    totals: &mut [f64],
+) {
+    dispatch::run(isa, AddSquares { leaves: rows.leaves(), range, fetches, totals });
 }
 
 struct AddPowers<'a, T, const SQUARES: bool> {
@@ -88,6 +95,7 @@ impl<T: Element, const SQUARES: bool> Kernel for AddPowers<'_, T, SQUARES> {
 struct AddSquares<'a, T> {
     leaves: &'a [Piece<'a, T>],
     range: Range<usize>,
+    fetches: bool,
     totals: &'a mut [f64],
 }
 
@@ -97,6 +105,11 @@ impl<T: Element> Kernel for AddSquares<'_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
         let first = self.range.start;
+        if let (true, [leaf], Some(totals)) =
+            (self.fetches && T::FETCHED + 1 == ROWS, self.leaves, self.totals.first_chunk_mut())
+        {
+            return add_rows_and_fetch::<T, NATIVE>(leaf, first, totals);
+        }
         for (i, leaf) in self.leaves.iter().enumerate() {
             let Some(later) = self.leaves.get(i + AHEAD) else {
                 add_rows::<T, true, NATIVE>(leaf.all(), first * leaf.width, leaf.width, 1.0, self.totals);
@@ -110,6 +123,31 @@ impl<T: Element> Kernel for AddSquares<'_, T> {
                 add_rows::<T, true, NATIVE>(leaf.all(), start, leaf.width, 1.0, totals);
                 (start, ahead) = (start + elements, ahead.wrapping_add(elements));
             }
+        }
+    }
+}
+
+/// Adds to each total the sum of squares of a long row; while those before the last are measured, the last is fetched.
+#[inline(always)]
+fn add_rows_and_fetch<T: Element, const NATIVE: bool>(leaf: &Piece<'_, T>, first: usize, totals: &mut [f64; ROWS]) {
+    let (data, width, size) = (leaf.all(), leaf.width, size_of::<T>());
+    let last = leaf.from(first + ROWS - 1).cast::<u8>();
+    for (row, total) in totals.iter_mut().enumerate() {
+        for begin in (0..width).step_by(BLOCK) {
+            let len = BLOCK.min(width - begin);
+            let data = &data[..(first + row) * width + begin + len];
+            // The last row is in a cache then, and nothing comes of what is asked for once more.
+            let place = (row % (ROWS - 1) * width + begin) * size / (ROWS - 1);
+            let mut sums = [0.0; LANES];
+            let (chunks, tail) = data[data.len() - len..].as_chunks::<LANES>();
+            for (i, chunk) in chunks.iter().enumerate() {
+                prefetch_second(last.wrapping_add(place + i * LANES * size / (ROWS - 1)));
+                add_chunk::<T, true, NATIVE, LANES, false>(&mut sums, Chunk::all(chunk), 1.0);
+            }
+            if !tail.is_empty() {
+                add_tail::<T, true, NATIVE, LANES>(&mut sums, data, tail.len(), 1.0);
+            }
+            *total += fold_in_halves(sums);
         }
     }
 }

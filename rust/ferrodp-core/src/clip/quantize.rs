@@ -138,6 +138,8 @@ pub(super) struct Tile<'a, T> {
     pub(super) steps: &'a [Step],
     /// What is fetched meanwhile of each leaf; without any, the rows themselves are.
     pub(super) ahead: &'a [Ahead],
+    /// While [`TOGETHER`] rows are added, as many of these.
+    pub(super) fetched: usize,
 }
 
 /// Adds the rows of `tile` to `sums`, which belong to the tile's columns, and to each row's certificate.
@@ -184,6 +186,7 @@ impl<T: Element> AddTile<'_, T> {
                         .get(i + AHEAD)
                         .filter(|_| is_short::<T>(leaf.width))
                         .map(|later| later.from(self.tile.first)),
+                    fetched: self.tile.fetched,
                 };
                 part.add::<I>(self.tile.steps, &mut self.sums[first - start..last - start], self.certificates);
             }
@@ -211,6 +214,8 @@ struct Part<'a, T> {
     ahead: Ahead,
     /// The same rows of a leaf that is fetched as well.
     later: Option<*const T>,
+    /// Rows that are fetched, of those that are added together.
+    fetched: usize,
 }
 
 impl<'a, T: Element> Part<'a, T> {
@@ -239,7 +244,7 @@ impl<'a, T: Element> Part<'a, T> {
                         prefetch_second_all(later.wrapping_add(r * self.width + index * COLUMNS), TOGETHER * len);
                     }
                     let certificates = certificates[r..].first_chunk_mut().expect("one for each step");
-                    add_together::<T, I>(rows, step_ahead, factors, sums, &mut last, certificates);
+                    add_together::<T, I>(rows, (self.fetched, step_ahead), factors, sums, &mut last, certificates);
                     r += TOGETHER;
                     continue;
                 }
@@ -316,12 +321,12 @@ fn add_block<T: Element, I: Integers, const CLOSE: bool>(
     }
 }
 
-/// Does for so many rows what [`add_block`] does, chunk by chunk: sums stay in registers meanwhile. Row after row, those of
+/// Does for so many rows what [`add_block`] does, chunk by chunk, but fetches only some: sums stay in registers meanwhile. Row after row, those of
 /// few columns would wait for what the row before has just written.
 #[inline(always)]
 fn add_together<T: Element, I: Integers>(
     [a, b, c, d]: [(&[T], *const u8); TOGETHER],
-    step_ahead: isize,
+    (fetched, step_ahead): (usize, isize),
     [of_a, of_b, of_c, of_d]: [[f64; 2]; TOGETHER],
     sums: &mut [i64],
     last: &mut [i64; LANES],
@@ -349,7 +354,7 @@ fn add_together<T: Element, I: Integers>(
     let rows = chunks_a.iter().zip(chunks_b).zip(chunks_c.iter().zip(chunks_d));
     let mut behind = 0;
     for (((chunk_a, chunk_b), (chunk_c, chunk_d)), sums) in rows.zip(sums.as_chunks_mut::<LANES>().0) {
-        for (_, ahead) in [a, b, c, d] {
+        for (_, ahead) in [a, b, c, d].into_iter().take(fetched) {
             for line in 0..LANES * size_of::<T>() / CACHE_LINE {
                 prefetch_second(ahead.wrapping_offset(behind + line as isize * line_ahead::<T>(step_ahead)));
             }
@@ -567,7 +572,7 @@ mod tests {
             let mut sums: Vec<i64> = (0..width as i64).collect();
             let mut certificates = vec![Certificate::default(); count];
             let rows = Rows::new([(&data[..], width)], count).expect("lengths agree");
-            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: &[] };
+            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: &[], fetched: TOGETHER };
 
             add(isa, tile, &mut sums, &mut certificates);
 
@@ -592,7 +597,7 @@ mod tests {
         let (width, step) = (5000, [Step::Add { scale: 1.0, factor: 1e5 }; 2]);
         let data: Vec<f64> = (0..2 * width).map(|i| (i as f64).sin()).collect();
         let rows = Rows::new([(&data[..], width)], 2).expect("lengths agree");
-        let tile = |columns| Tile { rows: &rows, first: 0, columns, steps: &step, ahead: &[] };
+        let tile = |columns| Tile { rows: &rows, first: 0, columns, steps: &step, ahead: &[], fetched: TOGETHER };
         let (mut whole, mut parts) = (vec![0; width], vec![0; width]);
         let mut certificates = [Certificate::default(), Certificate::default()];
         add(Isa::best(), tile(0..width), &mut whole, &mut certificates);
@@ -623,7 +628,7 @@ mod tests {
                 let steps = [Step::AddClose { factor: 1.0 }];
 
                 let rows = Rows::one(&[&data]);
-                let tile = Tile { rows: &rows, first: 0, columns: 0..40, steps: &steps, ahead: &[] };
+                let tile = Tile { rows: &rows, first: 0, columns: 0..40, steps: &steps, ahead: &[], fetched: TOGETHER };
                 add(isa, tile, &mut [0; 40], &mut certificates);
 
                 let certified = certificates[0].products() <= 2.0_f64.powi(61);
