@@ -27,8 +27,9 @@ const STRIP_BYTES: usize = 1 << 18;
 /// Columns that are measured together: the sums of their lane are read and written once.
 const TOGETHER: usize = 4;
 
-/// Bytes of a chunk and of its lanes that a first-level cache holds: of so few rows, columns are measured in the order in which they
-/// lie in memory.
+/// Panels, and bytes of a chunk from memory and of its lanes, that a first-level cache holds with ease: of so few rows, columns are
+/// measured in the order in which they lie in memory.
+const FEW: usize = 2;
 const FEW_BYTES: usize = 48 << 10;
 
 /// Bytes of columns that are fetched before they are measured.
@@ -240,7 +241,8 @@ impl<T: Element> Measure<'_, T> {
         let panels = totals.len();
         let pitch = lanes.len() / LANES;
         assert!(pitch >= panels, "a vector of each lane for each panel");
-        let are_few = panels * PANEL * LANES * (size_of::<f64>() + size_of::<T>()) <= FEW_BYTES;
+        let bytes = panels * PANEL * LANES * (size_of::<f64>() + size_of::<T>());
+        let are_few = panels <= FEW || (columns.is_fetched() && bytes <= FEW_BYTES);
         let mut start = 0;
         while start < columns.width {
             // Where these columns lie in a block of the leaf's, of how many, and up to which.
@@ -297,12 +299,12 @@ impl<T: Element> Squares<'_, T> {
                 }
                 for (p, sum) in lane.iter_mut().enumerate().take(*panels) {
                     let mut squares = *sum;
+                    let scales = if SCALED { scales[p] } else { ONES };
                     for k in 0..TOGETHER {
                         columns.fetch_panel(later[k], p);
                         // SAFETY: the column is one of these, and there are so many panels.
                         let elements = unsafe { columns.load(first + k * LANES, p, NATIVE) };
-                        let scales = if SCALED { &scales[p] } else { &ONES };
-                        add_squares::<T, NATIVE, SCALED>(elements, scales, &mut squares);
+                        add_squares::<T, NATIVE, SCALED>(elements, &scales, &mut squares);
                     }
                     *sum = squares;
                 }
@@ -318,13 +320,13 @@ impl<T: Element> Squares<'_, T> {
         // mutant: lanes-of-last-columns-forgotten
         let unused = lanes.len() - chunk.len() * *pitch;
         for p in 0..*panels {
+            let scales = if SCALED { scales[p] } else { ONES };
             let lanes = lanes[unused + p..].iter_mut().step_by(*pitch);
             for (column, sums) in chunk.clone().zip(lanes) {
                 columns.fetch_panel(column + ahead, p);
                 // SAFETY: the column is one of these, and there are so many panels.
                 let elements = unsafe { columns.load(column, p, NATIVE) };
-                let scales = if SCALED { &scales[p] } else { &ONES };
-                add_squares::<T, NATIVE, SCALED>(elements, scales, sums);
+                add_squares::<T, NATIVE, SCALED>(elements, &scales, sums);
             }
         }
     }

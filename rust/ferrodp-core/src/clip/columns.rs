@@ -85,6 +85,12 @@ impl<'a, T: Element> Columns<'a, T> {
         self.rows >= PANEL && panels == self.rows.div_ceil(PANEL)
     }
 
+    /// Whether they come from memory, so that what is read next is asked for.
+    #[inline(always)]
+    pub(super) fn is_fetched(&self) -> bool {
+        self.fetched
+    }
+
     /// How many columns have so many bytes, or more; none if they are not asked for.
     #[inline(always)]
     pub(super) fn how_many(&self, bytes: usize) -> usize {
