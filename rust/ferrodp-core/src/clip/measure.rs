@@ -500,6 +500,30 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_are_fetched_meanwhile_have_the_bits_of_the_definition() {
+        for width in [1025, 1040, 4096, 4097, 8200, 12_345] {
+            let data: Vec<f32> = (0..6 * width).map(|i| ((i * 7919) % 1013) as f32 * 1.1e-3 - 0.5).collect();
+            let rows = Rows::new([(&data[..], width)], 6).expect("so many");
+            for isa in Isa::available() {
+                // Four, and the two that are left.
+                for range in [1..5, 4..6] {
+                    let mut totals = [1.0; ROWS];
+                    let totals = &mut totals[..range.len()];
+
+                    add_squares(isa, &rows, range.clone(), true, totals);
+
+                    for (row, total) in range.zip(totals) {
+                        // Blocks are added to what was there, one after the other.
+                        let blocks = data[row * width..][..width].chunks(BLOCK);
+                        let expected = blocks.fold(1.0, |sum, block| sum + in_order(Power::Second, block, 1.0));
+                        assert_eq!(expected, *total, "{isa:?}, row {row} of {width}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_isa_gives_the_bits_of_the_definition() {
         for len in [0, 1, 15, 16, 31, 32, 33, 100, 4095, 4096, 4097, 8192, 12_345] {
             let single: Vec<f32> = (0..len).map(|i| ((i * 7919) % 1013) as f32 * 1.1e-3 - 0.5).collect();
