@@ -18,7 +18,8 @@ use crate::dispatch::Kernel;
 /// Lanes of [`super::measure`].
 pub(super) const LANES: usize = 32;
 
-/// Columns that are measured of a panel before the next one: what was fetched of their pages and lanes is used again.
+/// Columns that are looked at of a panel before the next one, where no lanes are: what was fetched of their pages is used again. Parts of
+/// a leaf begin with a multiple of so many.
 pub(super) const STRIP: usize = 64;
 
 /// Bytes of strips that a cache keeps, if they are no fewer columns than fill all lanes together.

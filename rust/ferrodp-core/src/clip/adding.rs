@@ -146,7 +146,7 @@ impl<'a, T: Float> Adding<'a, T> {
             TOGETHER.. => TOGETHER,
             _ => near,
         };
-        // Memory is as busy as the CPU where some are fetched while the others are measured.
+        // Memory is asked all the time where some are fetched while the others are measured.
         let is_four = are_large && leaves == 1 && nearest < TOGETHER && TOGETHER * bytes <= TOGETHER_BYTES;
         if is_four {
             return Tiling { size: TOGETHER, ahead: TOGETHER, is_four };
