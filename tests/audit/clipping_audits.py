@@ -177,6 +177,21 @@ def long_sums() -> bool:
     return False
 
 
+def rows_from_memory() -> bool:
+    """Whether more rows than a cache holds are the sum of some of them at a time."""
+    rng = np.random.default_rng(36)
+    for count, width, dtype in ((3000, 1500, np.float32), (530, 4165, np.float64)):
+        rows = (rng.normal(size=(count, width)) * CLIP / math.sqrt(width)).astype(dtype)
+        rows[33::50], rows[37::50, -1], rows[39::50] = np.nan, np.inf, 0.0
+        made, parts = (fd.ClippedSum((width,), clip_norm=CLIP, dtype=dtype) for _ in range(2))
+        made.add_many(rows, threads=1)
+        for first in range(0, count, 40):
+            parts.add_many(rows[first : first + 40], threads=1)
+        if made.within_bound != parts.within_bound or not np.array_equal(made.integers, parts.integers):
+            return True
+    return False
+
+
 def rows_that_are_returned() -> bool:
     """Whether a row that is clipped and returned in floats is longer than the bound, by any amount."""
     rng = np.random.default_rng(35)
@@ -269,6 +284,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
     yield "sums of two stabilities", merged_stabilities
     yield "rows that are returned", rows_that_are_returned
     yield "long sums", long_sums
+    yield "rows from memory", rows_from_memory
     yield "differences", differences
     yield "trees", trees
     yield "trees of many leaves", trees_of_many_leaves

@@ -327,6 +327,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "rows measured while others are added keep the lanes of the block before",
+        "rows-measured-meanwhile-keep-lanes",
+        "[0.0; LANES]",
+        "lanes",
+        "clip units",
+    ),
+    (
         "gathered rows forget where a leaf begins",
         "gathered-rows-forget-where-leaf-begins",
         "row * width + batch.column",

@@ -47,6 +47,7 @@ mod fours;
 mod gather;
 mod gathering;
 mod grid_sum;
+mod meanwhile;
 mod measure;
 mod narrow;
 mod panel;

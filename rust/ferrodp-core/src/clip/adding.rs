@@ -17,6 +17,7 @@ use super::element::Float;
 use super::error_budget::ErrorBudget;
 use super::foreign::Foreign;
 use super::gathering::Gathering;
+use super::meanwhile::{self, Meanwhile};
 use super::measure::{self, Power, add_powers};
 use super::narrow::MOST_COLUMNS;
 use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
@@ -36,6 +37,9 @@ const TILE_BYTES: [usize; 2] = [1 << 18, 1 << 14];
 
 /// Up to this many bytes, as many rows as are added together make a tile anyway: they share one pass over the sums.
 pub(super) const TOGETHER_BYTES: usize = 1 << 21;
+
+/// The same where other rows are measured while these are added.
+const MEANWHILE_BYTES: usize = 1 << 23;
 
 /// Rows that are brought at a time, in bytes: where all are in a cache, and from memory, where less is asked for at a time.
 const BROUGHT_BYTES: [usize; 2] = [1 << 16, 1 << 15];
@@ -85,8 +89,8 @@ struct Tiling {
     size: usize,
     /// Rows of the next tile that are fetched while one is added; without any, leaves are fetched one after the other.
     ahead: usize,
-    /// Whether a tile is rows that are added together, of which only some are fetched so.
-    is_four: bool,
+    /// Whether a tile is rows that are added together while the next ones are measured.
+    overlaps: bool,
 }
 
 /// Rows on their way into sums. Methods that add return how many rows were within the clip norm, if all were certified.
@@ -146,19 +150,20 @@ impl<'a, T: Float> Adding<'a, T> {
             TOGETHER.. => TOGETHER,
             _ => near,
         };
-        // Memory is asked all the time where some are fetched while the others are measured.
-        let is_four = are_large && leaves == 1 && nearest < TOGETHER && TOGETHER * bytes <= TOGETHER_BYTES;
-        if is_four {
-            return Tiling { size: TOGETHER, ahead: TOGETHER, is_four };
+        // Memory is asked all the time: for rows that are measured meanwhile, or fetched.
+        let overlaps = meanwhile::pays::<T>(self.steps.rule.isa);
+        let together_bytes = if overlaps { MEANWHILE_BYTES } else { TOGETHER_BYTES };
+        if are_large && leaves == 1 && nearest < TOGETHER && TOGETHER * bytes <= together_bytes {
+            return Tiling { size: TOGETHER, ahead: TOGETHER, overlaps };
         }
         let size = most.max((TOGETHER_BYTES / bytes).min(TOGETHER)).clamp(1, TILE_ROWS);
         let ahead = if bytes <= AHEAD_BYTES { size } else { 0 };
         if leaves < 2 || bytes > AHEAD_BYTES {
-            return Tiling { size, ahead, is_four };
+            return Tiling { size, ahead, overlaps: false };
         }
         let pieces = PIECE_BYTES.div_ceil((bytes / leaves).max(1)).min(MOST_BYTES / bytes);
         let size = size.max(pieces.min(PIECES).next_multiple_of(TOGETHER));
-        Tiling { size, ahead: size, is_four }
+        Tiling { size, ahead: size, overlaps: false }
     }
 
     /// Returns whether whole panels of few columns can be made of rows.
@@ -205,6 +210,16 @@ impl<'a, T: Float> Adding<'a, T> {
         })
     }
 
+    /// Returns the rows of the next tile, if they can be measured while rows of this one leaf are added.
+    fn meanwhile(&self, tile: &Range<usize>, next: &Range<usize>, steps: &[Step]) -> Option<Meanwhile<'a, T>> {
+        let [leaf] = self.readings[0].leaves() else { return None };
+        let are_four = tile.len() == meanwhile::ROWS && next.len() == meanwhile::ROWS;
+        let are_plain = steps.iter().all(|step| matches!(step, Step::Add { .. }));
+        // Of rows whose squares overflow, magnitudes are looked at first.
+        (are_four && are_plain && !begins_far(leaf.rows(next.start..next.end)))
+            .then(|| Meanwhile::new(leaf, next.start))
+    }
+
     /// Adds rows on one thread, tile by tile.
     pub(super) fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64], together: &mut Together) -> Option<u64> {
         let are_narrow = self.are_narrow();
@@ -227,13 +242,16 @@ impl<'a, T: Float> Adding<'a, T> {
             let leaves: Vec<_> = self.readings[0].leaves().iter().map(|leaf| Foreign::of(&leaf.strides())).collect();
             return Self::add_brought(self.steps, &leaves, rows, TOGETHER_BYTES, sums, together);
         }
-        let Tiling { size, ahead, is_four } = self.tiling();
-        let mut within = 0;
+        let Tiling { size, ahead, overlaps } = self.tiling();
+        let (mut within, mut measured) = (0, None::<[f64; meanwhile::ROWS]>);
         let mut start = rows.start;
         while start < rows.end {
             let tile = start..rows.end.min(start + size);
             let next = tile.end..rows.end.min(tile.end + ahead);
-            self.steps.measure(self.readings[0], start, tile.len(), is_four, together);
+            match measured.take() {
+                Some(totals) => together.begin(totals.len()).copy_from_slice(&totals),
+                None => self.steps.measure(self.readings[0], start, tile.len(), together),
+            }
             let open = self.steps.compare::<T>(together);
             let panels = if are_narrow { whole(NEAR.min(rows.end - start)) } else { 0 };
             if panels > 0 && open * 8 > tile.len() {
@@ -246,12 +264,19 @@ impl<'a, T: Float> Adding<'a, T> {
                 self.steps.tell_open(self.readings[0], start, together);
             }
             within += Steps::decide(together, |row, total| self.step(start + row, total));
+            let meanwhile = if overlaps { self.meanwhile(&tile, &next, &together.steps) } else { None };
             let Together { steps, certificates, .. } = &mut *together;
-            let columns = 0..sums.len();
-            let ahead = &self.ahead(&tile, &next);
-            let fetched = if is_four { T::FETCHED } else { TOGETHER };
-            let tile = Tile { rows: self.readings[1], first: start, columns, steps, ahead, fetched };
-            quantize::add(self.steps.rule.isa, tile, sums, certificates);
+            let (isa, columns) = (self.steps.rule.isa, 0..sums.len());
+            // Of `f64`, the CPU asks better by itself while rows are measured.
+            let ahead = if overlaps && !T::SQUARES_FIT { Vec::new() } else { self.ahead(&tile, &next) };
+            let ahead = &ahead[..];
+            let tile = Tile { rows: self.readings[1], first: start, columns, steps, ahead };
+            if let Some(mut meanwhile) = meanwhile {
+                quantize::add_meanwhile(isa, tile, sums, certificates, &mut meanwhile);
+                measured = Some(meanwhile.totals());
+            } else {
+                quantize::add(isa, tile, sums, certificates);
+            }
             if !self.steps.are_certified(together) {
                 return None;
             }
@@ -413,7 +438,7 @@ impl<'a, T: Float> Adding<'a, T> {
     fn add_columns(&self, row: usize, step: Step, start: usize, sums: &mut [i64]) -> Certificate {
         let mut certificates = [Certificate::default()];
         let columns = start..start + sums.len();
-        let tile = Tile { rows: self.readings[1], first: row, columns, steps: &[step], ahead: &[], fetched: TOGETHER };
+        let tile = Tile { rows: self.readings[1], first: row, columns, steps: &[step], ahead: &[] };
         quantize::add(self.steps.rule.isa, tile, sums, &mut certificates);
         let [certificate] = certificates;
         certificate

@@ -301,7 +301,7 @@ fn add_piece<T: Element>(
     certificates: &mut [Certificate],
 ) {
     let rows = Rows::new([(piece, width)], steps.len()).expect("as many as there are steps");
-    let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps, ahead: &[], fetched: quantize::TOGETHER };
+    let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps, ahead: &[] };
     quantize::add(isa, tile, sums, certificates);
 }
 

@@ -18,10 +18,6 @@ pub trait Element: Copy + Default + Send + Sync + sealed::Sealed + 'static {
     /// Whether the square of every finite element is exact in `f64`, and sums of squares stay in its normal range.
     const SQUARES_FIT: bool;
 
-    /// How many of four rows from memory are fetched while those before are added: as much as memory can give meanwhile; it
-    /// gives more where the CPU asks by itself, as it does while rows are measured.
-    const FETCHED: usize;
-
     /// The type that its numbers are brought in: `f32` for the types of 16 bits.
     type Whole: Float;
 
@@ -104,7 +100,6 @@ impl Element for Half {
     const NAME: &'static str = "float16";
     const CLIP_EXPONENTS: RangeInclusive<i32> = f32::CLIP_EXPONENTS;
     const SQUARES_FIT: bool = true;
-    const FETCHED: usize = 3;
 
     type Whole = f32;
     const FORM: Form = Form::Half;
@@ -138,7 +133,6 @@ impl Element for Brain {
     const NAME: &'static str = "bfloat16";
     const CLIP_EXPONENTS: RangeInclusive<i32> = f32::CLIP_EXPONENTS;
     const SQUARES_FIT: bool = true;
-    const FETCHED: usize = 3;
 
     type Whole = f32;
     const FORM: Form = Form::Brain;
@@ -164,7 +158,6 @@ impl Element for f32 {
     const NAME: &'static str = "float32";
     const CLIP_EXPONENTS: RangeInclusive<i32> = -120..=127;
     const SQUARES_FIT: bool = true;
-    const FETCHED: usize = 3;
 
     type Whole = Self;
     const FORM: Form = Form::Single;
@@ -206,7 +199,6 @@ impl Element for f64 {
     const NAME: &'static str = "float64";
     const CLIP_EXPONENTS: RangeInclusive<i32> = -500..=499;
     const SQUARES_FIT: bool = false;
-    const FETCHED: usize = 1;
 
     type Whole = Self;
     const FORM: Form = Form::Double;

@@ -114,8 +114,7 @@ impl<'a, T: Element> Gathering<'a, T> {
             });
             let rows = Rows::new([(gathered, width)], tile.len()).expect("as long as the tile");
             let Together { steps, certificates, .. } = &mut together;
-            let tile =
-                Tile { rows: &rows, first: 0, columns: 0..width, steps, ahead: &[], fetched: quantize::TOGETHER };
+            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps, ahead: &[] };
             quantize::add(isa, tile, sums, certificates);
             if !self.steps.are_certified(&together) {
                 return None;

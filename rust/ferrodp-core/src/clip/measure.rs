@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use super::element::{Element, Float};
 use super::rows::{Piece, Rows};
-use crate::dispatch::{self, Kernel, PAGE, prefetch_second, prefetch_second_all};
+use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
 use crate::isa::Isa;
 
 /// Elements in a block.
@@ -64,16 +64,9 @@ pub(super) fn add_powers<T: Element>(isa: Isa, power: Power, data: &[T], width: 
     }
 }
 
-/// Adds to each total the sum of squares of one of the rows in `range`, leaf by leaf; where that is said, fetches what was not fetched of
-/// the only leaf's [`ROWS`] before.
-pub(super) fn add_squares<T: Element>(
-    isa: Isa,
-    rows: &Rows<'_, T>,
-    range: Range<usize>,
-    fetches: bool,
-    totals: &mut [f64],
-) {
-    dispatch::run(isa, AddSquares { leaves: rows.leaves(), range, fetches, totals });
+/// Adds to each total the sum of squares of one of the rows in `range`, leaf by leaf.
+pub(super) fn add_squares<T: Element>(isa: Isa, rows: &Rows<'_, T>, range: Range<usize>, totals: &mut [f64]) {
+    dispatch::run(isa, AddSquares { leaves: rows.leaves(), range, totals });
 }
 
 struct AddPowers<'a, T, const SQUARES: bool> {
@@ -95,7 +88,6 @@ impl<T: Element, const SQUARES: bool> Kernel for AddPowers<'_, T, SQUARES> {
 struct AddSquares<'a, T> {
     leaves: &'a [Piece<'a, T>],
     range: Range<usize>,
-    fetches: bool,
     totals: &'a mut [f64],
 }
 
@@ -105,49 +97,22 @@ impl<T: Element> Kernel for AddSquares<'_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
         let first = self.range.start;
-        if let (true, [leaf], Some(totals)) =
-            (self.fetches && T::FETCHED + 1 == ROWS, self.leaves, self.totals.first_chunk_mut())
-        {
-            return add_rows_and_fetch::<T, NATIVE>(leaf, first, totals);
-        }
         for (i, leaf) in self.leaves.iter().enumerate() {
-            let Some(later) = self.leaves.get(i + AHEAD) else {
-                add_rows::<T, true, NATIVE>(leaf.all(), first * leaf.width, leaf.width, 1.0, self.totals);
-                continue;
+            let later = self.leaves.get(i + AHEAD).map(|later| later.from(first));
+            // One loop for both, or its code would be there twice.
+            let group = match later {
+                Some(_) => (FETCHED_BYTES / (leaf.width * size_of::<T>()).max(1)).max(1),
+                None => self.totals.len().max(1),
             };
-            let group = (FETCHED_BYTES / (leaf.width * size_of::<T>()).max(1)).max(1);
-            let (mut start, mut ahead) = (first * leaf.width, later.from(first));
+            let (mut start, mut ahead) = (first * leaf.width, later.unwrap_or(core::ptr::null()));
             for totals in self.totals.chunks_mut(group) {
                 let elements = totals.len() * leaf.width;
-                prefetch_second_all(ahead, elements.min(PAGE / size_of::<T>()));
+                if later.is_some() {
+                    prefetch_second_all(ahead, elements.min(PAGE / size_of::<T>()));
+                }
                 add_rows::<T, true, NATIVE>(leaf.all(), start, leaf.width, 1.0, totals);
                 (start, ahead) = (start + elements, ahead.wrapping_add(elements));
             }
-        }
-    }
-}
-
-/// Adds to each total the sum of squares of a long row; while those before the last are measured, the last is fetched.
-#[inline(always)]
-fn add_rows_and_fetch<T: Element, const NATIVE: bool>(leaf: &Piece<'_, T>, first: usize, totals: &mut [f64; ROWS]) {
-    let (data, width, size) = (leaf.all(), leaf.width, size_of::<T>());
-    let last = leaf.from(first + ROWS - 1).cast::<u8>();
-    for (row, total) in totals.iter_mut().enumerate() {
-        for begin in (0..width).step_by(BLOCK) {
-            let len = BLOCK.min(width - begin);
-            let data = &data[..(first + row) * width + begin + len];
-            // The last row is in a cache then, and nothing comes of what is asked for once more.
-            let place = (row % (ROWS - 1) * width + begin) * size / (ROWS - 1);
-            let mut sums = [0.0; LANES];
-            let (chunks, tail) = data[data.len() - len..].as_chunks::<LANES>();
-            for (i, chunk) in chunks.iter().enumerate() {
-                prefetch_second(last.wrapping_add(place + i * LANES * size / (ROWS - 1)));
-                add_chunk::<T, true, NATIVE, LANES, false>(&mut sums, Chunk::all(chunk), 1.0);
-            }
-            if !tail.is_empty() {
-                add_tail::<T, true, NATIVE, LANES>(&mut sums, data, tail.len(), 1.0);
-            }
-            *total += fold_in_halves(sums);
         }
     }
 }
@@ -346,7 +311,7 @@ fn fold_rows(lanes: &[[f64; FOLDED]; ROWS]) -> [f64; ROWS] {
 
 /// Adds the powers of the last `len` elements of `data`, at most `N` of at least as many, to the last of so many lanes.
 #[inline(always)]
-fn add_tail<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>(
+pub(super) fn add_tail<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>(
     sums: &mut [f64; LANES],
     data: &[T],
     len: usize,
@@ -382,7 +347,7 @@ pub(super) fn form_block<T: Float, const NATIVE: bool>(from: &[T], minus: &[T], 
 }
 
 #[inline(always)]
-fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize, const MASKED: bool>(
+pub(super) fn add_chunk<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize, const MASKED: bool>(
     sums: &mut [f64; N],
     chunk: Chunk<'_, T, N, MASKED>,
     scale: f64,
@@ -497,30 +462,6 @@ mod tests {
             total += fold_in_halves(sums);
         }
         total
-    }
-
-    #[test]
-    fn rows_that_are_fetched_meanwhile_have_the_bits_of_the_definition() {
-        for width in [1025, 1040, 4096, 4097, 8200, 12_345] {
-            let data: Vec<f32> = (0..6 * width).map(|i| ((i * 7919) % 1013) as f32 * 1.1e-3 - 0.5).collect();
-            let rows = Rows::new([(&data[..], width)], 6).expect("so many");
-            for isa in Isa::available() {
-                // Four, and the two that are left.
-                for range in [1..5, 4..6] {
-                    let mut totals = [1.0; ROWS];
-                    let totals = &mut totals[..range.len()];
-
-                    add_squares(isa, &rows, range.clone(), true, totals);
-
-                    for (row, total) in range.zip(totals) {
-                        // Blocks are added to what was there, one after the other.
-                        let blocks = data[row * width..][..width].chunks(BLOCK);
-                        let expected = blocks.fold(1.0, |sum, block| sum + in_order(Power::Second, block, 1.0));
-                        assert_eq!(expected, *total, "{isa:?}, row {row} of {width}");
-                    }
-                }
-            }
-        }
     }
 
     #[test]

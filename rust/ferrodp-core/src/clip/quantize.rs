@@ -14,6 +14,7 @@
 use core::ops::Range;
 
 use super::element::Element;
+use super::meanwhile::{self, Meanwhile};
 use super::measure::{AHEAD, Chunk, fold_in_halves, put_last};
 use super::rows::{Ahead, Rows};
 use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch_second, prefetch_second_all};
@@ -138,22 +139,33 @@ pub(super) struct Tile<'a, T> {
     pub(super) steps: &'a [Step],
     /// What is fetched meanwhile of each leaf; without any, the rows themselves are.
     pub(super) ahead: &'a [Ahead],
-    /// While [`TOGETHER`] rows are added, as many of these.
-    pub(super) fetched: usize,
 }
 
 /// Adds the rows of `tile` to `sums`, which belong to the tile's columns, and to each row's certificate.
 pub(super) fn add<T: Element>(isa: Isa, tile: Tile<'_, T>, sums: &mut [i64], certificates: &mut [Certificate]) {
-    dispatch::run(isa, AddTile { tile, sums, certificates });
+    dispatch::run(isa, AddTile { tile, sums, certificates, meanwhile: None });
 }
 
-struct AddTile<'a, T> {
+/// The same for [`TOGETHER`] rows of one leaf with floating-point certificates, while other rows are measured; where that pays.
+pub(super) fn add_meanwhile<T: Element>(
+    isa: Isa,
+    tile: Tile<'_, T>,
+    sums: &mut [i64],
+    certificates: &mut [Certificate],
+    meanwhile: &mut Meanwhile<'_, T>,
+) {
+    assert!(meanwhile::pays::<T>(isa) && tile.rows.leaves().len() == 1, "rows of one leaf");
+    dispatch::run(isa, AddTile { tile, sums, certificates, meanwhile: Some(meanwhile) });
+}
+
+struct AddTile<'a, 'b, T> {
     tile: Tile<'a, T>,
     sums: &'a mut [i64],
     certificates: &'a mut [Certificate],
+    meanwhile: Option<&'a mut Meanwhile<'b, T>>,
 }
 
-impl<T: Element> Kernel for AddTile<'_, T> {
+impl<T: Element> Kernel for AddTile<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -168,9 +180,9 @@ impl<T: Element> Kernel for AddTile<'_, T> {
     }
 }
 
-impl<T: Element> AddTile<'_, T> {
+impl<T: Element> AddTile<'_, '_, T> {
     #[inline(always)]
-    fn add<I: Integers>(self) {
+    fn add<I: Integers>(mut self) {
         let Range { start, end } = self.tile.columns;
         let leaves = self.tile.rows.leaves();
         for (i, leaf) in leaves.iter().enumerate() {
@@ -186,9 +198,9 @@ impl<T: Element> AddTile<'_, T> {
                         .get(i + AHEAD)
                         .filter(|_| is_short::<T>(leaf.width))
                         .map(|later| later.from(self.tile.first)),
-                    fetched: self.tile.fetched,
                 };
-                part.add::<I>(self.tile.steps, &mut self.sums[first - start..last - start], self.certificates);
+                let sums = &mut self.sums[first - start..last - start];
+                part.add::<I>(self.tile.steps, sums, self.certificates, self.meanwhile.as_deref_mut());
             }
         }
     }
@@ -214,8 +226,6 @@ struct Part<'a, T> {
     ahead: Ahead,
     /// The same rows of a leaf that is fetched as well.
     later: Option<*const T>,
-    /// Rows that are fetched, of those that are added together.
-    fetched: usize,
 }
 
 impl<'a, T: Element> Part<'a, T> {
@@ -228,8 +238,15 @@ impl<'a, T: Element> Part<'a, T> {
 
     /// Adds these columns to `sums`, block by block.
     #[inline(always)]
-    fn add<I: Integers>(&self, steps: &[Step], sums: &mut [i64], certificates: &mut [Certificate]) {
+    fn add<I: Integers>(
+        &self,
+        steps: &[Step],
+        sums: &mut [i64],
+        certificates: &mut [Certificate],
+        mut meanwhile: Option<&mut Meanwhile<'_, T>>,
+    ) {
         let step_ahead = self.ahead.column.wrapping_mul(LANES as isize);
+        let blocks = sums.len().div_ceil(COLUMNS);
         for (index, sums) in sums.chunks_mut(COLUMNS).enumerate() {
             let (mut last, len) = ([0; LANES], sums.len());
             let row = |r| self.row(r, index, len);
@@ -244,7 +261,8 @@ impl<'a, T: Element> Part<'a, T> {
                         prefetch_second_all(later.wrapping_add(r * self.width + index * COLUMNS), TOGETHER * len);
                     }
                     let certificates = certificates[r..].first_chunk_mut().expect("one for each step");
-                    add_together::<T, I>(rows, (self.fetched, step_ahead), factors, sums, &mut last, certificates);
+                    let meanwhile = meanwhile.as_deref_mut().map(|meanwhile| (meanwhile, index + 1 == blocks));
+                    add_together::<T, I>(rows, step_ahead, factors, sums, &mut last, certificates, meanwhile);
                     r += TOGETHER;
                     continue;
                 }
@@ -321,16 +339,17 @@ fn add_block<T: Element, I: Integers, const CLOSE: bool>(
     }
 }
 
-/// Does for so many rows what [`add_block`] does, chunk by chunk, but fetches only some: sums stay in registers meanwhile. Row after row, those of
-/// few columns would wait for what the row before has just written.
+/// Does for so many rows what [`add_block`] does, chunk by chunk: sums stay in registers meanwhile. Row after row, those of few columns would wait for
+/// what the row before has just written. Where other rows are measured meanwhile, and these columns are the last ones, the rest of them is.
 #[inline(always)]
 fn add_together<T: Element, I: Integers>(
     [a, b, c, d]: [(&[T], *const u8); TOGETHER],
-    (fetched, step_ahead): (usize, isize),
-    [of_a, of_b, of_c, of_d]: [[f64; 2]; TOGETHER],
+    step_ahead: isize,
+    factors: [[f64; 2]; TOGETHER],
     sums: &mut [i64],
     last: &mut [i64; LANES],
     certificates: &mut [Certificate; TOGETHER],
+    meanwhile: Option<(&mut Meanwhile<'_, T>, bool)>,
 ) {
     let len = sums.len();
     // The first of few columns, with zeros before them.
@@ -346,44 +365,78 @@ fn add_together<T: Element, I: Integers>(
         [a, b, c, d]
     };
     let chunks_of = len.div_ceil(LANES);
-    let [mut lanes_a, mut lanes_b, mut lanes_c, mut lanes_d] =
-        certificates.each_mut().map(|certificate| certificate.expect(chunks_of));
-    let (chunks_a, chunks_b) = (chunks(a.0, len), chunks(b.0, len));
-    let (chunks_c, chunks_d) = (chunks(c.0, len), chunks(d.0, len));
-    let mut none = [0; LANES];
-    let rows = chunks_a.iter().zip(chunks_b).zip(chunks_c.iter().zip(chunks_d));
+    let mut lanes = certificates.each_mut().map(|certificate| certificate.expect(chunks_of));
+    let mut chunks = [a.0, b.0, c.0, d.0].map(|row| chunks(row, len));
+    let mut sums = sums.as_chunks_mut::<LANES>().0;
+    // Elsewhere none are measured meanwhile.
+    if let Some((meanwhile, are_last)) = meanwhile.filter(|_| I::IS_ONE || !T::SQUARES_FIT) {
+        while !meanwhile.is_done() && (are_last || !sums.is_empty()) {
+            let steps = meanwhile.steps().min(sums.len());
+            if steps == 0 {
+                meanwhile.finish::<true>();
+                continue;
+            }
+            let (elements, mut squares) = meanwhile.begin(steps);
+            let (now, later) = core::mem::take(&mut sums).split_at_mut(steps);
+            let some = chunks.map(|chunks| &chunks[..steps]);
+            add_chunks::<T, I>(some, factors, now, &mut lanes, |i| {
+                meanwhile::step::<T, true>(&elements[i], &mut squares);
+            });
+            meanwhile.end(squares);
+            chunks = chunks.map(|chunks| &chunks[steps..]);
+            sums = later;
+        }
+    }
     let mut behind = 0;
-    for (((chunk_a, chunk_b), (chunk_c, chunk_d)), sums) in rows.zip(sums.as_chunks_mut::<LANES>().0) {
-        for (_, ahead) in [a, b, c, d].into_iter().take(fetched) {
+    add_chunks::<T, I>(chunks, factors, sums, &mut lanes, |_| {
+        for (_, ahead) in [a, b, c, d] {
             for line in 0..LANES * size_of::<T>() / CACHE_LINE {
                 prefetch_second(ahead.wrapping_offset(behind + line as isize * line_ahead::<T>(step_ahead)));
             }
         }
         behind += step_ahead;
-        let mut total = *sums;
-        add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_a), of_a, &mut total, &mut lanes_a, &mut none);
-        add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_b), of_b, &mut total, &mut lanes_b, &mut none);
-        add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_c), of_c, &mut total, &mut lanes_c, &mut none);
-        // mutant: fourth-of-rows-added-together-forgotten
-        add_chunk::<T, I, LANES, false, false>(Chunk::all(chunk_d), of_d, &mut total, &mut lanes_d, &mut none);
-        *sums = total;
-    }
+    });
     let tail = len % LANES;
     if tail > 0 {
-        let mut tail = Tail { len: tail, factors: [of_a, of_b, of_c, of_d], sums: last };
+        let mut tail = Tail { len: tail, factors, sums: last };
         for (_, ahead) in [a, b, c, d] {
             prefetch_second(ahead.wrapping_offset(behind));
         }
-        let lanes = [&mut lanes_a, &mut lanes_b, &mut lanes_c, &mut lanes_d];
+        let lanes = lanes.each_mut();
         if I::IS_ONE && tail.len <= 8 {
             tail.add::<T, I, 8>([a.0, b.0, c.0, d.0], lanes);
         } else {
             tail.add::<T, I, LANES>([a.0, b.0, c.0, d.0], lanes);
         }
     }
-    for (certificate, lanes) in certificates.iter_mut().zip([lanes_a, lanes_b, lanes_c, lanes_d]) {
+    for (certificate, lanes) in certificates.iter_mut().zip(lanes) {
         certificate.lanes = lanes;
     }
+}
+
+/// Adds chunks of rows to their columns' sums, and does something else before each.
+#[inline(always)]
+fn add_chunks<T: Element, I: Integers>(
+    [a, b, c, d]: [&[[T; LANES]]; TOGETHER],
+    [of_a, of_b, of_c, of_d]: [[f64; 2]; TOGETHER],
+    sums: &mut [[i64; LANES]],
+    lanes: &mut [[f64; LANES]; TOGETHER],
+    mut other: impl FnMut(usize),
+) {
+    let [mut lanes_a, mut lanes_b, mut lanes_c, mut lanes_d] = *lanes;
+    let mut none = [0; LANES];
+    let rows = a.iter().zip(b).zip(c.iter().zip(d));
+    for (i, (((a, b), (c, d)), sums)) in rows.zip(sums).enumerate() {
+        other(i);
+        let mut total = *sums;
+        add_chunk::<T, I, LANES, false, false>(Chunk::all(a), of_a, &mut total, &mut lanes_a, &mut none);
+        add_chunk::<T, I, LANES, false, false>(Chunk::all(b), of_b, &mut total, &mut lanes_b, &mut none);
+        add_chunk::<T, I, LANES, false, false>(Chunk::all(c), of_c, &mut total, &mut lanes_c, &mut none);
+        // mutant: fourth-of-rows-added-together-forgotten
+        add_chunk::<T, I, LANES, false, false>(Chunk::all(d), of_d, &mut total, &mut lanes_d, &mut none);
+        *sums = total;
+    }
+    *lanes = [lanes_a, lanes_b, lanes_c, lanes_d];
 }
 
 /// The last elements of rows that are added together, fewer than there are lanes.
@@ -532,6 +585,7 @@ pub(super) fn truncate<const NATIVE: bool>(v: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::measure::{Power, add_powers};
     use super::*;
 
     /// The definition, element by element: sums, and `Σk²` of every row.
@@ -572,7 +626,7 @@ mod tests {
             let mut sums: Vec<i64> = (0..width as i64).collect();
             let mut certificates = vec![Certificate::default(); count];
             let rows = Rows::new([(&data[..], width)], count).expect("lengths agree");
-            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: &[], fetched: TOGETHER };
+            let tile = Tile { rows: &rows, first: 0, columns: 0..width, steps: &steps, ahead: &[] };
 
             add(isa, tile, &mut sums, &mut certificates);
 
@@ -592,12 +646,46 @@ mod tests {
         }
     }
 
+    fn check_meanwhile<T: Element>(convert: fn(f64) -> T, width: usize) {
+        let count = 9;
+        let data: Vec<T> = (0..count * width).map(|i| convert(((i * 7919) % 2027) as f64 * 1.1 - 1000.0)).collect();
+        let rows = Rows::new([(&data[..], width)], count).expect("lengths agree");
+        let steps = [1.7, 2.6, 3.5, 4.4].map(|factor| Step::Add { scale: 1.0, factor });
+        let tile = || Tile { rows: &rows, first: 1, columns: 0..width, steps: &steps, ahead: &[] };
+        for isa in Isa::available().into_iter().filter(|isa| meanwhile::pays::<T>(*isa)) {
+            let mut sums = [(); 2].map(|()| vec![0; width]);
+            let mut certificates = [(); 2].map(|()| vec![Certificate::default(); steps.len()]);
+            let ([expected, found], [alone, with_others]) = (&mut sums, &mut certificates);
+            // Blocks are added to what was there, one after the other, and of one row those of the definition.
+            let mut totals = [0.0; TOGETHER];
+            add_powers(isa, Power::Second, &data[5 * width..], width, 1.0, &mut totals);
+            let mut others = Meanwhile::new(&rows.leaves()[0], 5);
+
+            add(isa, tile(), expected, alone);
+            add_meanwhile(isa, tile(), found, with_others, &mut others);
+
+            assert_eq!(expected, found, "{isa:?}, width {width}");
+            assert_eq!(totals, others.totals(), "{isa:?}, width {width}");
+            for (alone, with_others) in alone.iter().zip(with_others) {
+                assert_eq!(alone.products(), with_others.products(), "{isa:?}, width {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_are_measured_while_others_are_added_have_the_bits_of_the_definition() {
+        for width in [32, 33, 64, 100, 1025, 1040, 3000, 4096, 4097, 4160, 5121, 8200, 12_345] {
+            check_meanwhile(|x| x as f32, width);
+            check_meanwhile(|x| x, width);
+        }
+    }
+
     #[test]
     fn a_share_of_the_columns_gives_a_share_of_the_sums() {
         let (width, step) = (5000, [Step::Add { scale: 1.0, factor: 1e5 }; 2]);
         let data: Vec<f64> = (0..2 * width).map(|i| (i as f64).sin()).collect();
         let rows = Rows::new([(&data[..], width)], 2).expect("lengths agree");
-        let tile = |columns| Tile { rows: &rows, first: 0, columns, steps: &step, ahead: &[], fetched: TOGETHER };
+        let tile = |columns| Tile { rows: &rows, first: 0, columns, steps: &step, ahead: &[] };
         let (mut whole, mut parts) = (vec![0; width], vec![0; width]);
         let mut certificates = [Certificate::default(), Certificate::default()];
         add(Isa::best(), tile(0..width), &mut whole, &mut certificates);
@@ -628,7 +716,7 @@ mod tests {
                 let steps = [Step::AddClose { factor: 1.0 }];
 
                 let rows = Rows::one(&[&data]);
-                let tile = Tile { rows: &rows, first: 0, columns: 0..40, steps: &steps, ahead: &[], fetched: TOGETHER };
+                let tile = Tile { rows: &rows, first: 0, columns: 0..40, steps: &steps, ahead: &[] };
                 add(isa, tile, &mut [0; 40], &mut certificates);
 
                 let certified = certificates[0].products() <= 2.0_f64.powi(61);

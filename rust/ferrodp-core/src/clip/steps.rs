@@ -80,14 +80,7 @@ impl Steps {
 
     /// Forms the sums of squares of rows from `first` on. Of `f64`, where squares overflow in the first of them, largest magnitudes tell
     /// sooner that they do in all.
-    pub(super) fn measure<T: Element>(
-        &self,
-        rows: &Rows<'_, T>,
-        first: usize,
-        count: usize,
-        are_fetched: bool,
-        together: &mut Together,
-    ) {
+    pub(super) fn measure<T: Element>(&self, rows: &Rows<'_, T>, first: usize, count: usize, together: &mut Together) {
         let isa = self.rule.isa;
         together.begin(count);
         let begin = || rows.row(first).find(|leaf| leaf.len() >= BEGIN).unwrap_or_default();
@@ -100,7 +93,7 @@ impl Steps {
             }
         }
         let totals = &mut together.totals.as_flattened_mut()[..count];
-        measure::add_squares(isa, rows, first..first + count, are_fetched, totals);
+        measure::add_squares(isa, rows, first..first + count, totals);
     }
 
     /// Finds the largest magnitudes of rows; NaN of those that are not finite.

@@ -1,0 +1,122 @@
+//! Rows that are measured while those before them are added ([`super::quantize`]): memory is read all the time, in one stream.
+//!
+//! What is measured is what [`super::measure`] measures, in its order.
+
+use super::element::Element;
+use super::measure::{BLOCK, Chunk, LANES, add_chunk, add_tail, fold_in_halves};
+use super::rows::Piece;
+use crate::dispatch::{CACHE_LINE, prefetch};
+use crate::isa::{Isa, Kind};
+
+/// Rows that are measured while as many are added.
+pub(super) const ROWS: usize = 4;
+
+/// Elements that are measured in one step.
+pub(super) const STEP: usize = 2 * LANES;
+
+/// Bytes that are fetched before they are measured, into the first-level cache: of elements whose squares fit, and of others.
+const AHEAD_BYTES: [usize; 2] = [1 << 14, 1 << 13];
+
+/// Whether rows are sooner added while others are measured than before: where registers hold what both compute with, or memory takes
+/// longer than either.
+pub(super) fn pays<T: Element>(isa: Isa) -> bool {
+    match isa.kind() {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512 => true,
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2 => !T::SQUARES_FIT,
+        _ => false,
+    }
+}
+
+/// Rows of a leaf, some of which were measured.
+pub(super) struct Meanwhile<'a, T> {
+    /// All rows of the leaf up to the last of these.
+    data: &'a [T],
+    width: usize,
+    /// Sums of squares of those before `row`, and of its blocks that were measured.
+    totals: [f64; ROWS],
+    row: usize,
+    /// How many of its columns were measured.
+    column: usize,
+    /// How many the block that was begun has left, and its lanes.
+    left: usize,
+    lanes: [f64; LANES],
+}
+
+impl<'a, T: Element> Meanwhile<'a, T> {
+    /// Rows from `first` on of a leaf of at least [`LANES`] columns.
+    pub(super) fn new(leaf: &Piece<'a, T>, first: usize) -> Self {
+        let (data, width) = (&leaf.all()[..(first + ROWS) * leaf.width], leaf.width);
+        assert!(width >= LANES, "as many columns as lanes");
+        Self { data, width, totals: [0.0; ROWS], row: 0, column: 0, left: width.min(BLOCK), lanes: [0.0; LANES] }
+    }
+
+    /// Whether all was measured.
+    #[inline(always)]
+    pub(super) fn is_done(&self) -> bool {
+        self.row == ROWS
+    }
+
+    /// Returns the sums of squares, once all was measured.
+    pub(super) fn totals(&self) -> [f64; ROWS] {
+        assert!(self.is_done(), "all rows are measured");
+        self.totals
+    }
+
+    /// How many whole steps come before the end of a block.
+    #[inline(always)]
+    pub(super) fn steps(&self) -> usize {
+        self.left / STEP
+    }
+
+    /// Begins so many steps, of which there are as many: returns their elements, and the lanes that these are added to.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, steps: usize) -> (&'a [[T; STEP]], [f64; LANES]) {
+        let place = self.data.len() - (ROWS - self.row) * self.width + self.column;
+        (self.column, self.left) = (self.column + steps * STEP, self.left - steps * STEP);
+        (self.data[place..place + steps * STEP].as_chunks().0, self.lanes)
+    }
+
+    /// Takes over the lanes of these steps.
+    #[inline(always)]
+    pub(super) fn end(&mut self, lanes: [f64; LANES]) {
+        self.lanes = lanes;
+    }
+
+    /// Measures the rest of the block.
+    #[inline(always)]
+    pub(super) fn finish<const NATIVE: bool>(&mut self) {
+        let len = self.left;
+        let place = self.data.len() - (ROWS - self.row) * self.width + self.column;
+        let data = &self.data[..place + len];
+        let (chunks, tail) = data[place..].as_chunks::<LANES>();
+        let mut lanes = self.lanes;
+        for chunk in chunks {
+            add_chunk::<T, true, NATIVE, LANES, false>(&mut lanes, Chunk::all(chunk), 1.0);
+        }
+        if !tail.is_empty() {
+            add_tail::<T, true, NATIVE, LANES>(&mut lanes, data, tail.len(), 1.0);
+        }
+        self.totals[self.row] += fold_in_halves(lanes);
+        // mutant: rows-measured-meanwhile-keep-lanes
+        self.lanes = [0.0; LANES];
+        self.column += len;
+        if self.column == self.width {
+            (self.row, self.column) = (self.row + 1, 0);
+        }
+        self.left = (self.width - self.column).min(BLOCK);
+    }
+}
+
+/// Measures the elements of one step, and fetches what comes later.
+#[inline(always)]
+pub(super) fn step<T: Element, const NATIVE: bool>(elements: &[T; STEP], lanes: &mut [f64; LANES]) {
+    let ahead = AHEAD_BYTES[usize::from(!T::SQUARES_FIT)];
+    for element in elements.iter().step_by(CACHE_LINE / size_of::<T>()) {
+        prefetch(core::ptr::from_ref(element).wrapping_byte_add(ahead));
+    }
+    for chunk in elements.as_chunks::<LANES>().0 {
+        add_chunk::<T, true, NATIVE, LANES, false>(lanes, Chunk::all(chunk), 1.0);
+    }
+}
