@@ -17,6 +17,9 @@ pub(super) const STEP: usize = 2 * LANES;
 /// Bytes that are fetched before they are measured, into the first-level cache: of elements whose squares fit, and of others.
 const AHEAD_BYTES: [usize; 2] = [1 << 14, 1 << 13];
 
+/// Lines of what comes then that are fetched after the last step: memory has something to do until the next one.
+const LINES: usize = 16;
+
 /// Whether rows are sooner added while others are measured than before: where registers hold what both compute with, or memory takes
 /// longer than either.
 pub(super) fn pays<T: Element>(isa: Isa) -> bool {
@@ -73,22 +76,32 @@ impl<'a, T: Element> Meanwhile<'a, T> {
     /// Begins so many steps, of which there are as many: returns their elements, and the lanes that these are added to.
     #[inline(always)]
     pub(super) fn begin(&mut self, steps: usize) -> (&'a [[T; STEP]], [f64; LANES]) {
-        let place = self.data.len() - (ROWS - self.row) * self.width + self.column;
+        let place = self.place();
         (self.column, self.left) = (self.column + steps * STEP, self.left - steps * STEP);
         (self.data[place..place + steps * STEP].as_chunks().0, self.lanes)
     }
 
-    /// Takes over the lanes of these steps.
+    /// Takes over the lanes of these steps, and fetches what comes later.
     #[inline(always)]
     pub(super) fn end(&mut self, lanes: [f64; LANES]) {
         self.lanes = lanes;
+        let next = ahead(self.data.as_ptr().wrapping_add(self.place()));
+        for line in 0..LINES {
+            prefetch(next.wrapping_byte_add(line * CACHE_LINE));
+        }
+    }
+
+    /// The index of what was not measured yet.
+    #[inline(always)]
+    fn place(&self) -> usize {
+        self.data.len() - (ROWS - self.row) * self.width + self.column
     }
 
     /// Measures the rest of the block.
     #[inline(always)]
     pub(super) fn finish<const NATIVE: bool>(&mut self) {
         let len = self.left;
-        let place = self.data.len() - (ROWS - self.row) * self.width + self.column;
+        let place = self.place();
         let data = &self.data[..place + len];
         let (chunks, tail) = data[place..].as_chunks::<LANES>();
         let mut lanes = self.lanes;
@@ -109,12 +122,17 @@ impl<'a, T: Element> Meanwhile<'a, T> {
     }
 }
 
+/// Returns what is fetched while these elements are measured.
+#[inline(always)]
+fn ahead<T: Element>(elements: *const T) -> *const T {
+    elements.wrapping_byte_add(AHEAD_BYTES[usize::from(!T::SQUARES_FIT)])
+}
+
 /// Measures the elements of one step, and fetches what comes later.
 #[inline(always)]
 pub(super) fn step<T: Element, const NATIVE: bool>(elements: &[T; STEP], lanes: &mut [f64; LANES]) {
-    let ahead = AHEAD_BYTES[usize::from(!T::SQUARES_FIT)];
     for element in elements.iter().step_by(CACHE_LINE / size_of::<T>()) {
-        prefetch(core::ptr::from_ref(element).wrapping_byte_add(ahead));
+        prefetch(ahead(element));
     }
     for chunk in elements.as_chunks::<LANES>().0 {
         add_chunk::<T, true, NATIVE, LANES, false>(lanes, Chunk::all(chunk), 1.0);
