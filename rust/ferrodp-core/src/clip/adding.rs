@@ -267,7 +267,7 @@ impl<'a, T: Float> Adding<'a, T> {
             let meanwhile = if overlaps { self.meanwhile(&tile, &next, &together.steps) } else { None };
             let Together { steps, certificates, .. } = &mut *together;
             let (isa, columns) = (self.steps.rule.isa, 0..sums.len());
-            // Of `f64`, the CPU asks better by itself while rows are measured.
+            // Of `f64` with AVX-512, the CPU asks better by itself while rows are measured.
             let ahead = if overlaps && !T::SQUARES_FIT { Vec::new() } else { self.ahead(&tile, &next) };
             let ahead = &ahead[..];
             let tile = Tile { rows: self.readings[1], first: start, columns, steps, ahead };
