@@ -394,7 +394,7 @@ fn add_together<T: Element, I: Integers>(
                 prefetch_second(ahead.wrapping_offset(behind + line as isize * line_ahead::<T>(step_ahead)));
             }
         }
-        behind += step_ahead;
+        behind = behind.wrapping_add(step_ahead);
     });
     let tail = len % LANES;
     if tail > 0 {
@@ -425,16 +425,31 @@ fn add_chunks<T: Element, I: Integers>(
 ) {
     let [mut lanes_a, mut lanes_b, mut lanes_c, mut lanes_d] = *lanes;
     let mut none = [0; LANES];
-    let rows = a.iter().zip(b).zip(c.iter().zip(d));
-    for (i, (((a, b), (c, d)), sums)) in rows.zip(sums).enumerate() {
-        other(i);
-        let mut total = *sums;
-        add_chunk::<T, I, LANES, false, false>(Chunk::all(a), of_a, &mut total, &mut lanes_a, &mut none);
-        add_chunk::<T, I, LANES, false, false>(Chunk::all(b), of_b, &mut total, &mut lanes_b, &mut none);
-        add_chunk::<T, I, LANES, false, false>(Chunk::all(c), of_c, &mut total, &mut lanes_c, &mut none);
-        // mutant: fourth-of-rows-added-together-forgotten
-        add_chunk::<T, I, LANES, false, false>(Chunk::all(d), of_d, &mut total, &mut lanes_d, &mut none);
-        *sums = total;
+    macro_rules! add {
+        ($i:expr, $a:expr, $b:expr, $c:expr, $d:expr, $sums:expr) => {
+            other($i);
+            let mut total = *$sums;
+            add_chunk::<T, I, LANES, false, false>(Chunk::all($a), of_a, &mut total, &mut lanes_a, &mut none);
+            add_chunk::<T, I, LANES, false, false>(Chunk::all($b), of_b, &mut total, &mut lanes_b, &mut none);
+            add_chunk::<T, I, LANES, false, false>(Chunk::all($c), of_c, &mut total, &mut lanes_c, &mut none);
+            // mutant: fourth-of-rows-added-together-forgotten
+            add_chunk::<T, I, LANES, false, false>(Chunk::all($d), of_d, &mut total, &mut lanes_d, &mut none);
+            *$sums = total;
+        };
+    }
+    if T::SQUARES_FIT {
+        // One index for all: iterators side by side do not stay in registers.
+        let count = sums.len();
+        let (a, b, c, d) = (&a[..count], &b[..count], &c[..count], &d[..count]);
+        for i in 0..count {
+            add!(i, &a[i], &b[i], &c[i], &d[i], &mut sums[i]);
+        }
+    } else {
+        // Of these, memory decides, and asking it in quicker succession makes them slower.
+        let rows = a.iter().zip(b).zip(c.iter().zip(d));
+        for (i, (((a, b), (c, d)), sums)) in rows.zip(sums).enumerate() {
+            add!(i, a, b, c, d, sums);
+        }
     }
     *lanes = [lanes_a, lanes_b, lanes_c, lanes_d];
 }
