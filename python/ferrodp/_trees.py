@@ -80,8 +80,15 @@ def _take(value: Any, path: Path, depth: int, is_leaf: Callable[[Any], bool], le
             name = name[0]
         raise InvalidArrayType(f"{name[1]} must be nested at most {MAX_DEPTH} deep")
     keys = tuple(value) if kind == "dict" else tuple(range(len(value)))
-    children = tuple(_take(value[key], (path, key), depth - 1, is_leaf, leaves) for key in keys)
-    return Branch(kind, keys, children, type(value))
+    children: list[Node] = []
+    for key in keys:
+        child, at = value[key], (path, key)
+        if is_leaf(child) or _kind(child) is None:  # most are leaves: without a call for each
+            leaves.append((at, child))
+            children.append(())
+        else:
+            children.append(_take(child, at, depth - 1, is_leaf, leaves))
+    return Branch(kind, keys, tuple(children), type(value))
 
 
 def where(path: Path) -> str:
@@ -207,7 +214,9 @@ def shapes(structure: Node) -> list[Shape]:
     """Return the shapes of the leaves, in order."""
     if not isinstance(structure, Branch):
         return [structure]
-    return [shape for child in structure.children for shape in shapes(child)]
+    return [
+        shape for child in structure.children for shape in (shapes(child) if isinstance(child, Branch) else (child,))
+    ]
 
 
 def with_shapes(structure: Node | None, leaf_shapes: Sequence[Shape]) -> Node:
@@ -276,6 +285,8 @@ def split(flat: npt.NDArray[Any], structure: Node) -> Any:
 def _kind(value: object) -> Kind | None:
     """Return the kind of container that `value` is, or None."""
     kind = type(value)
+    if kind is np.ndarray:  # most values are
+        return None
     if issubclass(kind, Mapping):
         return "dict"
     if issubclass(kind, tuple):
