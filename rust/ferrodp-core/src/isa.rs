@@ -89,6 +89,16 @@ impl Isa {
         cfg!(target_arch = "aarch64") || !matches!(self.0, Kind::Portable)
     }
 
+    /// Whether vectors have 512 bits.
+    #[must_use]
+    pub const fn is_wide(self) -> bool {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => true,
+            _ => false,
+        }
+    }
+
     /// Which path to take.
     #[must_use]
     pub const fn kind(self) -> Kind {

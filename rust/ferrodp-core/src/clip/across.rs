@@ -598,8 +598,8 @@ impl Kernel for DecideAgain<'_> {
 /// The bits of infinity; those of magnitudes of what is finite are below.
 pub(super) const INFINITE: i64 = f64::INFINITY.to_bits().cast_signed();
 
-/// Lanes of a panel of few columns, folded once.
-pub(super) type Halves = [Turned<f64>; LANES / 2];
+/// Sums of lanes of a panel of few columns that others are added to later.
+pub(super) type Waiting = [Turned<f64>; (LANES / 2).ilog2() as usize];
 
 /// Returns the sums of squares of a panel of few columns, in the order of [`super::measure`]. Where `scales` are given,
 /// elements are multiplied by them first. What is `coming` is asked for meanwhile.
@@ -607,35 +607,37 @@ pub(super) type Halves = [Turned<f64>; LANES / 2];
 pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
     columns: &[Turned<T>],
     scales: &Turned<f64>,
-    halves: &mut Halves,
+    waiting: &mut Waiting,
     coming: &mut Coming,
 ) -> Turned<f64> {
-    let mut half = columns.len().next_power_of_two().min(LANES) / 2;
+    let half = columns.len().next_power_of_two().min(LANES) / 2;
     if half == 0 {
         return lane::<T, NATIVE, SCALED>(columns, scales, 0, 1);
     }
     let each = columns.len() / half;
-    for (i, sum) in halves.iter_mut().enumerate().take(half) {
-        if i.is_multiple_of(4) {
+    let mut depth = 0;
+    // In the order in which sums can be added to what was left before: few are left at a time.
+    for k in 0..half {
+        if k.is_multiple_of(4) {
             coming.ask(4 * each, MEASURING);
         }
+        let i = (k.reverse_bits() >> 1) >> (usize::BITS - 1 - half.trailing_zeros());
         let lower = lane::<T, NATIVE, SCALED>(columns, scales, i, 2 * half);
         let upper = lane::<T, NATIVE, SCALED>(columns, scales, i + half, 2 * half);
+        let mut sum = [0.0; ROWS];
         for r in 0..ROWS {
             sum[r] = lower[r] + upper[r];
         }
-    }
-    while half > 1 {
-        half /= 2;
-        for i in 0..half {
-            // Or a vector would hold one row's lanes, gathered.
-            let i = core::hint::black_box(i);
+        for _ in 0..k.trailing_ones() {
+            depth -= 1;
             for r in 0..ROWS {
-                halves[i][r] += halves[i + half][r];
+                sum[r] += waiting[depth][r];
             }
         }
+        waiting[depth] = sum;
+        depth += 1;
     }
-    halves[0]
+    waiting[0]
 }
 
 /// Returns one of so many lanes.

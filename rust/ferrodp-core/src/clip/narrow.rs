@@ -12,7 +12,7 @@
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-use super::across::{self, Aligned, Decided, Halves, Limits};
+use super::across::{self, Aligned, Decided, Limits, Waiting};
 use super::close::{Cut, Edge};
 use super::columns::mask;
 use super::coming::{ADDING, ALL, Ahead, Coming, TURNING};
@@ -139,7 +139,7 @@ impl<T: Element> Add<'_, T> {
         let width = if W == 0 { sums.len() } else { W };
         let (mut columns, mut room) = (turn::Room::new(if W == 0 { width } else { 0 }), turn::Room::to_turn(width));
         let (columns, room) = (columns.columns(), room.columns());
-        let mut halves = Aligned([[0.0; ROWS]; 16]);
+        let mut waiting: Aligned<Waiting> = Aligned([[0.0; ROWS]; _]);
         // On the stack: the compiler sees that they are apart from all else, and keeps that in registers.
         let mut of_columns = [const { MaybeUninit::<Aligned<[u64; SUMS]>>::uninit() }; MOST_COLUMNS];
         of_columns[..width].fill(MaybeUninit::new(Aligned([0; SUMS])));
@@ -187,7 +187,7 @@ impl<T: Element> Add<'_, T> {
                     few.pause = few.pause.saturating_sub(1);
                     let Some((columns, rest)) = panels.split_first() else { break };
                     panels = rest;
-                    let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
+                    let (limits, certified, waiting) = (&limits, &certified, &mut waiting.0);
                     // Rare enough: in wider vectors it would be a tenth of all code here once more.
                     dispatch::run_256(
                         rule.isa,
@@ -199,7 +199,7 @@ impl<T: Element> Add<'_, T> {
                             limits,
                             edge,
                             certified,
-                            halves,
+                            waiting,
                             state: &mut state,
                         },
                     );
@@ -214,7 +214,7 @@ impl<T: Element> Add<'_, T> {
                 let coming = &mut coming;
                 // SAFETY: as above.
                 unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
-                let (limits, certified, halves) = (&limits, &certified, &mut halves.0);
+                let (limits, certified, waiting) = (&limits, &certified, &mut waiting.0);
                 Panel {
                     columns,
                     coming,
@@ -223,7 +223,7 @@ impl<T: Element> Add<'_, T> {
                     limits,
                     edge,
                     certified,
-                    halves,
+                    waiting,
                     state: &mut state,
                 }
                 .add::<NATIVE, I>();
@@ -251,7 +251,7 @@ struct Panel<'a, T> {
     limits: &'a Limits,
     edge: Option<&'a Edge>,
     certified: &'a Certified,
-    halves: &'a mut Halves,
+    waiting: &'a mut Waiting,
     state: &'a mut State,
 }
 
@@ -267,7 +267,7 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool, I: Integers>(&mut self) {
-        let Self { columns, coming, sums, rule, limits, edge, certified, halves, state } = self;
+        let Self { columns, coming, sums, rule, limits, edge, certified, waiting, state } = self;
         let edge: Option<&Edge> = *edge;
         // What overflows is measured again: where that is known, there is no need to see it.
         let knows_far = !T::SQUARES_FIT && state.are_far && limits.keeps != 0;
@@ -279,14 +279,14 @@ impl<T: Element> Panel<'_, T> {
                 return;
             }
             Far::Large => {
-                return dispatch::run_256(rule.isa, Large { columns, coming, sums, limits, certified, halves, state });
+                return dispatch::run_256(rule.isa, Large { columns, coming, sums, limits, certified, waiting, state });
             }
             Far::Untrusted | Far::Mixed => {}
         }
         let totals = if matches!(far, Far::Untrusted) {
             [f64::INFINITY; ROWS]
         } else {
-            across::squares::<T, NATIVE, false>(columns, &[1.0; ROWS], halves, coming)
+            across::squares::<T, NATIVE, false>(columns, &[1.0; ROWS], waiting, coming)
         };
         let totals = Aligned(totals);
         let by_singles = state.has_singles;
@@ -322,7 +322,7 @@ impl<T: Element> Panel<'_, T> {
                 totals: &totals.0,
                 columns,
                 decided: &mut decided,
-                halves,
+                waiting,
                 expects_ties: state.has_ties,
                 expects_singles: by_singles,
             };
@@ -437,7 +437,7 @@ struct Large<'a, T> {
     sums: &'a mut [Aligned<[u64; SUMS]>],
     limits: &'a Limits,
     certified: &'a Certified,
-    halves: &'a mut Halves,
+    waiting: &'a mut Waiting,
     state: &'a mut State,
 }
 
@@ -446,9 +446,9 @@ impl<T: Element> Kernel for Large<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) {
-        let Self { columns, coming, sums, limits, certified, halves, state } = self;
+        let Self { columns, coming, sums, limits, certified, waiting, state } = self;
         let Limits { bound, shrink, steps_per_unit, .. } = *limits;
-        let totals = Aligned(across::squares::<T, NATIVE, true>(columns, &[SMALLER; ROWS], halves, coming));
+        let totals = Aligned(across::squares::<T, NATIVE, true>(columns, &[SMALLER; ROWS], waiting, coming));
         let (none, all) = ([0; ROWS], [u64::MAX; ROWS]);
         let mut decided = Decided { factors: [0.0; ROWS], masks: all, clear: none, open: none };
         for r in 0..ROWS {

@@ -4,7 +4,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
-use super::across::{Again, Aligned, Decided, Halves, INFINITE, Limits, squares};
+use super::across::{Again, Aligned, Decided, INFINITE, Limits, Waiting, squares};
 use super::close::{self, Cut, Edge};
 use super::columns::mask;
 use super::coming::{COMPARING, Coming};
@@ -272,7 +272,7 @@ pub(super) struct Settle<'a, T> {
     pub(super) totals: &'a Turned<f64>,
     pub(super) columns: &'a [Turned<T>],
     pub(super) decided: &'a mut Decided<ROWS>,
-    pub(super) halves: &'a mut Halves,
+    pub(super) waiting: &'a mut Waiting,
     /// Whether there may be rows whose norm is the bound.
     pub(super) expects_ties: bool,
     /// Whether rows near the bound may all have one element.
@@ -357,7 +357,7 @@ impl<T: Element> Settle<'_, T> {
         for r in 0..ROWS {
             scales.0[r] = smaller(largest.0[r]);
         }
-        let totals = Aligned(squares::<T, NATIVE, true>(self.columns, &scales.0, self.halves, &mut Coming::nothing()));
+        let totals = Aligned(squares::<T, NATIVE, true>(self.columns, &scales.0, self.waiting, &mut Coming::nothing()));
         let Decided { factors, masks, open, .. } = &mut *self.decided;
         let again = Again { largest: &largest.0, totals: &totals.0, scales: &mut scales.0 };
         let (rows, within) = self.limits.decide_again(&far, again, factors, masks, open);
