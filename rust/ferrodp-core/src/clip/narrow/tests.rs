@@ -3,7 +3,9 @@
 use core::num::NonZeroUsize;
 
 use super::*;
+use crate::clip::across::squares;
 use crate::clip::columns::CACHED_BYTES;
+use crate::clip::measure::{Power, add_powers};
 use crate::clip::{ClipNorm, Float, GridSum, Leaf, Rows, Stability};
 use crate::isa::Isa;
 
@@ -176,4 +178,24 @@ fn check_columns<T: Float>(convert: fn(f64) -> T) {
 fn columns_from_memory_have_the_sums_of_rows_one_after_the_other() {
     check_columns::<f64>(|x| x);
     check_columns::<f32>(|x| x as f32);
+}
+
+fn check_squares<T: Element>(convert: fn(f64) -> T) {
+    for width in (1..=40).chain([63, 64, 65, 100, 127, 128, 130]) {
+        let rows: Vec<T> = (0..ROWS * width).map(|i| convert((i as f64 * 0.7).sin() + 0.1)).collect();
+        let columns: Vec<Turned<T>> = (0..width).map(|c| core::array::from_fn(|r| rows[r * width + c])).collect();
+        let mut waiting: Waiting = [[0.0; ROWS]; _];
+        let mut expected = [0.0; ROWS];
+        add_powers(Isa::best(), Power::Second, &rows, width, 1.0, &mut expected);
+
+        let found = squares::<T, false, false>(&columns, &[1.0; ROWS], &mut waiting, &mut Coming::nothing());
+
+        assert_eq!(expected.map(f64::to_bits), found.map(f64::to_bits), "width {width}");
+    }
+}
+
+#[test]
+fn squares_of_a_panel_have_the_bits_of_rows_one_after_the_other() {
+    check_squares(|x| x as f32);
+    check_squares(|x| x);
 }
