@@ -1,14 +1,12 @@
 """The playground in a browser: streamed at once, paused, stepped, reset, and without a process once it is closed."""
 
-import contextlib
 import json
 import os
 import time
 
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
-
 PLAYGROUND = "section[data-playground]"
 SMALL = "dataset=wine&batch_size=16&epochs=50"
+LONG = "dataset=digits&model=mlp&batch_size=45&epochs=50"  # seconds on a fast machine
 
 
 def opened(page, address, query=SMALL):
@@ -18,6 +16,10 @@ def opened(page, address, query=SMALL):
 
 def press(page, name):
     page.get_by_role("button", name=name, exact=True).click()
+
+
+def in_state(*states):
+    return ", ".join(f'{PLAYGROUND}[data-state="{state}"]' for state in states)
 
 
 def workers():
@@ -53,22 +55,36 @@ def test_steps_are_taken_one_by_one_and_the_training_is_reset(page, address):
 
 
 def test_a_training_runs_is_paused_and_goes_on(page, address):
-    opened(page, address)
-    for _ in range(10):  # a training that ended before the button was reached is begun again
-        press(page, "Train")
-        page.wait_for_selector(", ".join(f'{PLAYGROUND}[data-state="{state}"]' for state in ("running", "ended")))
-        with contextlib.suppress(PlaywrightTimeout):
-            page.get_by_role("button", name="Pause", exact=True).click(timeout=1_000)
-            break
-    page.wait_for_selector(f'{PLAYGROUND}[data-state="paused"]')
+    opened(page, address, LONG)
+    press(page, "Train")
+    page.wait_for_selector(in_state("running"))
+    press(page, "Pause")
+    page.wait_for_selector(in_state("paused"))
     page.wait_for_timeout(500)
     place = page.locator(PLAYGROUND).get_attribute("data-step")
     page.wait_for_timeout(500)
 
     assert page.locator(PLAYGROUND).get_attribute("data-step") == place
     press(page, "Go on")
-    page.wait_for_selector(f'{PLAYGROUND}[data-state="ended"]', timeout=60_000)
+    page.wait_for_selector(in_state("ended"), timeout=60_000)
     assert int(page.locator(PLAYGROUND).get_attribute("data-step")) > int(place)
+
+
+def test_a_pause_answered_after_the_end_leaves_the_training_ended(page, address):
+    held = []
+    page.route("**/api/train/*/pause", lambda route: held.append(route))
+    opened(page, address, LONG)
+    press(page, "Train")
+    page.wait_for_selector(in_state("running"))
+    press(page, "Pause")
+    page.wait_for_selector(in_state("ended"), timeout=60_000)
+    with page.expect_response("**/api/train/*/pause"):
+        held[0].fulfill(json={"schema": 1})
+    page.wait_for_timeout(200)
+
+    assert page.locator(PLAYGROUND).get_attribute("data-state") == "ended"
+    press(page, "Train")
+    page.wait_for_selector(in_state("running"))
 
 
 def test_closing_the_page_ends_its_process(context, address):

@@ -68,6 +68,7 @@ function mount(root) {
   async function begin(mode) {
     abort?.abort();
     const mine = (abort = new AbortController());
+    name = null;
     show("starting");
     place.textContent = "Starting a process …";
     delete root.dataset.first;
@@ -98,7 +99,9 @@ function mount(root) {
 
   async function command(what) {
     if (!name) return;
+    const mine = abort;
     await post(`/api/train/${name}/${what}`, {});
+    if (mine !== abort || state === "ended") return; // it ended while the command was on its way
     if (what === "pause") show("paused");
     if (what === "resume") show("running");
   }
