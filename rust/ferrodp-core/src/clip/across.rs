@@ -601,6 +601,9 @@ pub(super) const INFINITE: i64 = f64::INFINITY.to_bits().cast_signed();
 /// Sums of lanes of a panel of few columns that others are added to later.
 pub(super) type Waiting = [Turned<f64>; (LANES / 2).ilog2() as usize];
 
+/// Numbers of four bits with their bits reversed.
+const REVERSED: [u8; LANES / 2] = [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15];
+
 /// Returns the sums of squares of a panel of few columns, in the order of [`super::measure`]. Where `scales` are given,
 /// elements are multiplied by them first. What is `coming` is asked for meanwhile.
 #[inline(always)]
@@ -614,6 +617,9 @@ pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
     if half == 0 {
         return lane::<T, NATIVE, SCALED>(columns, scales, 0, 1);
     }
+    if !SCALED && columns.len() <= LANES && half >= FOURS {
+        return single::<T, NATIVE>(columns, half, waiting, coming);
+    }
     let each = columns.len() / half;
     let mut depth = 0;
     // In the order in which sums can be added to what was left before: few are left at a time.
@@ -621,7 +627,8 @@ pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
         if k.is_multiple_of(4) {
             coming.ask(4 * each, MEASURING);
         }
-        let i = (k.reverse_bits() >> 1) >> (usize::BITS - 1 - half.trailing_zeros());
+        // Its bits from the last to the first.
+        let i = usize::from(REVERSED[k % REVERSED.len()]) * half / REVERSED.len();
         let lower = lane::<T, NATIVE, SCALED>(columns, scales, i, 2 * half);
         let upper = lane::<T, NATIVE, SCALED>(columns, scales, i + half, 2 * half);
         let mut sum = [0.0; ROWS];
@@ -638,6 +645,66 @@ pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
         depth += 1;
     }
     waiting[0]
+}
+
+/// Pairs of lanes that are added in registers.
+const FOURS: usize = 4;
+
+/// The same where no lane has two columns, of which there are more than `half`, the pairs of lanes.
+#[inline(always)]
+fn single<T: Element, const NATIVE: bool>(
+    columns: &[Turned<T>],
+    half: usize,
+    waiting: &mut Waiting,
+    coming: &mut Coming,
+) -> Turned<f64> {
+    let mut depth = 0;
+    for k in 0..half / FOURS {
+        coming.ask(2 * FOURS, MEASURING);
+        let i = usize::from(REVERSED[FOURS * k]) * half / REVERSED.len();
+        let mut sum = pair::<T, NATIVE>(columns, i, half);
+        let other = pair::<T, NATIVE>(columns, i + half / 2, half);
+        for r in 0..ROWS {
+            sum[r] += other[r];
+        }
+        let mut upper = pair::<T, NATIVE>(columns, i + half / 4, half);
+        let other = pair::<T, NATIVE>(columns, i + half / 2 + half / 4, half);
+        for r in 0..ROWS {
+            upper[r] += other[r];
+        }
+        for r in 0..ROWS {
+            sum[r] += upper[r];
+        }
+        for _ in 0..k.trailing_ones() {
+            depth -= 1;
+            for r in 0..ROWS {
+                sum[r] += waiting[depth][r];
+            }
+        }
+        waiting[depth] = sum;
+        depth += 1;
+    }
+    waiting[0]
+}
+
+/// Returns the sum of two lanes, of which the lower one may have no column.
+#[inline(always)]
+fn pair<T: Element, const NATIVE: bool>(columns: &[Turned<T>], i: usize, half: usize) -> Turned<f64> {
+    let missing = 2 * half - columns.len();
+    let mut sums = [0.0; ROWS];
+    let column = &columns[i + half - missing];
+    for r in 0..ROWS {
+        let x = column[r].widen();
+        sums[r] = x * x;
+    }
+    if i >= missing {
+        let column = &columns[i - missing];
+        for r in 0..ROWS {
+            let x = column[r].widen();
+            sums[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, sums[r]) } else { sums[r] + x * x };
+        }
+    }
+    sums
 }
 
 /// Returns one of so many lanes.

@@ -360,9 +360,12 @@ impl<T: Element> Panel<'_, T> {
                 let of_columns = columns.iter().zip(sums);
                 // Loops of their own, in which nothing is asked for each column.
                 if is_plain {
+                    // A copy, or certificates would be written after each column.
+                    let mut plain = products.0;
                     for (column, Aligned(sums)) in of_columns {
-                        products.0 = add_plain::<T, I>(column, &decided.factors, products.0, sums);
+                        plain = add_plain::<T, I>(column, &decided.factors, plain, sums);
                     }
+                    products.0 = plain;
                 } else if scales.is_none() && !with_integers {
                     for (column, Aligned(sums)) in of_columns {
                         add::<T, NATIVE>(column, &decided, None, &mut products.0, sums);
@@ -383,9 +386,18 @@ impl<T: Element> Panel<'_, T> {
         if columns.len() > RUN {
             products = runs.0;
         }
-        let (mut sure, mut missing) = ([0; ROWS], 0);
+        let mut sure = [0; ROWS];
         for r in 0..ROWS {
             sure[r] = mask(products.0[r] <= certified.products);
+        }
+        if !has_close {
+            for r in 0..ROWS {
+                state.certified[r] &= sure[r];
+            }
+            return;
+        }
+        let mut missing = 0;
+        for r in 0..ROWS {
             missing |= close[r] & !sure[r];
         }
         if missing != 0 {
@@ -402,9 +414,7 @@ impl<T: Element> Panel<'_, T> {
                 sure[r] |= close[r] & exact;
             }
         }
-        if has_close {
-            state.needs_integers = missing != 0;
-        }
+        state.needs_integers = missing != 0;
         for r in 0..ROWS {
             state.certified[r] &= sure[r];
         }
