@@ -28,11 +28,17 @@ pub(super) struct Spans {
     step: isize,
     count: usize,
     bytes: usize,
+    /// Whether what comes next continues each of these, so that they may begin a little earlier.
+    go_on: bool,
 }
+
+/// Lines that main memory is asked for together, if a CPU sees that both are wanted. Were each pair asked for in two halves, some
+/// panels apart, it would be fetched twice: Fortran order took up to a half longer, as columns happened to lie.
+const PAIR: usize = 2 * CACHE_LINE;
 
 impl Spans {
     /// Bytes of those that continue each other.
-    const BYTES: usize = 2 * CACHE_LINE;
+    const BYTES: usize = PAIR;
 
     /// Returns those of a matrix that begins at `start`: numbers of rows and columns, and bytes from one to the next.
     pub(super) fn of(start: *const u8, rows: (usize, isize), columns: (usize, isize)) -> Self {
@@ -46,11 +52,12 @@ impl Spans {
             // Few lines lie between elements, and few between pieces.
             let pieces = count.wrapping_mul(far.unsigned_abs()).div_ceil(Self::BYTES);
             let start = lowest(start, count, far);
-            return Self { start, step: Self::BYTES as isize, count: pieces, bytes: Self::BYTES };
+            return Self { start, step: Self::BYTES as isize, count: pieces, bytes: Self::BYTES, go_on: true };
         }
         // Lines that a row only begins are in no other span, those of a column in what comes next.
-        let bytes = if by_columns { bytes } else { bytes + CACHE_LINE - 1 };
-        Self { start, step: far, count, bytes: bytes.min(PAGE) }
+        let all = if by_columns { bytes } else { bytes + CACHE_LINE - 1 };
+        let go_on = by_columns && bytes.is_multiple_of(PAIR);
+        Self { start, step: far, count, bytes: all.min(PAGE), go_on }
     }
 }
 
@@ -109,7 +116,7 @@ impl Coming {
 
     /// Nothing.
     pub(super) const fn nothing() -> Self {
-        Self { spans: Spans { start: core::ptr::null(), step: 0, count: 0, bytes: 0 }, due: 0, cost: 0 }
+        Self { spans: Spans { start: core::ptr::null(), step: 0, count: 0, bytes: 0, go_on: false }, due: 0, cost: 0 }
     }
 
     /// Asks for these while so many columns are computed with.
@@ -147,10 +154,12 @@ impl Coming {
 
     #[inline(always)]
     fn ask_lines(&mut self, lines: usize) {
-        let Self { spans: Spans { start, step, count, .. }, due, cost } = self;
+        let Self { spans: Spans { start, step, count, go_on, .. }, due, cost } = self;
+        let whole = if *go_on { PAIR } else { 1 };
         while *due >= *cost && *count > 0 {
+            let first = start.map_addr(|start| start & whole.wrapping_neg());
             for line in 0..lines {
-                prefetch_second(start.wrapping_add(line * CACHE_LINE));
+                prefetch_second(first.wrapping_add(line * CACHE_LINE));
             }
             *start = start.wrapping_offset(*step);
             *count -= 1;
