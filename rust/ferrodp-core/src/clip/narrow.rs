@@ -352,21 +352,17 @@ impl<T: Element> Panel<'_, T> {
         // Certificates of rows that are not near the bound may be those of numbers that are not cut yet.
         // mutant: rows-of-panels-taken-for-plain
         let is_plain = I::IS_ONE && !has_close && are_all == u64::MAX;
-        state.panels += u64::from(!is_plain);
+        if is_plain {
+            return Self::add_all_plain::<I>(columns, coming, sums, certified, &decided.factors, state);
+        }
+        state.panels += 1;
         let mut runs = Runs::default();
         for (run, sums) in columns.chunks(RUN).zip(sums.chunks_mut(RUN)) {
             for (columns, sums) in run.chunks(TOGETHER).zip(sums.chunks_mut(TOGETHER)) {
                 coming.ask(TOGETHER, ADDING);
                 let of_columns = columns.iter().zip(sums);
                 // Loops of their own, in which nothing is asked for each column.
-                if is_plain {
-                    // A copy, or certificates would be written after each column.
-                    let mut plain = products.0;
-                    for (column, Aligned(sums)) in of_columns {
-                        plain = add_plain::<T, I>(column, &decided.factors, plain, sums);
-                    }
-                    products.0 = plain;
-                } else if scales.is_none() && !with_integers {
+                if scales.is_none() && !with_integers {
                     for (column, Aligned(sums)) in of_columns {
                         add::<T, NATIVE>(column, &decided, None, &mut products.0, sums);
                     }
@@ -390,12 +386,6 @@ impl<T: Element> Panel<'_, T> {
         for r in 0..ROWS {
             sure[r] = mask(products.0[r] <= certified.products);
         }
-        if !has_close {
-            for r in 0..ROWS {
-                state.certified[r] &= sure[r];
-            }
-            return;
-        }
         let mut missing = 0;
         for r in 0..ROWS {
             missing |= close[r] & !sure[r];
@@ -414,9 +404,39 @@ impl<T: Element> Panel<'_, T> {
                 sure[r] |= close[r] & exact;
             }
         }
-        state.needs_integers = missing != 0;
+        if has_close {
+            state.needs_integers = missing != 0;
+        }
         for r in 0..ROWS {
             state.certified[r] &= sure[r];
+        }
+    }
+
+    /// Adds a panel whose rows all count and are not near the bound. A way of its own: certificates stay in registers.
+    #[inline(always)]
+    fn add_all_plain<I: Integers>(
+        columns: &[Turned<T>],
+        coming: &mut Coming,
+        sums: &mut [Aligned<[u64; SUMS]>],
+        certified: &Certified,
+        factors: &Turned<f64>,
+        state: &mut State,
+    ) {
+        let mut products = [0.0; ROWS];
+        for (run, sums) in columns.chunks(RUN).zip(sums.chunks_mut(RUN)) {
+            let mut of_run = [0.0; ROWS];
+            for (columns, sums) in run.chunks(TOGETHER).zip(sums.chunks_mut(TOGETHER)) {
+                coming.ask(TOGETHER, ADDING);
+                for (column, Aligned(sums)) in columns.iter().zip(sums) {
+                    of_run = add_plain::<T, I>(column, factors, of_run, sums);
+                }
+            }
+            for r in 0..ROWS {
+                products[r] += of_run[r];
+            }
+        }
+        for r in 0..ROWS {
+            state.certified[r] &= mask(products[r] <= certified.products);
         }
     }
 }
