@@ -28,13 +28,16 @@ pub(super) struct Spans {
     step: isize,
     count: usize,
     bytes: usize,
-    /// Whether what comes next continues each of these, so that they may begin a little earlier.
-    go_on: bool,
+    /// Whether whole pairs are asked for, from the one on in which a span begins: what comes next continues it.
+    in_pairs: bool,
 }
 
-/// Lines that main memory is asked for together, if a CPU sees that both are wanted. Were each pair asked for in two halves, some
-/// panels apart, it would be fetched twice: Fortran order took up to a half longer, as columns happened to lie.
+/// Lines that some CPUs fetch together.
 const PAIR: usize = 2 * CACHE_LINE;
+
+/// Columns of a pair each that are asked for in whole pairs, at most. Half a pair at a time, panels of up to so many took half as
+/// long again, if their memory happened to lie so; of more, whole pairs take longer.
+const IN_PAIRS: usize = 32;
 
 impl Spans {
     /// Bytes of those that continue each other.
@@ -52,12 +55,12 @@ impl Spans {
             // Few lines lie between elements, and few between pieces.
             let pieces = count.wrapping_mul(far.unsigned_abs()).div_ceil(Self::BYTES);
             let start = lowest(start, count, far);
-            return Self { start, step: Self::BYTES as isize, count: pieces, bytes: Self::BYTES, go_on: true };
+            return Self { start, step: Self::BYTES as isize, count: pieces, bytes: Self::BYTES, in_pairs: false };
         }
         // Lines that a row only begins are in no other span, those of a column in what comes next.
-        let all = if by_columns { bytes } else { bytes + CACHE_LINE - 1 };
-        let go_on = by_columns && bytes.is_multiple_of(PAIR);
-        Self { start, step: far, count, bytes: all.min(PAGE), go_on }
+        let in_pairs = by_columns && bytes == PAIR && count <= IN_PAIRS;
+        let bytes = if by_columns { bytes } else { bytes + CACHE_LINE - 1 };
+        Self { start, step: far, count, bytes: bytes.min(PAGE), in_pairs }
     }
 }
 
@@ -116,7 +119,11 @@ impl Coming {
 
     /// Nothing.
     pub(super) const fn nothing() -> Self {
-        Self { spans: Spans { start: core::ptr::null(), step: 0, count: 0, bytes: 0, go_on: false }, due: 0, cost: 0 }
+        Self {
+            spans: Spans { start: core::ptr::null(), step: 0, count: 0, bytes: 0, in_pairs: false },
+            due: 0,
+            cost: 0,
+        }
     }
 
     /// Asks for these while so many columns are computed with.
@@ -154,10 +161,10 @@ impl Coming {
 
     #[inline(always)]
     fn ask_lines(&mut self, lines: usize) {
-        let Self { spans: Spans { start, step, count, go_on, .. }, due, cost } = self;
-        let whole = if *go_on { PAIR } else { 1 };
+        let Self { spans: Spans { start, step, count, in_pairs, .. }, due, cost } = self;
+        let unit: usize = if *in_pairs { PAIR } else { 1 };
         while *due >= *cost && *count > 0 {
-            let first = start.map_addr(|start| start & whole.wrapping_neg());
+            let first = start.map_addr(|start| start & unit.wrapping_neg());
             for line in 0..lines {
                 prefetch_second(first.wrapping_add(line * CACHE_LINE));
             }
