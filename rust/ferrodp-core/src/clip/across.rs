@@ -617,7 +617,7 @@ pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
     if half == 0 {
         return lane::<T, NATIVE, SCALED>(columns, scales, 0, 1);
     }
-    if NATIVE && !SCALED && columns.len() <= LANES && half >= FOURS {
+    if NATIVE && !SCALED && (FOURS + 1..=LANES).contains(&columns.len()) {
         return single::<T, NATIVE>(columns, half, waiting, coming);
     }
     let each = columns.len() / half;

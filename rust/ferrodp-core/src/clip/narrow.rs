@@ -63,6 +63,9 @@ impl<T: Element> Kernel for Add<'_, T> {
 /// The most columns.
 pub(super) const MOST_COLUMNS: usize = 1024;
 
+/// The most columns of panels that go through [`Few`] first.
+const MOST_FEW: usize = 4;
+
 /// Columns whose certificates are added in one run, and how many of them before more columns are asked for.
 const RUN: usize = 128;
 const TOGETHER: usize = 8;
@@ -241,7 +244,7 @@ impl<T: Element> Add<'_, T> {
     }
 }
 
-/// A panel of few columns, on its way into sums.
+/// A panel of few columns, on its way into sums; as a kernel, of up to [`MOST_FEW`].
 struct Panel<'a, T> {
     columns: &'a [Turned<T>],
     /// What is asked for meanwhile.
@@ -260,6 +263,8 @@ impl<T: Element> Kernel for Panel<'_, T> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(mut self) {
+        // All of them, which the compiler does not see: no code for more is made.
+        self.columns = &self.columns[..self.columns.len().min(MOST_FEW)];
         self.add::<NATIVE, Shifted<NATIVE>>();
     }
 }
