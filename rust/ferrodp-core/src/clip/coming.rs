@@ -36,7 +36,7 @@ pub(super) struct Spans {
 const PAIR: usize = 2 * CACHE_LINE;
 
 /// Columns of a pair each that are asked for in whole pairs, at most. Half a pair at a time, panels of up to so many took half as
-/// long again, if their memory happened to lie so; of more, whole pairs take longer.
+/// long again, if their memory happened to lie so; of most of more, whole pairs take longer.
 const IN_PAIRS: usize = 32;
 
 impl Spans {
