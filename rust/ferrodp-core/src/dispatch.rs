@@ -118,6 +118,15 @@ pub(crate) fn prefetch_second<T>(address: *const T) {
     prefetch_into::<2, T>(address);
 }
 
+/// Whether the first-level cache has 48 KB, and places for much that comes from memory at once: CPUs of that kind have these
+/// instructions, and those before do not.
+pub(crate) fn has_many_places() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avxvnni");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// With 3, the hint `_MM_HINT_T0`, into the first-level cache; with 2, `_MM_HINT_T1`, into the second.
 #[inline(always)]
 fn prefetch_into<const HINT: i32, T>(address: *const T) {
