@@ -384,9 +384,11 @@ impl<T: Element, const SQUARES: bool, const TIES: bool> Kernel for AddRows<'_, T
 }
 
 /// Returns how many elements of a leaf are not zero, exactly if less than two, and otherwise two at least, given what bits there
-/// are of magnitudes in each lane.
+/// are of elements in each lane.
 #[inline(never)]
 fn others<T: Element>(bits: &[u64; LANES], leaf: &[T]) -> usize {
+    // Zeros have a sign, and nothing else.
+    let bits = bits.map(|bits| bits << 1);
     if bits[0] != 0 && bits[LANES - 1] != 0 {
         return 2;
     }
@@ -468,7 +470,7 @@ struct Lanes {
     high: [u64; LANES],
     low: [f64; LANES],
     inexact: [u64; LANES],
-    /// Bits of all magnitudes.
+    /// Bits of all elements.
     bits: [u64; LANES],
 }
 
@@ -486,7 +488,7 @@ impl Lanes {
             let (high, low) = cut.cut_shifted::<T, SQUARES>(x);
             self.high[i] = self.high[i].wrapping_add(high.to_bits());
             self.low[i] += low;
-            self.bits[i] |= x.abs().to_bits();
+            self.bits[i] |= x.to_bits();
             self.inexact[i] |= if TIES { Cut::inexact::<T, SQUARES>(x, low) } else { 1 };
         }
     }
