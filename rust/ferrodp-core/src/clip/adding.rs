@@ -75,6 +75,9 @@ const NEAR: usize = 1 << 13;
 /// The most columns of rows in a cache that are added in panels of all columns where those lie one after the other.
 const BESIDE: usize = 256;
 
+/// Bytes of such a panel from memory, at most: it is in a second-level cache together with its copy and with those that come.
+const PANEL_BYTES: usize = 7 << 15;
+
 /// Open rows of a tile that are told together, at least.
 const OPEN: usize = 4;
 
@@ -174,7 +177,7 @@ impl<'a, T: Float> Adding<'a, T> {
         let strides = leaf.strides();
         let bytes = (leaf.width * size_of::<T>()).saturating_mul(self.readings[0].count());
         let most = match strides.row {
-            1 if bytes > CACHED_BYTES => MOST_COLUMNS,
+            1 if bytes > CACHED_BYTES => MOST_COLUMNS.min(PANEL_BYTES / size_of::<turn::Turned<T>>()),
             1 => BESIDE,
             _ => turn::MOST,
         };
