@@ -308,8 +308,15 @@ MUTANTS = [
     (
         "rows of panels are taken for plain ones whatever settled them",
         "rows-of-panels-taken-for-plain",
-        "!has_close",
+        "is_open == 0 && told.is_none()",
         "true",
+        "clip units",
+    ),
+    (
+        "columns that are read where they lie are read again and again",
+        "columns-where-they-lie-read-again",
+        "(count as isize)",
+        "(0 * count as isize)",
         "clip units",
     ),
     (

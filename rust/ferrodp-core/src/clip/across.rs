@@ -12,7 +12,7 @@ use super::decide::Rule;
 use super::element::Element;
 use super::error_budget::ErrorBudget;
 use super::measure::BLOCK;
-use super::turn::{ROWS, Turned};
+use super::turn::{ROWS, Sheet, Turned};
 use crate::dispatch::Kernel;
 
 /// Lanes of [`super::measure`].
@@ -453,6 +453,18 @@ pub(super) struct Decided<const N: usize> {
     pub(super) open: [u64; N],
 }
 
+impl<const N: usize> Decided<N> {
+    /// Whether all rows count.
+    #[inline(always)]
+    pub(super) fn are_all(&self) -> bool {
+        let mut all = u64::MAX;
+        for r in 0..N {
+            all &= self.masks[r];
+        }
+        all == u64::MAX
+    }
+}
+
 impl Limits {
     /// Returns those of a rule. Elements become integers after a multiplication by `steps_per_unit`, a power of two.
     pub(super) fn new<T: Element>(rule: &Rule, steps_per_unit: f64) -> Self {
@@ -608,7 +620,7 @@ const REVERSED: [u8; LANES / 2] = [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11
 /// elements are multiplied by them first. What is `coming` is asked for meanwhile.
 #[inline(always)]
 pub(super) fn squares<T: Element, const NATIVE: bool, const SCALED: bool>(
-    columns: &[Turned<T>],
+    columns: Sheet<'_, T>,
     scales: &Turned<f64>,
     waiting: &mut Waiting,
     coming: &mut Coming,
@@ -653,7 +665,7 @@ const FOURS: usize = 4;
 /// The same where no lane has two columns, of which there are more than `half`, the pairs of lanes.
 #[inline(always)]
 fn single<T: Element, const NATIVE: bool>(
-    columns: &[Turned<T>],
+    columns: Sheet<'_, T>,
     half: usize,
     waiting: &mut Waiting,
     coming: &mut Coming,
@@ -689,16 +701,16 @@ fn single<T: Element, const NATIVE: bool>(
 
 /// Returns the sum of two lanes, of which the lower one may have no column.
 #[inline(always)]
-fn pair<T: Element, const NATIVE: bool>(columns: &[Turned<T>], i: usize, half: usize) -> Turned<f64> {
+fn pair<T: Element, const NATIVE: bool>(columns: Sheet<'_, T>, i: usize, half: usize) -> Turned<f64> {
     let missing = 2 * half - columns.len();
     let mut sums = [0.0; ROWS];
-    let column = &columns[i + half - missing];
+    let column = columns.column(i + half - missing);
     for r in 0..ROWS {
         let x = column[r].widen();
         sums[r] = x * x;
     }
     if i >= missing {
-        let column = &columns[i - missing];
+        let column = columns.column(i - missing);
         for r in 0..ROWS {
             let x = column[r].widen();
             sums[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, sums[r]) } else { sums[r] + x * x };
@@ -710,7 +722,7 @@ fn pair<T: Element, const NATIVE: bool>(columns: &[Turned<T>], i: usize, half: u
 /// Returns one of so many lanes.
 #[inline(always)]
 fn lane<T: Element, const NATIVE: bool, const SCALED: bool>(
-    columns: &[Turned<T>],
+    columns: Sheet<'_, T>,
     scales: &Turned<f64>,
     i: usize,
     lanes: usize,
@@ -720,14 +732,15 @@ fn lane<T: Element, const NATIVE: bool, const SCALED: bool>(
     let rest = columns.len() - whole;
     let mut sums = [0.0; ROWS];
     for chunk in (0..whole).step_by(LANES) {
+        let column = columns.column(chunk + i);
         for r in 0..ROWS {
-            let x = columns[chunk + i][r].widen();
+            let x = column[r].widen();
             let x = if SCALED { x * scales[r] } else { x };
             sums[r] = if NATIVE && T::SQUARES_FIT { x.mul_add(x, sums[r]) } else { sums[r] + x * x };
         }
     }
     if i + rest >= lanes {
-        let column = &columns[whole + i + rest - lanes];
+        let column = columns.column(whole + i + rest - lanes);
         for r in 0..ROWS {
             let x = column[r].widen();
             let x = if SCALED { x * scales[r] } else { x };

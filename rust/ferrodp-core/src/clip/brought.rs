@@ -4,7 +4,7 @@
 
 use core::ops::Range;
 
-use super::coming::{Coming, UNCACHED};
+use super::coming::{Coming, LYING, UNCACHED};
 use super::element::Element;
 use super::foreign::Foreign;
 use super::rows::Strided;
@@ -53,7 +53,10 @@ pub(super) fn visit<T: Element, R>(
         unsafe { leaf.bring(isa, block, 0..width, place, apart) };
         // These come while the others are added.
         let columns = count / turn::ROWS * width;
-        Some((count, if is_large { Coming::of(leaf.spans(next..next + pitch), columns) } else { Coming::nothing() }))
+        Some((
+            count,
+            if is_large { Coming::of(leaf.spans(next..next + pitch), columns, LYING) } else { Coming::nothing() },
+        ))
     };
     let [row, mut column] = apart.map(usize::cast_signed);
     let mut start = place.cast_const();

@@ -20,6 +20,16 @@ pub(super) const COMPARING: usize = 2;
 pub(super) const ADDING: usize = 4;
 pub(super) const ALL: usize = 8;
 
+/// What is asked for with each that is measured and added, and not turned.
+pub(super) const LYING: usize = 5;
+
+/// Whether columns so many bytes apart lie at so few places of a page that what a first-level cache keeps there is not enough for
+/// all of them.
+pub(super) fn crowd(columns: usize, apart: isize) -> bool {
+    let shared = (1 << apart.trailing_zeros().min(PAGE.ilog2())) as usize;
+    columns.saturating_mul(shared) > 8 * PAGE
+}
+
 /// Pieces of memory, equally far apart.
 #[derive(Clone, Copy)]
 pub(super) struct Spans {
@@ -86,7 +96,8 @@ impl Ahead {
     /// Bytes of rows that are asked for before they are turned, at least.
     const BYTES: usize = 12 << 10;
 
-    /// Bytes of a panel of columns that comes into the first-level cache with ease, and how many are asked for before.
+    /// Bytes of a panel of columns that comes into the first-level cache with ease, and how many are asked for before. Of columns
+    /// of a pair of lines each, larger ones come there as well: as far as the second they come more slowly.
     const NEAR: usize = 12 << 10;
     const NEAR_BYTES: usize = 8 << 10;
 
@@ -95,19 +106,22 @@ impl Ahead {
     const FAR: usize = 8 << 20;
 
     /// Those that come after the first panel of `rows` of a leaf, panels of so many rows and columns, if it is worth while: the CPU
-    /// does not see by itself that they will.
+    /// does not see by itself that they will. They are asked for while so many parts are done of each column.
     pub(super) fn of<T: Element>(
         leaf: &Strided<'_, T>,
         rows: &Range<usize>,
         [count, width]: [usize; 2],
+        parts: usize,
     ) -> Option<Self> {
         let size = size_of::<T>();
         let bytes = width * count * size;
         let column = leaf.axes.first()?.1.wrapping_mul(size as isize);
         let row = leaf.row.wrapping_mul(size as isize);
         let by_columns = row.unsigned_abs() < column.unsigned_abs();
-        let is_near = by_columns && bytes <= Self::NEAR && has_many_places();
-        let panels = if is_near {
+        let is_few = bytes <= Self::NEAR;
+        let is_pair = count * size == PAIR && !crowd(width, column);
+        let is_near = by_columns && (is_few || is_pair) && has_many_places();
+        let panels = if is_near && is_few {
             let is_far = column.unsigned_abs() >= Self::FAR && count * size > PAIR;
             Self::NEAR_BYTES.div_ceil(bytes).max(if is_far { 2 } else { 3 })
         } else {
@@ -117,7 +131,7 @@ impl Ahead {
         let start = leaf.start.cast::<u8>().wrapping_offset(row.wrapping_mul(later as isize));
         let spans = Spans { is_near, ..Spans::of(start, (count, row), (width, column)) };
         let is_large = rows.len() / count * bytes >= UNCACHED;
-        is_large.then(|| Self { first: Coming::of(spans, width), panel: row.wrapping_mul(count as isize) })
+        is_large.then(|| Self { first: Coming::of(spans, width, parts), panel: row.wrapping_mul(count as isize) })
     }
 
     /// Returns what is asked for while panel `index` is computed with.
@@ -151,10 +165,10 @@ impl Coming {
         }
     }
 
-    /// Asks for these while so many columns are computed with.
+    /// Asks for these while so many parts are done of as many columns.
     #[inline(always)]
-    pub(super) fn of(spans: Spans, columns: usize) -> Self {
-        Self { spans, due: 0, cost: columns * ALL * Self::UNIT / spans.count.max(1) }
+    pub(super) fn of(spans: Spans, columns: usize, parts: usize) -> Self {
+        Self { spans, due: 0, cost: columns * parts * Self::UNIT / spans.count.max(1) }
     }
 
     /// Whether nothing is left.

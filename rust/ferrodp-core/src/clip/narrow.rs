@@ -15,7 +15,7 @@ use core::ops::Range;
 use super::across::{self, Aligned, Decided, Limits, Waiting};
 use super::close::{Cut, Edge};
 use super::columns::mask;
-use super::coming::{ADDING, ALL, Ahead, Coming, TURNING};
+use super::coming::{ADDING, ALL, Ahead, Coming, LYING, TURNING, crowd};
 use super::decide::Rule;
 use super::element::Element;
 #[cfg(target_arch = "x86_64")]
@@ -23,7 +23,7 @@ use super::quantize::Converted;
 use super::quantize::{Integers, SHIFT, Shifted, square, truncate};
 use super::rows::Strided;
 use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
-use super::turn::{self, ROWS, Turned};
+use super::turn::{self, ROWS, Sheet, Turned};
 use crate::dispatch::{self, Kernel};
 use few::{Few, PANELS};
 pub(super) use state::Certified;
@@ -65,6 +65,9 @@ pub(super) const MOST_COLUMNS: usize = 1024;
 
 /// The most columns of panels that go through [`Few`] first.
 const MOST_FEW: usize = 4;
+
+/// The most columns of eight bytes an element that are read where they lie.
+const FEW_LONG: usize = 48;
 
 /// Columns whose certificates are added in one run, and how many of them before more columns are asked for.
 const RUN: usize = 128;
@@ -166,9 +169,10 @@ impl<T: Element> Add<'_, T> {
         let mut few = Few::new(rule, &limits, &certified, edge);
         let mut panels = Aligned([[[T::default(); ROWS]; W]; PANELS]);
         let mut coming = Coming::nothing();
+        let lies = I::IS_ONE && lie_well(leaf, width);
         loop {
             let mut next = rows.clone();
-            let (ahead, start) = (Ahead::of(leaf, &rows, [ROWS, width]), rows.start);
+            let (ahead, start) = (Ahead::of(leaf, &rows, [ROWS, width], if lies { LYING } else { ALL }), rows.start);
             while W > 0 && !next.is_empty() {
                 let count = (next.len() / ROWS).min(PANELS);
                 let panels = &mut panels.0[..count];
@@ -195,7 +199,8 @@ impl<T: Element> Add<'_, T> {
                     dispatch::run_256(
                         rule.isa,
                         Panel {
-                            columns,
+                            columns: Sheet::of(columns),
+                            room: None,
                             coming: &mut Coming::nothing(),
                             sums: &mut *of_columns,
                             rule,
@@ -215,11 +220,18 @@ impl<T: Element> Add<'_, T> {
                     coming = ahead.panel((first - start) / ROWS);
                 }
                 let coming = &mut coming;
-                // SAFETY: as above.
-                unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
+                let (columns, room) = if lies && (T::SQUARES_FIT || !state.is_special()) {
+                    // SAFETY: as above.
+                    (unsafe { Sheet::lying(leaf, first, width) }, Some(&mut *columns))
+                } else {
+                    // SAFETY: as above.
+                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
+                    (Sheet::of(columns), None)
+                };
                 let (limits, certified, waiting) = (&limits, &certified, &mut waiting.0);
                 Panel {
                     columns,
+                    room,
                     coming,
                     sums: &mut *of_columns,
                     rule,
@@ -244,9 +256,17 @@ impl<T: Element> Add<'_, T> {
     }
 }
 
+/// Whether so many columns of a leaf are sooner read where they lie, twice, than copied first to lie one after the other.
+fn lie_well<T: Element>(leaf: &Strided<'_, T>, columns: usize) -> bool {
+    let apart = leaf.axes.first().map_or(0, |axis| axis.1.wrapping_mul(size_of::<T>() as isize));
+    leaf.row == 1 && (size_of::<T>() < 8 || (columns <= FEW_LONG && !crowd(columns, apart)))
+}
+
 /// A panel of few columns, on its way into sums; as a kernel, of up to [`MOST_FEW`].
 struct Panel<'a, T> {
-    columns: &'a [Turned<T>],
+    columns: Sheet<'a, T>,
+    /// Where they are copied to if rows are not plain, unless they have been.
+    room: Option<&'a mut [Turned<T>]>,
     /// What is asked for meanwhile.
     coming: &'a mut Coming,
     sums: &'a mut [Aligned<[u64; SUMS]>],
@@ -264,7 +284,8 @@ impl<T: Element> Kernel for Panel<'_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(mut self) {
         // All of them, which the compiler does not see: no code for more is made.
-        self.columns = &self.columns[..self.columns.len().min(MOST_FEW)];
+        let columns = self.columns.as_slice();
+        self.columns = Sheet::of(&columns[..columns.len().min(MOST_FEW)]);
         self.add::<NATIVE, Shifted<NATIVE>>();
     }
 }
@@ -272,8 +293,9 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool, I: Integers>(&mut self) {
-        let Self { columns, coming, sums, rule, limits, edge, certified, waiting, state } = self;
-        let edge: Option<&Edge> = *edge;
+        let Self { columns: sheet, room, coming, sums, rule, limits, edge, certified, waiting, state } = self;
+        let (sheet, edge): (Sheet<'_, T>, Option<&Edge>) = (*sheet, *edge);
+        let mut columns = if room.is_none() { sheet.as_slice() } else { &[] };
         // What overflows is measured again: where that is known, there is no need to see it.
         let knows_far = !T::SQUARES_FIT && state.are_far && limits.keeps != 0;
         let far = if knows_far { settle::far(columns) } else { Far::Mixed };
@@ -291,7 +313,7 @@ impl<T: Element> Panel<'_, T> {
         let totals = if matches!(far, Far::Untrusted) {
             [f64::INFINITY; ROWS]
         } else {
-            across::squares::<T, NATIVE, false>(columns, &[1.0; ROWS], waiting, coming)
+            across::squares::<T, NATIVE, false>(sheet, &[1.0; ROWS], waiting, coming)
         };
         let totals = Aligned(totals);
         let by_singles = state.has_singles;
@@ -318,6 +340,16 @@ impl<T: Element> Panel<'_, T> {
         for r in 0..ROWS {
             state.within[r] = state.within[r].wrapping_sub(decided.clear[r]);
             is_open |= decided.open[r];
+        }
+        // Certificates of rows that are not near the bound may be those of numbers that are not cut yet.
+        // mutant: rows-of-panels-taken-for-plain
+        let is_plain = I::IS_ONE && is_open == 0 && told.is_none() && decided.are_all();
+        if is_plain {
+            return Self::add_all_plain::<I>(sheet, coming, sums, certified, &decided.factors, state);
+        }
+        if let Some(room) = room {
+            sheet.copy_to(room);
+            columns = &**room;
         }
         let mut settled = None;
         if is_open != 0 {
@@ -350,16 +382,6 @@ impl<T: Element> Panel<'_, T> {
         let (mut products, mut squares) = (Aligned([0.0; ROWS]), Aligned([0_u64; ROWS]));
         let has_close = settled.is_some() || told.is_some();
         let with_integers = has_close && state.needs_integers;
-        let mut are_all = u64::MAX;
-        for r in 0..ROWS {
-            are_all &= decided.masks[r];
-        }
-        // Certificates of rows that are not near the bound may be those of numbers that are not cut yet.
-        // mutant: rows-of-panels-taken-for-plain
-        let is_plain = I::IS_ONE && !has_close && are_all == u64::MAX;
-        if is_plain {
-            return Self::add_all_plain::<I>(columns, coming, sums, certified, &decided.factors, state);
-        }
         state.panels += 1;
         let mut runs = Runs::default();
         for (run, sums) in columns.chunks(RUN).zip(sums.chunks_mut(RUN)) {
@@ -420,7 +442,7 @@ impl<T: Element> Panel<'_, T> {
     /// Adds a panel whose rows all count and are not near the bound. A way of its own: certificates stay in registers.
     #[inline(always)]
     fn add_all_plain<I: Integers>(
-        columns: &[Turned<T>],
+        mut columns: Sheet<'_, T>,
         coming: &mut Coming,
         sums: &mut [Aligned<[u64; SUMS]>],
         certified: &Certified,
@@ -428,12 +450,15 @@ impl<T: Element> Panel<'_, T> {
         state: &mut State,
     ) {
         let mut products = [0.0; ROWS];
-        for (run, sums) in columns.chunks(RUN).zip(sums.chunks_mut(RUN)) {
+        for sums in sums.chunks_mut(RUN) {
             let mut of_run = [0.0; ROWS];
-            for (columns, sums) in run.chunks(TOGETHER).zip(sums.chunks_mut(TOGETHER)) {
+            for sums in sums.chunks_mut(TOGETHER) {
                 coming.ask(TOGETHER, ADDING);
-                for (column, Aligned(sums)) in columns.iter().zip(sums) {
-                    of_run = add_plain::<T, I>(column, factors, of_run, sums);
+                let (mut column, step) = columns.take(sums.len());
+                for Aligned(sums) in sums {
+                    // SAFETY: one of as many as were taken.
+                    of_run = add_plain::<T, I>(unsafe { &*column }, factors, of_run, sums);
+                    column = column.wrapping_byte_offset(step);
                 }
             }
             for r in 0..ROWS {
@@ -483,7 +508,7 @@ impl<T: Element> Kernel for Large<'_, T> {
     fn run<const NATIVE: bool>(self) {
         let Self { columns, coming, sums, limits, certified, waiting, state } = self;
         let Limits { bound, shrink, steps_per_unit, .. } = *limits;
-        let totals = Aligned(across::squares::<T, NATIVE, true>(columns, &[SMALLER; ROWS], waiting, coming));
+        let totals = Aligned(across::squares::<T, NATIVE, true>(Sheet::of(columns), &[SMALLER; ROWS], waiting, coming));
         let (none, all) = ([0; ROWS], [u64::MAX; ROWS]);
         let mut decided = Decided { factors: [0.0; ROWS], masks: all, clear: none, open: none };
         for r in 0..ROWS {

@@ -10,7 +10,7 @@ use super::columns::mask;
 use super::coming::{COMPARING, Coming};
 use super::decide::{Decision, Fate, Rule};
 use super::element::Element;
-use super::turn::{ROWS, Turned};
+use super::turn::{ROWS, Sheet, Turned};
 use crate::dispatch::Kernel;
 
 /// Products that prove, 2⁶¹ or less, that every integer was formed exactly and that the sum of their squares has not wrapped.
@@ -357,7 +357,12 @@ impl<T: Element> Settle<'_, T> {
         for r in 0..ROWS {
             scales.0[r] = smaller(largest.0[r]);
         }
-        let totals = Aligned(squares::<T, NATIVE, true>(self.columns, &scales.0, self.waiting, &mut Coming::nothing()));
+        let totals = Aligned(squares::<T, NATIVE, true>(
+            Sheet::of(self.columns),
+            &scales.0,
+            self.waiting,
+            &mut Coming::nothing(),
+        ));
         let Decided { factors, masks, open, .. } = &mut *self.decided;
         let again = Again { largest: &largest.0, totals: &totals.0, scales: &mut scales.0 };
         let (rows, within) = self.limits.decide_again(&far, again, factors, masks, open);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
+use core::marker::PhantomData;
+
 use super::columns::PANEL;
 use super::coming::{Coming, TURNING};
 use super::element::Element;
@@ -21,6 +23,70 @@ pub(super) const ROWS: usize = 2 * PANEL;
 
 /// A column of these rows, or a number or a bit pattern for each.
 pub(super) type Turned<T> = [T; ROWS];
+
+/// Columns of a panel, equally far apart.
+#[derive(Clone, Copy)]
+pub(super) struct Sheet<'a, T> {
+    start: *const T,
+    /// Elements from a column to the next.
+    step: isize,
+    count: usize,
+    elements: PhantomData<&'a T>,
+}
+
+impl<'a, T: Element> Sheet<'a, T> {
+    /// Returns columns that follow each other.
+    pub(super) const fn of(columns: &'a [Turned<T>]) -> Self {
+        Self { start: columns.as_ptr().cast(), step: ROWS as isize, count: columns.len(), elements: PhantomData }
+    }
+
+    /// Returns so many columns of `ROWS` rows of a leaf, from row `first` on, where they lie: rows follow each other.
+    ///
+    /// # Safety
+    /// The leaf has these rows, at most one axis, and as many columns.
+    pub(super) unsafe fn lying(leaf: &Strided<'a, T>, first: usize, count: usize) -> Self {
+        assert!(leaf.row == 1, "rows that follow each other");
+        let step = leaf.axes.first().map_or(1, |axis| axis.1);
+        Self { start: leaf.start.wrapping_add(first), step, count, elements: PhantomData }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    pub(super) fn column(&self, index: usize) -> &'a Turned<T> {
+        assert!(index < self.count, "a column of these");
+        // SAFETY: there are so many, by the promise of `lying`, which `of` keeps.
+        unsafe { &*self.start.wrapping_offset((index as isize).wrapping_mul(self.step)).cast() }
+    }
+
+    /// Takes so many of them away, and returns where the first one lies, and how many bytes from there to the next. For loops
+    /// that add to sums in registers: with an index, or an iterator, these go through memory.
+    #[inline(always)]
+    pub(super) fn take(&mut self, count: usize) -> (*const Turned<T>, isize) {
+        assert!(count <= self.count, "columns of these");
+        let first = self.start;
+        // mutant: columns-where-they-lie-read-again
+        self.start = first.wrapping_offset((count as isize).wrapping_mul(self.step));
+        self.count -= count;
+        (first.cast(), self.step.wrapping_mul(size_of::<T>() as isize))
+    }
+
+    /// Returns these columns, which follow each other.
+    pub(super) fn as_slice(&self) -> &'a [Turned<T>] {
+        assert!(self.step == ROWS as isize, "columns that follow each other");
+        // SAFETY: there are so many, as above.
+        unsafe { core::slice::from_raw_parts(self.start.cast(), self.count) }
+    }
+
+    /// Copies them.
+    pub(super) fn copy_to(&self, columns: &mut [Turned<T>]) {
+        for (index, out) in columns.iter_mut().enumerate() {
+            *out = *self.column(index);
+        }
+    }
+}
 
 /// The most columns of narrow rows, in whatever way they lie.
 pub(super) const MOST: usize = 128;

@@ -41,6 +41,13 @@ pub(super) struct State {
     pub(super) few: [[u64; SUMS]; 4],
 }
 
+impl State {
+    /// Whether the next panel of `f64` is looked at for rows that are far from the bound, or near.
+    pub(super) const fn is_special(&self) -> bool {
+        self.are_far || self.is_near || self.has_singles
+    }
+}
+
 /// Adds the integers of a column, as the bits of numbers with [`SHIFT`](crate::clip::quantize::SHIFT).
 #[inline(always)]
 pub(super) fn add(sums: &mut [u64; SUMS], integers: &Turned<f64>) {

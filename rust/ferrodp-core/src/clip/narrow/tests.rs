@@ -188,7 +188,7 @@ fn check_squares<T: Element>(convert: fn(f64) -> T) {
         let mut expected = [0.0; ROWS];
         add_powers(Isa::best(), Power::Second, &rows, width, 1.0, &mut expected);
 
-        let found = squares::<T, false, false>(&columns, &[1.0; ROWS], &mut waiting, &mut Coming::nothing());
+        let found = squares::<T, false, false>(Sheet::of(&columns), &[1.0; ROWS], &mut waiting, &mut Coming::nothing());
 
         assert_eq!(expected.map(f64::to_bits), found.map(f64::to_bits), "width {width}");
     }
