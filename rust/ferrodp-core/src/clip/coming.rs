@@ -38,18 +38,12 @@ pub(super) struct Spans {
     step: isize,
     count: usize,
     bytes: usize,
-    /// Whether whole pairs are asked for, from the one on in which a span begins: what comes next continues it.
-    in_pairs: bool,
     /// Whether they come into the first-level cache, and not only into the second.
     is_near: bool,
 }
 
 /// Lines that some CPUs fetch together.
 const PAIR: usize = 2 * CACHE_LINE;
-
-/// Columns of a pair each that are asked for in whole pairs, at most. Half a pair at a time, panels of up to so many took half as
-/// long again, if their memory happened to lie so; of most of more, whole pairs take longer.
-const IN_PAIRS: usize = 32;
 
 impl Spans {
     /// Bytes of those that continue each other.
@@ -67,19 +61,11 @@ impl Spans {
             // Few lines lie between elements, and few between pieces.
             let pieces = count.wrapping_mul(far.unsigned_abs()).div_ceil(Self::BYTES);
             let start = lowest(start, count, far);
-            return Self {
-                start,
-                step: Self::BYTES as isize,
-                count: pieces,
-                bytes: Self::BYTES,
-                in_pairs: false,
-                is_near: false,
-            };
+            return Self { start, step: Self::BYTES as isize, count: pieces, bytes: Self::BYTES, is_near: false };
         }
         // Lines that a row only begins are in no other span, those of a column in what comes next.
-        let in_pairs = by_columns && bytes == PAIR && count <= IN_PAIRS;
         let bytes = if by_columns { bytes } else { bytes + CACHE_LINE - 1 };
-        Self { start, step: far, count, bytes: bytes.min(PAGE), in_pairs, is_near: false }
+        Self { start, step: far, count, bytes: bytes.min(PAGE), is_near: false }
     }
 }
 
@@ -158,11 +144,7 @@ impl Coming {
 
     /// Nothing.
     pub(super) const fn nothing() -> Self {
-        Self {
-            spans: Spans { start: core::ptr::null(), step: 0, count: 0, bytes: 0, in_pairs: false, is_near: false },
-            due: 0,
-            cost: 0,
-        }
+        Self { spans: Spans { start: core::ptr::null(), step: 0, count: 0, bytes: 0, is_near: false }, due: 0, cost: 0 }
     }
 
     /// Asks for these while so many parts are done of as many columns.
@@ -200,10 +182,9 @@ impl Coming {
 
     #[inline(always)]
     fn ask_lines(&mut self, lines: usize) {
-        let Self { spans: Spans { start, step, count, in_pairs, is_near, .. }, due, cost } = self;
-        let unit: usize = if *in_pairs { PAIR } else { 1 };
+        let Self { spans: Spans { start, step, count, is_near, .. }, due, cost } = self;
         while *due >= *cost && *count > 0 {
-            let first = start.map_addr(|start| start & unit.wrapping_neg());
+            let first = *start;
             let lines = (0..lines).map(|line| first.wrapping_add(line * CACHE_LINE));
             if *is_near {
                 lines.for_each(prefetch);

@@ -224,6 +224,8 @@ impl<T: Element> Add<'_, T> {
                     // SAFETY: as above.
                     (unsafe { Sheet::lying(leaf, first, width) }, Some(&mut *columns))
                 } else {
+                    // Or code to copy columns would be made that nothing runs.
+                    assert!(!I::IS_ONE || !T::SQUARES_FIT || leaf.row != 1, "columns that lie one after the other");
                     // SAFETY: as above.
                     unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
                     (Sheet::of(columns), None)
@@ -259,7 +261,7 @@ impl<T: Element> Add<'_, T> {
 /// Whether so many columns of a leaf are sooner read where they lie, twice, than copied first to lie one after the other.
 fn lie_well<T: Element>(leaf: &Strided<'_, T>, columns: usize) -> bool {
     let apart = leaf.axes.first().map_or(0, |axis| axis.1.wrapping_mul(size_of::<T>() as isize));
-    leaf.row == 1 && (size_of::<T>() < 8 || (columns <= FEW_LONG && !crowd(columns, apart)))
+    leaf.row == 1 && (T::SQUARES_FIT || (columns <= FEW_LONG && !crowd(columns, apart)))
 }
 
 /// A panel of few columns, on its way into sums; as a kernel, of up to [`MOST_FEW`].
@@ -420,6 +422,8 @@ impl<T: Element> Panel<'_, T> {
         if missing != 0 {
             if !with_integers {
                 for column in columns.iter() {
+                    // Or the compiler gathers elements of a row, in four times as much code.
+                    let column = core::hint::black_box(column);
                     let mut values = integers::<T, NATIVE>(column, &decided, scales);
                     values.iter_mut().for_each(|v| *v += SHIFT);
                     add_squares(&values, &mut squares.0);

@@ -45,7 +45,7 @@ impl<'a, T: Element> Sheet<'a, T> {
     /// # Safety
     /// The leaf has these rows, at most one axis, and as many columns.
     pub(super) unsafe fn lying(leaf: &Strided<'a, T>, first: usize, count: usize) -> Self {
-        assert!(leaf.row == 1, "rows that follow each other");
+        assert!(leaf.row == 1, "columns that lie one after the other");
         let step = leaf.axes.first().map_or(1, |axis| axis.1);
         Self { start: leaf.start.wrapping_add(first), step, count, elements: PhantomData }
     }
@@ -56,7 +56,7 @@ impl<'a, T: Element> Sheet<'a, T> {
 
     #[inline(always)]
     pub(super) fn column(&self, index: usize) -> &'a Turned<T> {
-        assert!(index < self.count, "a column of these");
+        assert!(index < self.count, "columns of these");
         // SAFETY: there are so many, by the promise of `lying`, which `of` keeps.
         unsafe { &*self.start.wrapping_offset((index as isize).wrapping_mul(self.step)).cast() }
     }
@@ -75,7 +75,7 @@ impl<'a, T: Element> Sheet<'a, T> {
 
     /// Returns these columns, which follow each other.
     pub(super) fn as_slice(&self) -> &'a [Turned<T>] {
-        assert!(self.step == ROWS as isize, "columns that follow each other");
+        assert!(self.step == ROWS as isize, "columns that lie one after the other");
         // SAFETY: there are so many, as above.
         unsafe { core::slice::from_raw_parts(self.start.cast(), self.count) }
     }
