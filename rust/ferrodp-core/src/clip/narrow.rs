@@ -1,4 +1,7 @@
 //! Rows of few columns, a panel of thirty-two at a time from the first element to the last integer, without a detour through memory.
+//! With AVX-512, columns that lie one after the other are not even copied: both readings are where they lie, unless a row of the
+//! panel is near the bound, or does not count. A second reading may find other numbers if someone writes there meanwhile; what is
+//! certified is what is added.
 //!
 //! Nothing differs from what [`super::panel`] does with rows side by side, but for rows of one element, whose norm is its
 //! magnitude, which is compared with the bound itself, and for certificates. These are floating-point sums of the squares of

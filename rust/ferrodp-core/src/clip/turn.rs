@@ -1,4 +1,4 @@
-//! Rows whose elements lie one after the other, turned so that those of a column do.
+//! Rows whose elements lie one after the other, turned so that those of a column do; and columns that lie so by themselves.
 
 #![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
 
