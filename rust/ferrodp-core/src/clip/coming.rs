@@ -26,8 +26,8 @@ pub(super) const LYING: usize = 5;
 /// Whether columns so many bytes apart lie at so few places of a page that what a first-level cache keeps there is not enough for
 /// all of them.
 pub(super) fn crowd(columns: usize, apart: isize) -> bool {
-    let shared = (1 << apart.trailing_zeros().min(PAGE.ilog2())) as usize;
-    columns.saturating_mul(shared) > 8 * PAGE
+    let shared = 1_usize << apart.trailing_zeros().min(PAGE.ilog2());
+    shared > PAIR && columns.saturating_mul(shared) > 8 * PAGE
 }
 
 /// Pieces of memory, equally far apart.

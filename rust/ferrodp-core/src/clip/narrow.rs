@@ -227,8 +227,6 @@ impl<T: Element> Add<'_, T> {
                     // SAFETY: as above.
                     (unsafe { Sheet::lying(leaf, first, width) }, Some(&mut *columns))
                 } else {
-                    // Or code to copy columns would be made that nothing runs.
-                    assert!(!I::IS_ONE || !T::SQUARES_FIT || leaf.row != 1, "columns that lie one after the other");
                     // SAFETY: as above.
                     unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
                     (Sheet::of(columns), None)
@@ -264,7 +262,7 @@ impl<T: Element> Add<'_, T> {
 /// Whether so many columns of a leaf are sooner read where they lie, twice, than copied first to lie one after the other.
 fn lie_well<T: Element>(leaf: &Strided<'_, T>, columns: usize) -> bool {
     let apart = leaf.axes.first().map_or(0, |axis| axis.1.wrapping_mul(size_of::<T>() as isize));
-    leaf.row == 1 && (T::SQUARES_FIT || (columns <= FEW_LONG && !crowd(columns, apart)))
+    leaf.row == 1 && (T::SQUARES_FIT || columns <= FEW_LONG) && !crowd(columns, apart)
 }
 
 /// A panel of few columns, on its way into sums; as a kernel, of up to [`MOST_FEW`].
