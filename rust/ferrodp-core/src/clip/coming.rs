@@ -82,8 +82,7 @@ impl Ahead {
     /// Bytes of rows that are asked for before they are turned, at least.
     const BYTES: usize = 12 << 10;
 
-    /// Bytes of a panel of columns that comes into the first-level cache with ease, and how many are asked for before. Of columns
-    /// of a pair of lines each, larger ones come there as well: as far as the second they come more slowly.
+    /// Bytes of a panel of columns that comes into the first-level cache with ease, and how many are asked for before.
     const NEAR: usize = 12 << 10;
     const NEAR_BYTES: usize = 8 << 10;
 
@@ -104,10 +103,8 @@ impl Ahead {
         let column = leaf.axes.first()?.1.wrapping_mul(size as isize);
         let row = leaf.row.wrapping_mul(size as isize);
         let by_columns = row.unsigned_abs() < column.unsigned_abs();
-        let is_few = bytes <= Self::NEAR;
-        let is_pair = count * size == PAIR && !crowd(width, column);
-        let is_near = by_columns && (is_few || is_pair) && has_many_places();
-        let panels = if is_near && is_few {
+        let is_near = by_columns && bytes <= Self::NEAR && has_many_places();
+        let panels = if is_near {
             let is_far = column.unsigned_abs() >= Self::FAR && count * size > PAIR;
             Self::NEAR_BYTES.div_ceil(bytes).max(if is_far { 2 } else { 3 })
         } else {

@@ -69,8 +69,8 @@ pub(super) const MOST_COLUMNS: usize = 1024;
 /// The most columns of panels that go through [`Few`] first.
 const MOST_FEW: usize = 4;
 
-/// The most columns of eight bytes an element that are read where they lie.
-const FEW_LONG: usize = 48;
+/// The most columns that are read where they lie, of elements whose squares fit and of others.
+const LYING_COLUMNS: [usize; 2] = [512, 48];
 
 /// Columns whose certificates are added in one run, and how many of them before more columns are asked for.
 const RUN: usize = 128;
@@ -262,7 +262,7 @@ impl<T: Element> Add<'_, T> {
 /// Whether so many columns of a leaf are sooner read where they lie, twice, than copied first to lie one after the other.
 fn lie_well<T: Element>(leaf: &Strided<'_, T>, columns: usize) -> bool {
     let apart = leaf.axes.first().map_or(0, |axis| axis.1.wrapping_mul(size_of::<T>() as isize));
-    leaf.row == 1 && (T::SQUARES_FIT || columns <= FEW_LONG) && !crowd(columns, apart)
+    leaf.row == 1 && columns <= LYING_COLUMNS[usize::from(!T::SQUARES_FIT)] && !crowd(columns, apart)
 }
 
 /// A panel of few columns, on its way into sums; as a kernel, of up to [`MOST_FEW`].
