@@ -287,6 +287,9 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "a certificate keeps the folded lanes of the row before": ("trees of many leaves",),
     "rows of panels are taken for plain ones whatever settled them": ("replay: many rows far from the bound",),
     "columns that are read where they lie are read again and again": ("rows of sums",),
+    "columns that are read where they lie are not certified": (
+        "replay: rows that change while they are added, in panels",
+    ),
     "the tile after panels near the bound begins too early": ("rows of sums",),
     "certificates of runs of columns are forgotten": ("replay: rows that change while they are added, side by side",),
     "lanes of the last columns are the first ones": ("replay: wide rows of float64, bound 5.0",),

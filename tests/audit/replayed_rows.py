@@ -208,10 +208,13 @@ def returned(width: int, dtype: Dtype, order: float, bound: float, count: int = 
     return False
 
 
-def changed(width: int, side_by_side: bool, count: int = 20, *, in_pieces: bool = False, threads: int = 1) -> bool:
+def changed(
+    width: int, side_by_side: bool, count: int = 20, *, others: float = 0.0, in_pieces: bool = False, threads: int = 1
+) -> bool:
     """Whether a row that grows between its two readings moves a sum farther than the bound, unless it is refused.
 
-    Fewer than two rows for each thread have their pieces shared among threads.
+    All elements of the others are `others`, too small to move a sum. Fewer than two rows for each thread have their
+    pieces shared among threads.
     """
     rng = np.random.default_rng([width, side_by_side])
     step = 2.0 ** clipping.grid(1.0)
@@ -222,7 +225,7 @@ def changed(width: int, side_by_side: bool, count: int = 20, *, in_pieces: bool 
     for row, grown in ((tie, step), (small, 1.1), (small, 1e16), (small, 1e300), (small, math.nan), (long, 1e-3)):
         for place in {0, width // 2, width - 1, int(rng.integers(width))}:
             for index in (1, count - 2):
-                first = np.zeros((count, width))
+                first = np.full((count, width), others)
                 first[index] = row
                 second = first.copy()
                 second[index, place] += grown
@@ -287,6 +290,10 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
             f"replay: rows that change while they are added, {where}",
             lambda side_by_side=side_by_side: any(changed(w, side_by_side) for w in (1, 4, 60, 100, 2100, 9000)),
         )
+    yield (
+        "replay: rows that change while they are added, in panels",
+        lambda: any(changed(w, True, 64, others=1e-12) for w in (5, 8, 17, 40, 48)),
+    )
     yield "replay: more rows than fit", too_many_rows
     # Of more than a mebibyte, rows come in pieces where there are many threads; of few rows, threads share pieces.
     for threads, count, how in ((8, 16, "in pieces"), (3, 4, "in pieces that threads share")):

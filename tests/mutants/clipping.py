@@ -320,6 +320,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "columns that are read where they lie are not certified",
+        "columns-where-they-lie-not-certified",
+        "<= certified.products",
+        "<= f64::INFINITY.max(certified.products)",
+        "clip units",
+    ),
+    (
         "the tile after panels near the bound begins too early",
         "tile-after-panels-begins",
         "start += panels",

@@ -19,7 +19,7 @@ use super::foreign::Foreign;
 use super::gathering::Gathering;
 use super::meanwhile::{self, Meanwhile};
 use super::measure::{self, Power, add_powers};
-use super::narrow::MOST_COLUMNS;
+use super::narrow::{MOST_COLUMNS, lie_well};
 use super::quantize::{self, Certificate, Step, TOGETHER, Tile};
 use super::rows::{Ahead, Piece, Rows};
 use super::scattered::Scattered;
@@ -172,16 +172,18 @@ impl<'a, T: Float> Adding<'a, T> {
 
     /// Returns whether whole panels of few columns can be made of rows.
     fn are_narrow(&self) -> bool {
-        let is_one = core::ptr::eq(self.readings[0], self.readings[1]);
         let [leaf] = self.readings[0].leaves() else { return false };
         let strides = leaf.strides();
+        // Two readings only where there may be two: in panels that are copied there are not.
+        let lies = self.steps.rule.isa.is_wide() && lie_well(&strides, leaf.width);
+        let are_well = lies || core::ptr::eq(self.readings[0], self.readings[1]);
         let bytes = (leaf.width * size_of::<T>()).saturating_mul(self.readings[0].count());
         let most = match strides.row {
             1 if bytes > CACHED_BYTES => MOST_COLUMNS.min(PANEL_BYTES / size_of::<turn::Turned<T>>()),
             1 => BESIDE,
             _ => turn::MOST,
         };
-        is_one && self.steps.rule.isa.is_native() && (1..=most).contains(&leaf.width) && strides.axes.len() <= 1
+        are_well && self.steps.rule.isa.is_native() && (1..=most).contains(&leaf.width) && strides.axes.len() <= 1
     }
 
     /// Whether so many rows are added side by side, in vectors that hold a column of several rows.
@@ -204,13 +206,12 @@ impl<'a, T: Float> Adding<'a, T> {
 
     /// Adds rows of few columns on one thread; whole panels of them.
     fn add_narrow(&self, rows: Range<usize>, sums: &mut [i64]) -> Option<u64> {
-        let [leaf] = self.readings[0].leaves() else { unreachable!("rows of one leaf") };
-        let leaf = leaf.strides();
+        let [leaf, again] = self.readings.map(|rows| rows.leaves()[0].strides());
         if leaf.turns_in_place() {
-            return self.steps.add_narrow(&leaf, rows, &mut || None, sums);
+            return self.steps.add_narrow([&leaf, &again], rows, &mut || None, sums);
         }
         brought::visit::<T, _>(self.steps.rule.isa, &Foreign::of(&leaf), rows, |leaf, more| {
-            self.steps.add_narrow(leaf, 0..0, more, sums)
+            self.steps.add_narrow([leaf; 2], 0..0, more, sums)
         })
     }
 

@@ -119,7 +119,7 @@ impl<'a, 'b, T: Float> Bringing<'a, 'b, T> {
         {
             let rest = rows.start + rows.len() / turn::ROWS * turn::ROWS;
             let within = brought::visit::<T, _>(self.steps.rule.isa, leaf, rows.start..rest, |leaf, more| {
-                self.steps.add_narrow(leaf, 0..0, more, sums)
+                self.steps.add_narrow([leaf; 2], 0..0, more, sums)
             })?;
             return Some(within + self.add_rows(rest..rows.end, sums, threads)?);
         }

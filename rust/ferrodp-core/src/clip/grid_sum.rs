@@ -381,11 +381,11 @@ mod tests {
         assert_eq!(Ok(()), add_changing(&exact, &[0.5, 0.5, 0.5, 0.5 + 0.9 * step], 4, ONE).1);
     }
 
-    /// Adds 20 rows, column by column in memory, of which `first` was measured and `second` added.
-    fn add_columns_changing(first: &[f64], second: &[f64]) -> Vec<Result<(), Error>> {
-        let clip = ClipNorm::new::<f64>(1.0).expect("in range");
-        let (count, width) = (20, first.len() / 20);
-        let rows = |data: &[f64]| {
+    /// Adds `count` rows, column by column in memory, of which `first` was measured and `second` added.
+    fn add_columns_changing<T: Float>(first: &[T], second: &[T], count: usize) -> Vec<Result<(), Error>> {
+        let clip = ClipNorm::new::<T>(1.0).expect("in range");
+        let width = first.len() / count;
+        let rows = |data: &[T]| {
             // SAFETY: there are `count` rows and `width` columns of elements.
             let strided = unsafe { Strided::new(data.as_ptr(), 1, [(width, count as isize)]) };
             Rows::of([Leaf::Strided(strided)], count).expect("nothing to disagree")
@@ -395,24 +395,39 @@ mod tests {
         Isa::available().into_iter().map(add).collect()
     }
 
-    #[test]
-    fn rows_side_by_side_that_grow_break_the_sum() {
-        for width in [1, 4, 60, 100, 2100] {
-            let small = vec![0.01 / (width as f64).sqrt(); 20 * width];
-            // Of a row in the first panel, and of one in the last, which begins in it.
-            for place in [3, 20 * width - 5] {
-                let mut grown = small.clone();
-                grown[place] = 1.1;
+    fn check_columns_that_grow<T: Float>(convert: fn(f64) -> T) {
+        // Of 20, none are in panels that may be added where they lie; of 64, all are.
+        for (count, width) in [20, 64].into_iter().flat_map(|count| [1, 4, 5, 40, 60, 100, 2100].map(|w| (count, w))) {
+            let small = vec![convert(0.01 / (width as f64).sqrt()); count * width];
+            // Of a row in the first panel, and of one in the last, which may begin in the one before.
+            for place in [3, count * width - 5] {
+                for grows in [1.1, f64::NAN] {
+                    let mut grown = small.clone();
+                    grown[place] = convert(grows);
 
-                assert!(add_columns_changing(&small, &small).iter().all(Result::is_ok));
-                assert!(add_columns_changing(&small, &grown).iter().all(|outcome| *outcome == Err(Error::Mutated)));
+                    let is_ok = |x: &Result<_, _>| *x == Ok(());
+                    assert!(add_columns_changing(&small, &small, count).iter().all(is_ok));
+                    let outcomes = add_columns_changing(&small, &grown, count);
+                    let refused = outcomes.iter().all(|outcome| *outcome == Err(Error::Mutated));
+                    assert!(refused, "{} of width {width}, {grows} of {count}: {outcomes:?}", T::NAME);
+                }
             }
         }
-        let exact = [0.5; 80];
-        let mut grown = exact;
-        grown[45] += 2.0_f64.powi(-29);
-        assert!(add_columns_changing(&exact, &exact).iter().all(Result::is_ok));
-        assert!(add_columns_changing(&exact, &grown).iter().all(|outcome| *outcome == Err(Error::Mutated)));
+        for (count, width) in [(20, 4), (64, 4), (64, 8)] {
+            let exact: Vec<T> = (0..count * width).map(|i| convert(if i < 4 * count { 0.5 } else { 0.0 })).collect();
+            let mut grown = exact.clone();
+            grown[2 * count + 5] = convert(0.5 + 2.0_f64.powi(-24));
+            assert!(add_columns_changing(&exact, &exact, count).iter().all(Result::is_ok));
+            let outcomes = add_columns_changing(&exact, &grown, count);
+            let refused = outcomes.iter().all(|outcome| *outcome == Err(Error::Mutated));
+            assert!(refused, "{} of width {width}, {count}: {outcomes:?}", T::NAME);
+        }
+    }
+
+    #[test]
+    fn rows_side_by_side_that_grow_break_the_sum() {
+        check_columns_that_grow(|x| x);
+        check_columns_that_grow(|x| x as f32);
     }
 
     #[test]

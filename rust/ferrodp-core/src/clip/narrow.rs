@@ -37,7 +37,8 @@ mod state;
 
 /// Adds whole panels of rows of one leaf to `sums`, one for each column.
 pub(super) struct Add<'a, T> {
-    pub(super) leaf: &'a Strided<'a, T>,
+    /// Rows as they are measured, and as they are added, which may differ where [`lie_well`] says so.
+    pub(super) readings: [&'a Strided<'a, T>; 2],
     pub(super) rows: Range<usize>,
     /// Puts further rows where the first of `rows` lies, and returns how many, and what comes after them, if there are any.
     pub(super) more: &'a mut dyn FnMut() -> Option<(usize, Coming)>,
@@ -82,7 +83,7 @@ const LARGE: f64 = f64::from_bits((1023 + 500) << 52); // 2^500
 impl<T: Element> Add<'_, T> {
     #[inline(always)]
     fn add_any<const NATIVE: bool, I: Integers>(self) -> Option<u64> {
-        assert!(self.leaf.axes.len() <= 1 && self.sums.len() <= MOST_COLUMNS, "rows of few columns");
+        assert!(self.readings[0].axes.len() <= 1 && self.sums.len() <= MOST_COLUMNS, "rows of few columns");
         match self.sums.len() {
             1 if self.limits.keeps != 0 => self.add_single::<NATIVE>(),
             2 if NATIVE => self.add::<NATIVE, I, 2>(),
@@ -98,6 +99,7 @@ impl<T: Element> Add<'_, T> {
     fn add_single<const NATIVE: bool>(mut self) -> Option<u64> {
         let Limits { bound, shrink, steps_per_unit, .. } = self.limits;
         let (mut within, mut certified, mut sums) = ([0_u64; ROWS], [u64::MAX; ROWS], [0_u64; SUMS]);
+        let leaf = self.readings[0];
         let mut columns = Aligned([[T::default(); ROWS]]);
         let mut room = turn::Room::to_turn(1);
         let (mut panels, mut coming) = (0_u64, Coming::nothing());
@@ -106,7 +108,7 @@ impl<T: Element> Add<'_, T> {
                 coming.ask(1, ALL);
                 let (columns, room) = (&mut columns.0, room.columns());
                 // SAFETY: the leaf has these rows of one element.
-                unsafe { turn::panel::<T, 1>(self.rule.isa, self.leaf, first, columns, room, &mut Coming::nothing()) };
+                unsafe { turn::panel::<T, 1>(self.rule.isa, leaf, first, columns, room, &mut Coming::nothing()) };
                 let mut values = [0.0; ROWS];
                 for r in 0..ROWS {
                     let x = columns[0][r].widen();
@@ -144,7 +146,8 @@ impl<T: Element> Add<'_, T> {
     /// Adds rows of `W` elements, or of as many as there are sums where that is 0.
     #[inline(always)]
     fn add<const NATIVE: bool, I: Integers, const W: usize>(self) -> Option<u64> {
-        let Self { leaf, mut rows, more, rule, limits, certified, sums } = self;
+        let Self { readings, mut rows, more, rule, limits, certified, sums } = self;
+        let leaf = readings[0];
         let width = if W == 0 { sums.len() } else { W };
         let (mut columns, mut room) = (turn::Room::new(if W == 0 { width } else { 0 }), turn::Room::to_turn(width));
         let (columns, room) = (columns.columns(), room.columns());
@@ -202,7 +205,7 @@ impl<T: Element> Add<'_, T> {
                     dispatch::run_256(
                         rule.isa,
                         Panel {
-                            columns: Sheet::of(columns),
+                            readings: [Sheet::of(columns); 2],
                             room: None,
                             coming: &mut Coming::nothing(),
                             sums: &mut *of_columns,
@@ -223,17 +226,17 @@ impl<T: Element> Add<'_, T> {
                     coming = ahead.panel((first - start) / ROWS);
                 }
                 let coming = &mut coming;
-                let (columns, room) = if lies && (T::SQUARES_FIT || !state.is_special()) {
+                let (readings, room) = if lies && (T::SQUARES_FIT || !state.is_special()) {
                     // SAFETY: as above.
-                    (unsafe { Sheet::lying(leaf, first, width) }, Some(&mut *columns))
+                    (readings.map(|leaf| unsafe { Sheet::lying(leaf, first, width) }), Some(&mut *columns))
                 } else {
                     // SAFETY: as above.
                     unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
-                    (Sheet::of(columns), None)
+                    ([Sheet::of(columns); 2], None)
                 };
                 let (limits, certified, waiting) = (&limits, &certified, &mut waiting.0);
                 Panel {
-                    columns,
+                    readings,
                     room,
                     coming,
                     sums: &mut *of_columns,
@@ -260,14 +263,16 @@ impl<T: Element> Add<'_, T> {
 }
 
 /// Whether so many columns of a leaf are sooner read where they lie, twice, than copied first to lie one after the other.
-fn lie_well<T: Element>(leaf: &Strided<'_, T>, columns: usize) -> bool {
+pub(super) fn lie_well<T: Element>(leaf: &Strided<'_, T>, columns: usize) -> bool {
     let apart = leaf.axes.first().map_or(0, |axis| axis.1.wrapping_mul(size_of::<T>() as isize));
-    leaf.row == 1 && columns <= LYING_COLUMNS[usize::from(!T::SQUARES_FIT)] && !crowd(columns, apart)
+    let most = LYING_COLUMNS[usize::from(!T::SQUARES_FIT)];
+    leaf.row == 1 && (MOST_FEW + 1..=most).contains(&columns) && !crowd(columns, apart)
 }
 
 /// A panel of few columns, on its way into sums; as a kernel, of up to [`MOST_FEW`].
 struct Panel<'a, T> {
-    columns: Sheet<'a, T>,
+    /// Columns as they are measured, and as they are added.
+    readings: [Sheet<'a, T>; 2],
     /// Where they are copied to if rows are not plain, unless they have been.
     room: Option<&'a mut [Turned<T>]>,
     /// What is asked for meanwhile.
@@ -287,8 +292,8 @@ impl<T: Element> Kernel for Panel<'_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(mut self) {
         // All of them, which the compiler does not see: no code for more is made.
-        let columns = self.columns.as_slice();
-        self.columns = Sheet::of(&columns[..columns.len().min(MOST_FEW)]);
+        let columns = self.readings[0].as_slice();
+        self.readings = [Sheet::of(&columns[..columns.len().min(MOST_FEW)]); 2];
         self.add::<NATIVE, Shifted<NATIVE>>();
     }
 }
@@ -296,8 +301,8 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool, I: Integers>(&mut self) {
-        let Self { columns: sheet, room, coming, sums, rule, limits, edge, certified, waiting, state } = self;
-        let (sheet, edge): (Sheet<'_, T>, Option<&Edge>) = (*sheet, *edge);
+        let Self { readings, room, coming, sums, rule, limits, edge, certified, waiting, state } = self;
+        let ([sheet, again], edge): ([Sheet<'_, T>; 2], Option<&Edge>) = (*readings, *edge);
         let mut columns = if room.is_none() { sheet.as_slice() } else { &[] };
         // What overflows is measured again: where that is known, there is no need to see it.
         let knows_far = !T::SQUARES_FIT && state.are_far && limits.keeps != 0;
@@ -348,10 +353,10 @@ impl<T: Element> Panel<'_, T> {
         // mutant: rows-of-panels-taken-for-plain
         let is_plain = I::IS_ONE && is_open == 0 && told.is_none() && decided.are_all();
         if is_plain {
-            return Self::add_all_plain::<I>(sheet, coming, sums, certified, &decided.factors, state);
+            return Self::add_all_plain::<I>(again, coming, sums, certified, &decided.factors, state);
         }
         if let Some(room) = room {
-            sheet.copy_to(room);
+            again.copy_to(room);
             columns = &**room;
         }
         let mut settled = None;
@@ -471,6 +476,7 @@ impl<T: Element> Panel<'_, T> {
             }
         }
         for r in 0..ROWS {
+            // mutant: columns-where-they-lie-not-certified
             state.certified[r] &= mask(products[r] <= certified.products);
         }
     }

@@ -267,7 +267,7 @@ impl Steps {
     /// Returns how many rows were within the clip norm, if all were certified.
     pub(super) fn add_narrow<T: Element>(
         &self,
-        leaf: &Strided<'_, T>,
+        readings: [&Strided<'_, T>; 2],
         rows: Range<usize>,
         more: &mut dyn FnMut() -> Option<(usize, Coming)>,
         sums: &mut [i64],
@@ -279,7 +279,7 @@ impl Steps {
         };
         let rule = &self.rule;
         let limits = Limits::new::<T>(rule, self.clip.granularity().reciprocal());
-        dispatch::run_native(rule.isa, narrow::Add { leaf, rows, more, rule, limits, certified, sums })
+        dispatch::run_native(rule.isa, narrow::Add { readings, rows, more, rule, limits, certified, sums })
     }
 }
 
