@@ -99,10 +99,15 @@ pub(crate) const CACHE_LINE: usize = 64;
 /// Cache lines after which a CPU has noticed a stream of addresses.
 const START: usize = 8;
 
-/// Asks for the first few cache lines of these elements.
+/// Asks for the first few cache lines of each page of so many elements, up to the second-level cache: CPUs that fetch by themselves
+/// what follows in a stream of addresses begin anew with each page.
 #[inline(always)]
-pub(crate) fn prefetch_start<T>(elements: &[T]) {
-    elements.iter().step_by(CACHE_LINE / size_of::<T>()).take(START).for_each(|element| prefetch(element));
+pub(crate) fn prefetch_starts<T>(start: *const T, elements: usize) {
+    for page in (0..elements * size_of::<T>()).step_by(PAGE) {
+        for line in 0..START {
+            prefetch_second(start.wrapping_byte_add(page + line * CACHE_LINE));
+        }
+    }
 }
 
 /// Asks for the cache line that holds this address, if there is one; a hint without effect on any result.

@@ -13,7 +13,7 @@ use super::small_sums::{self, Join};
 use super::sums::{self, Release, Steps, Sums};
 use super::types::{CHUNK, GROUP, Lazy, Noise, Number, Offset, Open, PADDING, Plan, Word};
 use super::{decide, lanes, single};
-use crate::dispatch::prefetch_start;
+use crate::dispatch::prefetch_starts;
 use crate::isa::{Isa, Kind};
 use crate::math::integer::Integer;
 use crate::params::exp2;
@@ -160,8 +160,6 @@ impl<'a> Sampler<'a> {
             let wholes = &mut wholes[..end];
             let steps = &mut steps[..chunk.len()];
             let is_small = N::split(self.isa, sums, shift, wholes, steps);
-            // Comes from memory while the noise is computed.
-            prefetch_start(chunk);
             self.noise_chunk(first, words, steps);
             if is_small
                 && is_exact
@@ -179,6 +177,8 @@ impl<'a> Sampler<'a> {
         let mut words = Words([0; CHUNK * 8]);
         let word_bytes = self.word_bytes();
         for (index, chunk) in values.chunks_mut(CHUNK).enumerate() {
+            // What comes next is on its way while this one is computed.
+            prefetch_starts(chunk.as_ptr().wrapping_add(CHUNK), CHUNK);
             let first = start + (index * CHUNK) as u64;
             let used = &mut words.0[..chunk.len().next_multiple_of(PADDING) * word_bytes];
             // mutant: first-words-of-a-chunk
