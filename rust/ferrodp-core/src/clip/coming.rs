@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use super::element::Element;
 use super::rows::Strided;
-use crate::dispatch::{CACHE_LINE, PAGE, has_many_places, prefetch, prefetch_second};
+use crate::dispatch::{CACHE_LINE, PAGE, has_many_places, prefetch, prefetch_second, waits_long};
 
 /// Bytes of rows from which on those to come are asked for: fewer are in a cache.
 pub(super) const UNCACHED: usize = 1 << 21;
@@ -76,6 +76,8 @@ pub(super) struct Ahead {
     first: Coming,
     /// Bytes from a panel to the next.
     panel: isize,
+    /// Panels that are asked for together.
+    group: usize,
 }
 
 impl Ahead {
@@ -90,6 +92,11 @@ impl Ahead {
     /// up to twice as long to read what is asked for half a kilobyte beyond or more.
     const FAR: usize = 8 << 20;
 
+    /// Streams that a CPU sees at once. Of more columns it asks for none by itself, and for what a program asks there are fewer places:
+    /// where it waits long, so many panels are asked for column by column, which it sees one after the other.
+    const STREAMS: usize = 64;
+    const TOGETHER: usize = 8;
+
     /// Those that come after the first panel of `rows` of a leaf, panels of so many rows and columns, if it is worth while: the CPU
     /// does not see by itself that they will. They are asked for while so many parts are done of each column.
     pub(super) fn of<T: Element>(
@@ -103,26 +110,32 @@ impl Ahead {
         let column = leaf.axes.first()?.1.wrapping_mul(size as isize);
         let row = leaf.row.wrapping_mul(size as isize);
         let by_columns = row.unsigned_abs() < column.unsigned_abs();
-        let is_near = by_columns && bytes <= Self::NEAR && has_many_places();
+        let are_many = by_columns && parts == LYING && width > Self::STREAMS;
+        let group = if are_many && waits_long() { Self::TOGETHER } else { 1 };
+        let is_near = by_columns && bytes <= Self::NEAR && has_many_places() && group == 1;
         let panels = if is_near {
             let is_far = column.unsigned_abs() >= Self::FAR && count * size > PAIR;
             Self::NEAR_BYTES.div_ceil(bytes).max(if is_far { 2 } else { 3 })
         } else {
-            1 + Self::BYTES.div_ceil(bytes)
+            (1 + Self::BYTES.div_ceil(bytes)).max(group)
         };
         let later = rows.start + panels * count;
         let start = leaf.start.cast::<u8>().wrapping_offset(row.wrapping_mul(later as isize));
-        let spans = Spans { is_near, ..Spans::of(start, (count, row), (width, column)) };
+        let spans = Spans { is_near, ..Spans::of(start, (group * count, row), (width, column)) };
         let is_large = rows.len() / count * bytes >= UNCACHED;
-        is_large.then(|| Self { first: Coming::of(spans, width, parts), panel: row.wrapping_mul(count as isize) })
+        let first = Coming::of(spans, group * width, parts);
+        is_large.then(|| Self { first, panel: row.wrapping_mul(count as isize), group })
     }
 
-    /// Returns what is asked for while panel `index` is computed with.
+    /// Takes up what is asked for while panel `index` is computed with, or it and those after it.
     #[inline(always)]
-    pub(super) fn panel(&self, index: usize) -> Coming {
+    pub(super) fn begin(&self, index: usize, coming: &mut Coming) {
+        if !index.is_multiple_of(self.group) {
+            return;
+        }
         let Coming { spans, due, cost } = self.first;
         let start = spans.start.wrapping_offset(self.panel.wrapping_mul(index as isize));
-        Coming { spans: Spans { start, ..spans }, due, cost }
+        *coming = Coming { spans: Spans { start, ..spans }, due, cost };
     }
 }
 

@@ -5,7 +5,7 @@
 use super::element::Element;
 use super::measure::{BLOCK, Chunk, LANES, add_chunk, add_tail, fold_in_halves};
 use super::rows::Piece;
-use crate::dispatch::{CACHE_LINE, prefetch};
+use crate::dispatch::{CACHE_LINE, prefetch, prefetch_second, waits_long};
 use crate::isa::{Isa, Kind};
 
 /// Rows that are measured while as many are added.
@@ -14,7 +14,8 @@ pub(super) const ROWS: usize = 4;
 /// Elements that are measured in one step.
 pub(super) const STEP: usize = 2 * LANES;
 
-/// Bytes that are fetched before they are measured, into the first-level cache: of elements whose squares fit, and of others.
+/// Bytes that are fetched before they are measured, of elements whose squares fit, and of others: into the first-level cache, but
+/// where the CPU [waits long](waits_long).
 const AHEAD_BYTES: [usize; 2] = [1 << 14, 1 << 13];
 
 /// Lines of what comes then that are fetched after the last step: memory has something to do until the next one.
@@ -45,6 +46,8 @@ pub(super) struct Meanwhile<'a, T> {
     /// How many the block that was begun has left, and its lanes.
     left: usize,
     lanes: [f64; LANES],
+    /// Whether it comes into the first-level cache.
+    comes_near: bool,
 }
 
 impl<'a, T: Element> Meanwhile<'a, T> {
@@ -52,7 +55,8 @@ impl<'a, T: Element> Meanwhile<'a, T> {
     pub(super) fn new(leaf: &Piece<'a, T>, first: usize) -> Self {
         let (data, width) = (&leaf.all()[..(first + ROWS) * leaf.width], leaf.width);
         assert!(width >= LANES, "as many columns as lanes");
-        Self { data, width, totals: [0.0; ROWS], row: 0, column: 0, left: width.min(BLOCK), lanes: [0.0; LANES] }
+        let (left, comes_near) = (width.min(BLOCK), !waits_long());
+        Self { data, width, totals: [0.0; ROWS], row: 0, column: 0, left, lanes: [0.0; LANES], comes_near }
     }
 
     /// Whether all was measured.
@@ -65,6 +69,12 @@ impl<'a, T: Element> Meanwhile<'a, T> {
     pub(super) fn totals(&self) -> [f64; ROWS] {
         assert!(self.is_done(), "all rows are measured");
         self.totals
+    }
+
+    /// Whether what comes later is fetched into the first-level cache.
+    #[inline(always)]
+    pub(super) const fn comes_near(&self) -> bool {
+        self.comes_near
     }
 
     /// How many whole steps come before the end of a block.
@@ -85,10 +95,7 @@ impl<'a, T: Element> Meanwhile<'a, T> {
     #[inline(always)]
     pub(super) fn end(&mut self, lanes: [f64; LANES]) {
         self.lanes = lanes;
-        let next = ahead(self.data.as_ptr().wrapping_add(self.place()));
-        for line in 0..LINES {
-            prefetch(next.wrapping_byte_add(line * CACHE_LINE));
-        }
+        fetch_ahead(self.data.as_ptr().wrapping_add(self.place()), LINES, self.comes_near);
     }
 
     /// The index of what was not measured yet.
@@ -122,18 +129,22 @@ impl<'a, T: Element> Meanwhile<'a, T> {
     }
 }
 
-/// Returns what is fetched while these elements are measured.
+/// Fetches so many lines of what is measured some time after these elements.
 #[inline(always)]
-fn ahead<T: Element>(elements: *const T) -> *const T {
-    elements.wrapping_byte_add(AHEAD_BYTES[usize::from(!T::SQUARES_FIT)])
+fn fetch_ahead<T: Element>(elements: *const T, lines: usize, comes_near: bool) {
+    let start = elements.wrapping_byte_add(AHEAD_BYTES[usize::from(!T::SQUARES_FIT)]);
+    let lines = (0..lines).map(|line| start.wrapping_byte_add(line * CACHE_LINE));
+    if comes_near {
+        lines.for_each(prefetch);
+    } else {
+        lines.for_each(prefetch_second);
+    }
 }
 
 /// Measures the elements of one step, and fetches what comes later.
 #[inline(always)]
-pub(super) fn step<T: Element, const NATIVE: bool>(elements: &[T; STEP], lanes: &mut [f64; LANES]) {
-    for element in elements.iter().step_by(CACHE_LINE / size_of::<T>()) {
-        prefetch(ahead(element));
-    }
+pub(super) fn step<T: Element, const NATIVE: bool>(elements: &[T; STEP], lanes: &mut [f64; LANES], comes_near: bool) {
+    fetch_ahead(elements.as_ptr(), STEP * size_of::<T>() / CACHE_LINE, comes_near);
     for chunk in elements.as_chunks::<LANES>().0 {
         add_chunk::<T, true, NATIVE, LANES, false>(lanes, Chunk::all(chunk), 1.0);
     }

@@ -184,7 +184,7 @@ impl<T: Element> Add<'_, T> {
                 let panels = &mut panels.0[..count];
                 for (first, panel) in next.clone().step_by(ROWS).zip(&mut *panels) {
                     if let Some(ahead) = &ahead {
-                        coming = ahead.panel((first - start) / ROWS);
+                        ahead.begin((first - start) / ROWS, &mut coming);
                     }
                     coming.ask(W, ALL);
                     let none = &mut Coming::nothing();
@@ -223,7 +223,7 @@ impl<T: Element> Add<'_, T> {
             let rest = if W == 0 { next } else { 0..0 };
             for first in rest.step_by(ROWS) {
                 if let Some(ahead) = &ahead {
-                    coming = ahead.panel((first - start) / ROWS);
+                    ahead.begin((first - start) / ROWS, &mut coming);
                 }
                 let coming = &mut coming;
                 let (readings, room) = if lies && (T::SQUARES_FIT || !state.is_special()) {

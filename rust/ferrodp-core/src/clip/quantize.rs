@@ -377,10 +377,11 @@ fn add_together<T: Element, I: Integers>(
                 continue;
             }
             let (elements, mut squares) = meanwhile.begin(steps);
+            let comes_near = meanwhile.comes_near();
             let (now, later) = core::mem::take(&mut sums).split_at_mut(steps);
             let some = chunks.map(|chunks| &chunks[..steps]);
             add_chunks::<T, I>(some, factors, now, &mut lanes, |i| {
-                meanwhile::step::<T, true>(&elements[i], &mut squares);
+                meanwhile::step::<T, true>(&elements[i], &mut squares, comes_near);
             });
             meanwhile.end(squares);
             chunks = chunks.map(|chunks| &chunks[steps..]);
