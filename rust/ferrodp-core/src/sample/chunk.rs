@@ -156,6 +156,7 @@ impl<'a> Sampler<'a> {
         let is_exact = small_sums::WIDTHS.contains(&width) && by.map(f64::from) == denominator;
         self.with_chunks(start, out, |chunk, first, words| {
             let sums = &sums.integers[(first - start) as usize..][..chunk.len()];
+            prefetch_starts(sums.as_ptr().wrapping_add(CHUNK), CHUNK);
             let end = chunk.len().min(wholes.len());
             let wholes = &mut wholes[..end];
             let steps = &mut steps[..chunk.len()];
