@@ -211,6 +211,11 @@ fn turn_round<T: Element>(leaves: &mut [Piece<'_, T>], count: usize) {
 }
 
 impl<'a, T: Element> Piece<'a, T> {
+    /// Returns rows of so many elements that follow each other.
+    pub(super) const fn plain(data: &'a [T], width: usize) -> Self {
+        Self { data, strided: None, width, offset: 0 }
+    }
+
     /// Returns all rows of a plain leaf, one after the other.
     pub(super) fn all(&self) -> &'a [T] {
         self.data
