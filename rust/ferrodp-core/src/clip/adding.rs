@@ -315,7 +315,7 @@ impl<'a, T: Float> Adding<'a, T> {
         let size = size.min(rows.len());
         // Rows that would be too few to be turned together come with those before.
         let rest = rows.len() % size.max(1);
-        let comes = size < rows.len() && size >= FOUR && rest < FOUR && (size + rest) * bytes <= room;
+        let comes = size < rows.len() && size >= FOUR && rest < FOUR && (size + rest) * bytes <= room + room / 2;
         let rest = if comes { rest } else { 0 };
         let mut brought = Vec::<T>::with_capacity((size + rest) * sums.len());
         let place = brought.as_mut_ptr();
