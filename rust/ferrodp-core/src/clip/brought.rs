@@ -4,9 +4,10 @@
 
 use core::ops::Range;
 
-use super::coming::{Coming, LYING, UNCACHED};
+use super::coming::{ALL, Coming, LYING, UNCACHED};
 use super::element::Element;
 use super::foreign::Foreign;
+use super::narrow::lie_well;
 use super::rows::Strided;
 use super::turn;
 use crate::dispatch::CACHE_LINE;
@@ -41,6 +42,16 @@ pub(super) fn visit<T: Element, R>(
     let apart = if leaf.is_copied_by_rows(isa) && !leaf.lies_by_columns() { [width, 1] } else { [1, pitch] };
     let mut room = Vec::<Line>::with_capacity((pitch * width * size_of::<T>()).div_ceil(CACHE_LINE));
     let place = room.as_mut_ptr().cast::<T>();
+    let [row, mut column] = apart.map(usize::cast_signed);
+    let mut start = place.cast_const();
+    if are_backwards {
+        start = start.wrapping_offset(column.wrapping_mul(width as isize - 1));
+        // mutant: columns-brought-backwards-read-forwards
+        column = -column;
+    }
+    // SAFETY: elements that `more` writes before they are read.
+    let brought = unsafe { Strided::new(start, row, [(width, column)]) };
+    let parts = if isa.is_wide() && lie_well(&brought, width) { LYING } else { ALL };
     let mut next = rows.start;
     let mut more = || {
         let block = next..rows.end.min(next + pitch);
@@ -55,17 +66,8 @@ pub(super) fn visit<T: Element, R>(
         let columns = count / turn::ROWS * width;
         Some((
             count,
-            if is_large { Coming::of(leaf.spans(next..next + pitch), columns, LYING) } else { Coming::nothing() },
+            if is_large { Coming::of(leaf.spans(next..next + pitch), columns, parts) } else { Coming::nothing() },
         ))
     };
-    let [row, mut column] = apart.map(usize::cast_signed);
-    let mut start = place.cast_const();
-    if are_backwards {
-        start = start.wrapping_offset(column.wrapping_mul(width as isize - 1));
-        // mutant: columns-brought-backwards-read-forwards
-        column = -column;
-    }
-    // SAFETY: the elements that were just written, and are written again by `more`.
-    let brought = unsafe { Strided::new(start, row, [(width, column)]) };
     add(&brought, &mut more)
 }
