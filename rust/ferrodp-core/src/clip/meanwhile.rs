@@ -6,7 +6,9 @@ use super::element::Element;
 use super::measure::{BLOCK, Chunk, LANES, add_chunk, add_tail, fold_in_halves};
 use super::rows::Piece;
 use crate::dispatch::{CACHE_LINE, prefetch, prefetch_second, waits_long};
-use crate::isa::{Isa, Kind};
+use crate::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Kind;
 
 /// Rows that are measured while as many are added.
 pub(super) const ROWS: usize = 4;
