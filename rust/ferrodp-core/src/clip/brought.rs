@@ -10,12 +10,15 @@ use super::foreign::Foreign;
 use super::narrow::lie_well;
 use super::rows::Strided;
 use super::turn;
-use crate::dispatch::CACHE_LINE;
+use crate::dispatch::{CACHE_LINE, waits_long};
 use crate::isa::Isa;
 
 /// Bytes of rows that are brought at a time, and how many rows that are.
 const BYTES: usize = 1 << 13;
 const ROWS: [usize; 2] = [turn::ROWS, 4096];
+
+/// Bytes from a row to the next from which on lines hold so few of them that reading memory takes longer than anything else.
+const APART: usize = 48;
 
 /// A cache line. Vectors that begin with one are written and read in fewer steps.
 #[repr(align(64))]
@@ -52,6 +55,9 @@ pub(super) fn visit<T: Element, R>(
     // SAFETY: elements that `more` writes before they are read.
     let brought = unsafe { Strided::new(start, row, [(width, column)]) };
     let parts = if isa.is_wide() && lie_well(&brought, width) { LYING } else { ALL };
+    // A core that waits long fetches by itself sooner what it is not asked for line by line.
+    let are_apart = waits_long() && leaf.row.unsigned_abs() >= APART;
+    let spans = |rows| if are_apart { leaf.spans(rows).of_pages() } else { leaf.spans(rows) };
     let mut next = rows.start;
     let mut more = || {
         let block = next..rows.end.min(next + pitch);
@@ -64,10 +70,7 @@ pub(super) fn visit<T: Element, R>(
         unsafe { leaf.bring(isa, block, 0..width, place, apart) };
         // These come while the others are added.
         let columns = count / turn::ROWS * width;
-        Some((
-            count,
-            if is_large { Coming::of(leaf.spans(next..next + pitch), columns, parts) } else { Coming::nothing() },
-        ))
+        Some((count, if is_large { Coming::of(spans(next..next + pitch), columns, parts) } else { Coming::nothing() }))
     };
     add(&brought, &mut more)
 }

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use super::element::Element;
 use super::rows::Strided;
-use crate::dispatch::{CACHE_LINE, PAGE, has_many_places, prefetch, prefetch_second, waits_long};
+use crate::dispatch::{CACHE_LINE, PAGE, START, has_many_places, prefetch, prefetch_second, waits_long};
 
 /// Bytes of rows from which on those to come are asked for: fewer are in a cache.
 pub(super) const UNCACHED: usize = 1 << 21;
@@ -66,6 +66,16 @@ impl Spans {
         // Lines that a row only begins are in no other span, those of a column in what comes next.
         let bytes = if by_columns { bytes } else { bytes + CACHE_LINE - 1 };
         Self { start, step: far, count, bytes: bytes.min(PAGE), is_near: false }
+    }
+
+    /// Returns the first lines of each page of them, if they continue each other: CPUs that see the stream fetch what follows.
+    pub(super) fn of_pages(self) -> Self {
+        if self.step != Self::BYTES as isize {
+            return self;
+        }
+        let within = self.start.addr() % PAGE;
+        let count = (within + self.count * Self::BYTES).div_ceil(PAGE);
+        Self { start: self.start.wrapping_sub(within), step: PAGE as isize, count, bytes: START * CACHE_LINE, ..self }
     }
 }
 
@@ -228,5 +238,17 @@ mod tests {
                 assert!(held, "row {r}, column {c}; {row} and {column} bytes apart");
             }
         }
+    }
+
+    #[test]
+    fn spans_that_continue_each_other_begin_on_as_many_pages() {
+        for (first, rows, pages) in [(PAGE, 1024, 12), (PAGE + 48, 1024, 13), (3 * PAGE - 48, 2, 2), (PAGE, 1, 1)] {
+            let spans = Spans::of(core::ptr::without_provenance(first), (rows, 48), (1, 8)).of_pages();
+
+            let held = (spans.start.addr(), spans.step, spans.count);
+            assert_eq!((first / PAGE * PAGE, PAGE as isize, pages), held, "{rows} rows from {first}");
+        }
+        let apart = Spans::of(core::ptr::without_provenance(PAGE), (40, 960), (10, 8));
+        assert_eq!((apart.step, apart.count), (apart.of_pages().step, apart.of_pages().count));
     }
 }

@@ -31,7 +31,7 @@ pub struct Foreign<'a> {
     swapped: bool,
     start: *const u8,
     /// Bytes from a row to the next.
-    row: isize,
+    pub(super) row: isize,
     /// Lengths of the axes of a row, and bytes from one to the next, slowest first; none has one element, and none
     /// continues the next.
     axes: Vec<(usize, isize)>,
