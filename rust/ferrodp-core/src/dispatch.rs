@@ -132,8 +132,8 @@ pub(crate) fn has_many_places() -> bool {
     false
 }
 
-/// Whether a core has a second-level cache of 2 MB, and waits a tenth of a microsecond for the third: what is asked for is sooner in the
-/// second, where more places are, and in longer streams. Servers of that kind have these instructions.
+/// Whether a core has a second-level cache of 2 MB, and reads what lies beyond at a quarter of its speed or less: there it is better
+/// asked for into the second, and in longer streams. Intel's servers of that kind have these instructions.
 pub(crate) fn waits_long() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx512fp16");

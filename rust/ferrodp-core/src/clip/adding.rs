@@ -403,7 +403,7 @@ impl<'a, T: Float> Adding<'a, T> {
             let told = only[0].size().and_then(|size| size.partial_cmp(&steps.rule.bound));
             decision = told.map(|told| steps.rule.decide_told(total[0], told));
         }
-        let (step, is_within) = decision.map_or_else(|| adding.step_of_one(total[0]), |decision| steps.of(decision));
+        let (step, is_within) = decision.map_or_else(|| adding.step(0, total[0]), |decision| steps.of(decision));
         let certificate = adding.add_columns(0, step, 0, sums);
         steps.certified(step, &certificate).then_some(u64::from(is_within))
     }
@@ -448,15 +448,6 @@ impl<'a, T: Float> Adding<'a, T> {
         quantize::add(self.steps.rule.isa, tile, sums, &mut certificates);
         let [certificate] = certificates;
         certificate
-    }
-
-    /// The same as [`Adding::step`] of row 0, sooner where elements are far below a step of the grid.
-    fn step_of_one(&self, total: f64) -> (Step, bool) {
-        let mut together = Together::default();
-        together.begin(1)[0] = total;
-        self.steps.compare::<T>(&mut together);
-        let within = Steps::decide(&mut together, |row, total| self.step(row, total));
-        (together.steps[0], within == 1)
     }
 
     /// Returns how a row is added, given its sum of squares, and whether it is within the clip norm.
