@@ -16,9 +16,11 @@ pub(super) const ROWS: usize = 4;
 /// Elements that are measured in one step.
 pub(super) const STEP: usize = 2 * LANES;
 
-/// Bytes that are fetched before they are measured, of elements whose squares fit, and of others: into the first-level cache, but
-/// where the CPU [waits long](waits_long).
+/// Bytes that are fetched before they are measured, of elements whose squares fit, and of others: into the first-level cache.
 const AHEAD_BYTES: [usize; 2] = [1 << 14, 1 << 13];
+
+/// The same where the CPU [waits long](waits_long), into the second: as many lines as that cache may wait for. More would wait for each other.
+const SECOND_BYTES: usize = 3 << 10;
 
 /// Lines of what comes then that are fetched after the last step: memory has something to do until the next one.
 const LINES: usize = 16;
@@ -134,12 +136,11 @@ impl<'a, T: Element> Meanwhile<'a, T> {
 /// Fetches so many lines of what is measured some time after these elements.
 #[inline(always)]
 fn fetch_ahead<T: Element>(elements: *const T, lines: usize, comes_near: bool) {
-    let start = elements.wrapping_byte_add(AHEAD_BYTES[usize::from(!T::SQUARES_FIT)]);
-    let lines = (0..lines).map(|line| start.wrapping_byte_add(line * CACHE_LINE));
+    let lines = |ahead: usize| (0..lines).map(move |line| elements.wrapping_byte_add(ahead + line * CACHE_LINE));
     if comes_near {
-        lines.for_each(prefetch);
+        lines(AHEAD_BYTES[usize::from(!T::SQUARES_FIT)]).for_each(prefetch);
     } else {
-        lines.for_each(prefetch_second);
+        lines(SECOND_BYTES).for_each(prefetch_second);
     }
 }
 
