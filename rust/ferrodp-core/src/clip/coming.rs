@@ -91,8 +91,8 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Bytes of rows that are asked for before they are turned, at least.
-    const BYTES: usize = 12 << 10;
+    /// Bytes of rows that are asked for before they are turned, at least, and where a core waits long: more would wait for each other.
+    const BYTES: [usize; 2] = [12 << 10, 2 << 10];
 
     /// Bytes of a panel of columns that comes into the first-level cache with ease, and how many are asked for before.
     const NEAR: usize = 12 << 10;
@@ -127,7 +127,7 @@ impl Ahead {
             let is_far = column.unsigned_abs() >= Self::FAR && count * size > PAIR;
             Self::NEAR_BYTES.div_ceil(bytes).max(if is_far { 2 } else { 3 })
         } else {
-            (1 + Self::BYTES.div_ceil(bytes)).max(group)
+            (1 + Self::BYTES[usize::from(waits_long())].div_ceil(bytes)).max(group)
         };
         let later = rows.start + panels * count;
         let start = leaf.start.cast::<u8>().wrapping_offset(row.wrapping_mul(later as isize));

@@ -181,6 +181,15 @@ unsafe fn forwards<T: Element, const W: usize>(
             avx512::panel(start.cast(), row, out, |columns| coming.ask(columns, TURNING));
         };
     }
+    #[cfg(target_arch = "x86_64")]
+    if !is_long && isa.kind() == Kind::Avx512 && stride == 1 && W == 0 && width >= BLOCK && row != 1 {
+        // Types of four bytes are `f32`, the only one there is.
+        // SAFETY: as above.
+        return unsafe {
+            let out: &mut [Turned<f32>] = core::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), width);
+            avx512::singles(start.cast(), row, out, |columns| coming.ask(columns, TURNING));
+        };
+    }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
     if row == 1 {

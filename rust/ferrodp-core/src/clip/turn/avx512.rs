@@ -1,9 +1,16 @@
-//! Rows of `f64` turned by shuffles of AVX-512: what the compiler gathers, or copies first, costs twice as much.
+//! Rows turned by shuffles of AVX-512: what the compiler gathers, or copies first, costs twice as much.
 
 use core::arch::x86_64::{
-    __m512d, _mm256_maskz_loadu_pd, _mm512_castpd256_pd512, _mm512_insertf64x4, _mm512_maskz_loadu_pd,
-    _mm512_setzero_pd, _mm512_shuffle_f64x2, _mm512_storeu_pd, _mm512_unpackhi_pd, _mm512_unpacklo_pd,
+    __m512, __m512d, _mm_loadu_ps, _mm256_maskz_loadu_pd, _mm512_castpd_ps, _mm512_castpd256_pd512, _mm512_castps_pd,
+    _mm512_castps128_ps512, _mm512_insertf32x4, _mm512_insertf64x4, _mm512_maskz_loadu_pd, _mm512_setzero_pd,
+    _mm512_shuffle_f64x2, _mm512_storeu_pd, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
+
+use crate::dispatch::{CACHE_LINE, has_many_places, prefetch};
+
+/// Bytes of rows that come into the first-level cache with ease, next to as many before and their copy.
+const NEAR_BYTES: usize = 10 << 10;
 
 /// Copies the columns of `ROWS` rows to `out`; calls `each` after as much as so many columns, now and then.
 ///
@@ -43,6 +50,75 @@ pub(super) unsafe fn panel<const ROWS: usize>(
             }
         }
     }
+}
+
+/// Does the same with rows of four elements or more; of these, `ROWS` is a multiple of sixteen.
+///
+/// # Safety
+/// The CPU has AVX-512 F. The elements can be read, as above.
+#[inline(never)]
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn singles<const ROWS: usize>(
+    start: *const f32,
+    pitch: isize,
+    out: &mut [[f32; ROWS]],
+    mut each: impl FnMut(usize),
+) {
+    // The rows after these, which are asked for as much at a time as is turned.
+    let width = out.len();
+    let are_near = pitch == width as isize && ROWS * width * size_of::<f32>() <= NEAR_BYTES && has_many_places();
+    let mut later = start.wrapping_add(ROWS * width);
+    // The last four end with the last column.
+    let last = width - 4;
+    for block in (0..width).step_by(4) {
+        if block % 8 == 0 {
+            each(8);
+        }
+        if are_near {
+            for line in (0..4 * ROWS * size_of::<f32>()).step_by(CACHE_LINE) {
+                prefetch(later.wrapping_byte_add(line));
+            }
+            later = later.wrapping_add(4 * ROWS);
+        }
+        let block = block.min(last);
+        let at = start.wrapping_add(block);
+        for first in (0..ROWS).step_by(16) {
+            let row = |r: usize| at.wrapping_offset((first.wrapping_add(r) as isize).wrapping_mul(pitch));
+            // SAFETY: four elements of a row.
+            let load = |r: usize| unsafe { _mm_loadu_ps(row(r)) };
+            let every_fourth = |r: usize| {
+                let rows = _mm512_castps128_ps512(load(r));
+                let rows = _mm512_insertf32x4::<1>(rows, load(r + 4));
+                let rows = _mm512_insertf32x4::<2>(rows, load(r + 8));
+                _mm512_insertf32x4::<3>(rows, load(r + 12))
+            };
+            let turned = each_four([every_fourth(0), every_fourth(1), every_fourth(2), every_fourth(3)]);
+            for (column, turned) in out[block..].iter_mut().zip(turned) {
+                // SAFETY: sixteen rows of one column, of which there are whole sixteens.
+                unsafe { _mm512_storeu_ps(column.as_mut_ptr().add(first), turned) };
+            }
+        }
+    }
+}
+
+/// Turns four rows of four elements in each of four parts.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn each_four([a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
+    // Of two rows, columns 0 and 1, or 2 and 3; then one column of four.
+    let pairs = [
+        [_mm512_unpacklo_ps(a, b), _mm512_unpacklo_ps(c, d)],
+        [_mm512_unpackhi_ps(a, b), _mm512_unpackhi_ps(c, d)],
+    ];
+    let [[of_a, of_c], [later_a, later_c]] = pairs.map(|pairs| pairs.map(|pair| _mm512_castps_pd(pair)));
+    // mutant: columns-of-singles-turned-by-shuffles-are-others
+    [
+        _mm512_unpacklo_pd(of_a, of_c),
+        _mm512_unpackhi_pd(of_a, of_c),
+        _mm512_unpacklo_pd(later_a, later_c),
+        _mm512_unpackhi_pd(later_a, later_c),
+    ]
+    .map(|column| _mm512_castpd_ps(column))
 }
 
 /// Turns eight rows of eight elements.
