@@ -768,6 +768,13 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "columns of singles that are turned by shuffles are others",
+        "columns-of-singles-turned-by-shuffles-are-others",
+        "unpackhi",
+        "unpacklo",
+        "clip units",
+    ),
+    (
         "columns that lie backwards are read forwards",
         "columns-that-lie-backwards-read-forwards",
         "columns.reverse();",

@@ -66,8 +66,8 @@ const TILE_ROWS: usize = 64;
 const SHORT: usize = 16;
 
 /// The least columns of rows that are added one after the other where they lie so, and not in panels: of elements whose squares
-/// fit with AVX2 or NEON, and else.
-const ALONE: [usize; 2] = [64, 80];
+/// fit, and of others, with AVX2 or NEON, and with AVX-512.
+const ALONE: [[usize; 2]; 2] = [[64, 96], [80, 80]];
 
 /// How many of these are added in panels where rows near the bound are met, which panels tell sooner.
 const NEAR: usize = 1 << 13;
@@ -228,7 +228,7 @@ impl<'a, T: Float> Adding<'a, T> {
     /// Adds rows on one thread, tile by tile.
     pub(super) fn add_tiles(&self, rows: Range<usize>, sums: &mut [i64], together: &mut Together) -> Option<u64> {
         let are_narrow = self.are_narrow();
-        let alone = ALONE[usize::from(!T::SQUARES_FIT || self.steps.rule.isa.is_wide())];
+        let alone = ALONE[usize::from(!T::SQUARES_FIT)][usize::from(self.steps.rule.isa.is_wide())];
         let are_alone = self.readings[0].is_plain() && self.readings[0].width() >= alone;
         let panels = rows.start + if are_narrow && !are_alone { whole(rows.len()) } else { 0 };
         if panels > rows.start {
