@@ -97,7 +97,7 @@ pub(crate) const PAGE: usize = 4096;
 pub(crate) const CACHE_LINE: usize = 64;
 
 /// Cache lines after which a CPU has noticed a stream of addresses.
-pub(crate) const START: usize = 8;
+const START: usize = 8;
 
 /// Asks for the first few cache lines of each page of so many elements, up to the second-level cache: CPUs that fetch by themselves
 /// what follows in a stream of addresses begin anew with each page.

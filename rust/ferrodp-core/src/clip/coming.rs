@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use super::element::Element;
 use super::rows::Strided;
-use crate::dispatch::{CACHE_LINE, PAGE, START, has_many_places, prefetch, prefetch_second, waits_long};
+use crate::dispatch::{CACHE_LINE, PAGE, has_many_places, prefetch, prefetch_second, waits_long};
 
 /// Bytes of rows from which on those to come are asked for: fewer are in a cache.
 pub(super) const UNCACHED: usize = 1 << 21;
@@ -49,6 +49,9 @@ impl Spans {
     /// Bytes of those that continue each other.
     const BYTES: usize = PAIR;
 
+    /// Bytes of each page that are asked for, where the CPU fetches the rest by itself.
+    const FIRST_BYTES: usize = 16 * CACHE_LINE;
+
     /// Returns those of a matrix that begins at `start`: numbers of rows and columns, and bytes from one to the next.
     pub(super) fn of(start: *const u8, rows: (usize, isize), columns: (usize, isize)) -> Self {
         let by_columns = rows.1.unsigned_abs() < columns.1.unsigned_abs();
@@ -75,7 +78,7 @@ impl Spans {
         }
         let within = self.start.addr() % PAGE;
         let count = (within + self.count * Self::BYTES).div_ceil(PAGE);
-        Self { start: self.start.wrapping_sub(within), step: PAGE as isize, count, bytes: START * CACHE_LINE, ..self }
+        Self { start: self.start.wrapping_sub(within), step: PAGE as isize, count, bytes: Self::FIRST_BYTES, ..self }
     }
 }
 
