@@ -94,7 +94,8 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Bytes of rows that are asked for before they are turned, at least, and where a core waits long: more would wait for each other.
+    /// Bytes of rows that are asked for before they are turned, at least, and where a core waits long: there, what is asked for farther
+    /// ahead comes more slowly.
     const BYTES: [usize; 2] = [12 << 10, 2 << 10];
 
     /// Bytes of a panel of columns that comes into the first-level cache with ease, and how many are asked for before.

@@ -19,7 +19,7 @@ pub(super) const STEP: usize = 2 * LANES;
 /// Bytes that are fetched before they are measured, of elements whose squares fit, and of others: into the first-level cache.
 const AHEAD_BYTES: [usize; 2] = [1 << 14, 1 << 13];
 
-/// The same where the CPU [waits long](waits_long), into the second: as many lines as that cache may wait for. More would wait for each other.
+/// The same where the CPU [waits long](waits_long), into the second: what is asked for farther ahead comes more slowly there.
 const SECOND_BYTES: usize = 3 << 10;
 
 /// Lines of what comes then that are fetched after the last step: memory has something to do until the next one.

@@ -182,7 +182,7 @@ unsafe fn forwards<T: Element, const W: usize>(
         };
     }
     #[cfg(target_arch = "x86_64")]
-    if !is_long && isa.kind() == Kind::Avx512 && stride == 1 && W == 0 && width >= BLOCK && row != 1 {
+    if size_of::<T>() == 4 && isa.kind() == Kind::Avx512 && stride == 1 && W == 0 && width >= BLOCK && row != 1 {
         // Types of four bytes are `f32`, the only one there is.
         // SAFETY: as above.
         return unsafe {
