@@ -775,6 +775,27 @@ MUTANTS = [
         "clip units",
     ),
     (
+        "rows that are added where they lie are taken for plain ones",
+        "rows-where-they-lie-taken-for-plain",
+        "& !decided.open[r]",
+        "",
+        "clip units",
+    ),
+    (
+        "sums of rows that are added where they lie are shifted",
+        "sums-of-rows-where-they-lie-shifted",
+        ">= whole + missing",
+        ">= whole",
+        "clip units",
+    ),
+    (
+        "squares of rows that are measured where they lie are those of others",
+        "squares-of-rows-where-they-lie-are-of-others",
+        "0, 1, 4, 5, 2, 3, 6, 7",
+        "0, 1, 2, 3, 4, 5, 6, 7",
+        "clip units",
+    ),
+    (
         "columns that lie backwards are read forwards",
         "columns-that-lie-backwards-read-forwards",
         "columns.reverse();",

@@ -67,7 +67,7 @@ const SHORT: usize = 16;
 
 /// The least columns of rows that are added one after the other where they lie so, and not in panels: of elements whose squares
 /// fit, and of others, with AVX2 or NEON, and with AVX-512.
-const ALONE: [[usize; 2]; 2] = [[64, 96], [80, 80]];
+const ALONE: [[usize; 2]; 2] = [[64, 113], [80, 80]];
 
 /// How many of these are added in panels where rows near the bound are met, which panels tell sooner.
 const NEAR: usize = 1 << 13;

@@ -1,7 +1,8 @@
 //! Rows of few columns, a panel of thirty-two at a time from the first element to the last integer, without a detour through memory.
 //! With AVX-512, columns that lie one after the other are not even copied: both readings are where they lie, unless a row of the
 //! panel is near the bound, or does not count. A second reading may find other numbers if someone writes there meanwhile; what is
-//! certified is what is added.
+//! certified is what is added. Rows of `f32` that lie one after the other are not turned there either ([`in_rows`]), with the
+//! same exceptions, but for rows of zeros.
 //!
 //! Nothing differs from what [`super::panel`] does with rows side by side, but for rows of one element, whose norm is its
 //! magnitude, which is compared with the bound itself, and for certificates. These are floating-point sums of the squares of
@@ -29,10 +30,13 @@ use super::settle::{self, Far, MOST_PRODUCTS, SMALLER, SMALLEST, Settle};
 use super::turn::{self, ROWS, Sheet, Turned};
 use crate::dispatch::{self, Kernel};
 use few::{Few, PANELS};
+use in_rows::InRows;
 pub(super) use state::Certified;
 use state::{SUMS, State};
 
 mod few;
+#[cfg_attr(not(target_arch = "x86_64"), path = "narrow/no_rows.rs")]
+mod in_rows;
 mod state;
 
 /// Adds whole panels of rows of one leaf to `sums`, one for each column.
@@ -176,6 +180,7 @@ impl<T: Element> Add<'_, T> {
         let mut panels = Aligned([[[T::default(); ROWS]; W]; PANELS]);
         let mut coming = Coming::nothing();
         let lies = I::IS_ONE && lie_well(leaf, width);
+        let mut in_rows = if I::IS_ONE && W == 0 { InRows::of(leaf, rows.len(), width) } else { None };
         loop {
             let mut next = rows.clone();
             let (ahead, start) = (Ahead::of(leaf, &rows, [ROWS, width], if lies { LYING } else { ALL }), rows.start);
@@ -206,6 +211,7 @@ impl<T: Element> Add<'_, T> {
                         rule.isa,
                         Panel {
                             readings: [Sheet::of(columns); 2],
+                            measured: None,
                             room: None,
                             coming: &mut Coming::nothing(),
                             sums: &mut *of_columns,
@@ -222,7 +228,17 @@ impl<T: Element> Add<'_, T> {
             // None of rows of so few columns are left, which the compiler does not always see.
             let rest = if W == 0 { next } else { 0..0 };
             for first in rest.step_by(ROWS) {
-                if let Some(ahead) = &ahead {
+                let mut measured = None;
+                if let Some(in_rows) = &mut in_rows
+                    && in_rows.begins()
+                {
+                    // SAFETY: as above, and on AVX-512.
+                    measured =
+                        unsafe { add_in_rows(leaf, first, in_rows, &limits, &certified, &mut state, &mut coming) };
+                    if in_rows.ends(measured.is_none()) {
+                        continue;
+                    }
+                } else if let Some(ahead) = &ahead {
                     ahead.begin((first - start) / ROWS, &mut coming);
                 }
                 let coming = &mut coming;
@@ -237,6 +253,7 @@ impl<T: Element> Add<'_, T> {
                 let (limits, certified, waiting) = (&limits, &certified, &mut waiting.0);
                 Panel {
                     readings,
+                    measured,
                     room,
                     coming,
                     sums: &mut *of_columns,
@@ -258,8 +275,47 @@ impl<T: Element> Add<'_, T> {
                 add_to(sum, &state.few[c], 0);
             }
         }
+        if let Some(in_rows) = &in_rows {
+            in_rows.finish(sums);
+        }
         finish(&state.certified, &state.within).map(|within| within + state.settled)
     }
+}
+
+/// Adds a panel of rows as they were read once, where these lie, unless one of them is near the bound or not finite: then returns
+/// their sums of squares.
+///
+/// # Safety
+/// The leaf has these rows and is that of `in_rows`, and the CPU has AVX-512.
+#[inline(always)]
+unsafe fn add_in_rows<T: Element>(
+    leaf: &Strided<'_, T>,
+    first: usize,
+    in_rows: &mut InRows,
+    limits: &Limits,
+    certified: &Certified,
+    state: &mut State,
+    coming: &mut Coming,
+) -> Option<Turned<f64>> {
+    // SAFETY: the caller's promise.
+    let totals = unsafe { in_rows.copy(leaf, first, coming) };
+    let decided = limits.decide(&totals.0, &[u64::MAX; ROWS]);
+    // Zeros count: they are added as such, whatever they are multiplied by.
+    let mut are_plain = u64::MAX;
+    for r in 0..ROWS {
+        // mutant: rows-where-they-lie-taken-for-plain
+        are_plain &= mask(totals.0[r] <= limits.finite) & !decided.open[r];
+    }
+    if are_plain != u64::MAX {
+        return Some(totals.0);
+    }
+    // SAFETY: as above.
+    let products = unsafe { in_rows.add(&decided.factors, coming) };
+    for r in 0..ROWS {
+        state.within[r] = state.within[r].wrapping_sub(decided.clear[r]);
+        state.certified[r] &= mask(products.0[r] <= certified.products);
+    }
+    None
 }
 
 /// Whether so many columns of a leaf are sooner read where they lie, twice, than copied first to lie one after the other.
@@ -273,6 +329,8 @@ pub(super) fn lie_well<T: Element>(leaf: &Strided<'_, T>, columns: usize) -> boo
 struct Panel<'a, T> {
     /// Columns as they are measured, and as they are added.
     readings: [Sheet<'a, T>; 2],
+    /// Sums of squares of rows, if these are known.
+    measured: Option<Turned<f64>>,
     /// Where they are copied to if rows are not plain, unless they have been.
     room: Option<&'a mut [Turned<T>]>,
     /// What is asked for meanwhile.
@@ -301,7 +359,7 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool, I: Integers>(&mut self) {
-        let Self { readings, room, coming, sums, rule, limits, edge, certified, waiting, state } = self;
+        let Self { readings, measured, room, coming, sums, rule, limits, edge, certified, waiting, state } = self;
         let ([sheet, again], edge): ([Sheet<'_, T>; 2], Option<&Edge>) = (*readings, *edge);
         let mut columns = if room.is_none() { sheet.as_slice() } else { &[] };
         // What overflows is measured again: where that is known, there is no need to see it.
@@ -320,6 +378,8 @@ impl<T: Element> Panel<'_, T> {
         }
         let totals = if matches!(far, Far::Untrusted) {
             [f64::INFINITY; ROWS]
+        } else if let Some(totals) = *measured {
+            totals
         } else {
             across::squares::<T, NATIVE, false>(sheet, &[1.0; ROWS], waiting, coming)
         };

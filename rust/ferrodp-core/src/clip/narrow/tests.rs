@@ -180,6 +180,34 @@ fn columns_from_memory_have_the_sums_of_rows_one_after_the_other() {
     check_columns::<f32>(|x| x as f32);
 }
 
+#[test]
+fn rows_from_memory_have_the_sums_of_rows_one_by_one() {
+    for width in [24, 40, 100] {
+        let data: Vec<f32> = changing_rows(width, 0.8, width as u64).into_iter().map(|x| x as f32).collect();
+        let data = data.repeat(CACHED_BYTES / 4 / size_of_val(&data[..]) + 1);
+        let count = data.len() / width;
+        let plain = Rows::new([(&data[..], width)], count).expect("whole rows");
+        // Every other element, which are brought while others are asked for.
+        let apart: Vec<f32> = data.iter().flat_map(|x| [*x, f32::NAN]).collect();
+        // SAFETY: so many elements, two apart.
+        let leaf = unsafe { Strided::new(apart.as_ptr(), 2 * width as isize, [(width, 2)]) };
+        let apart = Rows::of([Leaf::Strided(leaf)], count).expect("nothing to disagree");
+        let clip = ClipNorm::new::<f32>(0.8).expect("in range");
+        let sum = |isa, rows| {
+            let mut sum = GridSum::new(clip, width).expect("memory");
+            sum.add(isa, rows, NonZeroUsize::MIN).expect("room");
+            (sum.integers().expect("whole").to_vec(), sum.count_within())
+        };
+
+        let expected = sum(Isa::PORTABLE, &plain);
+
+        for isa in Isa::available() {
+            assert!(expected == sum(isa, &plain), "{isa:?}, width {width}");
+            assert!(expected == sum(isa, &apart), "{isa:?}, width {width}, two apart");
+        }
+    }
+}
+
 fn check_squares<T: Element>(convert: fn(f64) -> T) {
     for width in (1..=40).chain([63, 64, 65, 100, 127, 128, 130]) {
         let rows: Vec<T> = (0..ROWS * width).map(|i| convert((i as f64 * 0.7).sin() + 0.1)).collect();

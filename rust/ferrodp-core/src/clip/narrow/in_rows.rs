@@ -1,0 +1,425 @@
+//! Rows of single precision that are measured where they lie, with AVX-512: elements of a column need not be neighbors where no
+//! row is near the bound.
+//!
+//! Each element is converted once: rows are copied as `f64` while they are measured, and added from there, which is in the nearest
+//! cache. A row's sum of squares has the bits of [`super::super::measure`], for its lanes are the same, and are folded in
+//! the same order; rows are only folded eight at a time. Sums of up to sixty-four columns are in registers while all rows of
+//! a panel are added. Certificates are sums of squares of products in eight lanes: of [`MOST`] columns, fewer additions than
+//! [`super::super::error_budget`] pays for.
+
+use core::arch::x86_64::{
+    __m512d, __mmask8, _mm256_maskz_loadu_ps, _mm512_add_epi64, _mm512_add_pd, _mm512_cvtps_pd, _mm512_cvttpd_epi64,
+    _mm512_fmadd_pd, _mm512_load_epi64, _mm512_load_pd, _mm512_mul_pd, _mm512_permutexvar_pd, _mm512_set1_pd,
+    _mm512_setr_epi64, _mm512_setzero_epi32, _mm512_setzero_pd, _mm512_shuffle_f64x2, _mm512_store_epi64,
+    _mm512_store_pd, _mm512_unpackhi_pd, _mm512_unpacklo_pd,
+};
+
+use super::super::across::{Aligned, LANES};
+use super::super::coming::{ALL, Coming, UNCACHED};
+use super::super::element::Element;
+use super::super::rows::Strided;
+use super::super::turn::{ROWS, Room, Turned};
+use crate::dispatch::{CACHE_LINE, prefetch_second};
+
+/// The least columns for which that pays, and the most: the nearest cache holds a panel of them and its copy.
+const LEAST: usize = 16;
+const MOST: usize = 112;
+
+/// Numbers in a vector, and vectors that the lanes of a row are.
+const EIGHT: usize = 8;
+const VECTORS: usize = LANES / EIGHT;
+
+/// Vectors of sums that are in registers.
+const TOGETHER: usize = 8;
+
+/// Rows that are measured before more of what comes is asked for.
+const SOME: usize = 8;
+
+/// Bytes beyond the next panel that are asked for, of rows from memory.
+const AHEAD: usize = 4 << 10;
+
+/// A panel that was not plain is followed by fewer than so many that are turned at once.
+const MOST_PAUSED: usize = 16;
+
+/// A vector for each row.
+type Vectors = Aligned<[[f64; EIGHT]; ROWS]>;
+
+/// A panel of rows as they were copied, and the sums of their columns.
+pub(super) struct InRows {
+    width: usize,
+    /// Chunks that fill all lanes, and vectors of the last one, which has an element at least, and fills the last lanes.
+    chunks: usize,
+    last: usize,
+    copy: Room<f64>,
+    /// Lanes of rows while these are measured, then what certifies them.
+    lanes: Vectors,
+    sums: [Aligned<[i64; EIGHT]>; MOST / EIGHT],
+    /// Bytes from a panel to what is asked for meanwhile, if anything is, and half of the bytes of a row.
+    ahead: Option<isize>,
+    half: usize,
+    later: Halves,
+    /// How many panels later one is measured in rows again, and what that was after the last one that was not plain.
+    pause: usize,
+    last_pause: usize,
+}
+
+/// Halves of rows, which are asked for one after the other.
+#[derive(Clone, Copy)]
+struct Halves {
+    next: *const u8,
+    /// Bytes to the other half, and from there to the next row, or the other way around.
+    steps: [isize; 2],
+}
+
+impl Halves {
+    /// Returns where the next one begins.
+    #[inline(always)]
+    fn take(&mut self) -> *const u8 {
+        let [step, other] = self.steps;
+        let next = self.next;
+        *self = Self { next: next.wrapping_offset(step), steps: [other, step] };
+        next
+    }
+
+    /// Returns those after so many rows.
+    #[inline(always)]
+    fn skip(self, rows: usize) -> Self {
+        let [step, other] = self.steps;
+        Self { next: self.next.wrapping_offset((step + other).wrapping_mul(rows as isize)), ..self }
+    }
+}
+
+/// Some rows of a panel.
+#[derive(Clone, Copy)]
+struct Some {
+    start: *const f32,
+    pitch: isize,
+    count: usize,
+    copy: *mut f64,
+    lanes: *mut [f64; EIGHT],
+    /// What is asked for, and bytes from a line to the next.
+    later: Halves,
+    step: usize,
+}
+
+impl InRows {
+    /// Returns room for rows of a leaf of so many columns, of which so many follow each other, if that pays.
+    pub(super) fn of<T: Element>(leaf: &Strided<'_, T>, rows: usize, width: usize) -> Option<Self> {
+        // Types of four bytes are `f32`, the only one there is.
+        let are_singles = size_of::<T>() == size_of::<f32>() && leaf.row != 1 && matches!(leaf.axes[..], [(_, 1)]);
+        if !are_singles || !(LEAST..=MOST).contains(&width) {
+            return None;
+        }
+        let chunks = (width - 1) / LANES;
+        let last = (width - chunks * LANES).div_ceil(EIGHT);
+        let bytes = width * size_of::<f32>();
+        let pitch = leaf.row.wrapping_mul(size_of::<f32>() as isize);
+        let ahead = pitch.wrapping_mul((ROWS + AHEAD.div_ceil(bytes)) as isize);
+        Some(Self {
+            width,
+            chunks,
+            last,
+            copy: Room::new((chunks * VECTORS + last) * EIGHT),
+            lanes: Aligned([[0.0; EIGHT]; ROWS]),
+            sums: [Aligned([0; EIGHT]); MOST / EIGHT],
+            ahead: (rows * bytes >= UNCACHED).then_some(ahead),
+            half: bytes / 2,
+            later: Halves { next: core::ptr::null(), steps: [(bytes / 2) as isize, pitch - (bytes / 2) as isize] },
+            pause: 0,
+            last_pause: 0,
+        })
+    }
+
+    const fn vectors(&self) -> usize {
+        self.chunks * VECTORS + self.last
+    }
+
+    /// Whether the next panel is measured in rows.
+    #[inline(always)]
+    pub(super) fn begins(&mut self) -> bool {
+        self.pause = self.pause.saturating_sub(1);
+        self.pause == 0
+    }
+
+    /// Tells whether the panel was plain, and returns that: the more after each other are not, the more are not looked at.
+    #[inline(always)]
+    pub(super) fn ends(&mut self, is_plain: bool) -> bool {
+        self.last_pause = if is_plain { 0 } else { (2 * self.last_pause).clamp(1, MOST_PAUSED) };
+        self.pause = self.last_pause;
+        is_plain
+    }
+
+    /// Copies a panel of rows of the leaf, from row `first` on; returns their sums of squares. What is `coming` is asked for meanwhile.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F, DQ and VL, and the leaf, which is that of [`InRows::of`], has these rows.
+    #[inline(always)]
+    pub(super) unsafe fn copy<T: Element>(
+        &mut self,
+        leaf: &Strided<'_, T>,
+        first: usize,
+        coming: &mut Coming,
+    ) -> Aligned<Turned<f64>> {
+        let (start, pitch) = (leaf.start.wrapping_offset((first as isize).wrapping_mul(leaf.row)), leaf.row);
+        let (chunks, last, vectors) = (self.chunks, self.last, self.vectors());
+        let missing = LANES - (self.width - chunks * LANES);
+        self.later.next = start.cast::<u8>().wrapping_offset(self.ahead.unwrap_or(0));
+        let copy = self.copy.columns().as_mut_ptr().cast::<f64>();
+        let count = if coming.is_nothing() { ROWS } else { SOME };
+        for first in (0..ROWS).step_by(count) {
+            coming.ask(self.width, ALL / 2 / (ROWS / SOME));
+            let some = Some {
+                start: start.cast::<f32>().wrapping_offset(pitch.wrapping_mul(first as isize)),
+                pitch,
+                count,
+                copy: copy.wrapping_add(first * vectors * EIGHT),
+                lanes: self.lanes.0[first..first + count].as_mut_ptr(),
+                later: self.later.skip(first / 2),
+                step: self.half / (chunks + 1),
+            };
+            // SAFETY: the caller's promise, and room for as many rows.
+            unsafe {
+                if self.ahead.is_none() {
+                    some.copy::<false>(chunks, last, missing);
+                } else {
+                    some.copy::<true>(chunks, last, missing);
+                }
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { fold(&self.lanes) }
+    }
+
+    /// Adds the integers of copied elements times factors of rows to the sums of their columns; returns what certifies each row.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline(always)]
+    pub(super) unsafe fn add(&mut self, factors: &Turned<f64>, coming: &mut Coming) -> Aligned<Turned<f64>> {
+        let vectors = self.vectors();
+        let blocks = vectors.div_ceil(TOGETHER);
+        // Half of the rows were asked for while these were copied.
+        let later = self.later.skip(ROWS / 2);
+        let copy = self.copy.columns().as_ptr().cast::<f64>();
+        for block in 0..blocks {
+            let first = block * TOGETHER;
+            let count = TOGETHER.min(vectors - first);
+            coming.ask(count * EIGHT, ALL / 2);
+            let some = Copied {
+                rows: copy.wrapping_add(first * EIGHT),
+                pitch: vectors * EIGHT,
+                factors,
+                sums: &mut self.sums[first..first + count],
+                products: &mut self.lanes,
+                is_first: block == 0,
+                later: Halves { next: later.next.wrapping_add(self.half / blocks * block), ..later },
+            };
+            // SAFETY: the caller's promise, of as many vectors.
+            unsafe {
+                if self.ahead.is_none() {
+                    some.add::<false>();
+                } else {
+                    some.add::<true>();
+                }
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { fold(&self.lanes) }
+    }
+
+    /// Adds the sums of columns to `sums`.
+    pub(super) fn finish(&self, sums: &mut [i64]) {
+        let whole = self.chunks * LANES;
+        let missing = self.last * EIGHT - (self.width - whole);
+        let found = self.sums.iter().flat_map(|sums| sums.0).enumerate();
+        // mutant: sums-of-rows-where-they-lie-shifted
+        let found = found.filter(|(i, _)| *i < whole || *i >= whole + missing);
+        for (sum, (_, found)) in sums.iter_mut().zip(found) {
+            *sum = sum.wrapping_add(found);
+        }
+    }
+}
+
+impl Some {
+    /// Copies rows, and leaves eight lanes of each: of so many whole chunks, and of one of so many vectors, the first elements of
+    /// which are missing.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F, DQ and VL; the rows can be read, and there is room for them.
+    #[inline(always)]
+    unsafe fn copy<const ASKS: bool>(self, chunks: usize, last: usize, missing: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match last {
+                1 => self.copy_of::<ASKS, 1>(chunks, missing),
+                2 => self.copy_of::<ASKS, 2>(chunks, missing),
+                3 => self.copy_of::<ASKS, 3>(chunks, missing),
+                _ => self.copy_of::<ASKS, 4>(chunks, missing),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As above.
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+    unsafe fn copy_of<const ASKS: bool, const LAST: usize>(self, chunks: usize, missing: usize) {
+        let Self { mut start, pitch, count, mut copy, lanes, mut later, step } = self;
+        // Of the first vector that has any.
+        let exist = ((u32::MAX << missing) >> (EIGHT * (VECTORS - LAST))) as u8;
+        for r in 0..count {
+            let [mut a, mut b, mut c, mut d] = [_mm512_setzero_pd(); VECTORS];
+            let (mut at, mut ask) = (start, if ASKS { later.take() } else { later.next });
+            // SAFETY: elements of the row, in all of these, but for those that do not exist, and room for them.
+            unsafe {
+                for _ in 0..chunks {
+                    a = square(u8::MAX, at, copy, a);
+                    b = square(u8::MAX, at.wrapping_add(EIGHT), copy.wrapping_add(EIGHT), b);
+                    c = square(u8::MAX, at.wrapping_add(2 * EIGHT), copy.wrapping_add(2 * EIGHT), c);
+                    d = square(u8::MAX, at.wrapping_add(3 * EIGHT), copy.wrapping_add(3 * EIGHT), d);
+                    if ASKS {
+                        prefetch_second(ask);
+                        ask = ask.wrapping_add(step);
+                    }
+                    (at, copy) = (at.wrapping_add(LANES), copy.wrapping_add(LANES));
+                }
+                let (at, to) = (at.wrapping_sub(missing), copy.wrapping_sub(EIGHT * (VECTORS - LAST)));
+                let exist = |i: usize| if i == VECTORS - LAST { exist } else { u8::MAX };
+                if LAST > 3 {
+                    a = square(exist(0), at, to, a);
+                }
+                if LAST > 2 {
+                    b = square(exist(1), at.wrapping_add(EIGHT), to.wrapping_add(EIGHT), b);
+                }
+                if LAST > 1 {
+                    c = square(exist(2), at.wrapping_add(2 * EIGHT), to.wrapping_add(2 * EIGHT), c);
+                }
+                d = square(exist(3), at.wrapping_add(3 * EIGHT), to.wrapping_add(3 * EIGHT), d);
+                if ASKS {
+                    prefetch_second(ask);
+                }
+                let sum = _mm512_add_pd(_mm512_add_pd(a, c), _mm512_add_pd(b, d));
+                _mm512_store_pd(lanes.wrapping_add(r).cast(), sum);
+            }
+            (start, copy) = (start.wrapping_offset(pitch), copy.wrapping_add(LAST * EIGHT));
+        }
+    }
+}
+
+/// Some columns of rows that were copied, in whole vectors.
+struct Copied<'a> {
+    /// Where the first row begins, and numbers from one to the next.
+    rows: *const f64,
+    pitch: usize,
+    factors: &'a Turned<f64>,
+    sums: &'a mut [Aligned<[i64; EIGHT]>],
+    products: &'a mut Vectors,
+    /// Whether these columns are the first, and nothing is in `products` yet.
+    is_first: bool,
+    later: Halves,
+}
+
+impl Copied<'_> {
+    /// Adds them.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F and DQ; the rows can be read.
+    #[inline(always)]
+    unsafe fn add<const ASKS: bool>(self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.sums.len() {
+                1 => self.add_of::<ASKS, 1>(),
+                2 => self.add_of::<ASKS, 2>(),
+                3 => self.add_of::<ASKS, 3>(),
+                4 => self.add_of::<ASKS, 4>(),
+                5 => self.add_of::<ASKS, 5>(),
+                6 => self.add_of::<ASKS, 6>(),
+                7 => self.add_of::<ASKS, 7>(),
+                _ => self.add_of::<ASKS, TOGETHER>(),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As above.
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    unsafe fn add_of<const ASKS: bool, const COUNT: usize>(self) {
+        let Self { mut rows, pitch, factors, sums, products, is_first, mut later } = self;
+        assert!(sums.len() == COUNT, "so many vectors");
+        let sums = sums.as_mut_ptr();
+        let mut totals = [_mm512_setzero_epi32(); COUNT];
+        // SAFETY: as many sums, and vectors of numbers, in all of these.
+        unsafe {
+            for i in 0..COUNT {
+                totals[i] = _mm512_load_epi64(sums.wrapping_add(i).cast());
+            }
+            for (factor, products) in factors.iter().zip(&mut products.0) {
+                if ASKS {
+                    // Half of so many columns are two lines at most.
+                    let ask = later.take();
+                    prefetch_second(ask);
+                    prefetch_second(ask.wrapping_add(CACHE_LINE));
+                }
+                let factor = _mm512_set1_pd(*factor);
+                let mut squares = if is_first { _mm512_setzero_pd() } else { _mm512_load_pd(products.as_ptr()) };
+                for i in 0..COUNT {
+                    let product = _mm512_mul_pd(_mm512_load_pd(rows.wrapping_add(EIGHT * i)), factor);
+                    squares = _mm512_fmadd_pd(product, product, squares);
+                    totals[i] = _mm512_add_epi64(totals[i], _mm512_cvttpd_epi64(product));
+                }
+                _mm512_store_pd(products.as_mut_ptr(), squares);
+                rows = rows.wrapping_add(pitch);
+            }
+            for i in 0..COUNT {
+                _mm512_store_epi64(sums.wrapping_add(i).cast(), totals[i]);
+            }
+        }
+    }
+}
+
+/// Copies eight elements, zeros where none exist, and adds their squares.
+///
+/// # Safety
+/// The CPU has AVX-512 F and VL; those that exist can be read, and there is room for all.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+unsafe fn square(exist: __mmask8, at: *const f32, copy: *mut f64, sums: __m512d) -> __m512d {
+    // SAFETY: the caller's promise.
+    let x = unsafe {
+        let x = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(exist, at));
+        _mm512_store_pd(copy, x);
+        x
+    };
+    _mm512_fmadd_pd(x, x, sums)
+}
+
+/// Adds the upper half of the lanes of each row to the lower one until one is left, eight rows at a time.
+///
+/// # Safety
+/// The CPU has AVX-512 F.
+#[inline(never)]
+#[target_feature(enable = "avx512f")]
+unsafe fn fold(lanes: &Vectors) -> Aligned<Turned<f64>> {
+    let mut sums = Aligned([0.0; ROWS]);
+    for (lanes, sums) in lanes.0.as_chunks::<EIGHT>().0.iter().zip(sums.0.as_chunks_mut::<EIGHT>().0) {
+        // SAFETY: eight numbers, which begin with a cache line.
+        let row = |r: usize| unsafe { _mm512_load_pd(lanes[r].as_ptr()) };
+        let halves = |a: __m512d, b: __m512d| {
+            _mm512_add_pd(_mm512_shuffle_f64x2::<0x44>(a, b), _mm512_shuffle_f64x2::<0xee>(a, b))
+        };
+        let quarters = |a: __m512d, b: __m512d| {
+            _mm512_add_pd(_mm512_shuffle_f64x2::<0x88>(a, b), _mm512_shuffle_f64x2::<0xdd>(a, b))
+        };
+        let [a, b, c, d] = [0, 1, 2, 3].map(|r| halves(row(r), row(r + 4)));
+        // Of rows 0, 4, 2 and 6, and of those after them.
+        let (even, odd) = (quarters(a, c), quarters(b, d));
+        let sum = _mm512_add_pd(_mm512_unpacklo_pd(even, odd), _mm512_unpackhi_pd(even, odd));
+        // mutant: squares-of-rows-where-they-lie-are-of-others
+        let in_order = _mm512_setr_epi64(0, 1, 4, 5, 2, 3, 6, 7);
+        // SAFETY: as above.
+        unsafe { _mm512_store_pd(sums.as_mut_ptr(), _mm512_permutexvar_pd(in_order, sum)) };
+    }
+    sums
+}
