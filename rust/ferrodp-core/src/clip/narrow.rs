@@ -180,7 +180,9 @@ impl<T: Element> Add<'_, T> {
         let mut panels = Aligned([[[T::default(); ROWS]; W]; PANELS]);
         let mut coming = Coming::nothing();
         let lies = I::IS_ONE && lie_well(leaf, width);
-        let mut in_rows = if I::IS_ONE && W == 0 { InRows::of(leaf, rows.len(), width) } else { None };
+        // No code for others, which the compiler has to see.
+        let may = I::IS_ONE && W == 0 && InRows::takes::<T>();
+        let mut in_rows = if may { InRows::of(leaf, rows.len(), width) } else { None };
         loop {
             let mut next = rows.clone();
             let (ahead, start) = (Ahead::of(leaf, &rows, [ROWS, width], if lies { LYING } else { ALL }), rows.start);

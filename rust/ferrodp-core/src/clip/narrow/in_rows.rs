@@ -103,11 +103,17 @@ struct Some {
 }
 
 impl InRows {
+    /// Whether elements are those that are measured in rows.
+    #[inline(always)]
+    pub(super) const fn takes<T: Element>() -> bool {
+        // Types of four bytes are `f32`, the only one there is.
+        size_of::<T>() == size_of::<f32>()
+    }
+
     /// Returns room for rows of a leaf of so many columns, of which so many follow each other, if that pays.
     pub(super) fn of<T: Element>(leaf: &Strided<'_, T>, rows: usize, width: usize) -> Option<Self> {
-        // Types of four bytes are `f32`, the only one there is.
-        let are_singles = size_of::<T>() == size_of::<f32>() && leaf.row != 1 && matches!(leaf.axes[..], [(_, 1)]);
-        if !are_singles || !(LEAST..=MOST).contains(&width) {
+        let lie_so = leaf.row != 1 && matches!(leaf.axes[..], [(_, 1)]);
+        if !Self::takes::<T>() || !lie_so || !(LEAST..=MOST).contains(&width) {
             return None;
         }
         let chunks = (width - 1) / LANES;

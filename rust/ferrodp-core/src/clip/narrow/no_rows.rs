@@ -10,6 +10,10 @@ use super::super::turn::Turned;
 pub(super) enum InRows {}
 
 impl InRows {
+    pub(super) const fn takes<T: Element>() -> bool {
+        false
+    }
+
     pub(super) fn of<T: Element>(_: &Strided<'_, T>, _: usize, _: usize) -> Option<Self> {
         None
     }
