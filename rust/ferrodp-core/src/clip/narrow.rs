@@ -213,7 +213,6 @@ impl<T: Element> Add<'_, T> {
                         rule.isa,
                         Panel {
                             readings: [Sheet::of(columns); 2],
-                            measured: None,
                             room: None,
                             coming: &mut Coming::nothing(),
                             sums: &mut *of_columns,
@@ -228,45 +227,47 @@ impl<T: Element> Add<'_, T> {
                 }
             }
             // None of rows of so few columns are left, which the compiler does not always see.
-            let rest = if W == 0 { next } else { 0..0 };
-            for first in rest.step_by(ROWS) {
-                let mut measured = None;
-                if let Some(in_rows) = &mut in_rows
-                    && in_rows.begins()
-                {
-                    // SAFETY: as above, and on AVX-512.
-                    measured =
-                        unsafe { add_in_rows(leaf, first, in_rows, &limits, &certified, &mut state, &mut coming) };
-                    if in_rows.ends(measured.is_none()) {
-                        continue;
+            if W == 0 {
+                for first in next.step_by(ROWS) {
+                    if may && let Some(in_rows) = InRows::next(&mut in_rows) {
+                        let add = in_rows::Add {
+                            in_rows,
+                            limits: &limits,
+                            certified,
+                            state: &mut state,
+                            coming: &mut coming,
+                        };
+                        // SAFETY: as above.
+                        if unsafe { add.run(rule.isa, leaf, first) } {
+                            continue;
+                        }
+                    } else if let Some(ahead) = &ahead {
+                        ahead.begin((first - start) / ROWS, &mut coming);
                     }
-                } else if let Some(ahead) = &ahead {
-                    ahead.begin((first - start) / ROWS, &mut coming);
+                    let coming = &mut coming;
+                    let (readings, room) = if lies && (T::SQUARES_FIT || !state.is_special()) {
+                        // SAFETY: as above.
+                        (readings.map(|leaf| unsafe { Sheet::lying(leaf, first, width) }), Some(&mut *columns))
+                    } else {
+                        // SAFETY: as above.
+                        unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
+                        ([Sheet::of(columns); 2], None)
+                    };
+                    let (limits, certified, waiting) = (&limits, &certified, &mut waiting.0);
+                    Panel {
+                        readings,
+                        room,
+                        coming,
+                        sums: &mut *of_columns,
+                        rule,
+                        limits,
+                        edge,
+                        certified,
+                        waiting,
+                        state: &mut state,
+                    }
+                    .add::<NATIVE, I>();
                 }
-                let coming = &mut coming;
-                let (readings, room) = if lies && (T::SQUARES_FIT || !state.is_special()) {
-                    // SAFETY: as above.
-                    (readings.map(|leaf| unsafe { Sheet::lying(leaf, first, width) }), Some(&mut *columns))
-                } else {
-                    // SAFETY: as above.
-                    unsafe { turn::panel::<T, W>(rule.isa, leaf, first, columns, room, coming) };
-                    ([Sheet::of(columns); 2], None)
-                };
-                let (limits, certified, waiting) = (&limits, &certified, &mut waiting.0);
-                Panel {
-                    readings,
-                    measured,
-                    room,
-                    coming,
-                    sums: &mut *of_columns,
-                    rule,
-                    limits,
-                    edge,
-                    certified,
-                    waiting,
-                    state: &mut state,
-                }
-                .add::<NATIVE, I>();
             }
             let Some((count, after)) = more() else { break };
             (rows.end, coming) = (rows.start + count, after);
@@ -277,47 +278,11 @@ impl<T: Element> Add<'_, T> {
                 add_to(sum, &state.few[c], 0);
             }
         }
-        if let Some(in_rows) = &in_rows {
+        if may && let Some(in_rows) = &in_rows {
             in_rows.finish(sums);
         }
         finish(&state.certified, &state.within).map(|within| within + state.settled)
     }
-}
-
-/// Adds a panel of rows as they were read once, where these lie, unless one of them is near the bound or not finite: then returns
-/// their sums of squares.
-///
-/// # Safety
-/// The leaf has these rows and is that of `in_rows`, and the CPU has AVX-512.
-#[inline(always)]
-unsafe fn add_in_rows<T: Element>(
-    leaf: &Strided<'_, T>,
-    first: usize,
-    in_rows: &mut InRows,
-    limits: &Limits,
-    certified: &Certified,
-    state: &mut State,
-    coming: &mut Coming,
-) -> Option<Turned<f64>> {
-    // SAFETY: the caller's promise.
-    let totals = unsafe { in_rows.copy(leaf, first, coming) };
-    let decided = limits.decide(&totals.0, &[u64::MAX; ROWS]);
-    // Zeros count: they are added as such, whatever they are multiplied by.
-    let mut are_plain = u64::MAX;
-    for r in 0..ROWS {
-        // mutant: rows-where-they-lie-taken-for-plain
-        are_plain &= mask(totals.0[r] <= limits.finite) & !decided.open[r];
-    }
-    if are_plain != u64::MAX {
-        return Some(totals.0);
-    }
-    // SAFETY: as above.
-    let products = unsafe { in_rows.add(&decided.factors, coming) };
-    for r in 0..ROWS {
-        state.within[r] = state.within[r].wrapping_sub(decided.clear[r]);
-        state.certified[r] &= mask(products.0[r] <= certified.products);
-    }
-    None
 }
 
 /// Whether so many columns of a leaf are sooner read where they lie, twice, than copied first to lie one after the other.
@@ -331,8 +296,6 @@ pub(super) fn lie_well<T: Element>(leaf: &Strided<'_, T>, columns: usize) -> boo
 struct Panel<'a, T> {
     /// Columns as they are measured, and as they are added.
     readings: [Sheet<'a, T>; 2],
-    /// Sums of squares of rows, if these are known.
-    measured: Option<Turned<f64>>,
     /// Where they are copied to if rows are not plain, unless they have been.
     room: Option<&'a mut [Turned<T>]>,
     /// What is asked for meanwhile.
@@ -361,7 +324,7 @@ impl<T: Element> Kernel for Panel<'_, T> {
 impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<const NATIVE: bool, I: Integers>(&mut self) {
-        let Self { readings, measured, room, coming, sums, rule, limits, edge, certified, waiting, state } = self;
+        let Self { readings, room, coming, sums, rule, limits, edge, certified, waiting, state } = self;
         let ([sheet, again], edge): ([Sheet<'_, T>; 2], Option<&Edge>) = (*readings, *edge);
         let mut columns = if room.is_none() { sheet.as_slice() } else { &[] };
         // What overflows is measured again: where that is known, there is no need to see it.
@@ -380,8 +343,6 @@ impl<T: Element> Panel<'_, T> {
         }
         let totals = if matches!(far, Far::Untrusted) {
             [f64::INFINITY; ROWS]
-        } else if let Some(totals) = *measured {
-            totals
         } else {
             across::squares::<T, NATIVE, false>(sheet, &[1.0; ROWS], waiting, coming)
         };

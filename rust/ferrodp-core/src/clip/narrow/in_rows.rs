@@ -7,6 +7,8 @@
 //! a panel are added. Certificates are sums of squares of products in eight lanes: of [`MOST`] columns, fewer additions than
 //! [`super::super::error_budget`] pays for.
 
+#![allow(clippy::needless_range_loop, reason = "rows of a panel are numbered, and many vectors have a place for each")]
+
 use core::arch::x86_64::{
     __m512d, __mmask8, _mm256_maskz_loadu_ps, _mm512_add_epi64, _mm512_add_pd, _mm512_cvtps_pd, _mm512_cvttpd_epi64,
     _mm512_fmadd_pd, _mm512_load_epi64, _mm512_load_pd, _mm512_mul_pd, _mm512_permutexvar_pd, _mm512_set1_pd,
@@ -14,12 +16,15 @@ use core::arch::x86_64::{
     _mm512_store_pd, _mm512_unpackhi_pd, _mm512_unpacklo_pd,
 };
 
-use super::super::across::{Aligned, LANES};
+use super::super::across::{Aligned, LANES, Limits};
+use super::super::columns::mask;
 use super::super::coming::{ALL, Coming, UNCACHED};
 use super::super::element::Element;
 use super::super::rows::Strided;
 use super::super::turn::{ROWS, Room, Turned};
-use crate::dispatch::{CACHE_LINE, prefetch_second};
+use super::state::{Certified, State};
+use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch_second};
+use crate::isa::Isa;
 
 /// The least columns for which that pays, and the most: the nearest cache holds a panel of them and its copy.
 const LEAST: usize = 16;
@@ -140,33 +145,21 @@ impl InRows {
         self.chunks * VECTORS + self.last
     }
 
-    /// Whether the next panel is measured in rows.
+    /// Returns what the next panel is measured by, if in rows.
     #[inline(always)]
-    pub(super) fn begins(&mut self) -> bool {
-        self.pause = self.pause.saturating_sub(1);
-        self.pause == 0
+    pub(super) fn next(this: &mut Option<Self>) -> Option<&mut Self> {
+        let this = this.as_mut()?;
+        this.pause = this.pause.saturating_sub(1);
+        (this.pause == 0).then_some(this)
     }
 
-    /// Tells whether the panel was plain, and returns that: the more after each other are not, the more are not looked at.
-    #[inline(always)]
-    pub(super) fn ends(&mut self, is_plain: bool) -> bool {
-        self.last_pause = if is_plain { 0 } else { (2 * self.last_pause).clamp(1, MOST_PAUSED) };
-        self.pause = self.last_pause;
-        is_plain
-    }
-
-    /// Copies a panel of rows of the leaf, from row `first` on; returns their sums of squares. What is `coming` is asked for meanwhile.
+    /// Copies a panel of rows, which begin at `start` and every `pitch` elements from there; returns their sums of squares. What is
+    /// `coming` is asked for meanwhile.
     ///
     /// # Safety
-    /// The CPU has AVX-512 F, DQ and VL, and the leaf, which is that of [`InRows::of`], has these rows.
+    /// The CPU has AVX-512 F, DQ and VL, and the rows can be read.
     #[inline(always)]
-    pub(super) unsafe fn copy<T: Element>(
-        &mut self,
-        leaf: &Strided<'_, T>,
-        first: usize,
-        coming: &mut Coming,
-    ) -> Aligned<Turned<f64>> {
-        let (start, pitch) = (leaf.start.wrapping_offset((first as isize).wrapping_mul(leaf.row)), leaf.row);
+    unsafe fn copy(&mut self, start: *const f32, pitch: isize, coming: &mut Coming) -> Aligned<Turned<f64>> {
         let (chunks, last, vectors) = (self.chunks, self.last, self.vectors());
         let missing = LANES - (self.width - chunks * LANES);
         self.later.next = start.cast::<u8>().wrapping_offset(self.ahead.unwrap_or(0));
@@ -175,7 +168,7 @@ impl InRows {
         for first in (0..ROWS).step_by(count) {
             coming.ask(self.width, ALL / 2 / (ROWS / SOME));
             let some = Some {
-                start: start.cast::<f32>().wrapping_offset(pitch.wrapping_mul(first as isize)),
+                start: start.wrapping_offset(pitch.wrapping_mul(first as isize)),
                 pitch,
                 count,
                 copy: copy.wrapping_add(first * vectors * EIGHT),
@@ -201,7 +194,7 @@ impl InRows {
     /// # Safety
     /// As above.
     #[inline(always)]
-    pub(super) unsafe fn add(&mut self, factors: &Turned<f64>, coming: &mut Coming) -> Aligned<Turned<f64>> {
+    unsafe fn add(&mut self, factors: &Turned<f64>, coming: &mut Coming) -> Aligned<Turned<f64>> {
         let vectors = self.vectors();
         let blocks = vectors.div_ceil(TOGETHER);
         // Half of the rows were asked for while these were copied.
@@ -243,6 +236,70 @@ impl InRows {
         for (sum, (_, found)) in sums.iter_mut().zip(found) {
             *sum = sum.wrapping_add(found);
         }
+    }
+}
+
+/// A panel of rows that are added where they lie.
+pub(super) struct Add<'a> {
+    pub(super) in_rows: &'a mut InRows,
+    pub(super) limits: &'a Limits,
+    pub(super) certified: Certified,
+    pub(super) state: &'a mut State,
+    pub(super) coming: &'a mut Coming,
+}
+
+impl Add<'_> {
+    /// Adds the rows of a leaf from row `first` on, as they are read once, unless one of them is near the bound or not finite;
+    /// returns whether it did. The more panels after each other are not added, the more are not looked at.
+    ///
+    /// # Safety
+    /// The leaf is the one of [`InRows::of`], and has these rows.
+    pub(super) unsafe fn run<T: Element>(self, isa: Isa, leaf: &Strided<'_, T>, first: usize) -> bool {
+        assert!(InRows::takes::<T>(), "rows of single precision");
+        let start = leaf.start.wrapping_offset((first as isize).wrapping_mul(leaf.row)).cast();
+        dispatch::run_native(isa, Rows { add: self, start, pitch: leaf.row })
+    }
+}
+
+/// The same, given where rows begin.
+struct Rows<'a> {
+    add: Add<'a>,
+    start: *const f32,
+    pitch: isize,
+}
+
+impl Kernel for Rows<'_> {
+    type Output = bool;
+
+    fn run<const NATIVE: bool>(self) -> bool {
+        unreachable!("rows are measured where they lie with AVX-512 alone")
+    }
+
+    #[inline(always)]
+    fn run_512(self) -> bool {
+        let Self { add: Add { in_rows, limits, certified, state, coming }, start, pitch } = self;
+        // SAFETY: the CPU has AVX-512, and by the promise of `Add::run` these are rows.
+        let totals = unsafe { in_rows.copy(start, pitch, coming) };
+        let decided = limits.decide(&totals.0, &[u64::MAX; ROWS]);
+        // Zeros count: they are added as such, whatever they are multiplied by.
+        let mut are_plain = u64::MAX;
+        for r in 0..ROWS {
+            // mutant: rows-where-they-lie-taken-for-plain
+            are_plain &= mask(totals.0[r] <= limits.finite) & !decided.open[r];
+        }
+        let is_plain = are_plain == u64::MAX;
+        in_rows.last_pause = if is_plain { 0 } else { (2 * in_rows.last_pause).clamp(1, MOST_PAUSED) };
+        in_rows.pause = in_rows.last_pause;
+        if !is_plain {
+            return false;
+        }
+        // SAFETY: as above.
+        let products = unsafe { in_rows.add(&decided.factors, coming) };
+        for r in 0..ROWS {
+            state.within[r] = state.within[r].wrapping_sub(decided.clear[r]);
+            state.certified[r] &= mask(products.0[r] <= certified.products);
+        }
+        true
     }
 }
 
