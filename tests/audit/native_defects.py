@@ -68,7 +68,7 @@ NATIVE_PATH = (
     "the tile after panels near the bound begins too early",
 )
 """Defects of what only other instruction sets than the portable one do, besides those of `NATIVE_FILES`."""
-NATIVE_FILES = ("narrow.rs", "few.rs", "state.rs", "settle.rs", "turn.rs", "brought.rs", "gathering.rs")
+NATIVE_FILES = ("narrow.rs", "few.rs", "in_rows.rs", "state.rs", "settle.rs", "turn.rs", "brought.rs", "gathering.rs")
 CHECKED = (
     "arrays that are not aligned are read as if they were",
     "arrays of which nothing like them was looked at need not be aligned",
@@ -261,6 +261,9 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "rows of two panels side by side are added twice": ("replay: wide rows of float64, bound 5.0",),
     "columns that are turned by shuffles are others": ("replay: rows of two elements",),
     "columns of singles that are turned by shuffles are others": ("rows of sums",),
+    "rows that are added where they lie are taken for plain ones": ("replay: narrow rows of float32, bound 5.0",),
+    "sums of rows that are added where they lie are shifted": ("rows of sums",),
+    "squares of rows that are measured where they lie are those of others": ("rows of sums",),
     "panels near the bound are decided whatever is left": ("replay: panels near the bound",),
     "rows side by side with two elements are taken for rows of one": ("replay: rows of two elements",),
     "far rows side by side lose their power of two": ("replay: many rows far from the bound",),
