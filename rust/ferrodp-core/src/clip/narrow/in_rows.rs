@@ -90,13 +90,13 @@ impl Halves {
     #[inline(always)]
     fn skip(self, rows: usize) -> Self {
         let [step, other] = self.steps;
-        Self { next: self.next.wrapping_offset((step + other).wrapping_mul(rows as isize)), ..self }
+        Self { next: self.next.wrapping_offset(step.wrapping_add(other).wrapping_mul(rows as isize)), ..self }
     }
 }
 
-/// Some rows of a panel.
+/// Some rows of a panel that are copied.
 #[derive(Clone, Copy)]
-struct Some {
+struct Copying {
     start: *const f32,
     pitch: isize,
     count: usize,
@@ -125,6 +125,7 @@ impl InRows {
         let last = (width - chunks * LANES).div_ceil(EIGHT);
         let bytes = width * size_of::<f32>();
         let pitch = leaf.row.wrapping_mul(size_of::<f32>() as isize);
+        let half = (bytes / 2) as isize;
         let ahead = pitch.wrapping_mul((ROWS + AHEAD.div_ceil(bytes)) as isize);
         Some(Self {
             width,
@@ -135,7 +136,7 @@ impl InRows {
             sums: [Aligned([0; EIGHT]); MOST / EIGHT],
             ahead: (rows * bytes >= UNCACHED).then_some(ahead),
             half: bytes / 2,
-            later: Halves { next: core::ptr::null(), steps: [(bytes / 2) as isize, pitch - (bytes / 2) as isize] },
+            later: Halves { next: core::ptr::null(), steps: [half, pitch.wrapping_sub(half)] },
             pause: 0,
             last_pause: 0,
         })
@@ -167,7 +168,7 @@ impl InRows {
         let count = if coming.is_nothing() { ROWS } else { SOME };
         for first in (0..ROWS).step_by(count) {
             coming.ask(self.width, ALL / 2 / (ROWS / SOME));
-            let some = Some {
+            let some = Copying {
                 start: start.wrapping_offset(pitch.wrapping_mul(first as isize)),
                 pitch,
                 count,
@@ -303,7 +304,7 @@ impl Kernel for Rows<'_> {
     }
 }
 
-impl Some {
+impl Copying {
     /// Copies rows, and leaves eight lanes of each: of so many whole chunks, and of one of so many vectors, the first elements of
     /// which are missing.
     ///
