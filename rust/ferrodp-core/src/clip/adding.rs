@@ -66,7 +66,7 @@ const TILE_ROWS: usize = 64;
 const SHORT: usize = 16;
 
 /// The least columns of rows that are added one after the other where they lie so, and not in panels: of elements whose squares
-/// fit, and of others, with AVX2 or NEON, and with AVX-512.
+/// fit, and of others, with AVX2 or NEON, and with AVX-512: there, more than are measured in rows ([`super::narrow`]).
 const ALONE: [[usize; 2]; 2] = [[64, 113], [80, 80]];
 
 /// How many of these are added in panels where rows near the bound are met, which panels tell sooner.
