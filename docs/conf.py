@@ -17,6 +17,7 @@ copyright = author
 version = release = ferrodp.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "pages", "links", "gallery"]
+extensions += ["sphinx_copybutton", "sphinx_design"]
 exclude_patterns = ["_ext", "_build"]
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
@@ -82,4 +83,5 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
+copybutton_selector = "div.highlight:not(.output *) pre"  # code, not what it printed
 pygments_style = "default"

@@ -43,7 +43,7 @@ def _prepare(app: Sphinx, docname: str, content: list[str]) -> None:
         folder = ROOT / "benches" / "record"
         for record in folder.iterdir():
             app.env.note_dependency(str(record))
-        text = text.replace(records.MARK, records.sections(folder))
+        text = text.replace(records.MARK, records.rows(folder))
     content[0] = re.sub(r"^<!--.*?-->\n", "", text, flags=re.MULTILINE | re.DOTALL)
 
 

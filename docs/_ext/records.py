@@ -1,16 +1,16 @@
-"""Puts the records of measurements into the page of results: a section a file, newest first."""
+"""Lists the records of measurements on the page of results: a row a file, newest first, each a file to open."""
 
 from pathlib import Path
 
 MARK = "<!-- records -->\n"
 
 
-def sections(folder: Path) -> str:
-    """Return the files of `folder`, named `YYYY-MM-DD-subject.txt`, as sections of a page."""
+def rows(folder: Path) -> str:
+    """Return the files of `folder`, named `YYYY-MM-DD-subject.txt`, as a table whose rows link to the files."""
     paths = sorted(folder.glob("*.txt"), key=lambda path: (path.name[:10], path.name), reverse=True)
-    return "\n".join(_section(path) for path in paths)
+    return "\n".join(["| date | record |", "| --- | --- |", *map(_row, paths)]) + "\n"
 
 
-def _section(path: Path) -> str:
+def _row(path: Path) -> str:
     date, subject = path.stem[:10], path.stem[11:].replace("-", " ")
-    return f"### {date}, {subject}\n\n```{{code-block}} text\n{path.read_text(encoding='utf-8').rstrip()}\n```\n"
+    return f"| {date} | {{download}}`{subject} </../benches/record/{path.name}>` |"

@@ -93,12 +93,14 @@ def test_marks_of_blocks_are_not_shown(build):
     assert "not run" not in html
 
 
-def test_records_are_sections_newest_first(build):
+def test_records_are_files_to_open_newest_first(build, tmp_path):
+    (tmp_path / "benches").symlink_to(ROOT / "benches")  # beside the folder of the pages, as in the repository
     html, warnings = build(index="# Page\n\n## Records\n\n<!-- records -->\n")
 
-    dates = re.findall(r"<h3>(\d{4}-\d\d-\d\d), ", html)
+    dates = re.findall(r"<p>(\d{4}-\d\d-\d\d)</p>", html)
     assert len(dates) == len([*(ROOT / "benches" / "record").glob("*.txt")]) > 10
     assert dates == sorted(dates, reverse=True)
-    assert "<h3>2026-11-22, aarch64" in html
-    assert "46 digests" in html
+    (link,) = re.findall(r'href="([^"]+2026-11-22-aarch64.txt)"', html)
+    assert "46 digests" in (tmp_path / "built" / link).read_text(encoding="utf-8")
+    assert "46 digests" not in html
     assert not warnings
