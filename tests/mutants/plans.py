@@ -3,6 +3,7 @@
 KILLERS = {
     "plan costs": "pytest tests/plan/test_costs.py",
     "plan runs": "pytest tests/plan/test_runs.py",
+    "null units": "pytest tests/plan/test_null_units.py",
     "plan ledger": "pytest tests/plan/test_ledger_runs.py",
 }
 
@@ -87,7 +88,7 @@ MUTANTS = [
     (
         "the count of norms is without its half",
         "count-of-norms-without-its-half",
-        "- self._total.count / 2.0",
+        "- total / 2.0",
         "- 0.0",
         "plan runs",
     ),
@@ -110,16 +111,23 @@ MUTANTS = [
     (
         "the quantile is told by the count itself",
         "quantile-told-by-the-count-itself",
-        "0.5 + excess / expected",
-        "excess",
+        "else 0.5) + self._noised_count / expected",
+        "else 0.5) + self._noised_count",
         "plan runs",
     ),
     (
-        "a null unit moves the count by half",
-        "null-unit-moves-the-count-by-half",
-        "null_units and",
-        "False and",
-        "plan runs",
+        "a null unit counts as within",
+        "null-unit-counts-as-within",
+        "float(within - total) if",
+        "halves if",
+        "null units",
+    ),
+    (
+        "a vector beyond the norm moves the count by half",
+        "vector-beyond-the-norm-moves-the-count-by-half",
+        "1.0 if",
+        "0.5 if",
+        "null units",
     ),
     (
         "an allocation is charged at noise that changes",

@@ -271,8 +271,8 @@ def test_an_adaptive_clip_norm_moves_toward_the_quantile(rule, relation, initial
 def test_the_count_of_norms_is_noised_for_what_a_unit_can_change(relation, group, halves):
     """A unit that is there or not changes a count of ±½ by ½; the event of `REPLACE_ONE` says that it is replaced.
 
-    A null unit has norm 0 and counts as within: it takes the place of one beyond, which changes the count by 1, so its
-    noise is doubled. False alarm 1e-6: 5 standard errors of a standard deviation.
+    Where units are replaced by null units, those beyond the norm are counted, which changes by 1, so its noise is
+    doubled. False alarm 1e-6: 5 standard errors of a standard deviation.
     """
     rate, steps, size = 1e-3, 500, 1000
     clipping = AdaptiveClipping(1.0, 0.5, rate, count_noise_multiplier=20.0, rule="linear")

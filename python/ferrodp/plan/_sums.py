@@ -77,9 +77,8 @@ class StepSum(abc.ABC):
     ) -> Flat:
         """Return the noised sum, flat, perhaps in `out`; paid for with `ticket` if given, else by calling `pay`."""
 
-    @property
-    def noised_excess(self) -> float | None:
-        """The noised number of vectors within the norm beyond half of all, after a release that asked for it."""
+    def share_within(self, expected: float) -> float | None:
+        """Return the noised share of `expected` vectors that were within the norm; None if they were not counted."""
         return None
 
     def _released(
@@ -220,13 +219,25 @@ class _GroupSums(StepSum):
 
 
 class _AdaptiveSum(StepSum):
-    """A `ClippedSum`, and the noised count of vectors that were within its norm."""
+    """A `ClippedSum`, and the noised count of vectors that were within its norm.
 
-    def __init__(self, clipping: AdaptiveClipping, layout: Layout, clip_norm: float, distance: float) -> None:
+    Both are released together. In units of their noise, a unit moves them by a vector of length at most 1/z, the root
+    of zs⁻² + zc⁻² for the multipliers of the sum and of the count. There are two counts:
+
+    - Each vector counts ½ if it is within the norm, −½ if it is beyond. A unit that is added or removed moves the count
+      by ½, one that is replaced by another by 1, of which either half is the distance to a sample without it.
+    - Where units are replaced by null units, each vector beyond the norm counts −1 and all others 0. A null unit, whose
+      vector has norm 0, then leaves sum and count as they are without it, whether a sample holds it or not. So one law
+      of two neighbors has a single center, 0, and the other moves from it by at most 1/z in the steps that the unit
+      takes part in. That is the condition of every bound on samples under REPLACE_SPECIAL; with counts of ±½, a null
+      unit would move the count in exactly the steps that it is drawn for, and no bound on such a pair would hold.
+    """
+
+    def __init__(self, clipping: AdaptiveClipping, layout: Layout, clip_norm: float, null_units: bool) -> None:
         self.clip_norm = clip_norm
-        self._clipping, self._distance = clipping, distance
+        self._clipping, self._null_units = clipping, null_units
         self._total: ClippedSum[Any] = ClippedSum(layout, clip_norm=clip_norm)
-        self._noised_excess: float | None = None
+        self._noised_count: float | None = None
 
     def add(self, stacked: object) -> None:
         self._total.add_many(stacked)
@@ -252,25 +263,31 @@ class _AdaptiveSum(StepSum):
         out: Flat | None = None,
     ) -> Flat:
         parts = self._clipping.split(multiplier)
-        # A count of ±½: it changes by ½ with a unit that is added, by 1 with one that is replaced.
+        within, total = self._total.within_bound, self._total.count
         # mutant: count-of-norms-without-its-half
-        halves = self._total.within_bound - self._total.count / 2.0
+        halves = within - total / 2.0
+        # mutant: null-unit-counts-as-within
+        counted = float(within - total) if self._null_units else halves
+        # mutant: vector-beyond-the-norm-moves-the-count-by-half
+        apart = 1.0 if self._null_units else 0.5
         mechanism = GaussianMechanism(
             # The same noise, in units of what neighbors are apart.
             noise_multiplier=parts.count_noise_multiplier / self.distance,
-            l2_sensitivity=0.5 * self._distance * self.distance,
+            l2_sensitivity=apart * self.distance,
         )
         pay()
         released = self._released(self._total, parts.sum_noise_multiplier, divisor, source, out=out)
-        self._noised_excess = float(mechanism.release(halves, source=source))
+        self._noised_count = float(mechanism.release(counted, source=source))
         return released
 
-    @property
-    def noised_excess(self) -> float | None:
-        return self._noised_excess
+    def share_within(self, expected: float) -> float | None:
+        if self._noised_count is None:
+            return None
+        # mutant: quantile-told-by-the-count-itself
+        return (1.0 if self._null_units else 0.5) + self._noised_count / expected
 
 
-def sum_for(clipping: Clipping, layout: Layout, clip_norm: float, count_distance: float) -> StepSum:
+def sum_for(clipping: Clipping, layout: Layout, clip_norm: float, null_units: bool) -> StepSum:
     """Return an empty sum for a step.
 
     Parameters
@@ -281,13 +298,13 @@ def sum_for(clipping: Clipping, layout: Layout, clip_norm: float, count_distance
         What a vector looks like.
     clip_norm : float
         Of this step; used by adaptive clipping.
-    count_distance : float
-        By how many halves the count of a step changes beyond what the sum's noise multiplier is stated for.
+    null_units : bool
+        Whether neighbors differ by one vector that is replaced by zeros, of which the count of a step must not know.
     """
     if isinstance(clipping, PerGroupClipping):
         return _GroupSums(clipping, layout)
     if isinstance(clipping, AdaptiveClipping):
-        return _AdaptiveSum(clipping, layout, clip_norm, count_distance)
+        return _AdaptiveSum(clipping, layout, clip_norm, null_units)
     assert isinstance(clipping, (FlatClipping, AutomaticClipping))
     return _OneSum(clipping, layout)
 

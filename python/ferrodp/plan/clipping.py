@@ -183,8 +183,8 @@ class AdaptiveClipping(Clipping):
     learning_rate : float
         η; finite, > 0.
     count_noise_multiplier : float
-        zc, standard deviation of the count's noise divided by the count's sensitivity, which is ½ for a unit that is
-        added or removed; more than the plan's largest noise multiplier, of which the count takes its share.
+        zc, standard deviation of the count's noise divided by what a unit that is added changes of the count: ½, under
+        REPLACE_SPECIAL 1; more than the plan's largest noise multiplier, of which the count takes its share.
     rule : {"geometric", "linear"}
         Linear: C − η(b − γ) instead, η in the units of the vectors, and at least a thousandth of `initial`.
 
@@ -195,7 +195,9 @@ class AdaptiveClipping(Clipping):
 
     Notes
     -----
-    [ATMR21] section 2; their count is of ±½, so that its sensitivity to a unit that is added is ½.
+    [ATMR21] section 2; their count is of ±½, so that its sensitivity to a unit that is added is ½. Under
+    REPLACE_SPECIAL, vectors beyond the norm are counted instead: a null unit then changes nothing about a step, whether
+    it is drawn or not, which bounds for random samples need.
 
     Examples
     --------

@@ -364,10 +364,9 @@ class PlanRun(Generic[Tree]):
 
     def _new_sum(self) -> StepSum:
         null_units = self._plan.neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
-        # A null unit has norm 0 and counts as within: replaced by one, a unit moves a count of ±½ by 1.
-        # mutant: null-unit-moves-the-count-by-half
-        doubled = null_units and self._plan.records_per_group == 1
-        total = sum_for(self._plan.clipping, self._layout, self._clip_norm, 2.0 if doubled else 1.0)
+        # A group has a vector in every step, whoever is in it, and is charged for a vector that is replaced by another.
+        alone = self._plan.records_per_group == 1
+        total = sum_for(self._plan.clipping, self._layout, self._clip_norm, null_units and alone)
         # mutant: sums-of-steps-recorded-one-norm-apart
         total.distance = self._plan.distance
         return total

@@ -322,9 +322,8 @@ class PlanStep(Generic[Tree]):
             self._over = True
             if not self._begun:
                 self._payments.count(self._number)
-            excess, expected = self._sum.noised_excess, self._expected
-            # mutant: quantile-told-by-the-count-itself
-            self._done(self, None if excess is None or expected is None else 0.5 + excess / expected)
+            expected = self._expected
+            self._done(self, None if expected is None else self._sum.share_within(expected))
 
     def _divisor(self, denominator: Real | None) -> float:
         if denominator is not None:
