@@ -6,6 +6,8 @@ The killers run in the environment that `./check frameworks torch` makes.
 KILLERS = {
     "torch steps": "framework torch tests/integrations/torch/test_run.py",
     "torch gradients": "framework torch tests/integrations/torch/test_gradients.py",
+    "torch losses": "framework torch tests/integrations/torch/test_losses.py",
+    "torch processes": "framework torch tests/integrations/torch/test_several_processes.py",
 }
 
 MUTANTS = [
@@ -99,5 +101,40 @@ MUTANTS = [
         "any(each is not None for each in others) or",
         "",
         "torch gradients",
+    ),
+    (
+        "a loss that depends on no parameter is trained with noise alone",
+        "loss-without-the-model-trained",
+        "all(each is None for each in found)",
+        "False",
+        "torch losses",
+    ),
+    (
+        "a loss that depends on no parameter is noticed by the first batch that is not empty",
+        "empty-batch-hides-a-loss-without-the-model",
+        "run._gradients.check_use(batch)",
+        "pass",
+        "torch losses",
+    ),
+    (
+        "a loss gets a function in the place of the module",
+        "loss-gets-a-stand-in",
+        "loss(self.model, *batch)",
+        "loss(self.model.__call__, *batch)",
+        "torch losses",
+    ),
+    (
+        "a model that is spread over processes is trained as if it were whole",
+        "model-of-several-processes-trained",
+        "isinstance(module, kinds)",
+        "False",
+        "torch processes",
+    ),
+    (
+        "each of several processes releases the whole plan",
+        "each-process-releases-the-whole-plan",
+        "size > 1",
+        "False",
+        "torch processes",
     ),
 ]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp.errors import InvalidArrayType, InvalidParameter, InvalidType, MissingPackage
+from ferrodp.integrations._processes import refuse_sharded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +31,8 @@ def framework(module: str, *, extra: str) -> Any:
 
 
 def check_place(name: str, tensor: Tensor) -> None:
-    """Refuse a tensor that is no dense one in the memory of the CPU."""
+    """Refuse a tensor that is no dense one, or not whole in the memory of the CPU."""
+    refuse_sharded(name, tensor)
     if tensor.device.type != "cpu":
         raise InvalidParameter(
             f"{name} is on the device {tensor.device}, and noise is added in the memory of the CPU: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.integrations._processes import refuse_world
 from ferrodp.integrations._tensors import check_place, common_dtype, framework
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
@@ -45,7 +46,7 @@ def make_exact(optimizer: Optimizer, *, source: NoiseSource | None = None) -> Op
         clipping are other classes, and not supported.
     InvalidParameter
         If parameters are not in the memory of the CPU, if the optimizer has a noise generator, which would be ignored,
-        or holds gradients that were clipped already.
+        or holds gradients that were clipped already; or if several processes work together by ``torch.distributed``.
     MissingPackage
         If Opacus is not installed.
 
@@ -90,6 +91,7 @@ def make_exact(optimizer: Optimizer, *, source: NoiseSource | None = None) -> Op
     if type(optimizer) is not library.DPOptimizer:
         rule = "optimizer must be an opacus DPOptimizer with flat clipping in one process"
         raise InvalidType(f"{rule}, got {type(optimizer).__name__}; PrivacyEngine.make_private returns one")
+    refuse_world()
     if optimizer.generator is not None and not optimizer.secure_mode:
         raise InvalidParameter("optimizer must have no noise generator: noise comes from the operating system")
     parameters = {f"parameter {i}": each for i, each in enumerate(optimizer.params)}

@@ -7,7 +7,8 @@ from itertools import chain
 from operator import attrgetter, is_, methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import FerroError, InvalidParameter, InvalidType
+from ferrodp.integrations._processes import refuse_wrappers
 from ferrodp.integrations._tensors import check_place, dtype_of, framework
 from ferrodp.integrations.torch._linear import LinearLayers
 
@@ -23,7 +24,7 @@ _ENTRIES = methodcaller("items")
 _KIND = attrgetter("requires_grad", "dtype", "is_cpu")
 
 Loss: TypeAlias = "Callable[..., Tensor]"
-"""Takes what stands for the module, and a batch; returns a scalar."""
+"""Takes the module and a batch; returns a scalar."""
 
 
 def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, Tensor]:
@@ -35,7 +36,8 @@ def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, T
         In the memory of the CPU. Its parameters, their ``.grad`` and its buffers are not changed.
     loss : callable
         ``loss(model, *batch)`` returns the scalar loss of a batch. It is called with one example at a time, as a batch
-        of size 1, and has to call the `model` that it is given, not one that it knows.
+        of size 1, and gets the module itself. While it runs, the module's parameters are those that gradients are taken
+        at. It has to use at least one of them: a loss of another model, such as a copy, is refused.
     *batch : tensor, or tuples, lists and dicts of tensors
         Examples along the first axis of each tensor.
 
@@ -48,13 +50,17 @@ def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, T
     Raises
     ------
     InvalidParameter, InvalidArrayType, InvalidType
-        If a parameter is not dense, real and in the memory of the CPU, the model has a layer that normalizes over the
-        batch, or the tensors of the batch differ in length.
+        If a parameter is not dense, real and in the memory of the CPU, the model is spread over devices or processes or
+        has a layer that normalizes over the batch, the tensors of the batch differ in length, or the loss depends on no
+        parameter of the model.
     MissingPackage
         If PyTorch is not installed.
 
     Notes
     -----
+    Which parameters a loss depends on is read off its graph for an example of zeros, never off data: where there are
+    other layers than linear ones, the loss is called for that once more.
+
     ``torch.func.vmap`` of ``torch.func.grad``. Where linear layers that see one row an example have all the parameters,
     ``vmap`` maps the losses only, and one backward pass gives the gradients. Random layers, such as dropout, draw anew
     for each example. A layer that mixes examples has no per-example gradients; batch normalization in training is
@@ -98,10 +104,15 @@ class Gradients:
                 f"loss must be a function loss(model, *batch), got {type(loss).__name__}; "
                 "for example lambda model, x, y: cross_entropy(model(x), y)"
             )
+        refuse_wrappers(model)
         self.model = model
         self.parameters = self.checked_parameters()
         self._remember()
         self._loss, self._scale = loss, loss_scale
+        self._joined = _joined(torch, model, loss)
+        self._is_checked = False
+        self.unused: list[str] = []
+        """Trained parameters that the loss of an example of zeros does not depend on, once that was looked at."""
         self._grad = torch.func.grad(self._scaled_loss)
         self._grad_and_inputs = torch.func.grad(self._loss_and_inputs, (0, 1), has_aux=True)
         self._linear = LinearLayers(torch, model, {id(each): name for name, each in self.parameters.items()})
@@ -181,13 +192,15 @@ class Gradients:
         """Return the gradients of the examples of a batch, times the scale of the loss."""
         # mutant: layers-checked-once
         self.check_layers()
-        if not self.length(batch):
-            return {name: each.new_zeros((0, *each.shape)) for name, each in self.parameters.items()}
-        if self._is_linear:
+        length = self.length(batch)
+        if self._is_linear and length:
             of_layers = self._of_layers(batch)
-            if of_layers is not None:
+            if of_layers is not None:  # then the loss depends on all parameters
                 return of_layers
             self._is_linear = False
+        self.check_use(batch)
+        if not length:
+            return {name: each.new_zeros((0, *each.shape)) for name, each in self.parameters.items()}
         parameters, rest = self._state()
         # Dropout draws for each example, and one without dropout draws nothing.
         mapped = self._torch.func.vmap(self._grad_of_one, in_dims=(None, None, None, 0), randomness="different")
@@ -223,8 +236,43 @@ class Gradients:
         self._linear.complete(gradients, list(errors), {place: each.detach() for place, each in inputs.items()})
         return {name: gradients[name] for name in self.parameters}
 
+    def check_use(self, batch: tuple[Any, ...]) -> None:
+        """Refuse a loss that depends on none of the trained parameters; remember those that it does not depend on.
+
+        By the graph of the loss of zeros in the shapes of one example, once: so whether this raises is a matter of the
+        model, the loss and shapes, also where the batch is empty, which is private. A loss that cannot be taken there
+        is left to the call that takes it of examples.
+        """
+        torch = self._torch
+        if self._is_checked or torch.is_inference_mode_enabled():
+            return
+        zeros = self._tree.tree_map(lambda leaf: leaf.new_zeros((1, *leaf.shape[1:])), batch)
+        parameters, rest = self._state()
+        wanted = {name: each.requires_grad_() for name, each in parameters.items()}
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            try:
+                value = self._scaled_loss(wanted, rest, zeros)
+                found = [None] * len(wanted)
+                if value.requires_grad:
+                    found = torch.autograd.grad(value, list(wanted.values()), allow_unused=True)
+            except FerroError:
+                raise
+            except Exception:  # whatever the model or the loss raises for zeros
+                self._is_checked = True
+                return
+        # mutant: loss-without-the-model-trained
+        if all(each is None for each in found):
+            raise InvalidParameter(
+                "loss must depend on a trained parameter of the model that it is given, got one that depends on none: "
+                "every release would be noise alone. Let it call its argument, as in "
+                "lambda model, x, y: cross_entropy(model(x), y), and not a copy of the model, nor within no_grad"
+            )
+        self.unused = [name for name, each in zip(wanted, found, strict=True) if each is None and wanted[name].numel()]
+        self._is_checked = True
+
     def of_group(self, *batch: Any) -> dict[str, Any]:
         """Return the gradient of the loss of a whole batch, times the scale of the loss."""
+        self.check_use(batch)
         parameters, rest = self._state()
         found: dict[str, Any] = self._grad(parameters, rest, batch)
         return found
@@ -256,10 +304,8 @@ class Gradients:
         return self._scaled(value), inputs
 
     def _scaled_loss(self, parameters: dict[str, Any], rest: dict[str, Any], batch: Any) -> Any:
-        def model(*args: Any, **kwargs: Any) -> Any:
-            return self._torch.func.functional_call(self.model, (parameters, rest), args, kwargs)
-
-        return self._scaled(self._loss(model, *batch))
+        state = {f"model.{name}": each for name, each in chain(parameters.items(), rest.items())}
+        return self._scaled(self._torch.func.functional_call(self._joined, state, batch))
 
     def _scaled(self, value: Any) -> Any:
         """Return the loss of an example times its scale; refuse what is not one number."""
@@ -271,3 +317,22 @@ class Gradients:
             )
             raise InvalidType(f"loss must return one number, got {kind}; such as cross_entropy(model(x), y)")
         return value if self._scale == 1.0 else value * self._scale
+
+
+def _joined(torch: Any, model: Module, loss: Loss) -> Any:
+    """Return a module that computes the loss, so that the parameters of the model are exchanged for all of that call.
+
+    Whatever the loss does with the module then goes by the exchanged ones: calls of a part of it, its attributes, and
+    calls of the module under a name that the loss knows from elsewhere.
+    """
+
+    class Joined(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not installed where types are checked
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *batch: Any) -> Any:
+            # mutant: loss-gets-a-stand-in
+            return loss(self.model, *batch)
+
+    return Joined()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -12,6 +13,7 @@ from ferrodp._public import suggesting
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
+from ferrodp.integrations._processes import refuse_world
 from ferrodp.integrations._tensors import GradientMemory, array_of, common_dtype, framework
 from ferrodp.integrations.torch.gradients import Gradients, Loss
 from ferrodp.plan import PlanRun, PlanStep, PrivacyPlan
@@ -107,7 +109,8 @@ class TorchStep:
         Raises
         ------
         InvalidParameter, InvalidArrayType, InvalidType
-            If the batch is none, a layer mixes examples, or parameters were moved or exchanged since the run began.
+            If the batch is none, a layer mixes examples, the loss depends on no trained parameter of the model, or
+            parameters were moved or exchanged since the run began.
         FerroError
             If the step was released.
         """
@@ -116,9 +119,13 @@ class TorchStep:
         if self.groups is not None:
             raise InvalidParameter("with records_per_group > 1, add_group has to be called for each of step.groups")
         length = run._gradients.length(batch)
+        if not length:
+            # mutant: empty-batch-hides-a-loss-without-the-model
+            run._gradients.check_use(batch)
         for first in range(0, length, run._rows):
             part = batch if length <= run._rows else run._gradients.part(batch, first, first + run._rows)
             self._plan_step.add(run._arrays(run._gradients(*part)))
+        run._warn_of_unused(stacklevel=3)
 
     def add_group(self, *batch: Any) -> None:
         """Add one vector for the examples of a group: the gradient of the loss of them together.
@@ -141,8 +148,10 @@ class TorchStep:
             run._gradients.check_layers()
             arrays = run._arrays(run._gradients.of_group(*batch))
         else:
+            run._gradients.check_use(batch)
             arrays = run._zeros()
         self._plan_step.add_one(arrays)
+        run._warn_of_unused(stacklevel=3)
 
     def release(self, *, denominator: Real | None = None) -> None:
         """Write the noised sum, divided by the expected batch size, into the ``.grad`` of the parameters; end the step.
@@ -240,6 +249,7 @@ class TorchRun:
         self._torch = framework("torch", extra="torch")
         self._scale = _validate.positive("loss_scale", loss_scale)
         limit = _validate.count("max_memory", max_memory)
+        refuse_world()
         self._gradients = Gradients(model, loss, loss_scale=self._scale)
         self._gradients.check_layers()
         self._parameters = self._gradients.parameters
@@ -327,6 +337,7 @@ class TorchRun:
         return self
 
     def __next__(self) -> TorchStep:
+        refuse_world()  # processes may have been joined since the run began
         self._check_model()
         self._current = TorchStep(self, next(self._plan_run))
         return self._current
@@ -348,6 +359,17 @@ class TorchRun:
                 raise InvalidParameter(f"parameter {name!r} is not the one that the run began with")
         if now.keys() != self._parameters.keys() or common_dtype(now) != self._dtype:
             raise InvalidParameter("the trained parameters must be those that the run began with, of the same dtypes")
+
+    def _warn_of_unused(self, *, stacklevel: int) -> None:
+        """Say once which parameters the loss does not depend on: they get noise alone."""
+        unused, self._gradients.unused = self._gradients.unused, []
+        if unused:
+            listed = ", ".join(map(repr, unused[:3])) + (f" and {len(unused) - 3} more" if len(unused) > 3 else "")
+            warnings.warn(
+                f"the loss does not depend on {listed}, which will be moved by noise alone: write "
+                "parameter.requires_grad_(False) before the run is started where that is not meant",
+                stacklevel=stacklevel,
+            )
 
     def _zeros(self) -> dict[str, Any]:
         return {name: np.zeros(tuple(each.shape), self._dtype) for name, each in self._parameters.items()}
@@ -392,7 +414,8 @@ def start(
     plan : PrivacyPlan
         Sampling, clipping, noise and cost. The groups of `PerGroupClipping` are the names of parameters.
     model : torch.nn.Module
-        In the memory of the CPU, and to stay there. Parameters that require no gradient are left alone.
+        In the memory of the CPU, and to stay there. Parameters that require no gradient are left alone. The module
+        itself, without ``DistributedDataParallel`` or ``fully_shard``: a run belongs to one process.
     loss : callable
         As for `per_example_gradients`.
     ledger, scope, key
@@ -417,7 +440,8 @@ def start(
     ------
     InvalidParameter, InvalidArrayType, InvalidType
         If a parameter of the model is not dense, real and in the memory of the CPU, none requires a gradient, a layer
-        normalizes over the batch, or a parameter is not accepted.
+        normalizes over the batch, or a parameter is not accepted; or if the model is spread over devices or processes,
+        or ``torch.distributed`` has a world size above 1.
     FerroError
         If the state is older than what this process released.
     MissingPackage

@@ -1,0 +1,68 @@
+"""Trainings over several processes, which are refused: a run of a plan is one process and the whole of its model."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ferrodp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+_WRAPPERS = (
+    ("torch.nn.parallel", "DistributedDataParallel"),
+    ("torch.nn.parallel", "DataParallel"),
+    ("torch.distributed.fsdp", "FullyShardedDataParallel"),
+    ("torch.distributed.fsdp", "FSDPModule"),  # what fully_shard makes of a module
+)
+_SHARDED = ("torch.distributed.tensor", "DTensor")
+
+
+def refuse_wrappers(model: Module) -> None:
+    """Refuse a module that is spread over devices or processes, or holds one that is."""
+    kinds = _loaded(*_WRAPPERS)
+    for name, module in model.named_modules():
+        # mutant: model-of-several-processes-trained
+        if isinstance(module, kinds):
+            wrapper = next(kind.__name__ for kind in kinds if isinstance(module, kind))
+            whole = "the module before fully_shard" if wrapper == "FSDPModule" else "the module within, model.module"
+            what = f"module {name!r}" if name else "model"
+            raise InvalidParameter(
+                f"{what} must not be spread over devices or processes, got a {wrapper}: gradients of single examples "
+                f"are taken without it, and nothing would be exchanged. Train {whole}, in one process"
+            )
+
+
+def refuse_sharded(name: str, tensor: Any) -> None:
+    """Refuse a tensor of which this process has a part."""
+    if isinstance(tensor, _loaded(_SHARDED)):
+        raise InvalidParameter(
+            f"{name} must be whole in the memory of this process, got a DTensor, which is spread over processes: "
+            "train the module before fully_shard, in one process"
+        )
+
+
+def refuse_world() -> None:
+    """Refuse to train in one of several processes that work together.
+
+    Each would draw a sample of its own and release every step of the plan: what all of them release costs as many
+    times what the plan says as there are processes.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    size = distributed.get_world_size()
+    # mutant: each-process-releases-the-whole-plan
+    if size > 1:
+        raise InvalidParameter(
+            f"torch.distributed must have a world size of 1, got {size}: each process would release all steps of the "
+            "plan, about samples of its own, and each of them costs what the plan says. Train in one process that "
+            "was started without torchrun or init_process_group"
+        )
+
+
+def _loaded(*names: tuple[str, str]) -> tuple[type, ...]:
+    """Return those of these classes whose modules are loaded: there are no objects of the others."""
+    found = (getattr(sys.modules.get(module), name, None) for module, name in names)
+    return tuple(each for each in found if isinstance(each, type))
