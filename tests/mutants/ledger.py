@@ -7,6 +7,7 @@ KILLERS = {
     "names": "pytest tests/budget/test_scope_names.py",
     "readings": "pytest tests/budget/test_odometer_readings.py",
     "freeze": "pytest tests/budget/test_freeze.py",
+    "ledger moves": "pytest tests/budget/test_moves.py",
     "ledger model": "pytest tests/budget/test_ledger_model.py",
     "ledger": "pytest tests/budget/test_ledger.py",
     "ledger crashes": "pytest tests/budget/test_crashes.py tests/budget/test_kills.py",
@@ -23,6 +24,41 @@ KILLERS = {
 }
 
 MUTANTS = [
+    (
+        "a move is completed before the old ledger is closed",
+        "ledger-that-was-moved-left-open",
+        'source.close(reason, {"ledger": target.identity, "name": target.name, "place": target.place})',
+        "pass",
+        "ledger moves",
+    ),
+    (
+        "a move is completed in a ledger that its record does not name",
+        "ledger-of-destination-not-compared",
+        'is_named = to["ledger"] == target.identity',
+        "is_named = True",
+        "ledger moves",
+    ),
+    (
+        "a move is completed in a place that its record does not name",
+        "place-of-destination-not-compared",
+        'is_there = to["place"] == target.place',
+        "is_there = True",
+        "ledger moves",
+    ),
+    (
+        "a place that waits for one ledger takes another",
+        "place-that-waits-for-another-ledger-taken",
+        "records.is_for(target.identity, source.identity)",
+        "True",
+        "ledger moves",
+    ),
+    (
+        "a log in which a move was completed by another ledger is read",
+        "move-completed-by-another-ledger",
+        'self._require(body.get("ledger") in (None, self._moved_to), "completes a move to another ledger")',
+        "pass",
+        "ledger moves",
+    ),
     (
         "a charge is written after the release",
         "charge-written-after-release",
@@ -519,7 +555,7 @@ MUTANTS = [
     (
         "other tables and triggers are overlooked",
         "other-tables-and-triggers-overlooked",
-        "connection.execute(_SCHEMA, ()).fetchall() not in (_expected_schema(False), _expected_schema(True))",
+        "connection.execute(_SCHEMA, ()).fetchall() not in [_expected_schema(more) for more in _MORE]",
         "not connection.execute(_SCHEMA, ()).fetchall()",
         "ledger tampering",
     ),

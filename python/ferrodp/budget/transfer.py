@@ -4,10 +4,25 @@ Everything a ledger holds follows from its log, so a copy of the log is a copy o
 any ledger (every hash, every sum) before a ledger is made of it, which continues the same chain of hashes: heads that
 were kept as witnesses are in it.
 
-Two copies that both may be spent are two budgets for the same data. *Moving* excludes that: the last record of the old
-ledger says that it was moved, and in the same commit its database is told to refuse every later record, from any
-program. Then the new ledger is made. If a move is interrupted, the same command continues it. *Importing* cannot
-exclude it: the file does not say what the original did since. So the import is a record of its own, with a reason.
+Two copies that both may be spent are two budgets for the same data. *Importing* cannot exclude them: the file does not
+say what the original did since. So the import is a record of its own, with a reason. *Moving* excludes them by three
+steps, each one commit:
+
+1. Make the new ledger. It has a random identity, and its database refuses every record: it is *pending*.
+2. Write the last record of the old ledger, which names the new one by identity and place. In the same commit the old
+   database is told to refuse every later record, from any program.
+3. If that record names the new ledger, put the log into it, with a record that repeats its identity, and let it take
+   records.
+
+*At most one ledger takes charges.* Step 2 succeeds once, as a closed ledger takes no second record; so one identity is
+named for ever. Step 3 is done for that identity only, in the named place only, and only if that ledger is pending,
+which it is never again. A ledger whose last record is a move is made pending nowhere, for step 1 comes before it. So if
+the destination was renamed, removed or replaced, the same command finds none to fill, and refuses.
+
+*A move goes on.* Interrupted before step 2, the old ledger is as it was, and the same command takes the pending ledger
+that was made for it. Interrupted before step 3, the same command does that step. After it, it says that the move is
+complete. A move whose pending ledger is lost cannot be completed: an import of the old log takes its place. The same
+holds for moves by versions that noted no destination: where their new ledger is, nobody can tell.
 """
 
 from __future__ import annotations
@@ -19,13 +34,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ferrodp import _validate
-from ferrodp.budget import _names
+from ferrodp.budget import _names, _points
 from ferrodp.budget.log import checkpoints, exports, history, old_format, records
 from ferrodp.budget.log.records import Head
 from ferrodp.budget.log.replay import Replay
-from ferrodp.budget.stores.base import Store, put_rows
+from ferrodp.budget.stores.base import Store, Transaction, put_rows
 from ferrodp.budget.stores.places import opened_store
-from ferrodp.errors import InvalidType, LedgerError
+from ferrodp.errors import InvalidType, LedgerError, LedgerNotFound
 
 __all__ = ["import_ledger", "migrate_ledger"]
 
@@ -58,7 +73,7 @@ def import_ledger(
     Parameters
     ----------
     path : str or PathLike
-        The file; one that ends in ``.gz`` is decompressed.
+        The file; one that ends in ``.gz`` is decompressed. Or a ledger of format 2 that was moved, and has no export.
     where : str or PathLike
         The place of the new ledger: a file that does not exist yet, or ``postgresql://…`` without a ledger.
     reason : str
@@ -97,6 +112,13 @@ def import_ledger(
     """
     why, expected = _names.reason(reason), None if witness is None else Head.parse(witness)
     file = Path(_path("path", path))
+    old = old_format.opened(file, timeout)
+    if old is not None:
+        with contextlib.closing(old):
+            if old.last_move() is None:
+                raise LedgerError(f"{old.name} still takes records: move it by migrate_ledger")
+            log = Log(old.name, records.OLD_START, old.lines)
+            return _made(log, _verified(log, expected), where, why, timeout)
     log = Log(f"file {str(file)!r}", exports.start_of(file), lambda: exports.records_of(file))
     return _made(log, _verified(log, expected), where, why, timeout)
 
@@ -109,6 +131,9 @@ def migrate_ledger(
     The old ledger stays as it is and can be read, but never takes a record again, from this or any other process; what
     is charged after that is charged to the new one, or refused. Leases and tickets that processes hold become invalid:
     they were charged, and stay charged. If this is interrupted, the same call continues it.
+
+    A ledger is moved once. Its last record names the new ledger; a move to another place is refused, and so is the same
+    move once it is complete, whatever became of the new ledger: for one that is lost, there is `import_ledger`.
 
     Parameters
     ----------
@@ -129,8 +154,8 @@ def migrate_ledger(
     Raises
     ------
     LedgerError
-        If the old ledger is damaged or was changed, or the new one cannot be made. Then the old ledger may be closed
-        already: call this again, or `import_ledger` with its export.
+        If the old ledger is damaged, was changed, or was moved already, or the new one cannot be made. If the old one
+        is closed by then, the same call goes on; if the new one is lost, `import_ledger` takes the old one's export.
 
     Examples
     --------
@@ -145,18 +170,131 @@ def migrate_ledger(
     ('survey',)
     >>> folder.cleanup()
     """
-    why = _names.reason(reason)
-    old = old_format.opened(where, timeout)
+    why, seconds = _names.reason(reason), _validate.positive("timeout", timeout)
+    old = old_format.opened(where, seconds)
     if old is not None:
         with contextlib.closing(old):
             log = Log(old.name, records.OLD_START, old.lines)
             _verified(log)
-            old.close_log(why)
-            return _made(log, _verified(log), to, why, timeout)
-    with _opened(where, timeout) as store:
-        _close(store, why)
+            return _moved(_Source(log, old.identity, old.last_move, old.close_log), to, why, seconds)
+    with _opened(where, seconds) as store:
         log = Log(store.name, store.start, lambda: history.forward(store))
-        return _made(log, _verified(log), to, why, timeout)
+        source = _Source(log, store.identity, lambda: _last_move(store), lambda *last: _close(store, *last))
+        return _moved(source, to, why, seconds)
+
+
+class _Source(NamedTuple):
+    """A ledger that is to be moved."""
+
+    log: Log
+    identity: str
+    last_move: Callable[[], dict[str, Any] | None]
+    """Returns the record of a move that closed it, or None."""
+    close: Callable[[str, dict[str, str]], None]
+    """Closes it, with a reason and a destination, unless it is closed."""
+
+
+def _moved(source: _Source, to: object, reason: str, timeout: float) -> Head:
+    """Move a ledger that was verified, or go on with its move; see the head of this file."""
+    log, closed = source.log, source.last_move()
+    if closed is None:
+        target = opened_store(to, create=True, timeout=timeout, start=log.start, receives=source.identity)
+    else:
+        target = _destination(log.name, closed, to, timeout)
+    with contextlib.closing(target):
+        if closed is None:
+            _check_waits(target, source)
+        _points.reached("before the move")
+        # mutant: ledger-that-was-moved-left-open
+        source.close(reason, {"ledger": target.identity, "name": target.name, "place": target.place})
+        _check_named(log.name, source.last_move() or {}, target)
+        _points.reached("after the move")
+        replay = _verified(log)
+        with target.writing() as transaction:
+            if not transaction.is_pending():
+                raise LedgerError(_completed(log.name, target, transaction.hash_of(replay.head.sequence), replay.head))
+            transaction.begin_log()
+            _fill(target, transaction, log, replay, reason=reason, ledger=target.identity)
+        _points.reached("after the import")
+        return transaction.head
+
+
+def _check_waits(target: Store, source: _Source) -> None:
+    """Refuse a place with a ledger, unless it was made for this very move, which was interrupted."""
+    with target.reading() as transaction:
+        is_pending = transaction.is_pending()
+    # mutant: place-that-waits-for-another-ledger-taken
+    if is_pending and target.start == source.log.start and records.is_for(target.identity, source.identity):
+        return
+    is_for = "was made for the move of another ledger" if is_pending else "is there already"
+    raise LedgerError(f"{target.name} {is_for}; choose another place, or remove it if it is empty")
+
+
+def _destination(name: str, closed: dict[str, Any], to: object, timeout: float) -> Store:
+    """Return the ledger that the record of a move names, which has to be in the place that is given."""
+    _check_noted(name, closed)
+    try:
+        target = opened_store(to, create=False, timeout=timeout)
+    except LedgerNotFound as error:
+        raise LedgerError(
+            f"{name} was moved to {closed['to']['name']}, and there is no ledger in the place that was given. If it "
+            f"was moved or renamed since, use it where it is, or put it back. {_LOST}"
+        ) from error
+    try:
+        _check_named(name, closed, target)
+    except BaseException:
+        target.close()
+        raise
+    return target
+
+
+def _check_noted(name: str, closed: dict[str, Any]) -> dict[str, str]:
+    """Return what the record of a move says about the destination; refuse one that says nothing."""
+    if records.destination_of(closed) is None:
+        raise LedgerError(
+            f"{name} was moved by a version that did not note the destination: use the ledger there. {_LOST}"
+        )
+    found: dict[str, str] = closed["to"]
+    return found
+
+
+def _check_named(name: str, closed: dict[str, Any], target: Store) -> None:
+    """Refuse every ledger but the one that the record of a move names, and that one in any other place."""
+    to = _check_noted(name, closed)
+    # mutant: ledger-of-destination-not-compared
+    is_named = to["ledger"] == target.identity
+    # mutant: place-of-destination-not-compared
+    is_there = to["place"] == target.place
+    if not (is_named and is_there):
+        raise LedgerError(
+            f"{name} was moved to {to['name']}, and {target.name} is another ledger, or a copy in another place. "
+            f"{_LOST}"
+        )
+
+
+def _completed(name: str, target: Store, found: str | None, head: Head) -> str:
+    """Return what is said of a move that needs nothing any more."""
+    if found == head.hash:
+        return f"{name} was moved to {target.name}, and the move is complete: use the ledger there"
+    return f"{name} was moved to {target.name}, which holds the log of another ledger. {_LOST}"
+
+
+_LOST = (
+    "If that is lost, begin a ledger by import_ledger from an export of this one (`ferrodp ledger export`, `import`; "
+    "of format 2, from the file itself), with a reason, and lower its budgets by what was spent since"
+)
+
+
+def _last_move(store: Store) -> dict[str, Any] | None:
+    """Return the last record of a ledger if it is that of a move, which closed it, else None."""
+    with store.reading() as transaction:
+        return _move_at_end(transaction)
+
+
+def _move_at_end(transaction: Transaction) -> dict[str, Any] | None:
+    last = transaction.head.sequence
+    found = records.parsed(transaction.record_of(last)) if last else {}
+    return found if found.get("kind") == "move" else None
 
 
 @contextlib.contextmanager
@@ -172,14 +310,12 @@ def _opened(where: object, timeout: float) -> Iterator[Store]:
         store.close(trusted=is_whole)
 
 
-def _close(store: Store, reason: str) -> None:
+def _close(store: Store, reason: str, to: dict[str, str]) -> None:
     """Write the last record of a ledger, unless that was done before."""
     with store.writing() as transaction:
-        last = transaction.head.sequence
-        if last and records.parsed(transaction.record_of(last))["kind"] == "move":
-            return
-        transaction.record("move", reason=reason)
-        transaction.close_log()
+        if _move_at_end(transaction) is None:
+            transaction.record("move", reason=reason, to=records.plain(to))
+            transaction.close_log()
 
 
 def _verified(log: Log, witness: Head | None = None) -> Replay:
@@ -202,16 +338,20 @@ def _verified(log: Log, witness: Head | None = None) -> Replay:
 def _made(log: Log, replay: Replay, where: object, reason: str, timeout: float) -> Head:
     """Make a ledger that continues a log which was read."""
     store = opened_store(where, create=True, timeout=timeout, start=log.start)
-    try:
-        with store.writing() as transaction:
-            if transaction.head != Head(0, log.start):
-                raise LedgerError(f"{store.name} is there already; choose another place, or remove it if it is empty")
-            put_rows(store, _checked(log, replay.head), replay.scope_rows().values(), replay.ticket_rows())
-            transaction.head = replay.head
-            transaction.record("import", reason=reason)
-        return transaction.head
-    finally:
-        store.close()
+    with contextlib.closing(store), store.writing() as transaction:
+        if transaction.is_pending():
+            raise LedgerError(f"{store.name} {records.STILL_PENDING}")
+        if transaction.head != Head(0, log.start):
+            raise LedgerError(f"{store.name} is there already; choose another place, or remove it if it is empty")
+        _fill(store, transaction, log, replay, reason=reason)
+    return transaction.head
+
+
+def _fill(store: Store, transaction: Transaction, log: Log, replay: Replay, **fields: str) -> None:
+    """Put a log and what follows from it into a ledger that has no record, with one that says it was imported."""
+    put_rows(store, _checked(log, replay.head), replay.scope_rows().values(), replay.ticket_rows())
+    transaction.head = replay.head
+    transaction.record("import", **fields)
 
 
 def _checked(log: Log, head: Head) -> Lines:

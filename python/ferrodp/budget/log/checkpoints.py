@@ -39,7 +39,12 @@ def verified(store: Store, *, whole: bool, witness: Head | None = None) -> Repla
     """
     replay = None if whole else _resumed(store, witness)
     store.check(structure=replay is None)
-    return replayed(store, replay)
+    replay = replayed(store, replay)
+    if not replay.head.sequence:
+        with store.reading() as transaction:
+            if transaction.is_pending():
+                raise LedgerError(f"{store.name} {records.STILL_PENDING}")
+    return replay
 
 
 def _resumed(store: Store, witness: Head | None) -> Replay | None:

@@ -60,7 +60,22 @@ class OldFile:
 
         return in_parts(read, _ROWS_AT_ONCE, after=0)
 
-    def close_log(self, reason: str) -> None:
+    @property
+    def identity(self) -> str:
+        """What tells this ledger from others: the hash of its first record, which has its time."""
+        with self._reading():
+            row = self._connection.execute("SELECT hash FROM log ORDER BY sequence LIMIT 1", ()).fetchone()
+        return "format 2" if row is None else str(row[0])
+
+    def last_move(self) -> dict[str, Any] | None:
+        """Return the last record if the file takes none any more, else None."""
+        with self._reading():
+            if self._connection.execute("PRAGMA user_version", ()).fetchone() == (_FORMAT,):
+                return None
+            last = "SELECT body FROM log ORDER BY sequence DESC LIMIT 1"
+            return records.parsed(str((self._connection.execute(last, ()).fetchone() or ("{}",))[0]))
+
+    def close_log(self, reason: str, to: dict[str, str]) -> None:
         """Write the last record, after which the file takes none any more, unless that was done before."""
         with self._reading():
             connection = self._connection
@@ -72,7 +87,13 @@ class OldFile:
                     ).fetchone() or (0, records.OLD_START)
                     time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
                     text = records.plain_object(
-                        {"kind": "move", "reason": reason, "sequence": sequence + 1, "time": time}
+                        {
+                            "kind": "move",
+                            "reason": reason,
+                            "sequence": sequence + 1,
+                            "time": time,
+                            "to": records.plain(to),
+                        }
                     )
                     row = sequence + 1, text, records.chained(digest, text)
                     connection.execute("INSERT INTO log (sequence, body, hash) VALUES (?, ?, ?)", row)

@@ -127,9 +127,17 @@ def _form(names: tuple[str, ...]) -> tuple[list[str], str]:
     return found, "{" + ",".join(f'"{name}":'.replace("%", "%%") + "%s" for name in found) + "}"
 
 
-def new_identity() -> str:
-    """Return a name for a new ledger that no other has."""
-    return secrets.token_hex(16)
+def new_identity(receives: str | None = None) -> str:
+    """Return a name for a new ledger that no other has.
+
+    If it shall receive another ledger, of that identity, `is_for` can tell.
+    """
+    return secrets.token_hex(16) + ("" if receives is None else f"-{digest(receives)[:16]}")
+
+
+def is_for(identity: str, receives: str) -> bool:
+    """Whether the ledger of the first identity was made to receive that of the second."""
+    return identity.endswith(f"-{digest(receives)[:16]}")
 
 
 def start_of(identity: str) -> str:
@@ -143,6 +151,13 @@ def other_format(name: str, found: object) -> LedgerError:
         f"{name} has format {found}; this version reads {FORMAT}: `ferrodp ledger migrate` copies an older one into a "
         "new ledger, and a newer one needs a newer version"
     )
+
+
+STILL_PENDING = (
+    "is the destination of a move that is not complete, and takes no record before that: repeat the move "
+    "(`ferrodp ledger migrate`), or remove this ledger, which is empty"
+)
+"""What is said of a ledger that was made to receive another, which is not in it yet."""
 
 
 def not_there(name: str) -> LedgerNotFound:
@@ -162,6 +177,19 @@ def digest(text: object) -> str:
     if not isinstance(text, str):
         raise LedgerDamaged("the ledger holds a state that no version of this program wrote")
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+_DESTINATION = {"ledger": str, "name": str, "place": str}
+
+
+def destination_of(move: dict[str, Any]) -> str | None:
+    """Return the identity of the ledger that a record of a move names; None if it is of a version that named none."""
+    if "to" not in move:
+        return None
+    to = move["to"]
+    if not isinstance(to, dict) or {name: type(value) for name, value in to.items()} != _DESTINATION:
+        raise LedgerDamaged("the log holds a move whose destination no version of this program wrote")
+    return str(to["ledger"])
 
 
 def loaded(text: Any) -> Any:

@@ -89,6 +89,8 @@ class Replay:
         """Those that are held or armed."""
         self._ended: list[_Ticket] = []
         self._is_moved = False
+        self._moved_to: str | None = None
+        """The identity of the ledger to which a record moved this one, if it says so, until that is here."""
         self._is_old = head == Head(0, records.OLD_START)
         """Until the record that says it was imported, a log of 0.1.0: there a scope made around others began at
         nothing, and nobody compared its sums with its caps. They are counted from here on, so it may be overspent."""
@@ -236,11 +238,15 @@ class Replay:
         elif kind in ("freeze", "thaw"):
             self._changed(body["scope"]).frozen = kind == "freeze"
             (self._frozen.add if kind == "freeze" else self._frozen.discard)(body["scope"])
-        elif kind in ("move", "import"):
-            self._is_moved = kind == "move"
-            if kind == "import":
-                self._is_old = False
-                self._uncounted.clear()
+        elif kind == "move":
+            self._is_moved = True
+            self._moved_to = records.destination_of(body)
+        elif kind == "import":
+            # mutant: move-completed-by-another-ledger
+            self._require(body.get("ledger") in (None, self._moved_to), "completes a move to another ledger")
+            self._is_moved = self._is_old = False
+            self._moved_to = None
+            self._uncounted.clear()
         elif kind == "checkpoint":
             # mutant: state-that-does-not-follow-passes
             if records.digest(self.state()) != body["state"]:

@@ -72,6 +72,10 @@ class Store(abc.ABC):
     """Who writes, as the first record of this store says; None if that is left out."""
     closing: tuple[str, ...]
     """Statements after which the database takes no record any more, whoever writes it."""
+    beginning: tuple[str, ...]
+    """Statements after which a ledger that was made pending takes records."""
+    pending: str
+    """Asks how often the database refuses records because the ledger is pending, once or never."""
 
     def __init__(self, *, timeout: float, read_only: bool) -> None:
         self._timeout = timeout
@@ -156,6 +160,16 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def name(self) -> str:
         """What messages call this ledger; no secrets."""
+
+    @property
+    @abc.abstractmethod
+    def identity(self) -> str:
+        """The random name that this ledger got when it was made; only its copies have it, too."""
+
+    @property
+    @abc.abstractmethod
+    def place(self) -> str:
+        """Where the ledger is, in the same words every time; no secrets."""
 
 
 OPEN: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -331,6 +345,16 @@ class Transaction:
     def close_log(self) -> None:
         """Let the records of this transaction be the last ones."""
         self._closes = True
+
+    def is_pending(self) -> bool:
+        """Whether the ledger was made to receive another one and takes no record before that is here."""
+        row = self._one(self._store.pending, ())
+        return row is not None and row[0] > 0
+
+    def begin_log(self) -> None:
+        """Let the ledger take records from this transaction on; it was pending."""
+        for statement in self._store.beginning:
+            self._store.execute(statement)
 
     def put_state(self, sequence: int, text: str) -> None:
         """Keep a state beside the record that has its digest."""

@@ -22,6 +22,7 @@ def opened_store(
     timeout: float,
     read_only: bool = False,
     start: str | None = None,
+    receives: str | None = None,
     program: str | None = None,
     **of_files: Any,
 ) -> Store:
@@ -35,7 +36,8 @@ def opened_store(
         If `where` is a URL that is not taken. What is wrong with it is not shown: it may hold a password.
     """
     writer = author(program)
-    settings: dict[str, Any] = {"create": create, "timeout": timeout, "read_only": read_only, "start": start}
+    settings: dict[str, Any] = {"create": create, "timeout": timeout, "read_only": read_only}
+    settings |= {"start": start, "receives": receives}
     store: Store
     if isinstance(where, str) and where.startswith(SCHEMES):
         from ferrodp.budget.stores.postgres.store import PostgresStore  # a database driver: not needed for a file

@@ -86,6 +86,7 @@ def migrate(args: Args) -> Report:
     Move a ledger: from a file to a server or back, or from the format of 0.1.0.
     The old one can be read, but takes no record any more, from any program; the
     new one continues its log. If this is interrupted, the same command goes on.
+    A ledger is moved once: to another place, or again, it is refused.
 
     example:
       ferrodp ledger migrate budget.db --to postgresql://owner@db/privacy \

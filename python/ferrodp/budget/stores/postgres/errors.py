@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrodp.budget.stores.postgres.schema import MOVED
+from ferrodp.budget.log import records
+from ferrodp.budget.stores.postgres.schema import MOVED, PENDING
 from ferrodp.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 
 CONFLICTS = frozenset({"40001", "40P01"})
@@ -17,6 +18,7 @@ _MEANINGS = {
     "40001": "is busy: it conflicts with other transactions again and again",
     "40P01": "is busy: it conflicts with other transactions again and again",
     MOVED: "was moved to another place: it takes no record any more; use the new one",
+    PENDING: records.STILL_PENDING,
     "25006": "is read-only",
     "42501": "may not be made, used or changed like this by this role, see ferrodp.budget.grant",
     "53100": "has a server whose disk is full",

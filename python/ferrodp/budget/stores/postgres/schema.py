@@ -54,6 +54,16 @@ CLOSED = (
     "CREATE TRIGGER log_is_closed BEFORE INSERT ON log FOR EACH STATEMENT EXECUTE FUNCTION log_is_closed()",
     "ALTER TABLE log ENABLE ALWAYS TRIGGER log_is_closed",
 )
+PENDING = "FD002"
+"""SQLSTATE of what the database says when a ledger that was made to receive another shall take a record before that."""
+_WAITS = (
+    "CREATE FUNCTION log_is_pending() RETURNS trigger LANGUAGE plpgsql AS "
+    f"$$ BEGIN RAISE EXCEPTION 'the ledger is still to be moved here' USING ERRCODE = '{PENDING}'; END $$",
+    "CREATE TRIGGER log_is_pending BEFORE INSERT ON log FOR EACH STATEMENT EXECUTE FUNCTION log_is_pending()",
+    "ALTER TABLE log ENABLE ALWAYS TRIGGER log_is_pending",
+)
+BEGUN = "DROP TRIGGER log_is_pending ON log", "DROP FUNCTION log_is_pending()"
+"""Statements after which such a ledger takes records."""
 # Of the catalogs only their tables are asked: functions such as to_regclass may answer from before a lock was granted.
 _THERE = "SELECT count(*) FROM pg_namespace WHERE nspname = 'ferrodp'"
 _RELATIONS = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'ferrodp'"
@@ -71,6 +81,8 @@ _TRIGGERS_THERE = (
     f"SELECT count(*) FROM {_RELATIONS} JOIN pg_trigger t ON t.tgrelid = c.oid WHERE c.relname = 'log' "
     "AND t.tgname = 'log_is_append_only' AND t.tgenabled = 'A'"
 )
+WAITING = f"SELECT count(*) FROM {_RELATIONS} JOIN pg_trigger t ON t.tgrelid = c.oid WHERE t.tgname = 'log_is_pending'"
+"""Asks how many triggers refuse records because the ledger is still to receive another."""
 
 
 PLACE = (
@@ -106,9 +118,18 @@ def refuse_forgetful(answer: tuple[Any, ...], name: str) -> None:
 
 
 def inspect(
-    connection: Any, name: str, *, create: bool, milliseconds: int, read_only: bool = False, start: str | None = None
+    connection: Any,
+    name: str,
+    *,
+    create: bool,
+    milliseconds: int,
+    read_only: bool = False,
+    start: str | None = None,
+    receives: str | None = None,
 ) -> About:
     """Return what is said about the ledger in a database, which is made if there is none and `create` is true.
+
+    `start` and `receives` say with what that begins, see `PostgresStore`.
 
     Nothing is repaired: a schema of this name that is not all of a ledger of this format is refused and left as it is.
     """
@@ -125,7 +146,7 @@ def inspect(
             raise records.not_there(name)
         connection.execute(f"SELECT pg_advisory_xact_lock({_MAKER})")
         if not _count(connection, _THERE):  # nobody was faster
-            _make(connection, start)
+            _make(connection, start, receives)
     about = _about(connection, name)
     if connection.execute("COMMIT").statusmessage != "COMMIT":
         raise LedgerError(f"{name} could not be made")
@@ -136,12 +157,12 @@ def _count(connection: Any, question: str) -> int:
     return int(connection.execute(question).fetchone()[0])
 
 
-def _make(connection: Any, start: str | None) -> None:
+def _make(connection: Any, start: str | None, receives: str | None) -> None:
     connection.execute("CREATE SCHEMA ferrodp")
     connection.execute(PATH)
-    for statement in (*_TABLES, _MARK, *_APPEND_ONLY):
+    for statement in (*_TABLES, _MARK, *_APPEND_ONLY, *(() if receives is None else _WAITS)):
         connection.execute(statement)
-    identity = records.new_identity()
+    identity = records.new_identity(receives)
     start = start or records.start_of(identity)
     connection.execute("INSERT INTO head VALUES (1, 0, %s)", (start,))
     mark = APPLICATION, records.FORMAT, identity, start

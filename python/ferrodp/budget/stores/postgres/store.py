@@ -74,9 +74,13 @@ class PostgresStore(Store):
         Whether nothing shall be written: then a replica, or a read-only server, will do.
     start : str, optional
         What stands before the first record, if a ledger is made that continues the log of another.
+    receives : str, optional
+        The identity of the ledger that shall be moved into the one that is made, which takes no record before that.
     """
 
     closing = _postgres_schema.CLOSED
+    beginning = _postgres_schema.BEGUN
+    pending = _postgres_schema.WAITING
 
     def __init__(
         self,
@@ -86,13 +90,14 @@ class PostgresStore(Store):
         timeout: float,
         read_only: bool = False,
         start: str | None = None,
+        receives: str | None = None,
     ) -> None:
         super().__init__(timeout=timeout, read_only=read_only)
         self._driver = driver()
         self._address = Address(address, timeout=timeout) if isinstance(address, str) else address
         self._milliseconds = min(int(timeout * 1000) + 1, 2**31 - 1)
         self._process = _fork.generation()
-        self._wanted_start = start
+        self._wanted: dict[str, Any] = {"start": start, "receives": receives}
         self._session = self._connected(time.monotonic() + timeout, create=create, patient=False)
         OPEN.add(self)
 
@@ -100,6 +105,16 @@ class PostgresStore(Store):
     def name(self) -> str:
         """What messages call this ledger."""
         return self._address.name
+
+    @property
+    def identity(self) -> str:
+        """The random name of this ledger; see `Store`."""
+        return str(self._about.identity)
+
+    @property
+    def place(self) -> str:
+        """The numbers by which the server knows the database and the tables."""
+        return str(self._about.place)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -267,7 +282,7 @@ class PostgresStore(Store):
                 create=create,
                 milliseconds=self._milliseconds,
                 read_only=self._read_only,
-                start=self._wanted_start,
+                **self._wanted,
             )
         except self._driver.Error as error:
             text, kind = _postgres_errors.meaning(error, lost=bool(connection.closed))

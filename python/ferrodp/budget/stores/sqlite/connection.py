@@ -25,6 +25,8 @@ _SETTINGS = (
     "cell_size_check = 1",
 )
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+_MORE: tuple[tuple[str, ...], ...] = (), (_file.CLOSED,), (_file.WAITS,)
+"""What a schema may have besides: nothing, or what refuses records after a move or before one is complete."""
 
 
 def connected(path: Path, timeout: float, *, writable: bool = True) -> _native.SqliteConnection:
@@ -79,14 +81,14 @@ def fault(connection: _native.SqliteConnection, timeout: float, *, structure: bo
     """Return what is wrong with the schema of the file, or on request with its structure, or None."""
     checked = structure and connection.execute_slowly("PRAGMA integrity_check(1)", seconds=timeout).fetchone()
     # mutant: other-tables-and-triggers-overlooked
-    if connection.execute(_SCHEMA, ()).fetchall() not in (_expected_schema(False), _expected_schema(True)):
+    if connection.execute(_SCHEMA, ()).fetchall() not in [_expected_schema(more) for more in _MORE]:
         return "has other tables, indexes or triggers than this program makes"
     return None if not structure or checked == ("ok",) else "is damaged; restore it from a copy"
 
 
 @functools.cache
-def _expected_schema(moved: bool) -> list[tuple[Any, ...]]:
+def _expected_schema(more: tuple[str, ...]) -> list[tuple[Any, ...]]:
     connection = _native.SqliteConnection(":memory:", create=True)
-    for statement in (*_file.SCHEMA, *([_file.CLOSED] if moved else [])):
+    for statement in (*_file.SCHEMA, *more):
         connection.execute(statement, ())
     return connection.execute(_SCHEMA, ()).fetchall()

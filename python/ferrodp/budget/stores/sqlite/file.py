@@ -32,6 +32,9 @@ SCHEMA = (ABOUT, MARK, *TABLES, *APPEND_ONLY)
 MOVED = "the ledger was moved"
 CLOSED = f"CREATE TRIGGER log_is_closed BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, '{MOVED}'); END"
 """What a ledger that was moved elsewhere has besides: its database takes no record any more, whoever writes it."""
+PENDING = "the ledger is still to be moved here"
+WAITS = f"CREATE TRIGGER log_is_pending BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, '{PENDING}'); END"
+"""What a ledger has besides that was made to receive another: its database takes no record before that is here."""
 
 
 def checked_path(path: object) -> tuple[Path, Path]:
@@ -108,13 +111,14 @@ def header_of(path: Path) -> tuple[bytes, int, int]:
     return header, int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big", signed=True)
 
 
-def make(path: Path, *, start: str | None = None) -> None:
+def make(path: Path, *, start: str | None = None, receives: str | None = None) -> None:
     """Make an empty ledger under another name, durably, and give it its name unless there is one by now.
 
-    `start` is what stands before its first record: its own, unless it continues the log of another.
+    `start` is what stands before its first record: its own, unless it continues the log of another. One that `receives`
+    another ledger, named by its identity, takes no record before that is in it.
     """
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    identity = records.new_identity()
+    identity = records.new_identity(receives)
     try:
         connection = _native.SqliteConnection(hidden, create=True)
         try:
@@ -125,6 +129,7 @@ def make(path: Path, *, start: str | None = None) -> None:
                 f"PRAGMA application_id = {APPLICATION}",
                 f"PRAGMA user_version = {records.FORMAT}",
                 *SCHEMA,
+                *([] if receives is None else [WAITS]),
                 f"INSERT INTO about VALUES (1, '{identity}', '{start or records.start_of(identity)}')",
                 f"INSERT INTO mark VALUES ({mark_page(identity)})",
                 "COMMIT",

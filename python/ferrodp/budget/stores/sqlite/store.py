@@ -62,9 +62,13 @@ class SqliteStore(Store):
         Whether nothing shall be written: then a file that may not be written will do, while others have it open.
     start : str, optional
         What stands before the first record, if a ledger is made that continues the log of another.
+    receives : str, optional
+        The identity of the ledger that shall be moved into the one that is made, which takes no record before that.
     """
 
     closing = (_file.CLOSED,)
+    beginning = ("DROP TRIGGER log_is_pending",)
+    pending = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name = 'log_is_pending'"
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class SqliteStore(Store):
         timeout: float,
         read_only: bool = False,
         start: str | None = None,
+        receives: str | None = None,
         allow_unsafe_file_system: bool = False,
     ) -> None:
         super().__init__(timeout=timeout, read_only=read_only)
@@ -92,7 +97,7 @@ class SqliteStore(Store):
                 if not create:
                     raise records.not_there(self.name)
                 _file.refuse_remains(self._path)
-                _file.make(self._path, start=start)
+                _file.make(self._path, start=start, receives=receives)
             _file.refuse_other_names(self._path)
         except LedgerError:
             raise
@@ -114,6 +119,16 @@ class SqliteStore(Store):
     def name(self) -> str:
         """What messages call this ledger."""
         return f"ledger {str(self._path)!r}"
+
+    @property
+    def identity(self) -> str:
+        """The random name of this ledger; see `Store`."""
+        return str(self._about[0])
+
+    @property
+    def place(self) -> str:
+        """The absolute path of the file, without links."""
+        return str(self._path)
 
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
         """Open the one writing transaction; see `Store`."""
@@ -355,6 +370,8 @@ class SqliteStore(Store):
         found = _MEANINGS.get(code)
         if code == "SQLITE_CONSTRAINT" and _file.MOVED in text:
             found = " was moved to another place: it takes no record any more; use the new one"
+        if code == "SQLITE_CONSTRAINT" and _file.PENDING in text:
+            found = f" {records.STILL_PENDING}"
         if found is not None:
             kind = LedgerUnavailable if code in _PASSING else LedgerError
             return kind(self.name + found.format(text=text))
