@@ -17,7 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
@@ -341,3 +341,21 @@ def _physical_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not POSIX: leave it to the allocator
         return sys.maxsize
+
+
+_DIGITS = 6
+
+
+def few_digits(value: float | Fraction, toward: Rounding) -> str:
+    """Write a number as it is if it is a short decimal, else rounded to one side.
+
+    A float that Python writes with few digits is written like that: it is read back as the same float.
+    """
+    if isinstance(value, float):
+        digits = repr(value).partition("e")[0].replace(".", "").lstrip("0")
+        if not math.isfinite(value) or len(digits) <= _DIGITS:
+            return f"{value:.6g}"
+    context = Context(prec=_DIGITS, rounding=ROUND_CEILING if toward == "up" else ROUND_FLOOR)
+    exact = Fraction(value)
+    found = context.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize(context)
+    return f"{found:f}" if -_DIGITS <= found.adjusted() <= 2 * _DIGITS else f"{float(found):.{_DIGITS}g}"

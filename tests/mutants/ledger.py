@@ -7,6 +7,7 @@ KILLERS = {
     "names": "pytest tests/budget/test_scope_names.py",
     "readings": "pytest tests/budget/test_odometer_readings.py",
     "freeze": "pytest tests/budget/test_freeze.py",
+    "ledger refusals": "pytest tests/budget/test_refusals_of_charges.py",
     "ledger moves": "pytest tests/budget/test_moves.py",
     "ledger model": "pytest tests/budget/test_ledger_model.py",
     "ledger": "pytest tests/budget/test_ledger.py",
@@ -24,6 +25,27 @@ KILLERS = {
 }
 
 MUTANTS = [
+    (
+        "what is charged is rounded down in a refusal",
+        "refusal-rounds-what-is-charged-down",
+        'charged = _validate.few_digits(used, "up")',
+        'charged = _validate.few_digits(used, "down")',
+        "ledger refusals",
+    ),
+    (
+        "a block names its own scope where one around it is full",
+        "block-checks-no-scope-around-its-own",
+        "self._ledger._check_charge(self.scope, event)",
+        "self._ledger.would_exceed(self.scope, event)",
+        "ledger refusals",
+    ),
+    (
+        "the room of a scope is told without those around it",
+        "room-of-scope-forgets-those-around",
+        "for each in around if",
+        "for each in around[:1] if",
+        "ledger refusals",
+    ),
     (
         "a move is completed before the old ledger is closed",
         "ledger-that-was-moved-left-open",

@@ -12,12 +12,12 @@ import difflib
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.pld import PldAccountant
-from ferrodp.budget import _measures, _names, _nesting
+from ferrodp.budget import _measures, _names, _nesting, _refusals
 from ferrodp.budget._measures import Terms
 from ferrodp.budget.log import records
 from ferrodp.budget.stores import rows
@@ -146,6 +146,24 @@ def key_used(transaction: Transaction, names: tuple[str, ...], event: PrivacyEve
     return known is not None and known.state is not TicketState.HELD
 
 
+def charged(scopes: list[ScopeRow], charges: Charges, event: PrivacyEvent, count: int) -> list[ScopeRow]:
+    """Return the scopes with `count` releases charged to each, or refuse: the message names the scope that is full."""
+    found = []
+    for row in scopes:
+        # mutant: frozen-scope-takes-charges
+        if row.frozen:
+            raise ScopeFrozen(f"scope {row.name!r} is frozen: nothing may be charged to it")
+        costs = charges[row.name]
+        spent = _measures.added(row.spent, _measures.scaled(costs, count))
+        if not row.terms.fits(spent, row.caps):
+            where = f"scope {row.name!r}"
+            raise BudgetExceeded(
+                _refusals.refusal(where, row.terms, row.spent, row.caps, event, costs=costs, count=count)
+            )
+        found.append(ScopeRow(row.name, row.terms, row.caps, spent, row.frozen, row.version, row.counts))
+    return found
+
+
 def _used_otherwise(key: str | None) -> TicketError:
     return TicketError(f"key {key!r} was used for another reservation; give this one a key of its own")
 
@@ -180,15 +198,7 @@ def reserve(
             return known, False
     scopes = charged_scopes(transaction, names)
     charges = priced(scopes, event, plan_delta)
-    changed = []
-    for row in scopes:
-        # mutant: frozen-scope-takes-charges
-        if row.frozen:
-            raise ScopeFrozen(f"scope {row.name!r} is frozen: nothing may be charged to it")
-        spent = _measures.added(row.spent, _measures.scaled(charges[row.name], count))
-        if not row.terms.fits(spent, row.caps):
-            raise BudgetExceeded(_refusal(row, event, count, charges))
-        changed.append(ScopeRow(row.name, row.terms, row.caps, spent, row.frozen, row.version, row.counts))
+    changed = charged(scopes, charges, event, count)
     identity = rows.ticket_name(transaction.head.sequence + 1, os.urandom(10).hex())
     fields: dict[str, Any] = {} if key is None else {"key": key, "fingerprint": fingerprint}
     if plan_delta is not None:
@@ -360,12 +370,3 @@ def _certified(event: PrivacyEvent, delta: float, relation: NeighboringRelation)
     accountant = PldAccountant(neighboring_relation=relation)
     accountant.compose(event)
     return EpsilonDeltaEvent(epsilon=accountant.epsilon(delta), delta=delta)
-
-
-def _refusal(row: ScopeRow, event: PrivacyEvent, count: int, charges: Mapping[str, Any]) -> str:
-    terms, left = row.terms, row.terms.remaining(row.spent, row.caps, charges[row.name])
-    spent, epsilon, delta = terms.epsilon_of(row.spent, row.caps), float(terms.epsilon), float(terms.delta)
-    return (
-        f"{count} × {type(event).__name__} does not fit into scope {row.name!r}: epsilon {spent!r} of {epsilon!r} at "
-        f"delta {delta!r} is charged ({terms.measure}), and there is room for {left} more"
-    )

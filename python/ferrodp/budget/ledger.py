@@ -596,6 +596,13 @@ class PrivacyLedger:
         """
         return self.remaining_count(scopes, event) < _validate.count("count", count, minimum=0)
 
+    def _check_charge(self, scopes: str | Sequence[str], event: PrivacyEvent) -> None:
+        """Raise what `reserve` would raise now; charges nothing."""
+        names, _ = self._prices.checked(scopes, event)
+        with self._access.reading() as transaction:
+            rows = _rules.charged_scopes(transaction, names)
+            _rules.charged(rows, _rules.priced(rows, event, None), event, 1)
+
     def remaining_count(self, scopes: str | Sequence[str], event: PrivacyEvent) -> int:
         """Return how often an event can still be charged.
 

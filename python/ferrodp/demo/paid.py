@@ -79,17 +79,25 @@ class PaidTraining:
         self._charges = 0 if checkpoint is None else checkpoint.charges
         left = ledger.remaining_count(self.scope, self.event)
         if not left and not self.resumed:
-            raise BudgetExceeded(
-                f"scope {self.scope!r} has no room for a round: epsilon {_up(report.epsilon_charged)} of "
-                f"{float(report.epsilon):g} at delta {float(report.delta):g} is charged"
-                + (", and it is frozen" if report.frozen else f", a round would make it {_up(self.next_epsilon())}")
-            )
+            raise BudgetExceeded(self._full())
         self.planned = max(self.resumed, min(settings.rounds, self.resumed + left))
 
     @property
     def lost(self) -> int:
         """How many charges were paid and their results lost, in processes that died."""
         return self._charges - self._done
+
+    def _full(self) -> str:
+        """Return which scope has no room for a round: this one, or the first of those around it."""
+        around = [name for name in self.ledger.scopes if f"{self.scope}/".startswith(f"{name}/")]
+        full = next(name for name in sorted(around, key=len) if not self.ledger.remaining_count(name, self.event))
+        report = self.ledger.report(full)
+        then = self.ledger.epsilon_charged(full, after=self.event)
+        return (
+            f"scope {full!r} has no room for a round: epsilon {_up(report.epsilon_charged)} of "
+            f"{float(report.epsilon):g} at delta {float(report.delta):g} is charged"
+            + (", and it is frozen" if report.frozen else f", a round would make it {_up(then)}")
+        )
 
     def next_epsilon(self) -> float:
         """Return the ε of a training planned with one more round, and of all else that was charged to the scope."""

@@ -7,11 +7,13 @@ import threading
 from typing import Protocol
 
 from ferrodp import _fork
-from ferrodp.budget import _measures
+from ferrodp.budget import _measures, _refusals
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget.ledger import PrivacyLedger
-from ferrodp.errors import BudgetExceeded, InvalidParameter, TicketError, UnknownScope
-from ferrodp.events import EpsilonDeltaEvent, PrivacyEvent
+from ferrodp.errors import BudgetExceeded, InvalidParameter, ScopeFrozen, TicketError, UnknownScope
+from ferrodp.events import PrivacyEvent
+
+_NOTHING = "; nothing was charged or drawn"
 
 
 class Account(Protocol):
@@ -65,10 +67,13 @@ class MemoryAccount:
     def _after(self, event: PrivacyEvent) -> Amounts:
         """Return the sums after a charge, if they keep the promise."""
         self._check_process()
-        found = _measures.added(self._spent, self.terms.costs(event))
+        costs = self.terms.costs(event)
+        found = _measures.added(self._spent, costs)
         # mutant: block-charges-beyond-its-budget
         if not self.terms.fits(found, self._caps):
-            raise BudgetExceeded(_refusal(self.terms, self._spent, self._caps, event))
+            raise BudgetExceeded(
+                _refusals.refusal("the open budget", self.terms, self._spent, self._caps, event, costs=costs) + _NOTHING
+            )
         return found
 
     def _check_process(self) -> None:
@@ -87,10 +92,13 @@ class LedgerAccount:
         self._numbers = itertools.count(1)
 
     def check(self, event: PrivacyEvent) -> None:
-        if self._ledger.would_exceed(self.scope, event):
-            row = self._ledger._scope(self.scope)
-            self.check_running()
-            raise BudgetExceeded(_refusal(row.terms, row.spent, row.caps, event) + f", in scope {self.scope!r}")
+        try:
+            # mutant: block-checks-no-scope-around-its-own
+            self._ledger._check_charge(self.scope, event)
+        except ScopeFrozen:
+            raise
+        except BudgetExceeded as error:
+            raise BudgetExceeded(f"{error}{_NOTHING}") from None
 
     def spend(self, event: PrivacyEvent) -> None:
         key = None if self._key is None else f"{self._key}/{next(self._numbers)}"
@@ -135,15 +143,3 @@ def opened(ledger: PrivacyLedger, scope: str, terms: Terms | None, key: str | No
                 f"within it: {scope + '/1'!r}"
             )
     return LedgerAccount(ledger, scope, held, key)
-
-
-def _refusal(terms: Terms, spent: Amounts, caps: Amounts, event: PrivacyEvent) -> str:
-    what = type(event).__name__
-    if isinstance(event, EpsilonDeltaEvent):
-        what = f"a release with epsilon {float(event.epsilon):.9g}"
-        what += f" and delta {float(event.delta):.9g}" if event.delta else ""
-    used, delta = terms.epsilon_of(spent, caps), f" at delta {float(terms.delta)!r}" if terms.delta else ""
-    return (
-        f"{what} does not fit into the open budget: epsilon {used!r} of {float(terms.epsilon)!r}{delta} "
-        f"is spent ({terms.measure}); nothing was charged or drawn"
-    )

@@ -5,17 +5,16 @@ from __future__ import annotations
 import enum
 import os
 import urllib.parse
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+from ferrodp import _validate
 from ferrodp.budget import PrivacyLedger, ScopeReport, TicketReport
 from ferrodp.cli._command import Args, option
 from ferrodp.cli._console import Report
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import PrivacyEvent
 
-_SHORT = 6
 DEFAULT = "FERRODP_LEDGER"
 """Environment variable: the ledger of commands that are not told one."""
 
@@ -94,12 +93,5 @@ def _plain(value: Any) -> Any:
 
 
 def bound(value: float | Fraction, *, up: bool) -> str:
-    """Write a number as it is if it is a short decimal, else rounded to its safe side.
-
-    A float that Python writes with few digits is written like that: it is read back as the same float.
-    """
-    if isinstance(value, float) and len(repr(value).replace(".", "").lstrip("0").partition("e")[0]) <= _SHORT:
-        return f"{value:.6g}"
-    context = Context(prec=_SHORT, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    exact = Fraction(value)
-    return f"{context.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize(context):f}"
+    """Write a number as it is if it is a short decimal, else rounded to its safe side."""
+    return _validate.few_digits(value, "up" if up else "down")

@@ -18,13 +18,19 @@ _TIMES_MORE_NOISE = 10
 
 def told(ledger: PrivacyLedger, report: ScopeReport) -> str:
     """Return what still fits, as a sentence."""
-    if report.frozen:
-        return "frozen; nothing fits until 'ferrodp ledger thaw'"
+    around = [report, *(ledger.report(name) for name in ledger.scopes if report.scope.startswith(f"{name}/"))]
+    frozen = [each.scope for each in around if each.frozen]
+    if frozen:
+        where = "" if frozen[0] == report.scope else f" by {frozen[0]!r}"
+        return f"frozen{where}; nothing fits until 'ferrodp ledger thaw'"
     if report.exact_epsilon_charged is not None:
-        rest = Fraction(report.epsilon) - report.exact_epsilon_charged
+        # mutant: room-of-scope-forgets-those-around
+        rest, scope = min((rest, each.scope) for each in around if (rest := _rest(each)) is not None)
+        where = "" if scope == report.scope else f" by {scope!r}"
         if rest <= 0:
-            return "used up; nothing fits any more"
-        return f"releases whose epsilons add up to {bound(rest, up=False)} still fit"
+            return f"used up{where}; nothing fits any more"
+        limit = "" if scope == report.scope else f", limited by {scope!r}"
+        return f"releases whose epsilons add up to {bound(rest, up=False)} still fit{limit}"
     least = _least(ledger, report.scope)
     if least is None:
         return "used up; not even one release with a hundred thousand times the sensitivity as noise fits"
@@ -32,6 +38,12 @@ def told(ledger: PrivacyLedger, report: ScopeReport) -> str:
     many = ledger.remaining_count(report.scope, GaussianEvent(noise_multiplier=_MULTIPLIERS[more]))
     one = f"one more Gaussian release with noise multiplier {_MULTIPLIERS[least]:g} fits"
     return one if more == least else f"{one}, or {many} with {_MULTIPLIERS[more]:g}"
+
+
+def _rest(report: ScopeReport) -> Fraction | None:
+    """Return the epsilon that is left of a budget that keeps it exactly."""
+    charged = report.exact_epsilon_charged
+    return None if charged is None else Fraction(report.epsilon) - charged
 
 
 def _least(ledger: PrivacyLedger, scope: str) -> int | None:
