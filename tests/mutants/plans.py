@@ -4,6 +4,7 @@ KILLERS = {
     "plan costs": "pytest tests/plan/test_costs.py",
     "plan runs": "pytest tests/plan/test_runs.py",
     "null units": "pytest tests/plan/test_null_units.py",
+    "plan calibration": "pytest tests/plan/test_calibration.py",
     "plan ledger": "pytest tests/plan/test_ledger_runs.py",
 }
 
@@ -114,6 +115,27 @@ MUTANTS = [
         "else 0.5) + self._noised_count / expected",
         "else 0.5) + self._noised_count",
         "plan runs",
+    ),
+    (
+        "factors are tried that no plan admits",
+        "factors-tried-that-no-plan-admits",
+        "1e6, most)",
+        "1e6)",
+        "plan calibration",
+    ),
+    (
+        "the sum beside a count has the noise of both",
+        "sum-beside-a-count-has-the-noise-of-both",
+        "clipping.split(most).sum_noise_multiplier if isinstance(clipping, AdaptiveClipping) else most",
+        "most",
+        "plan calibration",
+    ),
+    (
+        "the count of a plan has more noise than can be drawn",
+        "count-of-a-plan-with-more-noise-than-can-be-drawn",
+        "> _LARGEST_COUNT",
+        "> 1e308",
+        "plan calibration",
     ),
     (
         "a null unit counts as within",

@@ -29,6 +29,9 @@ from ferrodp.tickets import Ticket
 MULTIPLIERS = (2.0**-30, 2.0**13)
 """Of the noise multiplier of a sum: inside what its grid supports."""
 
+_LARGEST_COUNT = 2.0**500
+"""Of the noise multiplier of a count: inside what noise can be drawn for."""
+
 Pay = Callable[[], None]
 Flat: TypeAlias = npt.NDArray[Any]
 
@@ -311,15 +314,45 @@ def sum_for(clipping: Clipping, layout: Layout, clip_norm: float, null_units: bo
 
 def check_multipliers(clipping: Clipping, least: float, most: float) -> None:
     """Refuse noise multipliers that a sum's grid does not support, before anything is paid."""
-    if isinstance(clipping, PerGroupClipping):
-        ratio = clipping.initial_norm / min(clipping.clip_norms.values())
-        most *= ratio
     low, high = MULTIPLIERS
-    if not (low <= least and most <= high):
+    reached = _largest(clipping, most)
+    if not (low <= least and reached <= high):
+        more = ""
+        if isinstance(clipping, PerGroupClipping):
+            more = ": the clip norms of groups differ too much"
+        elif isinstance(clipping, AdaptiveClipping):
+            more = ": count_noise_multiplier is too close to the noise multipliers of the plan"
         raise InvalidParameter(
-            f"noise must have multipliers of sums from {low:g} to {high:g}, got {least:g} to {most:g}"
-            + (": the clip norms of groups differ too much" if isinstance(clipping, PerGroupClipping) else "")
+            f"noise must have multipliers of sums from {low:g} to {high:g}, got {least:g} to {reached:g}"
+            + (more if reached > most else "")
         )
+    # mutant: count-of-a-plan-with-more-noise-than-can-be-drawn
+    if isinstance(clipping, AdaptiveClipping) and clipping.count_noise_multiplier > _LARGEST_COUNT:
+        raise _validate.out_of_domain(
+            "count_noise_multiplier", f"at most {_LARGEST_COUNT:g}", clipping.count_noise_multiplier
+        )
+
+
+def admitted_factors(clipping: Clipping, least: float, most: float) -> tuple[float, float]:
+    """Return by which factors all noise of a plan may be scaled: `check_multipliers` accepts what lies between them.
+
+    The multipliers of sums are proportional to the factor, up to roundings. For adaptive clipping these are magnified:
+    zs/z = (1 − (z/zc)²)^(−1/2) ≤ 2¹³/z, so an error of 2⁻⁵¹ in z/zc is one of up to 2⁻²⁵/z² in zs, relatively, hence
+    below 2⁻¹⁰ from z = 2⁻⁷ on.
+    """
+    low, high = MULTIPLIERS
+    factor = high / _largest(clipping, most)
+    if isinstance(clipping, AdaptiveClipping):
+        factor = min(factor, _LARGEST_COUNT / clipping.count_noise_multiplier)
+    return min(low / least * (1.0 + 2.0**-10), 1.0), max(factor * (1.0 - 2.0**-10), 1.0)
+
+
+def _largest(clipping: Clipping, most: float) -> float:
+    """Return the largest noise multiplier of a sum, in steps whose largest is `most`."""
+    if isinstance(clipping, PerGroupClipping):
+        return most * (clipping.initial_norm / min(clipping.clip_norms.values()))
+    # mutant: sum-beside-a-count-has-the-noise-of-both
+    return clipping.split(most).sum_noise_multiplier if isinstance(clipping, AdaptiveClipping) else most
 
 
 def _leaves(tree: Any) -> list[Any]:

@@ -21,11 +21,11 @@ from ferrodp._trees import Shape
 from ferrodp._validate import Real
 from ferrodp.accounting import PldAccountant, PrivacyAccountant, calibrate_parameter
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent, SelfComposedEvent
 from ferrodp.events.base import check_relation, settle
 from ferrodp.plan._record import check_part, part_of
-from ferrodp.plan._sums import check_multipliers
+from ferrodp.plan._sums import admitted_factors, check_multipliers
 from ferrodp.plan.clipping import AdaptiveClipping, Clipping
 from ferrodp.plan.forecast import Forecast
 from ferrodp.plan.noise import NoiseSchedule
@@ -352,21 +352,34 @@ class PrivacyPlan:
         InvalidParameter, InvalidType, UnsupportedEventError
             As for `epsilon`.
         """
-        multipliers = self.noise_multipliers
-        low, high = 2.0**-29 / min(multipliers), 2.0**12 / max(multipliers)
         target = _validate.positive("epsilon", epsilon, toward="down")
         checked = _validate.delta(delta)
-        factor: float = calibrate_parameter(
-            lambda factor: self._scaled(factor).event,
-            target_epsilon=target,
-            target_delta=checked,
-            bounds=(max(low, 1e-6), min(high, 1e6)),
-            accountant=lambda: self._accountant(accountant),
-        )
-        scaled = self._scaled(float(factor))
+        multipliers = self.noise_multipliers
+        least, most = admitted_factors(self.clipping, min(multipliers), max(multipliers))
+        if not least < most:
+            raise CalibrationError("the plan's noise multipliers span all that sums admit: no factor but 1 is possible")
+        # Almost always enough, and quick; a plan of extreme noise needs the rest.
+        low = min(max(2.0**-29 / min(multipliers), 1e-6, least), 1.0)
+        # mutant: factors-tried-that-no-plan-admits
+        high = min(2.0**12 / max(multipliers), 1e6, most)
+
+        def factor_between(low: float, high: float) -> float:
+            return calibrate_parameter(
+                lambda factor: self._scaled(factor).event,
+                target_epsilon=target,
+                target_delta=checked,
+                bounds=(low, high),
+                accountant=lambda: self._accountant(accountant),
+            )
+
+        try:
+            factor = float(factor_between(*((low, high) if low < high else (least, most))))
+        except CalibrationError:
+            factor = float(factor_between(least, most))
+        scaled = self._scaled(factor)
         while scaled.epsilon(checked, accountant=accountant) > target:  # the same question, in the words of reports
             factor *= 1.0 + 2.0**-40
-            scaled = self._scaled(float(factor))
+            scaled = self._scaled(factor)
         return scaled
 
     def forecast(self, delta: Real, *, num_points: int = 21, accountant: AccountantChoice = "pld") -> Forecast:
