@@ -80,17 +80,18 @@ impl Connection {
         parameters: &[Value],
         mut each: impl FnMut(&[ValueRef<'_>]) -> core::result::Result<T, E>,
     ) -> core::result::Result<Outcome<T>, E> {
-        let mut statement = self.inner.prepare_cached(sql).map_err(Error::from)?;
+        let failed = |error| self.failed(error);
+        let mut statement = self.inner.prepare_cached(sql).map_err(failed)?;
         let columns = statement.column_count();
         if columns == 0 {
-            let changed = statement.execute(rusqlite::params_from_iter(parameters)).map_err(Error::from)?;
+            let changed = statement.execute(rusqlite::params_from_iter(parameters)).map_err(failed)?;
             return Ok(Outcome { rows: Vec::new(), changed: Some(changed) });
         }
-        let mut found = statement.query(rusqlite::params_from_iter(parameters)).map_err(Error::from)?;
+        let mut found = statement.query(rusqlite::params_from_iter(parameters)).map_err(failed)?;
         let mut rows = Vec::new();
-        while let Some(row) = found.next().map_err(Error::from)? {
+        while let Some(row) = found.next().map_err(failed)? {
             let values: core::result::Result<Vec<_>, _> = (0..columns).map(|index| row.get_ref(index)).collect();
-            rows.push(each(&values.map_err(Error::from)?)?);
+            rows.push(each(&values.map_err(failed)?)?);
         }
         Ok(Outcome { rows, changed: None })
     }
@@ -154,6 +155,13 @@ impl Connection {
             |name: &str| crate::library::opened(name).is_some_and(|found| identity(Path::new(name)) == Some(found));
         let (log, index) = (format!("{path}-wal"), format!("{path}-shm"));
         ours(&log) && ours(&index) && std::fs::metadata(&log).is_ok_and(|found| found.len() == 0)
+    }
+
+    /// Returns what an error of a statement means, with what the system said of the call that failed.
+    fn failed(&self, error: rusqlite::Error) -> Error {
+        // SAFETY: the handle is that of an open connection, as long as `self` lives; the function only reads from it.
+        let cause = unsafe { rusqlite::ffi::sqlite3_system_errno(self.inner.handle()) };
+        Error::from(error).caused_by(cause)
     }
 
     fn keep_log(&self, keep: bool) -> rusqlite::Result<bool> {

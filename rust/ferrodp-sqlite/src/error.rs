@@ -1,5 +1,6 @@
 //! What can go wrong, by name: in SQLite, and with the files of a connection.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ffi;
@@ -7,7 +8,7 @@ use rusqlite::ffi;
 /// What SQLite could not do, by the name of its code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// The name of the primary result code, such as `SQLITE_BUSY`.
+    /// The name of the primary result code, such as `SQLITE_BUSY`; or `SQLITE_IOERR_FULL`.
     pub name: &'static str,
     /// The text that SQLite gives with it.
     pub message: String,
@@ -19,6 +20,18 @@ pub type Result<T> = core::result::Result<T, Error>;
 impl Error {
     pub(crate) fn misuse(message: &str) -> Self {
         Self { name: "SQLITE_MISUSE", message: message.to_owned() }
+    }
+
+    /// Returns the same error, or `SQLITE_IOERR_FULL` where input or output failed for want of room, as the system's
+    /// error number says. SQLite itself calls that `SQLITE_FULL` only if a page does not fit; the index (`-shm`) fails with
+    /// a general error.
+    pub(crate) fn caused_by(self, cause: i32) -> Self {
+        let error = std::io::Error::from_raw_os_error(cause);
+        // mutant: full-disk-called-failure
+        if self.name == "SQLITE_IOERR" && matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+            return Self { name: "SQLITE_IOERR_FULL", message: format!("{}: {error}", self.message) };
+        }
+        self
     }
 
     /// Returns whether another connection held a lock that was needed.

@@ -377,4 +377,7 @@ class SqliteStore(Store):
             return kind(self.name + found.format(text=text))
         if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
             return self._end("is no ledger, or damaged; restore it from a copy", LedgerDamaged)
+        if code == "SQLITE_IOERR_FULL":
+            full = "has a full disk; what was asked for was not recorded, or counts as spent; open it again"
+            return self._end(full, LedgerUnavailable)
         return self._end(f"failed ({code}: {text}); open it again")
