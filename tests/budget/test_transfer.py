@@ -171,6 +171,8 @@ def exported(tmp_path):
     [
         (lambda lines: [], "is not the log of a ledger: its first line"),
         (lambda lines: lines[1:], "record 1 of the log was changed"),
+        (lambda lines: [lines[0], *lines], "record 1 is not what an export has"),
+        (lambda lines: [*lines, lines[0]], "is not what an export has"),
         (lambda lines: [lines[0], *lines[2:]], "the log has no record 1|record 1 of the log was changed"),
         (lambda lines: [*lines[:4], *lines[5:]], "was changed, or one before it"),
         (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], "was changed, or one before it"),

@@ -307,6 +307,11 @@ def test_a_file_that_is_given_by_two_names_is_refused(tmp_path, monkeypatch):
         with pytest.raises(fd.errors.InvalidParameter, match="one is given twice"):
             fd.distributed.clipped_sum(["a.npy", "b.npy", other], (4,), clip_norm=1.0)
     assert fd.distributed.clipped_sum(["a.npy", tmp_path / "b.npy"], (4,), clip_norm=1.0).count == 2
+    os.link("a.npy", "hard.npy")
+    for load in (None, np.load):
+        for other in ("hard.npy", tmp_path / "hard.npy", "link.npy"):
+            with pytest.raises(fd.errors.InvalidParameter, match="one is given twice"):
+                fd.distributed.clipped_sum(["a.npy", "b.npy", other], (4,), clip_norm=1.0, load=load)
     names_of_something_else = {"load": lambda _: [np.ones(4)]}
     assert fd.distributed.clipped_sum(["a", "./a"], (4,), clip_norm=1.0, **names_of_something_else).count == 2
 

@@ -8,6 +8,7 @@ KILLERS = {
     "readings": "pytest tests/budget/test_odometer_readings.py",
     "freeze": "pytest tests/budget/test_freeze.py",
     "ledger refusals": "pytest tests/budget/test_refusals_of_charges.py",
+    "ledger transfer": "pytest tests/budget/test_transfer.py",
     "ledger moves": "pytest tests/budget/test_moves.py",
     "ledger model": "pytest tests/budget/test_ledger_model.py",
     "ledger": "pytest tests/budget/test_ledger.py",
@@ -25,6 +26,20 @@ KILLERS = {
 }
 
 MUTANTS = [
+    (
+        "the header of an export is skipped wherever it is",
+        "header-of-export-anywhere",
+        "isinstance(first, dict) and _HEADER in first",
+        "(values := (v for v in values if _HEADER not in v)) and isinstance(first, dict) and _HEADER in first",
+        "ledger transfer",
+    ),
+    (
+        "a full disk that stops the index is called a failure",
+        "full-disk-called-failure",
+        'self.name == "SQLITE_IOERR" && matches!',
+        'self.name == "SQLITE_FULL" && matches!',
+        "ledger disk",
+    ),
     (
         "what is charged is rounded down in a refusal",
         "refusal-rounds-what-is-charged-down",

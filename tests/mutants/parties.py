@@ -96,6 +96,13 @@ MUTANTS = [
         "fast states",
     ),
     (
+        "a state with an altered header is read",
+        "altered-header-of-a-state-read",
+        'bytes(view[:header_end]) != _beginning(state, header["version"], fast=fast)',
+        "False",
+        "fast states",
+    ),
+    (
         "states of other clip norms are merged",
         "states-of-other-clip-norms-merged",
         " or not same",
@@ -112,8 +119,15 @@ MUTANTS = [
     (
         "a file counts twice under two names",
         "file-counts-twice-under-two-names",
-        "leaf.load is None and",
-        "False and",
+        "name is None and isinstance(partition, (str, os.PathLike))",
+        "False",
+        "partitions",
+    ),
+    (
+        "a file counts twice by a hard link",
+        "hard-link-counts-twice",
+        "os.stat(partition)",
+        "os.lstat(os.devnull + os.fspath(partition))",
         "partitions",
     ),
     (

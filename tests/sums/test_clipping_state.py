@@ -104,10 +104,17 @@ def signed(body):
     return body + hashlib.sha256(body).digest()
 
 
+FIELDS = ["version", "dtype", "clip_norm", "stability", "count", "within_bound", "template"]
+"""In the order in which they are written."""
+
+
 def forged(payload=bytes(24), raw=None, **changes):
     """A state with a right checksum and these changes, which no accumulator wrote."""
     header = {"version": 1, "dtype": "float32", "clip_norm": (1.0).hex(), "count": 1, "template": [3]} | changes
-    text = json.dumps({k: v for k, v in header.items() if v is not ...}).encode() if raw is None else raw
+    ordered = sorted(header.items(), key=lambda item: FIELDS.index(item[0]) if item[0] in FIELDS else -1)
+    text = (
+        json.dumps({k: v for k, v in ordered if v is not ...}, separators=(",", ":")).encode() if raw is None else raw
+    )
     return signed(_sum_state.MAGIC + len(text).to_bytes(4, "little") + text + payload)
 
 
@@ -131,6 +138,27 @@ FORGERIES = {
     "within_bound a bool": forged(**SECOND | {"within_bound": True}),
     "within_bound a float": forged(**SECOND | {"within_bound": 1.0}),
     "version a list": forged(version=[1]),
+    "version a float": forged(**SECOND | {"version": 2.0}),
+    "version a bool": forged(version=True),
+    "clip_norm written otherwise": forged(clip_norm="1e400"),
+    "clip_norm with fewer digits": forged(clip_norm="0x1p0"),
+    "clip_norm in capitals": forged(clip_norm=(1.0).hex().upper()),
+    "stability written otherwise": forged(**SECOND | {"stability": "0x1p-7"}),
+    "fields in another order": forged(
+        raw=b'{"dtype":"float32","version":1,"clip_norm":"0x1.0000000000000p+0","count":1,"template":[3]}'
+    ),
+    "spaces between fields": forged(
+        raw=b'{"version": 1,"dtype":"float32","clip_norm":"0x1.0000000000000p+0","count":1,"template":[3]}'
+    ),
+    "a field twice": forged(
+        raw=b'{"version":1,"dtype":"float32","clip_norm":"0x1p9","clip_norm":"0x1.0000000000000p+0","count":1,'
+        b'"template":[3]}'
+    ),
+    "an escaped letter": forged(
+        raw=b'{"version":1,"dtype":"float32","clip_norm":"0x1.0000000000000p+0","count":1,"template":[3]}'.replace(
+            b"count", b"c\\u006funt"
+        )
+    ),
     "no version": forged(version=...),
     "another field": forged(extra=1),
     "no count": forged(count=...),
@@ -184,11 +212,11 @@ def test_forgeries_are_refused_though_their_checksum_is_right(state):
     ("state", "message"),
     [
         (forged(clip_norm="nan"), "clip_norm must be"),
-        (forged(clip_norm="-0x1p0"), "clip_norm must be"),
-        (forged(clip_norm="0x1p200"), "clip_norm must be"),
+        (forged(clip_norm=(-1.0).hex()), "clip_norm must be"),
+        (forged(clip_norm=(2.0**200).hex()), "clip_norm must be"),
         (forged(**SECOND | {"stability": "nan"}), "stability must be"),
-        (forged(**SECOND | {"stability": "0x0p0"}), "stability must be"),
-        (forged(**SECOND | {"stability": "0x1p128"}), "stability must be at least"),
+        (forged(**SECOND | {"stability": (0.0).hex()}), "stability must be"),
+        (forged(**SECOND | {"stability": (2.0**128).hex()}), "stability must be at least"),
         (forged(count=2**32 + 1), "too many rows"),
         (forged((2**30).to_bytes(8, "little") + bytes(16)), "too large for so many rows"),
         (forged((-(2**63)).to_bytes(8, "little", signed=True) + bytes(16)), "too large for so many rows"),
@@ -204,7 +232,7 @@ def test_a_plain_forgery_is_well_formed():
     """What the forgeries above start from is a state, so each is refused for its own change."""
     assert fd.ClippedSum.from_state(forged()).integers.tolist() == [0, 0, 0]
     assert fd.ClippedSum.from_state(forged(**SECOND)).within_bound == 1
-    assert fd.ClippedSum.from_state(forged(**SECOND | {"stability": "0x1p-7"})).stability == 2.0**-7
+    assert fd.ClippedSum.from_state(forged(**SECOND | {"stability": (2.0**-7).hex()})).stability == 2.0**-7
     assert fd.ClippedSum.from_state(forged(template=nested(64, [3]))).count == 1
 
 

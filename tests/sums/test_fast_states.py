@@ -120,9 +120,10 @@ def test_the_layout_of_fast_states_is_pinned():
     )
 
 
-def forged(payload=bytes(24), count=1, within=1, raw=None, **changes):
+def forged(payload=bytes(24), count=1, within=1, raw=None, padded=True, **changes):
     header = {"version": 2, "dtype": "float32", "clip_norm": (1.0).hex(), "stability": None, "template": [3]} | changes
-    text = json.dumps({k: v for k, v in header.items() if v is not ...}).encode() if raw is None else raw
+    text = json.dumps({k: v for k, v in header.items() if v is not ...}, separators=(",", ":")).encode()
+    text = (text if raw is None else raw).ljust(256 - 12 - 4 - 16 if padded else 0)
     numbers = b"".join(n.to_bytes(8, "little", signed=n < 0) for n in (count, within)) + payload
     return sealed(_sum_state.FAST_MAGIC + len(text).to_bytes(4, "little") + text + numbers)
 
@@ -136,6 +137,9 @@ def forged(payload=bytes(24), count=1, within=1, raw=None, **changes):
         forged(extra=1),
         forged(stability=...),
         forged(stability=0.5),
+        forged(version=2.0),
+        forged(clip_norm="1e400"),
+        forged(padded=False),
         forged(count=1, within=2),
         forged(count=0, within=-2),
         *(
@@ -168,7 +172,7 @@ def test_a_plain_forgery_is_well_formed():
     assert fd.ClippedSum.from_state(forged()).count == 1
     assert fd.ClippedSum.from_state(forged(count=5)).count == 5
     assert fd.ClippedSum.from_state(forged(count=5, within=3)).within_bound == 3
-    assert fd.ClippedSum.from_state(forged(stability="0x1p-7")).stability == 2.0**-7
+    assert fd.ClippedSum.from_state(forged(stability=(2.0**-7).hex())).stability == 2.0**-7
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def distinct(
     """Yield the partitions of a leaf, and refuse one that is given twice: its updates would count twice.
 
     Two are one if `identity` returns the same for both; or they are equal and strings, paths, numbers or tuples, or
-    names of one file where files are read; or the same object in a sequence of them.
+    names of one file, also by links; or the same object in a sequence of them.
     """
     if isinstance(partitions, (str, bytes, Mapping)) or not isinstance(partitions, Iterable):
         raise InvalidType(f"partitions must be an iterable of partitions, got {type(partitions).__name__}")
@@ -169,8 +169,8 @@ def distinct(
     for partition in partitions:
         name = identity(partition)
         # mutant: file-counts-twice-under-two-names
-        if name is None and leaf.load is None and isinstance(partition, (str, os.PathLike)):
-            name = os.path.realpath(partition)
+        if name is None and isinstance(partition, (str, os.PathLike)):
+            name = _file_of(partition, is_read=leaf.load is None)
         if name is None and isinstance(partition, (str, bytes, int, tuple, os.PathLike)):
             name = partition
         if name is None and kept:
@@ -186,6 +186,20 @@ def distinct(
         if name is not None:
             seen.add((_kind(partition), name))
         yield partition
+
+
+def _file_of(partition: str | os.PathLike[Any], *, is_read: bool) -> Any:
+    """Return which file or directory a partition names: all names of one have the same device and number.
+
+    Where there is none, as on a driver that does not share the disk of its workers, its path tells if it `is_read` as
+    a file; else it may be the name of anything.
+    """
+    try:
+        # mutant: hard-link-counts-twice
+        status = os.stat(partition)
+    except (OSError, ValueError):
+        return os.path.realpath(partition) if is_read else None
+    return status.st_dev, status.st_ino
 
 
 def _kind(partition: Any) -> Any:

@@ -53,13 +53,9 @@ class SumState:
 
 def dump(state: SumState) -> bytes:
     """Return `state` as bytes, with SHA-256."""
-    counts: dict[str, int | None] = {"count": state.count}
     version = 1 if state.within_bound is None and state.stability is None else 2
-    if version > 1:
-        counts["within_bound"] = state.within_bound
-    text = _header(version, state.dtype, state.clip_norm, state.stability, state.structure, counts)
     integers = np.ascontiguousarray(state.integers, dtype=_ITEM).view(np.uint8).data
-    parts: list[bytes | memoryview] = [MAGIC, len(text).to_bytes(4, "little"), text, integers]
+    parts: list[bytes | memoryview] = [_beginning(state, version, fast=False), integers]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -125,12 +121,27 @@ def load(data: object) -> SumState:
             raise _malformed("its header has other fields")
         count, within = np.frombuffer(view[header_end:payload_start], "<u8").tolist()
         header |= {"count": count, "within_bound": None if within == 2**64 - 1 else within}
-    return _parsed(header, view[payload_start:end], fast=fast)
+    state = _parsed(header, view[payload_start:end], fast=fast)
+    # mutant: altered-header-of-a-state-read
+    if bytes(view[:header_end]) != _beginning(state, header["version"], fast=fast):
+        raise _malformed("its header is not written as this library writes it")
+    return state
+
+
+def _beginning(state: SumState, version: int, *, fast: bool) -> bytes:
+    """Return what stands before the numbers of rows, or the sums, of a state: one text for one meaning."""
+    if fast:
+        return fast_prefix(state.dtype, state.clip_norm, state.stability, state.structure)
+    counts: dict[str, int | None] = {"count": state.count}
+    if version > 1:
+        counts["within_bound"] = state.within_bound
+    text = _header(version, state.dtype, state.clip_norm, state.stability, state.structure, counts)
+    return MAGIC + len(text).to_bytes(4, "little") + text
 
 
 def _parsed(header: Any, payload: memoryview, *, fast: bool) -> SumState:
     known = (2,) if fast else (1, 2)
-    if not isinstance(header, dict) or header.get("version") not in known:
+    if not isinstance(header, dict) or type(header.get("version")) is not int or header["version"] not in known:
         raise _malformed(f"it was not written by version {' or '.join(map(str, known))}")
     if header.keys() != (_FIELDS if header["version"] == 1 else _FIELDS | _SINCE_2):
         raise _malformed("its header has other fields")

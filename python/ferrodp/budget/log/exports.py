@@ -67,11 +67,11 @@ def start_of(path: Path) -> str:
 
 def records_of(path: Path) -> Iterator[Sequence[Any]]:
     """Yield the number, text and claimed hash of each record of an export."""
-    sequence = 0
-    for line in _values(path):
-        if sequence == 0 and isinstance(line, dict) and _HEADER in line:
-            continue
-        sequence += 1
+    values = _values(path)
+    first = next(values, None)
+    # mutant: header-of-export-anywhere
+    begun = () if isinstance(first, dict) and _HEADER in first else (first,)
+    for sequence, line in enumerate(itertools.chain(begun, values), 1):
         if not isinstance(line, dict) or line.keys() != {"record", "hash"} or type(line["record"]) is not str:
             raise _no_log(path, f"record {sequence} is not what an export has")
         yield sequence, line["record"], str(line["hash"])
