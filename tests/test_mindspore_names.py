@@ -166,6 +166,11 @@ def test_parameters_out_of_their_domain_are_refused(make):
         make()
 
 
+def test_a_list_of_records_whose_dtype_one_of_them_decides_is_refused():
+    with pytest.raises(fd.errors.InvalidType, match="columns must be arrays"):
+        IndexedDataset(np.zeros(3), [1, 2, 0.5], batch_size=1)
+
+
 # noise and its decay
 
 

@@ -4,6 +4,13 @@ KILLERS = {"mindspore names": "pytest tests/test_mindspore_names.py"}
 
 MUTANTS = [
     (
+        "a list of records takes the dtype of one",
+        "list-of-records-takes-the-dtype-of-one",
+        "if not hasattr",
+        "if False and not hasattr",
+        "mindspore names",
+    ),
+    (
         "the first epoch that breaks the budget is suggested",
         "first-violating-epoch-suggested",
         "return low",

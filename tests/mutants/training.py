@@ -2,10 +2,40 @@
 
 KILLERS = {
     "outer sums": "pytest tests/sums/test_outer_sums.py",
+    "labels alone": "pytest tests/training/test_labels_alone.py",
+    "estimators": "framework sklearn tests/integrations/sklearn/test_estimators.py -k raises_nothing",
     "training": 'pytest tests/training -m "not slow"',
 }
 
 MUTANTS = [
+    (
+        "labels are compared in the dtype of all",
+        "labels-compared-in-the-dtype-of-all",
+        "np.empty(0, object) if isinstance(labels, Sequence) else np.asarray(labels)",
+        "np.asarray(list(labels))",
+        "labels alone",
+    ),
+    (
+        "one text in a list is refused with all records",
+        "one-text-in-a-list-refused-with-all-records",
+        "isinstance(value, (list, tuple)):",
+        "not isinstance(value, (list, tuple)):",
+        "labels alone",
+    ),
+    (
+        "a list of rows takes the type of one entry",
+        "list-of-rows-takes-the-type-of-one-entry",
+        'array if array.dtype.kind in "biuf" else np.array(rows, dtype=object)',
+        "array",
+        "estimators",
+    ),
+    (
+        "entries that are no numbers raise",
+        "entries-that-are-no-numbers-raise",
+        '"numeric" if texts else None',
+        '"numeric"',
+        "estimators",
+    ),
     (
         "gradients of outer products are as long as they are",
         "outer-products-not-clipped",

@@ -274,10 +274,12 @@ def train(
     Parameters
     ----------
     features : (n, d) array of numbers
-        One row for each record; n and d are public. Each row is scaled to unit norm, so its length does not matter:
+        One row for each record; n and d are public. A row of a list, or of an array of objects, that holds something
+        else counts like one that holds NaN. Each row is scaled to unit norm, so its length does not matter:
         bring columns of different units to a common scale first, with constants that do not come from the data.
-    labels : (n,) array
-        One class for each record. A record whose label is none of `classes` changes nothing.
+    labels : (n,) array or sequence
+        One class for each record. A record whose label is none of `classes` changes nothing. Labels in a list, or in an
+        array of objects, are compared one by one, whatever their types are.
     epsilon, delta : float
         The guarantee to keep. Rounded down if not exactly representable.
     classes : sequence
@@ -497,11 +499,24 @@ def _known(classes: Any) -> npt.NDArray[Any]:
     return known
 
 
+@_arrays.quiet
 def _targets(labels: npt.ArrayLike, known: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
-    """Return the position of each label among the classes, −1 for one that is none of them."""
-    values = labels if isinstance(labels, np.ndarray) else np.asarray(labels)
-    if values.shape != (count,):
-        raise InvalidArray(f"labels must have the shape ({count},), one for each row of features, got {values.shape}")
+    """Return the position of each label among the classes, −1 for one that is none of them.
+
+    Arrays of numbers or texts are compared as a whole, by their dtype. Labels in a list, or in an array of objects, are
+    compared one by one: in an array that holds them all, one label would decide the dtype of the others, and so whether
+    they are equal to a class.
+    """
+    if isinstance(labels, (str, bytes)):
+        raise InvalidArrayType(f"labels must be an array, got {type(labels).__name__}")
+    # mutant: labels-compared-in-the-dtype-of-all
+    values = np.empty(0, object) if isinstance(labels, Sequence) else np.asarray(labels)
+    shape = (len(labels),) if isinstance(labels, Sequence) else values.shape
+    if shape != (count,):
+        raise InvalidArray(f"labels must have the shape ({count},), one for each row of features, got {shape}")
+    if values.dtype.kind == "O":
+        each = list(labels) if isinstance(labels, Sequence) else values.tolist()
+        return _places(each, known.tolist())
     kinds = {values.dtype.kind, known.dtype.kind}
     texts = kinds & {"U", "S"}
     if not kinds <= set("biufUSO") or ("O" not in kinds and texts and texts != kinds):
@@ -510,3 +525,25 @@ def _targets(labels: npt.ArrayLike, known: npt.NDArray[Any], count: int) -> npt.
     for i, label in enumerate(known.tolist()):
         found[values == label] = i
     return found
+
+
+_HASHED = (bool, int, float, str, bytes, np.bool_, np.integer)
+"""Types whose values have equal hashes wherever they are equal; those of float32 are equal to decimals near them."""
+
+
+def _places(labels: list[Any], known: list[Any]) -> npt.NDArray[np.int64]:
+    """Return the position of each label, compared by itself."""
+    table = {label: i for i, label in enumerate(known)}
+
+    def place(label: Any) -> int:
+        if isinstance(label, _HASHED):
+            return table.get(label, -1)
+        for i, other in enumerate(known):
+            try:
+                if label == other:
+                    return i
+            except Exception:  # an object that cannot be compared is no class
+                return -1
+        return -1
+
+    return np.fromiter(map(place, labels), np.int64, len(labels))

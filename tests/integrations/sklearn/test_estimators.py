@@ -100,6 +100,40 @@ def test_values_raise_nothing():
     assert np.isfinite(fitted.predict_proba(x)).all()
 
 
+ODD = [None, np.nan, np.inf, -np.inf, 10**400, "x", b"x", 3 + 4j, (1, 2), {}, np.datetime64("2020-01-01"), pd.NA]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_one_record_of_any_value_raises_nothing(odd):
+    """As a feature and as a label, in a list, in an array of objects and in a frame; in a prediction, too."""
+    x, y = clusters(60)
+    labels = [*y.tolist()[:-1], odd]
+    column = np.empty(len(y), object)
+    column[:] = labels
+    rows = x.tolist()
+    if np.ndim(odd) == 0:
+        rows[-1][2] = odd
+    array = np.empty((60, 4), object)
+    for i, row in enumerate(rows):
+        array[i] = row
+    images = OrientedGradients(shape=(2, 2))
+
+    for records in (rows, array, pd.DataFrame(array)):
+        for targets in (labels, column, pd.Series(column)):
+            fitted = classifier().fit(records, targets)
+        assert np.isfinite(fitted.predict_proba(records)).all()
+        assert np.isfinite(images.fit_transform(records)).all()
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 0.5])
+def test_a_label_that_is_no_finite_number_raises_nothing(odd):
+    x, y = clusters(60)
+    labels = y.astype(float)
+    labels[-1] = odd
+
+    assert classifier().fit(x, labels).classes_.tolist() == [0, 1, 2]
+
+
 def test_two_classes_have_one_row_of_weights():
     x, y = clusters(classes=2)
     fitted = classifier(classes=[0, 1]).fit(x, y)

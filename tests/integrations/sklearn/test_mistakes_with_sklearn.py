@@ -48,7 +48,7 @@ MISTAKES = [
     ),
     Mistake(
         "text for features",
-        lambda c: fit(x=[["secret"]], y=[0]),
+        lambda c: fit(x=np.array([["secret"]]), y=[0]),
         Reason.FRAMEWORKS_OWN,
         "bytes/strings",
         "dtype='numeric'",

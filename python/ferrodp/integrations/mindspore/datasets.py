@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate
-from ferrodp.errors import InvalidParameter
+from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.integrations.mindspore import _plans
 from ferrodp.plan import GivenOrder, Sampling
 
@@ -24,8 +24,8 @@ class IndexedDataset:
 
     Parameters
     ----------
-    *columns : array_like
-        One or more, of equal length n ≥ 1, such as images and labels; records along the first axis.
+    *columns : array
+        One or more, no lists, of equal length n ≥ 1, such as images and labels; records along the first axis.
     batch_size : int
         Expected number of records of a batch; from 1 to n. n means all of them in every step.
     sampling : ferrodp.plan.Sampling, optional
@@ -55,6 +55,13 @@ class IndexedDataset:
     """
 
     def __init__(self, *columns: npt.ArrayLike, batch_size: int, sampling: Sampling | None = None) -> None:
+        for column in columns:
+            # mutant: list-of-records-takes-the-dtype-of-one
+            if not hasattr(column, "dtype"):
+                raise InvalidType(
+                    "columns must be arrays, whose dtype does not follow from a record in them, got "
+                    f"{type(column).__name__}; for example numpy.asarray(labels, numpy.int32)"
+                )
         self._columns = [np.asarray(column) for column in columns]
         lengths = {column.shape[:1] for column in self._columns}
         if len(lengths) != 1 or lengths == {()} or lengths == {(0,)}:

@@ -80,7 +80,7 @@ class Estimator:
             transformer_tags=None,
             classifier_tags=None,
             regressor_tags=None,
-            input_tags=InputTags(allow_nan=True),
+            input_tags=InputTags(allow_nan=True, string=True),
         )
 
 
@@ -89,9 +89,40 @@ class _Validation:
 
     def __init__(self) -> None:
         from sklearn.utils import column_or_1d
-        from sklearn.utils.validation import check_is_fitted, validate_data
+        from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-        self.column_or_1d, self.check_is_fitted, self.validate_data = column_or_1d, check_is_fitted, validate_data
+        self.column_or_1d, self.check_consistent_length = column_or_1d, check_consistent_length
+        self.check_is_fitted, self.validate_data = check_is_fitted, validate_data
+
+    def rows_of(self, estimator: Estimator, rows: Any, *, reset: bool = True) -> Any:
+        """Return the checked rows. Objects stay objects: turning them into numbers would fail for some values."""
+        rows = apart(rows)
+        texts = getattr(getattr(rows, "dtype", None), "kind", "") in ("U", "S")
+        # mutant: entries-that-are-no-numbers-raise
+        dtype = "numeric" if texts else None
+        return self.validate_data(estimator, rows, reset=reset, dtype=dtype, ensure_all_finite=False)
+
+    def labels_of(self, estimator: Estimator, labels: Any, rows: Any) -> Any:
+        """Return the labels of rows: a list as it is, an array with one dimension."""
+        if labels is None:
+            name = type(estimator).__name__
+            raise InvalidParameter(f"{name} requires y to be passed, but the target y is None")
+        if not isinstance(labels, (list, tuple)):
+            labels = self.column_or_1d(labels, warn=True)
+        self.check_consistent_length(rows, labels)
+        return labels
+
+
+def apart(rows: Any) -> Any:
+    """Return a list of rows as an array in which no entry has the dtype that another one needs; all else as it is."""
+    if not isinstance(rows, (list, tuple)):
+        return rows
+    try:
+        array = np.asarray(rows)
+        # mutant: list-of-rows-takes-the-type-of-one-entry
+        return array if array.dtype.kind in "biuf" else np.array(rows, dtype=object)
+    except ValueError:
+        return rows  # of other lengths, which scikit-learn refuses
 
 
 def functions() -> Any:

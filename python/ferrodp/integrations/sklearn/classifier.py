@@ -63,8 +63,10 @@ class PrivateLogisticRegression(Estimator):
 
     Notes
     -----
-    Values never raise: a record that holds NaN or infinity, or a label that is none of `classes`, counts as one that
-    says nothing. Each `fit` draws fresh noise and is a release of its own: fitting twice costs twice.
+    Values never raise: a record that holds NaN or infinity, or an object that is no number in a list or a column of
+    objects, counts as one that says nothing, and so does one whose label is none of `classes`. Without `classes`,
+    labels are looked at, and scikit-learn's errors about them apply. Each `fit` draws fresh noise and is a release of
+    its own: fitting twice costs twice.
 
     Examples
     --------
@@ -123,10 +125,8 @@ class PrivateLogisticRegression(Estimator):
             If `classes` has to be taken from the labels.
         """
         validation = functions()
-        rows, labels = validation.validate_data(
-            self, X, y, dtype="numeric", ensure_all_finite=False, multi_output=True, y_numeric=False
-        )
-        labels = validation.column_or_1d(labels, warn=True)
+        rows = validation.rows_of(self, X)
+        labels = validation.labels_of(self, y, rows)
         if self.epsilon is None or self.delta is None:
             raise InvalidParameter(
                 f"epsilon and delta must be given, got {self.epsilon!r} and {self.delta!r}: the guarantee that "
@@ -162,7 +162,7 @@ class PrivateLogisticRegression(Estimator):
         Parameters
         ----------
         X : (n, d) array
-            Rows that hold NaN or infinity count as zeros.
+            Rows that hold NaN, infinity or what is no number count as zeros.
 
         Returns
         -------
@@ -266,7 +266,7 @@ class PrivateLogisticRegression(Estimator):
 
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
-    def _known(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _known(self, labels: Any) -> npt.NDArray[Any]:
         """Return the sorted classes; taken from the labels, with a warning, where they are not a parameter."""
         if self.classes is not None:
             return np.unique(np.asarray(self.classes))
@@ -278,8 +278,12 @@ class PrivateLogisticRegression(Estimator):
             PrivacyWarning,
             stacklevel=3,
         )
-        check_classification_targets(labels)
-        found = np.unique(labels)
+        array = np.asarray(labels)
+        present = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+        if array.dtype.kind == "O":
+            present = np.asarray([each for each in array.tolist() if each is not None and each == each])
+        check_classification_targets(present)
+        found = np.unique(present)
         if len(found) < 2:
             raise InvalidParameter("the labels must be of two classes at least, got one class; or pass classes")
         return found
@@ -289,7 +293,7 @@ class PrivateLogisticRegression(Estimator):
         return self._model
 
     def _rows(self, rows: Any) -> Any:
-        return functions().validate_data(self, rows, reset=False, dtype="numeric", ensure_all_finite=False)
+        return functions().rows_of(self, rows, reset=False)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags

@@ -72,7 +72,7 @@ class OrientedGradients(Estimator):
         ValueError, TypeError
             If shape or dtype is not accepted.
         """
-        rows = functions().validate_data(self, X, dtype="numeric", ensure_all_finite=False)
+        rows = functions().rows_of(self, X)
         oriented_gradients(rows[:0], shape=self._shape(rows.shape[1]))
         return self
 
@@ -95,7 +95,7 @@ class OrientedGradients(Estimator):
             If shape or dtype is not accepted, or the number of pixels is not that of `fit`.
         """
         reset = not hasattr(self, "n_features_in_")
-        rows = functions().validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        rows = functions().rows_of(self, X, reset=reset)
         return oriented_gradients(rows, shape=self._shape(rows.shape[1]))
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803
