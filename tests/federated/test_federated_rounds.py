@@ -328,7 +328,9 @@ def test_a_budget_ends_the_rounds_before_the_one_that_does_not_fit(tmp_path):
     whole = plan(num_steps=10)
     with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
         ledger.create("cohort", epsilon=whole.epsilon_after(4, 1e-5) * 1.05, delta=1e-5)
-        with FederatedRun(whole, MODEL, delta=1e-5, ledger=ledger, scope="cohort", key="study") as run:
+        with pytest.warns(UserWarning, match="of 10 steps fit"):
+            run = FederatedRun(whole, MODEL, delta=1e-5, ledger=ledger, scope="cohort", key="study")
+        with run:
             for round_ in run:
                 round_.add_missing(3)
                 round_.release()
@@ -336,7 +338,8 @@ def test_a_budget_ends_the_rounds_before_the_one_that_does_not_fit(tmp_path):
 
         assert (run.stopped, ledger.report("cohort").held) == ("budget", 0)
         assert 1 <= first <= 4
-        again = FederatedRun(whole, MODEL, delta=1e-5, ledger=ledger, scope="cohort", key="study")
+        with pytest.warns(UserWarning, match=f"^0 of {10 - first} steps fit"):
+            again = FederatedRun(whole, MODEL, delta=1e-5, ledger=ledger, scope="cohort", key="study")
         assert list(again) == []
         report = ledger.report("cohort")
         assert report.spent + report.armed == first

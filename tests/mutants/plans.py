@@ -6,6 +6,7 @@ KILLERS = {
     "null units": "pytest tests/plan/test_null_units.py",
     "plan calibration": "pytest tests/plan/test_calibration.py",
     "plan ledger": "pytest tests/plan/test_ledger_runs.py",
+    "charged plans": "pytest tests/plan/test_charged_plans.py",
 }
 
 MUTANTS = [
@@ -241,5 +242,26 @@ MUTANTS = [
         "count != len(drawn)",
         "count > len(drawn)",
         "plan runs",
+    ),
+    (
+        "steps of a plan are released while its charge can be given back",
+        "plan-that-may-be-given-back-pays",
+        "self._begin_plan()",
+        "pass",
+        "charged plans",
+    ),
+    (
+        "steps of a plan that was charged as one are charged again",
+        "steps-of-a-charged-plan-charged-again",
+        "self.plan_delta is not None",
+        "False",
+        "charged plans",
+    ),
+    (
+        "a step of a plan that was charged as one is drawn before that charge is spent",
+        "step-of-a-charged-plan-drawn-before-the-plan-is-spent",
+        " or self.plan_delta is not None",
+        "",
+        "charged plans",
     ),
 ]

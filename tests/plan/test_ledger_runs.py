@@ -100,7 +100,8 @@ def test_a_run_ends_before_the_step_that_the_budget_does_not_allow(tmp_path):
     with opened(tmp_path / "b.db", epsilon=2.0) as ledger:
         allowed = ledger.remaining_count("a", plan.charges()[0].event)
         assert 2 <= allowed < 100
-        run = plan.start(TEMPLATE, ledger=ledger, scope="a")
+        with pytest.warns(UserWarning, match=f"^{allowed} of 100 steps fit"):
+            run = plan.start(TEMPLATE, ledger=ledger, scope="a")
         done = 0
         for step in run:
             step.add(ones(step))

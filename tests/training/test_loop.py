@@ -93,7 +93,8 @@ def test_a_budget_that_allows_no_step_draws_nothing():
 def test_a_step_that_a_callback_stopped_is_not_charged_to_the_ledger(tmp_path):
     with fd.PrivacyLedger.open(tmp_path / "ledger.db") as ledger:
         ledger.create("a", epsilon=5.0, delta=DELTA)
-        run = plan(num_steps=100).start(np.zeros(2), ledger=ledger, scope="a")
+        with pytest.warns(UserWarning, match="of 100 steps fit"):
+            run = plan(num_steps=100).start(np.zeros(2), ledger=ledger, scope="a")
         done = trained(run, BudgetStop(1.0, DELTA))
 
         assert 0 < done.num_steps < 100

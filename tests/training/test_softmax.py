@@ -220,14 +220,28 @@ def test_a_training_ends_where_its_ledger_does(tmp_path):
     x, y = clusters(50)
     with fd.PrivacyLedger.open(tmp_path / "ledger.db") as ledger:
         ledger.create("a", epsilon=0.5, delta=DELTA)
-        model = train(x, y, epsilon=1.0, delta=DELTA, classes=range(3), ledger=ledger, scope="a")
+        with pytest.warns(UserWarning, match="of 121 steps fit into the budget"):
+            model = train(x, y, epsilon=1.0, delta=DELTA, classes=range(3), ledger=ledger, scope="a")
 
         assert 0 < model.num_steps < 121
         assert "does not fit" in model.stop_reason
         assert ledger.epsilon_charged("a") <= 0.5
         assert model.epsilon < 0.5
-        with pytest.raises(BudgetExceeded):
+        with pytest.warns(UserWarning, match="^0 of 121 steps fit"), pytest.raises(BudgetExceeded):
             train(x, y, epsilon=1.0, delta=DELTA, classes=range(3), ledger=ledger, scope="a")
+
+
+def test_a_training_is_charged_what_it_was_called_with(tmp_path):
+    x, y = clusters(50)
+    options = {"delta": DELTA, "classes": range(3), "scope": "a", "plan_delta": DELTA}
+    with fd.PrivacyLedger.open(tmp_path / "ledger.db") as ledger:
+        ledger.create("a", epsilon=1.0, delta=DELTA, measure="pure")
+        model = train(x, y, epsilon=1.0, ledger=ledger, **options)
+
+        assert model.num_steps == model.plan.num_steps
+        assert ledger.report("a").epsilon_charged == model.epsilon <= 1.0
+        with pytest.raises(BudgetExceeded, match="the plan costs epsilon"):
+            train(x, y, epsilon=0.5, ledger=ledger, **options)
 
 
 def test_a_training_that_was_charged_is_not_repeated_under_its_key(tmp_path):

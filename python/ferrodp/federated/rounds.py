@@ -174,7 +174,7 @@ class FederatedRun(Records):
         follows its last dot.
     max_epsilon : float, optional
         No round begins that would bring ε at `delta` above this; finite, > 0.
-    ledger, scope, key, source
+    ledger, scope, key, plan_delta, source
         As for `PrivacyPlan.start`.
 
     Attributes
@@ -241,6 +241,7 @@ class FederatedRun(Records):
         ledger: Any = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
+        plan_delta: Real | None = None,
         source: NoiseSource | None = None,
     ) -> None:
         if not isinstance(plan, PrivacyPlan):
@@ -249,9 +250,12 @@ class FederatedRun(Records):
         if plan.unit != "client":
             raise InvalidParameter('plan must have unit="client": what is added here is the update of a client')
         super().__init__(delta, max_epsilon)
+        planned = None if plan_delta is None else _validate.delta(plan_delta, name="plan_delta")
         self._over_target = False
         self._casting = casting(template, cast, skip)
-        self._run = plan.start(self._casting.template, ledger=ledger, scope=scope, key=key, source=source)
+        self._run = plan.start(
+            self._casting.template, ledger=ledger, scope=scope, key=key, plan_delta=planned, source=source
+        )
 
     @property
     def plan(self) -> Any:

@@ -66,6 +66,8 @@ class GaussianUpdateFilter:
     key : str, optional
         Names the training in the ledger; by default the id of the job. A site that was killed goes on after the last
         round that was charged under it.
+    plan_delta : float, optional
+        Charges all rounds as one (ε, δ) before the first, as for `PrivacyPlan.start`.
     on_exhausted : {"abort", "refuse"}
         What happens before a round that the budget does not allow. "abort" ends the job at this site. With "refuse" its
         tasks are answered with an error, and the job goes on as its workflow says.
@@ -138,6 +140,7 @@ class GaussianUpdateFilter:
         ledger: str | os.PathLike[str] | PrivacyLedger | None = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
+        plan_delta: Real | None = None,
         on_exhausted: Literal["abort", "refuse"] = "abort",
         tasks: Sequence[str] = ("train",),
         skip: Sequence[str] = (),
@@ -165,7 +168,10 @@ class GaussianUpdateFilter:
         # Under the names of the parameters: NVFlare's job API writes a configuration from them.
         self.clip_norm, self.delta, self.rounds = clip_norm, _validate.delta(delta), rounds
         self.noise_multiplier, self.target_epsilon = noise_multiplier, target_epsilon
+        if plan_delta is not None and ledger is None:
+            raise InvalidParameter("plan_delta must be None without a ledger: the job's own has room for all rounds")
         self.ledger, self.scope, self.key = ledger, scope, key
+        self.plan_delta = None if plan_delta is None else _validate.delta(plan_delta, name="plan_delta")
         self.on_exhausted, self.tasks, self.skip, self.csv = on_exhausted, tuple(tasks), tuple(skip), csv
         plan = PrivacyPlan(
             unit="client",
@@ -360,6 +366,7 @@ class GaussianUpdateFilter:
                 ledger=ledger,
                 scope=scope,
                 key=self.key or str(fl_ctx.get_job_id()),
+                plan_delta=self.plan_delta,
             )
         self._round = next(self._run, None)
         self._refusal = None

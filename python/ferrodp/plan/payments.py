@@ -1,4 +1,10 @@
-"""What a run has paid: charges reserved in order, each spent right before the first random bit of its noise."""
+"""What a run has paid: charges reserved in order, each spent right before the first random bit of its noise.
+
+With a `plan_delta` the whole plan is one charge, (ε, δ) as certified, and a step is a record that costs nothing. Both
+are tickets of the ledger: before a step draws, the plan's is armed for good and then its own. So an armed step implies
+a price that nobody can give back, and of all processes that go on under one key a single one arms a step: a training
+that is killed goes on without being charged again, and releases no step twice.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +14,24 @@ import threading
 from collections.abc import Sequence
 
 from ferrodp import _fork, _validate
-from ferrodp.errors import FerroError, InvalidParameter
-from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
+from ferrodp._validate import Real
+from ferrodp.accounting import PldAccountant
+from ferrodp.errors import (
+    BudgetExceeded,
+    FerroError,
+    InvalidParameter,
+    ScopeFrozen,
+    TicketError,
+    UnsupportedEventError,
+)
+from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent, SelfComposedEvent
 from ferrodp.plan.sampling import Charge
 from ferrodp.tickets import Ticket, TicketLedger, TicketState
 
 _NOTHING = ComposedEvent(events=())
 """Recorded for a step that earlier charges cover: it costs nothing, and is not to be released twice."""
+_MOST_KINDS = 32
+"""Different charges of a plan up to which it is counted how many of them fit."""
 _released: dict[str, int] = {}
 """How far each training without a ledger has come in this process, by name: two runs of one state are noticed so."""
 _lock = threading.Lock()
@@ -26,9 +43,11 @@ class Payments:
     Attributes
     ----------
     name : str
-        Of the training: charge i has the key ``name/i`` in the ledger.
+        Of the training: charge i has the key ``name/i`` in the ledger, the whole plan ``name/plan``.
     begun : int
         Number of charges whose noise was drawn, or was about to be.
+    plan_delta : float or None
+        δ of the one charge for all steps; None if each is charged by itself.
     """
 
     def __init__(
@@ -38,19 +57,32 @@ class Payments:
         ledger: TicketLedger | None,
         scope: str | Sequence[str] | None,
         name: str,
+        *,
+        event: PrivacyEvent | None = None,
+        plan_delta: Real | None = None,
     ) -> None:
         _validate.ledger_and_scope(ledger, scope)
+        self.plan_delta = None if plan_delta is None else _validate.delta(plan_delta, name="plan_delta")
+        if self.plan_delta is not None and ledger is None:
+            raise InvalidParameter("plan_delta must be None without a ledger, which the plan is charged to")
         self.name = name
         self.begun = 0
         self._charges, self._relation = charges, relation
         self._starts = list(itertools.accumulate((charge.num_steps for charge in charges), initial=0))
         self._ledger, self._scope = ledger, scope
         self._ticket: Ticket | None = None
+        self._whole: Ticket | None = None
+        self._whole_event, self._whole_begun = event, False
         self._process = _fork.generation()
-        if ledger is not None and scope is not None:
+        if ledger is not None and scope is not None and self.plan_delta is None:
             events = {charge.event for charge in charges if charge.event is not None}
-            for event in itertools.islice(events, 3):
-                ledger.remaining_count(scope, event)  # refuses an unknown scope, and steps it has no measure for
+            for each in itertools.islice(events, 3):
+                try:
+                    ledger.remaining_count(scope, each)  # refuses an unknown scope, and steps it has no measure for
+                except UnsupportedEventError as error:
+                    raise UnsupportedEventError(
+                        f"{error}; a scope of measure 'pure' takes the plan as one charge: plan_delta=1e-6 of its delta"
+                    ) from None
 
     @property
     def is_ours(self) -> bool:
@@ -74,6 +106,99 @@ class Payments:
         """Return the steps that a charge covers."""
         return range(self._starts[charge], self._starts[charge + 1])
 
+    def reserve_plan(self) -> None:
+        """Reserve the whole plan, if it is charged as one; under a key that was charged before, find that charge.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the plan does not fit. Nothing was charged.
+        InvalidParameter
+            If a scope takes no stated (ε, δ), or has another neighboring relation.
+        """
+        if self.plan_delta is not None:
+            self._whole = self._whole_ticket()
+
+    def _whole_ticket(self) -> Ticket:
+        assert self._ledger is not None
+        assert self._scope is not None
+        assert self._whole_event is not None
+        try:
+            ticket = self._ledger.reserve(
+                self._scope, self._whole_event, key=f"{self.name}/plan", plan_delta=self.plan_delta, again_ok=True
+            )
+        except ScopeFrozen:
+            raise
+        except BudgetExceeded as error:
+            accountant = PldAccountant(neighboring_relation=self._relation)
+            accountant.compose(self._whole_event)
+            price = accountant.epsilon(self.plan_delta)  # type: ignore[arg-type]  # there is one
+            raise BudgetExceeded(
+                f"the plan costs epsilon {price!r} at delta {self.plan_delta!r} as one charge, and no step was begun: "
+                f"{error}"
+            ) from None
+        except UnsupportedEventError as error:
+            raise InvalidParameter(
+                f"plan_delta must be left out unless the scope has the measure 'pure', which takes a stated (epsilon, "
+                f"delta), got {self.plan_delta!r}: {error}"
+            ) from None
+        return self._checked(ticket)
+
+    def _checked(self, ticket: Ticket) -> Ticket:
+        """Return a ticket of the plan's neighboring relation; give back one of another."""
+        # mutant: scope-of-another-relation-pays-for-plan
+        if ticket.neighboring_relation is not self._relation:
+            if ticket.is_new:
+                ticket.close()
+            here, there = self._relation.name, ticket.neighboring_relation.name
+            raise InvalidParameter(f"scope must have the neighboring_relation {here} of the plan, got {there}")
+        return ticket
+
+    def _begin_plan(self) -> None:
+        """Spend the charge of the whole plan, before the first random bit of its first step."""
+        if self._whole_begun:
+            return
+        ticket = self._whole
+        if ticket is None:
+            raise FerroError("the plan has no charge any more: its run was closed; go on with another run")
+        if ticket.state is TicketState.HELD:
+            try:
+                ticket.arm()
+            except TicketError:  # armed by another process under this key, or given back by somebody
+                self._whole = again = self._whole_ticket()
+                if again.state is TicketState.HELD:
+                    if again.is_new:
+                        again.close()
+                    raise
+        elif self._whole_ticket().state is TicketState.HELD:  # what the ledger says, not what an error left behind
+            raise FerroError("the charge of the plan was not recorded: go on with another run under the same key")
+        self._whole_begun = True
+
+    def fitting(self, step: int) -> tuple[int, int] | None:
+        """Return how many of the steps from this one on fit into the budget now, and how many there are.
+
+        None if all fit, without a ledger, and for plans with more kinds of charges than are worth the count.
+        """
+        if self._ledger is None or self._scope is None or self.plan_delta is not None or step >= self._starts[-1]:
+            return None
+        first = self.charge_of(step)
+        groups: list[tuple[PrivacyEvent, int]] = []
+        for event, same in itertools.groupby(self._charges[first:], key=lambda charge: charge.event or _NOTHING):
+            groups.append((event, len(list(same))))
+        if len({event for event, _ in groups}) > _MOST_KINDS or len(groups) > 4 * _MOST_KINDS:
+            return None
+        total = len(self._charges) - first
+        if len(groups) == 1:
+            fits = min(self._ledger.remaining_count(self._scope, groups[0][0]), total)
+        else:
+            low, high = 0, total + 1
+            while high - low > 1:
+                middle = (low + high) // 2
+                kept = self._ledger.remaining_count(self._scope, _composed(groups, middle)) > 0
+                low, high = (middle, high) if kept else (low, middle)
+            fits = low
+        return None if fits == total else (max(self._starts[first + fits] - step, 0), self._starts[-1] - step)
+
     def reserve(self, charge: int) -> bool:
         """Reserve a charge before its first step; False if it was used before, here or by a run that died.
 
@@ -85,13 +210,9 @@ class Payments:
         # mutant: covered-step-repeated
         if self._ledger is None or self._scope is None:
             return True
-        ticket = self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
-        # mutant: scope-of-another-relation-pays-for-plan
-        if ticket.neighboring_relation is not self._relation:
-            if ticket.is_new:
-                ticket.close()
-            here, there = self._relation.name, ticket.neighboring_relation.name
-            raise InvalidParameter(f"scope must have the neighboring_relation {here} of the plan, got {there}")
+        ticket = self._checked(
+            self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
+        )
         # mutant: step-that-was-charged-repeated
         if ticket.state is not TicketState.HELD:
             self.begun = max(self.begun, charge + 1)
@@ -100,7 +221,8 @@ class Payments:
         return True
 
     def _recorded(self, charge: int) -> PrivacyEvent:
-        return self._charges[charge].event or _NOTHING
+        # mutant: steps-of-a-charged-plan-charged-again
+        return (None if self.plan_delta is not None else self._charges[charge].event) or _NOTHING
 
     def _key(self, charge: int) -> str:
         return f"{self.name}/{charge}"
@@ -125,7 +247,8 @@ class Payments:
 
     def ticket_for(self, step: int) -> Ticket | None:
         """Return the ticket that a release of a step may take with it, or None if `pay` has to be called before it."""
-        if self._ticket is None:
+        # mutant: step-of-a-charged-plan-drawn-before-the-plan-is-spent
+        if self._ticket is None or self.plan_delta is not None:
             return None
         self.check_process()
         charge = self._charges[self.charge_of(step)]
@@ -153,6 +276,9 @@ class Payments:
             ticket = self._ticket
             if ticket is None:
                 raise FerroError(f"step {step} has no charge any more: its run was closed; go on with another run")
+            if self.plan_delta is not None:
+                # mutant: plan-that-may-be-given-back-pays
+                self._begin_plan()
             # mutant: charge-that-was-never-recorded-pays
             if ticket.state is not TicketState.ARMED:
                 ticket.arm()  # refuses a ticket whose record failed: whether it was written is unknown
@@ -176,6 +302,9 @@ class Payments:
         if self._ticket is not None:
             self._ticket.close()
             self._ticket = None
+        if self._whole is not None:
+            self._whole.close()  # given back if no step was begun
+            self._whole = None
 
     def resume(self, step: int, begun: int) -> None:
         """Go on before a step of a training that has begun so many charges; refuse what was gone beyond here."""
@@ -192,3 +321,14 @@ class Payments:
         # mutant: plan-run-goes-on-in-forked-child
         if self._process != _fork.generation():
             raise FerroError("this run belongs to the parent of this forked process; start another one here")
+
+
+def _composed(groups: Sequence[tuple[PrivacyEvent, int]], count: int) -> PrivacyEvent:
+    """Return the first `count` of these events together."""
+    parts: list[PrivacyEvent] = []
+    for event, many in groups:
+        taken = min(many, count)
+        count -= taken
+        if taken:
+            parts.append(event if taken == 1 else SelfComposedEvent(event=event, count=taken))
+    return ComposedEvent(events=tuple(parts))

@@ -47,6 +47,7 @@ class StartOptions(TypedDict, total=False):
     ledger: TicketLedger | None
     scope: str | Sequence[str] | None
     key: str | None
+    plan_delta: Real | None
     source: NoiseSource | None
     audit_canaries: int
 
@@ -437,10 +438,17 @@ class PrivacyPlan:
         ledger: TicketLedger | None = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
+        plan_delta: Real | None = None,
         source: NoiseSource | None = None,
         audit_canaries: int = 0,
     ) -> PlanRun[Any]:
         """Return a run of the plan, to be iterated over: one step after the other, each paid for before it begins.
+
+        With a ledger there are two ways to pay. By default each step is charged by itself, and the run ends where the
+        budget does, whatever else is charged besides; where fewer than all steps fit at the start, a warning says how
+        many. Such sums are kept in a measure that adds up, so their ε is above that of the plan, and a budget equal to
+        the plan's ε ends it early. With `plan_delta` all steps are one charge, ``epsilon(plan_delta)``, before the
+        first: then all steps are run.
 
         Parameters
         ----------
@@ -454,6 +462,11 @@ class PrivacyPlan:
         key : str, optional
             Names the training in the ledger. A run started again under the same key goes on after the last step that
             was charged, with a plan that is equal; without a key each run is a new training.
+        plan_delta : float, optional
+            Charges the whole plan as one (ε, δ): this δ, and the ε that ``epsilon(plan_delta)`` certifies. For scopes
+            of measure "pure". A training that is started again under its key, or from a state, is not charged again.
+            Closing a run gives the charge back if no step was begun; from then on it is spent, also if the run ends
+            early.
         source : NoiseSource, optional
             None, or a seeded source for tests: then nothing is private, which `PlanRun.epsilon` says.
         audit_canaries : int
@@ -468,11 +481,48 @@ class PrivacyPlan:
         ------
         InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
             If an argument is not accepted, or the scope has another neighboring relation. Nothing was charged.
+        BudgetExceeded
+            If the plan, as one charge, does not fit into the budget. Nothing was charged.
         UnsupportedEventError
             If the ledger's scope has no bound for such steps.
+
+        Notes
+        -----
+        What is charged for a step does not depend on data, nor does the number of steps; only vectors depend on earlier
+        releases. So the steps of a plan are an adaptive composition fixed in advance, which is what `PldAccountant`
+        bounds, and a run that ends early releases a part of it. Sums of such (ε, δ) are a filter, and plans that run at
+        the same time, or are chosen in view of others' results, are covered by it (Haney et al., CCS 2023).
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import ferrodp as fd
+        >>> from ferrodp.plan import ConstantNoise, FlatClipping, PoissonSampling
+        >>> plan = fd.PrivacyPlan(
+        ...     population_size=1000,
+        ...     sampling=PoissonSampling(0.5),
+        ...     num_steps=3,
+        ...     clipping=FlatClipping(1.0),
+        ...     noise=ConstantNoise(1.0),
+        ... ).calibrated(epsilon=2.0, delta=1e-6)
+        >>> with tempfile.TemporaryDirectory() as folder, fd.PrivacyLedger.open(f"{folder}/budget.db") as ledger:
+        ...     ledger.create("study", epsilon=2.0, delta=1e-6, measure="pure")
+        ...     run = plan.start({"w": (3,)}, ledger=ledger, scope="study", key="training", plan_delta=1e-6)
+        ...     for step in run:
+        ...         step.add({"w": np.ones((len(step.indices), 3))})
+        ...         gradient = step.release()
+        ...     run.step_number, ledger.report("study").epsilon_charged == run.epsilon(1e-6)
+        (3, True)
         """
         return PlanRun(
-            self, template, ledger=ledger, scope=scope, key=key, source=source, audit_canaries=audit_canaries
+            self,
+            template,
+            ledger=ledger,
+            scope=scope,
+            key=key,
+            plan_delta=plan_delta,
+            source=source,
+            audit_canaries=audit_canaries,
         )
 
     # as data

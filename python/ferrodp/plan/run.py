@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, Self
 
@@ -54,7 +56,7 @@ class PlanRun(Generic[Tree]):
 
     Parameters
     ----------
-    plan, template, ledger, scope, key, source, audit_canaries
+    plan, template, ledger, scope, key, plan_delta, source, audit_canaries
         As for `PrivacyPlan.start`.
 
     Attributes
@@ -121,6 +123,7 @@ class PlanRun(Generic[Tree]):
         ledger: TicketLedger | None = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
+        plan_delta: Real | None = None,
         source: NoiseSource | None = None,
         audit_canaries: int = 0,
     ) -> None:
@@ -131,11 +134,25 @@ class PlanRun(Generic[Tree]):
             raise InvalidType(f"key must be a str that is not empty, or None, got {type(key).__name__}")
         if key is not None and ledger is None:
             raise InvalidParameter("key must be None without a ledger: go on from a saved state instead")
-        self._begin(plan, _layout(template), ledger, scope, source, name=key or secrets.token_hex(16))
+        name = key or secrets.token_hex(16)
+        self._begin(plan, _layout(template), ledger, scope, source, name=name, plan_delta=plan_delta)
         if key is not None:
             self._next = min(self._payments.go_on(0), plan.num_steps)
         if canaries:
             self._canaries = Canaries(plan, plan.distance, canaries, self._seeded)
+        self._foresee()
+
+    def _foresee(self) -> None:
+        """Reserve a plan that is charged as one; else say how many of the steps fit, where not all do."""
+        self._payments.reserve_plan()
+        found = self._payments.fitting(self._next)
+        if found is not None:
+            warnings.warn(
+                f"{found[0]} of {found[1]} steps fit into the budget as it is now, charged one by one: the run will "
+                "end before the others. In a scope of measure 'pure', plan_delta charges the whole plan at the price "
+                "that plan.epsilon(plan_delta) says",
+                stacklevel=_outside(),
+            )
 
     def _begin(
         self,
@@ -146,6 +163,7 @@ class PlanRun(Generic[Tree]):
         source: NoiseSource | None,
         *,
         name: str,
+        plan_delta: Real | None,
     ) -> None:
         self._source = source_or_default(source)
         if ledger is not None and not self._source.is_private:
@@ -153,7 +171,15 @@ class PlanRun(Generic[Tree]):
         self._plan, self._layout = plan, layout
         self._clip_norm, self._expected = plan.clipping.initial_norm, plan.expected_batch_size
         self._new_sum()  # refuses a template that no step could use
-        self._payments = Payments(plan.charges(), plan.neighboring_relation, ledger, scope, name)
+        self._payments = Payments(
+            plan.charges(),
+            plan.neighboring_relation,
+            ledger,
+            scope,
+            name,
+            event=plan.event,
+            plan_delta=plan_delta,
+        )
         self._next = 0
         self._canaries = None
         self._current: PlanStep[Tree] | None = None
@@ -424,6 +450,8 @@ class PlanRun(Generic[Tree]):
             "dtype": self._layout.dtype.name,
             "template": _trees.to_plain(self._layout.structure),
         }
+        if self._payments.plan_delta is not None:
+            plain["plan_delta"] = self._payments.plan_delta.hex()
         if self._canaries is not None:
             plain["canaries"] = self._canaries.to_plain()
         return json.dumps(plain).encode()
@@ -447,7 +475,8 @@ class PlanRun(Generic[Tree]):
         template : tree, optional
             As for `PrivacyPlan.start`; by default that of the state, with plain dicts, lists and tuples.
         ledger, scope, source
-            As for `PrivacyPlan.start`. Steps that the ledger knows to be charged are not repeated.
+            As for `PrivacyPlan.start`. Steps that the ledger knows to be charged are not repeated. A plan that was
+            charged as one, with a `plan_delta`, still is, by the name of the training.
 
         Returns
         -------
@@ -465,7 +494,8 @@ class PlanRun(Generic[Tree]):
         if template is not None and _layout(template) != layout:
             raise InvalidParameter("template must look like the one that the run was started with")
         run: PlanRun[Any] = cls.__new__(cls)
-        run._begin(plan, layout, ledger, scope, source, name=plain["run"])
+        planned = float.fromhex(plain["plan_delta"]) if "plan_delta" in plain and ledger is not None else None
+        run._begin(plan, layout, ledger, scope, source, name=plain["run"], plan_delta=planned)
         run._payments.resume(plain["next_step"], plain["charged"])
         run._next = plain["next_step"]
         run._clip_norm = float.fromhex(plain["clip_norm"])
@@ -480,6 +510,7 @@ class PlanRun(Generic[Tree]):
             if run._next > covered.start and (ledger is not None or isinstance(plan.sampling, RandomAllocation)):
                 run._next = min(covered.stop, plan.num_steps)
         run._next = min(run._payments.go_on(run._next), plan.num_steps)
+        run._foresee()
         return run
 
     def __repr__(self) -> str:
@@ -487,6 +518,14 @@ class PlanRun(Generic[Tree]):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a run cannot be copied or pickled: the copy would release the same steps; see PlanRun.state")
+
+
+def _outside() -> int:
+    """Return the level, for `warnings.warn` in the caller, of the first frame that is not of this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ferrodp":
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _layout(template: Any) -> Layout:
@@ -504,7 +543,7 @@ def _parsed(state: object, plan_type: type[PrivacyPlan]) -> tuple[PrivacyPlan, d
         raise _malformed("it is not JSON") from None
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
         raise _malformed(f"it is not of format {_FORMAT} version {_VERSION}")
-    if plain.keys() - {"canaries"} != _FIELDS:
+    if plain.keys() - {"canaries", "plan_delta"} != _FIELDS:
         raise _malformed("its fields are others")
     plan = plan_type.from_json(json.dumps(plain["plan"]))
     charges = len(plan.charges())
@@ -513,9 +552,11 @@ def _parsed(state: object, plan_type: type[PrivacyPlan]) -> tuple[PrivacyPlan, d
             raise _malformed(f"its {name} is not from 0 to {most}")
     try:
         norm = float.fromhex(plain["clip_norm"])
+        planned = float.fromhex(plain.get("plan_delta", "0x1p-1"))
     except (TypeError, ValueError, OverflowError):
-        raise _malformed("its clip_norm is no number") from None
+        raise _malformed("its clip_norm or plan_delta is no number") from None
     _validate.positive("the state's clip_norm", norm)
+    _validate.delta(planned, name="the state's plan_delta")
     if not isinstance(plain["run"], str) or plain["dtype"] not in ("float32", "float64"):
         raise _malformed("its name or dtype is none")
     structure = _trees.from_plain(plain["template"], _malformed)

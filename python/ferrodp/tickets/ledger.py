@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ferrodp._validate import Real
 from ferrodp.events import PrivacyEvent
 from ferrodp.tickets.ticket import Ticket
 
@@ -15,7 +16,13 @@ class TicketLedger(Protocol):
     """What an engine or a run of a plan requires of a ledger; implemented by `ferrodp.budget.PrivacyLedger`."""
 
     def reserve(
-        self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None, again_ok: bool = False
+        self,
+        scopes: str | Sequence[str],
+        event: PrivacyEvent,
+        *,
+        key: str | None = None,
+        plan_delta: Real | None = None,
+        again_ok: bool = False,
     ) -> Ticket:
         """Record the cost of an event, durably, and return the right to it; `BudgetExceeded` if it is too much."""
 

@@ -263,6 +263,7 @@ def train(
     ledger: PrivacyLedger | None = None,
     scope: str | Sequence[str] | None = None,
     key: str | None = None,
+    plan_delta: Real | None = None,
     source: NoiseSource | None = None,
     audit_canaries: int = 0,
 ) -> SoftmaxModel:
@@ -290,6 +291,8 @@ def train(
         See `fit`. Their steps count the release of the mean, too.
     ledger, scope, key
         As for `PrivacyPlan.start`. Where the ledger's budget ends, so does the training.
+    plan_delta : float, optional
+        Charges all steps as one (ε, δ) before the first, as for `PrivacyPlan.start`: with `delta`, at most `epsilon`.
     source : NoiseSource, optional
         None, or a seeded source for tests: then nothing is private.
     audit_canaries : int
@@ -307,7 +310,7 @@ def train(
     CalibrationError
         If ε is so small that no noise in range keeps it.
     BudgetExceeded
-        If the ledger does not allow a single step.
+        If the ledger does not allow a single step, or not all of them as one charge.
 
     Notes
     -----
@@ -351,7 +354,13 @@ def train(
     )
     fitting = _Fitting(plan, unit(rows), targets, len(known))
     run = plan.plan.start(
-        fitting.weights, ledger=ledger, scope=scope, key=key, source=source, audit_canaries=audit_canaries
+        fitting.weights,
+        ledger=ledger,
+        scope=scope,
+        key=key,
+        plan_delta=plan_delta,
+        source=source,
+        audit_canaries=audit_canaries,
     )
     progress = Progress(run, fitting.weights)
     with run:

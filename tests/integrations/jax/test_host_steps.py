@@ -477,3 +477,25 @@ def test_the_end_of_a_training_that_is_broken_off_is_told():
     assert noting.seen == ["begin", 1, "end"]
     with pytest.raises(InvalidType, match="callbacks must be instances of Callback, got function"):
         JaxRun(full_batches(), jnp.zeros(3)).steps([lambda progress: None])
+
+
+def test_a_ledger_of_the_plans_epsilon_runs_all_steps(tmp_path):
+    params, (x, y) = model(), examples()
+    calibrated = plan(10).calibrated(epsilon=4.0, delta=1e-5)
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("digits", epsilon=4.0, delta=1e-5, measure="pure")
+        paid = {"ledger": ledger, "scope": "digits", "key": "k", "plan_delta": 1e-5}
+        run = JaxRun(calibrated, params, **paid)
+        computed = ExampleGradients(loss, num_rows=16)
+        for step in run:
+            computed.add_to(step, params, x, y)
+            step.release()
+            if step.number == 5:
+                run = JaxRun(calibrated, params, **paid)
+                break
+        for step in run:
+            computed.add_to(step, params, x, y)
+            step.release()
+
+        assert run.step_number == 10
+        assert ledger.report("digits").epsilon_charged == run.epsilon(1e-5) == calibrated.epsilon(1e-5)

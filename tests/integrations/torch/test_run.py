@@ -449,7 +449,8 @@ def test_a_ledger_ends_the_training_before_its_budget_is_exceeded(tmp_path):
     model = nn.Linear(3, 1)
     with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
         ledger.create("data", epsilon=3.0, delta=1e-5, measure="rdp")
-        run = start(plan, model, summed, ledger=ledger, scope="data", key="training")
+        with pytest.warns(UserWarning, match="of 100 steps fit"):
+            run = start(plan, model, summed, ledger=ledger, scope="data", key="training")
         for step in run:
             step.add(torch.ones(len(step.indices), 3))
             step.release()
@@ -457,6 +458,33 @@ def test_a_ledger_ends_the_training_before_its_budget_is_exceeded(tmp_path):
         assert run.stopped == "budget"
         assert 0 < run.step_number <= plan.max_steps(epsilon=3.0, delta=1e-5)
         assert ledger.epsilon_charged("data") <= 3.0
+
+
+def test_a_ledger_of_the_plans_epsilon_runs_all_steps_and_a_resumed_training_costs_nothing(tmp_path):
+    plan = plan_of(sampling=PoissonSampling(0.5), num_steps=12).calibrated(epsilon=4.0, delta=1e-5)
+    model = nn.Linear(3, 1)
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("data", epsilon=4.0, delta=1e-5, measure="pure")
+        where = {"ledger": ledger, "scope": "data"}
+        run = start(plan, model, summed, **where, key="training", plan_delta=1e-5)
+        for step in run:
+            step.add(torch.ones(len(step.indices), 3))
+            step.release()
+            if step.number == 4:
+                state = run.state()
+            if step.number == 5:
+                break
+        with pytest.raises(fd.errors.InvalidParameter, match="plan_delta must be left out with a state"):
+            start(plan, model, summed, **where, state=state, plan_delta=1e-5)
+        resumed, numbers = start(plan, model, summed, **where, state=state), []
+        for step in resumed:
+            step.add(torch.ones(len(step.indices), 3))
+            step.release()
+            numbers.append(step.number)
+
+        assert numbers == [6, 7, 8, 9, 10, 11]
+        assert resumed.stopped == "finished"
+        assert ledger.report("data").epsilon_charged == plan.epsilon(1e-5) == resumed.epsilon(1e-5)
 
 
 def test_equal_seeds_give_equal_gradients_and_no_finite_epsilon():

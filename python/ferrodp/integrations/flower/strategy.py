@@ -49,6 +49,8 @@ class PrivateStrategy:
         Of the ledger.
     key : str, optional
         Names the training in the ledger: started again under it, rounds that were charged are left out.
+    plan_delta : float, optional
+        Charges all rounds as one (ε, δ) before the first, as for `PrivacyPlan.start`.
     delta : float
         At which ε is reported; in (0, 1).
     max_epsilon : float, optional
@@ -116,6 +118,7 @@ class PrivateStrategy:
         ledger: Any = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
+        plan_delta: Real | None = None,
         delta: Real = 1e-5,
         max_epsilon: Real | None = None,
         skip: Sequence[str] = (),
@@ -145,7 +148,7 @@ class PrivateStrategy:
         if isinstance(skip, str) or not all(isinstance(name, str) for name in skip):
             raise InvalidType(f"skip must be a sequence of names, got {type(skip).__name__}; for example skip=['bias']")
         self._inner, self._plan = inner, plan
-        self._payment = {"ledger": ledger, "scope": scope, "key": key}
+        self._payment = {"ledger": ledger, "scope": scope, "key": key, "plan_delta": plan_delta}
         self._delta = _validate.delta(delta)
         self._max_epsilon = (
             None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon, toward="down")
@@ -155,6 +158,7 @@ class PrivateStrategy:
         self._share_evaluation = _validate.truth("share_evaluation", share_evaluation)
         self._wait = _validate.non_negative("wait", wait)
         self._run: FederatedRun | None = None
+        self._is_over = False
         self._round: FederatedRound | None = None
         self._casting: Casting | None = None
         self._base: dict[str, npt.NDArray[Any]] = {}  # the model as updates are: what they are differences from
@@ -218,7 +222,7 @@ class PrivateStrategy:
         self._model, self._base = model, self._casting.cast(model, "model")
         self._round = next(self._run, None)
         if self._round is None:
-            _LOGGER.info("round %d: not begun, the privacy budget is spent", server_round)
+            self._announce_end(server_round)
             return []
         assert self._round.clients is not None
         drawn, number = set(self._round.clients.tolist()), self._round.number
@@ -229,6 +233,16 @@ class PrivateStrategy:
         self._asked = {node for node in nodes if self._slots[node] in drawn and self._since[node] <= begun}
         self._round.add_missing(len(drawn) - len(self._asked))
         return self._messages(server_round, arrays, config, grid)
+
+    def _announce_end(self, server_round: int) -> None:
+        """Say once, and where everybody looks, that this round and all later ones are not begun."""
+        if self._is_over:
+            return
+        self._is_over = True
+        assert self._run is not None
+        whys = {"finished": f"the plan has {self._plan.num_steps} rounds", "target": "max_epsilon is reached"}
+        why = whys.get(str(self._run.stopped), "the ledger's budget is spent")
+        _LOGGER.warning("round %d and later ones ask no client and leave the model as it is: %s", server_round, why)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
         """Clip and add the updates, release their noised mean, and hand it to the inner strategy as one reply.

@@ -52,6 +52,8 @@ class JaxRun:
         The parameters, or arrays of their shapes and dtypes: any pytree.
     ledger, scope, key : optional
         What pays for the steps; see `PrivacyPlan.start`.
+    plan_delta : float, optional
+        Charges all steps as one (ε, δ) before the first, as for `PrivacyPlan.start`.
     source : NoiseSource, optional
         None, or a seeded source for tests.
 
@@ -110,12 +112,16 @@ class JaxRun:
         ledger: PrivacyLedger | None = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
+        plan_delta: Real | None = None,
         source: NoiseSource | None = None,
     ) -> None:
         if not isinstance(plan, PrivacyPlan):
             raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}; as in JaxRun(plan, params)")
         tree = ParameterTree.of(params)
-        self._bind(plan.start(tree.template(_groups(plan)), ledger=ledger, scope=scope, key=key, source=source), tree)
+        template = tree.template(_groups(plan))
+        self._bind(
+            plan.start(template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source), tree
+        )
 
     def _bind(self, run: PlanRun[Any], tree: ParameterTree) -> None:
         plan = run.plan

@@ -66,6 +66,8 @@ class DPModel:
         Name of this training in the ledger. A program that was killed and is run again with the same key goes on: the
         first call of `train` continues the first one of before, and so on; steps that were charged are left out. Only
         for an `IndexedDataset`, whose samples the plan draws. Restore the network and the optimizer from a checkpoint.
+    plan_delta : float, optional
+        Charges all steps as one (ε, δ) before the first, each `train` for itself; see `PrivacyPlan.start`.
     **kwargs
         `eval_network`, `eval_indexes`: as for `mindspore.train.Model`.
 
@@ -121,6 +123,7 @@ class DPModel:
         ledger: PrivacyLedger | None = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
+        plan_delta: Real | None = None,
         **kwargs: Any,
     ) -> None:
         self._micro_batches = None if not micro_batches else _validate.count("micro_batches", micro_batches)
@@ -156,6 +159,7 @@ class DPModel:
         if key is not None and ledger is None:
             raise InvalidParameter("key must be None without a ledger: nothing else remembers what was charged")
         self._ledger, self._scope, self._key = ledger, scope, key
+        self._plan_delta = None if plan_delta is None else _validate.delta(plan_delta, name="plan_delta")
         # Without an optimizer: this model evaluates, and cannot train.
         self._model = framework.train.Model(network, loss_fn, None, metrics, **kwargs)
         self._spent: list[tuple[PrivacyPlan, PlanRun[Any]]] = []
@@ -305,7 +309,14 @@ class DPModel:
             )
         template = [_zeros(parameter) for parameter in self._optimizer.parameters]
         name = None if self._key is None else f"{self._key}/{len(self._spent)}"
-        run = plan.start(template, ledger=self._ledger, scope=self._scope, key=name, source=self._source)
+        run = plan.start(
+            template,
+            ledger=self._ledger,
+            scope=self._scope,
+            key=name,
+            plan_delta=self._plan_delta,
+            source=self._source,
+        )
         training = _plans.Training(
             batches=batches,
             mechanism=self._mechanism,

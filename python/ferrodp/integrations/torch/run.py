@@ -186,7 +186,7 @@ class TorchRun:
 
     Parameters
     ----------
-    plan, model, loss, ledger, scope, key, state, source, loss_scale, max_memory
+    plan, model, loss, ledger, scope, key, plan_delta, state, source, loss_scale, max_memory
         As for `start`.
 
     Attributes
@@ -241,6 +241,7 @@ class TorchRun:
         ledger: PrivacyLedger | None = None,
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
+        plan_delta: Real | None = None,
         state: bytes | None = None,
         source: NoiseSource | None = None,
         loss_scale: Real = 1.0,
@@ -259,10 +260,13 @@ class TorchRun:
         self._rows = max(1, limit // (size * np.dtype(self._dtype).itemsize))
         template = self._zeros()
         if state is None:
-            self._plan_run = plan.start(template, ledger=ledger, scope=scope, key=key, source=source)
+            self._plan_run = plan.start(
+                template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source
+            )
         else:
-            if key is not None:
-                raise InvalidParameter("key must be left out with a state, which has the name of its run")
+            for name, given in (("key", key), ("plan_delta", plan_delta)):
+                if given is not None:
+                    raise InvalidParameter(f"{name} must be left out with a state, which has that of its run")
             self._plan_run = PlanRun.from_state(state, template, ledger=ledger, scope=scope, source=source)
             # mutant: state-of-another-plan-continued
             if self._plan_run.plan != plan:
@@ -398,6 +402,7 @@ def start(
     ledger: PrivacyLedger | None = None,
     scope: str | Sequence[str] | None = None,
     key: str | None = None,
+    plan_delta: Real | None = None,
     state: bytes | None = None,
     source: NoiseSource | None = None,
     loss_scale: Real = 1.0,
@@ -420,6 +425,8 @@ def start(
         As for `per_example_gradients`.
     ledger, scope, key
         As for `PrivacyPlan.start`: a budget that pays for every step, and what continues a training that was killed.
+    plan_delta : float, optional
+        Charges all steps as one (ε, δ) before the first, as for `PrivacyPlan.start`.
     state : bytes, optional
         Of an earlier run of this plan, from `TorchRun.state`.
     source : NoiseSource, optional
@@ -486,6 +493,7 @@ def start(
         ledger=ledger,
         scope=scope,
         key=key,
+        plan_delta=plan_delta,
         state=state,
         source=source,
         loss_scale=loss_scale,
