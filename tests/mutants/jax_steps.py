@@ -72,4 +72,11 @@ MUTANTS = [
         "next(self, None)",
         "jax host steps",
     ),
+    (
+        "a loss that depends on no parameter is trained with noise alone",
+        "jax-loss-without-parameters-trained",
+        "count and not uses(jaxpr.outvars)",
+        "False",
+        "jax host steps",
+    ),
 ]

@@ -256,5 +256,8 @@ def test_the_warning_counts_from_where_a_run_goes_on_and_with_schedules(ledger):
     assert take(run, 3) == [0, 1, 2]
     with pytest.warns(UserWarning, match=f"^{fit - 3} of 9 steps fit"):
         run = plan.start(np.zeros(2), **where)
+    next(run)  # reserved, and its process dies
+    with pytest.warns(UserWarning, match=f"^{fit - 3} of 9 steps fit"):
+        run = plan.start(np.zeros(2), **where)
     assert take(run) == list(range(3, fit))
     assert run.stopped == "budget"

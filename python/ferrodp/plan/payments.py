@@ -174,9 +174,10 @@ class Payments:
             raise FerroError("the charge of the plan was not recorded: go on with another run under the same key")
         self._whole_begun = True
 
-    def fitting(self, step: int) -> tuple[int, int] | None:
+    def fitting(self, step: int, *, goes_on: bool) -> tuple[int, int] | None:
         """Return how many of the steps from this one on fit into the budget now, and how many there are.
 
+        Of a training that goes on, the first may have been reserved by a run that died: that one is paid for.
         None if all fit, without a ledger, and for plans with more kinds of charges than are worth the count.
         """
         if self._ledger is None or self._scope is None or self.plan_delta is not None or step >= self._starts[-1]:
@@ -197,7 +198,21 @@ class Payments:
                 kept = self._ledger.remaining_count(self._scope, _composed(groups, middle)) > 0
                 low, high = (middle, high) if kept else (low, middle)
             fits = low
+        if fits < total and goes_on and self._is_held(first):
+            fits += 1
         return None if fits == total else (max(self._starts[first + fits] - step, 0), self._starts[-1] - step)
+
+    def _is_held(self, charge: int) -> bool:
+        """Whether a charge is reserved already; one that is not stays so."""
+        assert self._ledger is not None
+        assert self._scope is not None
+        try:
+            ticket = self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
+        except BudgetExceeded:
+            return False
+        if ticket.is_new:
+            ticket.close()
+        return ticket.state is TicketState.HELD
 
     def reserve(self, charge: int) -> bool:
         """Reserve a charge before its first step; False if it was used before, here or by a run that died.

@@ -140,12 +140,12 @@ class PlanRun(Generic[Tree]):
             self._next = min(self._payments.go_on(0), plan.num_steps)
         if canaries:
             self._canaries = Canaries(plan, plan.distance, canaries, self._seeded)
-        self._foresee()
+        self._foresee(goes_on=key is not None)
 
-    def _foresee(self) -> None:
+    def _foresee(self, *, goes_on: bool) -> None:
         """Reserve a plan that is charged as one; else say how many of the steps fit, where not all do."""
         self._payments.reserve_plan()
-        found = self._payments.fitting(self._next)
+        found = self._payments.fitting(self._next, goes_on=goes_on)
         if found is not None:
             warnings.warn(
                 f"{found[0]} of {found[1]} steps fit into the budget as it is now, charged one by one: the run will "
@@ -510,7 +510,7 @@ class PlanRun(Generic[Tree]):
             if run._next > covered.start and (ledger is not None or isinstance(plan.sampling, RandomAllocation)):
                 run._next = min(covered.stop, plan.num_steps)
         run._next = min(run._payments.go_on(run._next), plan.num_steps)
-        run._foresee()
+        run._foresee(goes_on=True)
         return run
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ import ferrodp as fd
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 from ferrodp.integrations.jax import ExampleGradients, JaxRun, batch_rows, pad_rows
+from ferrodp.integrations.jax import per_example_gradients as gradients_of
 from ferrodp.plan import (
     ConstantNoise,
     CyclicPoisson,
@@ -499,3 +500,37 @@ def test_a_ledger_of_the_plans_epsilon_runs_all_steps(tmp_path):
 
         assert run.step_number == 10
         assert ledger.report("digits").epsilon_charged == run.epsilon(1e-5) == calibrated.epsilon(1e-5)
+
+
+@pytest.mark.parametrize("probability", [1e-9, 1.0])
+def test_a_loss_without_the_parameters_is_refused_before_a_charge(tmp_path, probability):
+    params, (x, y) = model(), examples()
+    other = model()
+    losses = [
+        lambda _, x, y: loss(other, x, y),
+        lambda _, x, y: jnp.sum(x),
+        lambda _, x, y: 0.0,
+    ]
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("digits", epsilon=1000.0, delta=1e-5)
+        for wrong in losses:
+            with pytest.raises(InvalidParameter, match="loss must depend on the parameters"):
+                gradients_of(wrong)(params, x, y)
+            sampling = PoissonSampling(probability)
+            run = JaxRun(plan(sampling=sampling), params, ledger=ledger, scope="digits")
+            step = next(run)
+            with pytest.raises(InvalidParameter, match="loss must depend on the parameters"):
+                ExampleGradients(wrong).add_to(step, params, x, y)
+            run.plan_run.close()
+        assert ledger.epsilon_charged("digits") == 0.0
+
+
+def test_losses_that_use_a_parameter_in_any_way_are_taken():
+    params, (x, y) = model(), examples()
+    for right in (
+        loss,
+        jax.jit(loss),
+        lambda p, x, y: jnp.sum(p["second"]),
+        lambda p, x, y: jax.lax.scan(lambda carry, row: (carry + row * p["second"][0, 0], None), 0.0, x)[0],
+    ):
+        assert gradients_of(right)(params, x, y)["second"].shape == (40, 4, 3)

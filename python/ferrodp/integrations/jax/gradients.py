@@ -38,6 +38,9 @@ def per_example_gradients(loss: Callable[..., Any]) -> Callable[..., Any]:
         If jax is not installed.
     InvalidType
         If `loss` is no function.
+    InvalidParameter
+        By `gradients`, if the loss depends on no leaf of `params`, as its jaxpr says: a loss of parameters that it
+        knows from elsewhere.
 
     Examples
     --------
@@ -56,9 +59,41 @@ def per_example_gradients(loss: Callable[..., Any]) -> Callable[..., Any]:
     gradient = jax.grad(loss)
 
     def gradients(params: Any, *batch: Any) -> Any:
+        _check_use(loss, params, batch)
         return jax.vmap(lambda example: gradient(params, *example))(batch)
 
     return gradients
+
+
+def _check_use(loss: Callable[..., Any], params: Any, batch: Any) -> None:
+    """Refuse a loss of an example in whose jaxpr nothing leads from the parameters to the result.
+
+    A matter of shapes and of the loss alone. What a call within the jaxpr does with its arguments is not looked at: it
+    counts as a use of all of them.
+    """
+    jax = library()
+    shape, kind = jax.numpy.shape, jax.numpy.result_type
+    whole = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(shape(leaf), kind(leaf)), params)
+    example = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(shape(leaf)[1:], kind(leaf)), batch)
+    count = len(jax.tree.leaves(whole))
+    try:
+        jaxpr = jax.make_jaxpr(loss)(whole, *example).jaxpr
+    except Exception:  # whatever the loss raises, its gradient raises, too
+        return
+    reached = set(jaxpr.invars[:count])
+
+    def uses(variables: Any) -> bool:
+        return any(not hasattr(each, "val") and each in reached for each in variables)  # literals have a value
+
+    for equation in jaxpr.eqns:
+        if uses(equation.invars):
+            reached.update(equation.outvars)
+    # mutant: jax-loss-without-parameters-trained
+    if count and not uses(jaxpr.outvars):
+        raise InvalidParameter(
+            "loss must depend on the parameters that it is given, got one that depends on none of them: every release "
+            "would be noise alone. Let it use its first argument, and not parameters that it knows from elsewhere"
+        )
 
 
 def clipped_sum(gradients: Any, clip_norm: Real, *, mask: Any = None) -> Any:
@@ -172,6 +207,7 @@ class ExampleGradients:
             raise InvalidParameter("num_rows must name at least one size")
         self._sizes = sorted({_validate.count("num_rows", size) for size in sizes})
         self._compiled = library().jit(per_example_gradients(loss))
+        self._loss, self._is_checked = loss, False
 
     @property
     def num_compilations(self) -> int:
@@ -196,7 +232,8 @@ class ExampleGradients:
             If the arrays of `data` have different numbers of rows, or the gradients do not look like the parameters
             that the run was made for.
         InvalidParameter
-            If the units of the step are groups of examples: add their gradients with `JaxStep.add`.
+            If the units of the step are groups of examples: add their gradients with `JaxStep.add`; or if the loss
+            depends on no leaf of `params`.
         """
         jax = library()
         lengths = {len(leaf) for leaf in jax.tree.leaves(data)}
@@ -204,6 +241,9 @@ class ExampleGradients:
             raise InvalidArray(f"data must be arrays of one number of rows, got {sorted(lengths)}")
         if step.groups is not None:
             raise InvalidParameter("step must have examples for units, not groups of them: use JaxStep.add")
+        if not self._is_checked:  # of an empty batch, too: whether a batch is empty is private
+            _check_use(self._loss, params, data)
+            self._is_checked = True
         rows = np.arange(lengths.pop()) if step.indices is None else step.indices
         largest = self._sizes[-1]
         for start in range(0, len(rows), largest):
