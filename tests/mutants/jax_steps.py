@@ -73,7 +73,7 @@ MUTANTS = [
         "jax host steps",
     ),
     (
-        "a loss that depends on no parameter is trained with noise alone",
+        "a loss in JAX that depends on no parameter is trained with noise alone",
         "jax-loss-without-parameters-trained",
         "count and not uses(jaxpr.outvars)",
         "False",
