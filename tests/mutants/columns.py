@@ -10,6 +10,7 @@ KILLERS = {
     "stats": "pytest tests/cli/test_cli_stats.py",
     "blocks": "pytest tests/budget/test_budget_blocks.py",
     "columns": "pytest tests/statistics/test_statistics_columns.py",
+    "labels of rows": "pytest tests/statistics/test_labels_of_rows.py",
 }
 
 MUTANTS = [
@@ -37,16 +38,51 @@ MUTANTS = [
     (
         "a unit is as many as its id has types",
         "unit-is-as-many-as-its-id-has-types",
-        "table.setdefault(row, len(table))",
-        "table.setdefault((type(row), row), len(table))",
+        "table.setdefault(key, len(table))",
+        "table.setdefault((type(key), key), len(table))",
         "groups",
     ),
     (
-        "ids of a list are rounded to floats",
-        "ids-of-a-list-rounded-to-floats",
-        "isinstance(found, Numbers)",
-        "False",
-        "groups",
+        "ids of other types than strings and numbers are no ids",
+        "id-of-another-type-is-none",
+        "else _key(row)",
+        "else (row if type(row) in (float, np.float64) else None)",
+        "labels of rows",
+    ),
+    (
+        "an id that is not equal to itself has a key",
+        "raising-comparison-of-an-id-leaves",
+        "key if row == row else None",
+        "key",
+        "labels of rows",
+    ),
+    (
+        "which rows of a unit count depends on how many rows others have",
+        "subset-of-a-unit-depends-on-the-rows-of-others",
+        "order = _by_owner_and_coin(owners, coins)",
+        "order = _by_owner_and_coin(owners, coins ^ np.uint32(int((owners >= 0).sum())))",
+        "labels of rows",
+    ),
+    (
+        "which of two rows with equal coins counts is left to the sort",
+        "equal-coins-left-to-the-sort",
+        "tied = np.unique(np.concatenate([tied, tied + 1]))",
+        "return order[::-1][np.argsort(joined[order[::-1]], kind='stable')]",
+        "labels of rows",
+    ),
+    (
+        "keys of a float32 column are not rounded to float32",
+        "keys-of-a-float32-column-not-rounded",
+        "known = known.astype(held)",
+        "pass",
+        "labels of rows",
+    ),
+    (
+        "one element decides whether a list is refused",
+        "one-row-decides-whether-a-list-is-refused",
+        "return np.fromiter(map(number, values), np.float64, len(values))",
+        "return np.array([float(value) for value in values])",
+        "statistics",
     ),
     (
         "a list of nones is taken for numbers",
@@ -129,8 +165,8 @@ MUTANTS = [
     (
         "one row decides on the dtype of a list",
         "one-row-decides-on-dtype-of-list",
-        "return Numbers(_arrays.",
-        "return Numbers(np.asarray(values), nulls, True) if not nothing else Numbers(_arrays.",
+        "np.array(values, np.float64)",
+        "np.asarray(values)",
         "statistics",
     ),
     (
@@ -278,7 +314,7 @@ MUTANTS = [
     (
         "rows beyond the bound of a unit count",
         "rows-beyond-the-bound-of-a-unit-count",
-        "codes if counted is None else np.where(counted, codes, -1)",
+        "np.where(rows_that_count(owners, rows, coins), codes, -1)",
         "codes",
         "groups",
     ),

@@ -38,7 +38,7 @@ def test_groups_are_those_of_a_loop_over_the_rows():
     assert abs(found.count(**keywords).value - [3, 2, 1]).max() <= 2
     assert abs(found.count("value", **keywords).value - [2, 1, 1]).max() <= 2
     assert abs(found.sum("value", bounds=(-2, 8), **keywords).value - [5.0, -2.0, 8.0]).max() < 4.0
-    bounded = fd.private_group_by(FRAME, "key", keys=KEYS, unit="unit", rows_per_unit=2)
+    bounded = fd.private_group_by(FRAME, "key", keys=KEYS, unit="unit", rows_per_unit=2, keep="first")
     assert bounded._codes.tolist() == [0, 1, -1, 0, -1, 2, -1, -1]
 
 
@@ -47,7 +47,7 @@ def test_tables_of_all_libraries_have_the_same_groups(library):
     module = pytest.importorskip(library)
     make = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}[library]
     frame = getattr(module, make)(FRAME)
-    for keywords in ({}, {"unit": "unit", "rows_per_unit": 2}):
+    for keywords in ({}, {"unit": "unit", "rows_per_unit": 2, "keep": "first"}):
         found, due = (fd.private_group_by(table, "key", keys=KEYS, **keywords) for table in (frame, FRAME))
         for statistic in (
             lambda each: each.count(epsilon=1.0, source=seeded()),
@@ -66,7 +66,7 @@ def test_tables_of_all_libraries_have_the_same_groups(library):
 def every_statistic(frame, unit, rows, relation, delta):
     """Release everything about a table, as a user would."""
     keywords = {"epsilon": 1.0, "delta": delta, "neighboring_relation": relation}
-    found = fd.private_group_by(frame, "key", keys=KEYS, unit=unit, rows_per_unit=rows)
+    found = fd.private_group_by(frame, "key", keys=KEYS, unit=unit, rows_per_unit=rows, keep="first")
     results = [
         found.count(**keywords),
         found.count("value", **keywords),
@@ -235,7 +235,7 @@ def test_units_with_different_ids_are_different(ids):
 def test_ids_that_are_equal_are_one_unit_whatever_their_types(ids):
     """One person whose id is an int in one row and a float in another must not have twice as many rows."""
     frame = {"key": ["a"] * len(ids), "unit": ids}
-    counted = fd.private_group_by(frame, "key", keys=["a"], unit="unit")
+    counted = fd.private_group_by(frame, "key", keys=["a"], unit="unit", keep="first")
     assert (counted._codes == 0).tolist() == [True, False, False, False, True, False, True, False]
 
 

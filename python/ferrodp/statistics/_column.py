@@ -1,6 +1,6 @@
 """One column of data, whatever library holds it: numbers, or labels such as strings, and which rows are missing.
 
-What is accepted depends on types and dtypes alone; of a list, on the types of its elements. Missing values are data, so
+What is accepted depends on types and dtypes alone; a list is accepted whatever is in it. Missing values are data, so
 they never raise. How one row is converted never depends on another row, or the sensitivity would be wrong: no common
 dtype is sought that might round the others.
 """
@@ -17,7 +17,8 @@ import numpy.typing as npt
 from ferrodp import _arrays, _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.statistics import _foreign
-from ferrodp.statistics._foreign import KINDS, Labels, Numbers, filled
+from ferrodp.statistics._foreign import KINDS, Labels, Numbers
+from ferrodp.statistics._labels import number
 
 Missing = Literal["drop", "zero"]
 _ROWS = 1 << 14  # 128 KiB of floats: in the cache, and no pages come from the system and go back for each part
@@ -65,12 +66,12 @@ class Column:
 def read(values: object, name: str = "values") -> Numbers | Labels:
     """Return what a column holds: truth values, integers or floats up to 64 bits without a copy, or labels.
 
-    A list is one of truth values or strings if all its elements are, and of floats otherwise; None is a missing one.
+    A list is one of labels, whatever is in it; what its elements are as numbers, `column` says.
 
     Raises
     ------
     InvalidArrayType
-        For objects that are no columns, dates, complex numbers and masked arrays.
+        For objects that are no columns, complex numbers and masked arrays.
     InvalidArray
         If it is not one-dimensional.
     """
@@ -81,7 +82,7 @@ def read(values: object, name: str = "values") -> Numbers | Labels:
         array = found.values
         if array.dtype.kind not in KINDS or array.dtype.itemsize > 8:
             raise InvalidArrayType(
-                f"{name} must be a column of truth values, integers, floats or strings, got dtype {array.dtype}"
+                f"{name} must be a column of truth values, integers, floats, strings or times, got dtype {array.dtype}"
                 + _foreign.way_out(array.dtype.kind)
             )
         found = found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
@@ -96,19 +97,6 @@ def read(values: object, name: str = "values") -> Numbers | Labels:
     return found
 
 
-def units(values: object, name: str) -> Numbers | Labels:
-    """Return whose each row is, as `read` does, but the elements of a list as they are.
-
-    As floats, two ids beyond 2⁵³ may be one, and then the rows of one unit decide on which rows of another count.
-    """
-    found = read(values, name)
-    # mutant: ids-of-a-list-rounded-to-floats
-    if isinstance(values, (list, tuple)) and isinstance(found, Numbers):
-        rows = [value.item() if isinstance(value, np.generic) else value for value in values]
-        return Labels(np.array([*rows, None], dtype=object)[:-1], "objects", _foreign.LIST)
-    return found
-
-
 def _hint(num_dimensions: int) -> str:
     """Return how a column is made of an array with more dimensions, or with none."""
     return "a single one is written in a list" if not num_dimensions else "one of its columns is values[:, 0]"
@@ -117,13 +105,18 @@ def _hint(num_dimensions: int) -> str:
 def column(values: object, missing: object = "drop", name: str = "values") -> Column:
     """Return a column of numbers; see `read`.
 
+    Of a list each element is judged alone: what is neither a number nor a truth value is missing. Were a list refused
+    for one of its elements, the exception would tell of that row.
+
     Raises
     ------
     InvalidArrayType
-        For labels too; the message names a conversion.
+        For labels of other types; the message names a conversion.
     """
     drops = check_missing(missing)
     found = read(values, name)
+    if isinstance(found, Labels) and found.is_list:
+        return Column(_numbers(values), None, True, drops)
     if isinstance(found, Labels):
         raise InvalidArrayType(f"{name} must be numbers or truth values, got {found.kind}; {found.conversion}")
     return Column(found.values, found.nulls, found.can_miss, drops)
@@ -161,19 +154,31 @@ def _listed(values: object, name: str) -> Numbers | Labels:
     """Return a list, an array or whatever numpy can read."""
     if not isinstance(values, (list, tuple)):
         array = _arrays.base_array(values, name)
-        if array.dtype.kind in "UOT":
-            return Labels(array, "strings" if array.dtype.kind in "UT" else "objects", _foreign.NUMPY)
+        if array.dtype.kind in "mM":
+            return _foreign.times(array)
+        if array.dtype.kind in "UOTS":
+            if array.dtype.kind == "O":
+                return Labels(array, "objects", _foreign.OBJECTS)
+            return Labels(array, "bytes" if array.dtype.kind == "S" else "strings", _foreign.NUMPY)
         return Numbers(array, None, array.dtype.kind == "f")
-    kinds = set(map(type, values))
-    nothing = type(None) in kinds
-    kinds.discard(type(None))
-    if kinds and kinds <= {str, np.str_}:
-        return Labels(np.array([*values, None], dtype=object)[:-1], "strings", _foreign.LIST)
-    nulls = np.array([value is None for value in values], dtype=np.bool_) if nothing else None
-    if kinds and kinds <= {bool, np.bool_}:
-        return Numbers(np.array([bool(value) for value in values], dtype=np.bool_), nulls, True)
-    # mutant: one-row-decides-on-dtype-of-list
-    return Numbers(_arrays.base_array(filled(values) if nothing else values, name), nulls, True)
+    rows = np.fromiter(values, object, len(values))  # an element that is a list stays one
+    return Labels(rows, "a list", "", is_list=True)
+
+
+_QUICK = frozenset((float, int, bool, type(None), np.float64, np.int64, np.bool_))
+"""Types whose elements numpy converts to float64 one by one, as `number` does."""
+
+
+def _numbers(values: Any) -> npt.NDArray[np.float64]:
+    """Return the elements of a list as floats, each for itself; NaN for one that is no number."""
+    if set(map(type, values)) <= _QUICK:
+        try:
+            # mutant: one-row-decides-on-dtype-of-list
+            return np.array(values, np.float64)
+        except OverflowError:  # an integer beyond all floats
+            pass
+    # mutant: one-row-decides-whether-a-list-is-refused
+    return np.fromiter(map(number, values), np.float64, len(values))
 
 
 def blocks(array: npt.NDArray[Any], at_least: int = 0) -> Iterator[npt.NDArray[Any]]:

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp.errors import InvalidArrayType
+from ferrodp.statistics._labels import is_missing, keys_of
 
 KINDS = "biuf"
 """Kinds of dtypes that are numbers."""
-_PLAIN = (str, np.str_, bool, int, float, np.bool_, np.int64, np.float64)
-"""Types of labels. Others, whose comparison might run any code, are labels of nothing."""
 
 LIST = "convert it with [float(value) for value in values]"
-NUMPY = "convert it with values.astype(float)"
-_PANDAS = 'convert it with pandas.to_numeric(values, errors="coerce"): what is no number becomes missing'
-_POLARS = "convert it with values.cast(polars.Float64, strict=False): what is no number becomes missing"
-_ARROW = "convert it with pyarrow.compute.cast(values, pyarrow.float64())"
+_COERCED = 'errors="coerce"): what is no number becomes missing'
+NUMPY = f"convert it with pandas.to_numeric(values, {_COERCED}"
+OBJECTS = "convert it with values.tolist(): in a list what is no number is missing"
+_PANDAS = NUMPY
+_POLARS = "convert it with values.cast(polars.String).cast(polars.Float64, strict=False): no number becomes missing"
+_ARROW = f"convert it with pandas.to_numeric(values.to_pandas(), {_COERCED}"
+_DAYS = "convert it to days with "
 
 
 class Numbers(NamedTuple):
@@ -39,26 +41,38 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Strings or other labels: objects, or places in a list of `entries`, −1 for a missing one."""
+    """Strings or other labels: objects, or places in a list of `entries`, −1 for a missing one.
+
+    `kind` says in words what its type holds; of a list and of objects that is anything, and of them alone `is_open`.
+    """
 
     values: npt.NDArray[Any]
     kind: str
     conversion: str
     entries: Sequence[Any] | None = None
+    is_list: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the type says nothing about the rows."""
+        return self.kind in ("objects", "a list")
+
+    def compared(self) -> Iterator[Any]:
+        """Yield for each row, or entry, what it is compared by; None if it is missing."""
+        return keys_of(self.values.tolist() if self.entries is None else self.entries)
 
     def places(self, known: Sequence[Any]) -> npt.NDArray[np.intp]:
         """Return for each row its place in a list of public labels, −1 if it is none of them, or missing."""
-        table = {label: place for place, label in enumerate(known)}
+        table = {label: place for place, label in enumerate(keys_of(known))}
+        table.pop(None, None)
+        found = [table.get(key, -1) for key in self.compared()]
         if self.entries is None:
-            rows = self.values.tolist()
-            found = (table.get(row, -1) if type(row) in _PLAIN else -1 for row in rows)
-            return np.fromiter(found, np.intp, len(rows))
-        lookup = [table.get(entry, -1) if type(entry) in _PLAIN else -1 for entry in self.entries]
-        codes: npt.NDArray[np.intp] = np.array([*lookup, -1], np.intp)[self.values]
+            return np.array(found, np.intp)
+        codes: npt.NDArray[np.intp] = np.array([*found, -1], np.intp)[self.values]
         return codes
 
     def present(self) -> npt.NDArray[np.bool_]:
-        """Return which rows are not missing: not None and not NaN."""
+        """Return which rows are not missing: not None, NaN, NaT or NA."""
         if self.entries is not None:
             return np.asarray(self.values >= 0)
         rows = self.values.tolist()
@@ -75,22 +89,6 @@ class Labels:
         return np.fromiter((type(row) in (bool, np.bool_) and not row for row in rows), np.bool_, len(rows))
 
 
-def plain_label(value: object) -> bool:
-    """Return whether a label is a string or a number, whose comparison runs no code of the label's own."""
-    return type(value) in _PLAIN
-
-
-def is_missing(value: object) -> bool:
-    """Return whether a label stands for nothing; no code of the label's own is run."""
-    kind = type(value)
-    return value is None or (kind in (float, np.float64) and value != value) or kind.__name__ in ("NAType", "NaTType")
-
-
-def filled(values: Sequence[Any]) -> list[Any]:
-    """Return a list in which NaN stands for None."""
-    return [math.nan if value is None else value for value in values]
-
-
 def column(values: Any, name: str) -> Numbers | Labels | None:
     """Return a column of pandas, polars or Arrow, or None if it is none."""
     module = type(values).__module__
@@ -99,16 +97,24 @@ def column(values: Any, name: str) -> Numbers | Labels | None:
         return None
     bases = {base.__name__ for base in type(values).__mro__}
     if not bases & ({"Array", "ChunkedArray"} if package == "pyarrow" else {"Series", "Index"}):
-        raise InvalidArrayType(f"{name} must be one column, got {package} {type(values).__name__}; convert explicitly")
+        hint = "convert it with list(values)"
+        if bases & {"DataFrame", "Table", "LazyFrame", "RecordBatch"}:
+            hint = "one of its columns is values['name'], and fd.release counts and sums the rows of a table"
+        elif "ExtensionArray" in bases:
+            hint = "convert it with pandas.Series(values)"
+        raise InvalidArrayType(f"{name} must be one column, got {package} {type(values).__name__}; {hint}")
     if package == "pandas":
         return _of_pandas(values, name)
     return _of_polars(values, name) if package == "polars" else _of_arrow(values, name)
 
 
 def _of_pandas(values: Any, name: str) -> Numbers | Labels:
-    """Columns of numpy's, nullable, categorical, string and Arrow dtypes."""
+    """Columns of numpy's, nullable, categorical, string, time and Arrow dtypes."""
     dtype = values.dtype
     if isinstance(dtype, np.dtype):
+        if dtype.kind in "mM":
+            start = "(values - pandas.Timestamp(0)) / " if dtype.kind == "M" else "values / "
+            return _factorized(values, _TIMES[dtype.kind], _DAYS + start + "pandas.Timedelta(days=1)")
         array = np.asarray(values.to_numpy(copy=False))
         if dtype.kind == "O":
             return Labels(array, "objects", _PANDAS)
@@ -116,10 +122,22 @@ def _of_pandas(values: Any, name: str) -> Numbers | Labels:
     kind = type(dtype).__name__
     if kind == "CategoricalDtype":
         coded = getattr(values, "cat", values)
-        return Labels(np.asarray(coded.codes), "categories", _PANDAS, coded.categories.tolist())
+        held = coded.categories.dtype
+        numeric = isinstance(held, np.dtype) and held.kind in KINDS
+        words = "categories that are numbers" if numeric else "categories"
+        return Labels(np.asarray(coded.codes), words, _PANDAS, coded.categories.tolist())
     if kind == "StringDtype":
-        codes, entries = values.factorize()
-        return Labels(np.asarray(codes), "strings", _PANDAS, entries.tolist())
+        return _factorized(values, "strings", _PANDAS)
+    if kind == "DatetimeTZDtype":
+        since = '(values - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)'
+        return _factorized(values, "datetimes with a time zone", _DAYS + since)
+    if kind == "PeriodDtype":
+        since = "(values.dt.start_time - pandas.Timestamp(0)) / pandas.Timedelta(days=1)"
+        return _factorized(values, "periods", _DAYS + since)
+    if kind == "IntervalDtype":
+        return _factorized(
+            values, "intervals", "convert it with pandas.Series(pandas.arrays.IntervalArray(values).mid)"
+        )
     if kind == "ArrowDtype":
         return _of_arrow(values.array.__arrow_array__(), name)
     if getattr(dtype, "kind", "O") in KINDS and isinstance(getattr(dtype, "numpy_dtype", None), np.dtype):
@@ -127,47 +145,113 @@ def _of_pandas(values: Any, name: str) -> Numbers | Labels:
         # mutant: columns-with-mask-of-nulls-read-without
         return Numbers(plain, np.asarray(values.isna(), dtype=np.bool_), True)
     shown = str(getattr(dtype, "name", kind)).partition("[")[0]
-    raise _refused(name, shown, ' with values.astype("float64"), or to strings with values.astype("str")')
+    raise _refused(name, shown, "values.sparse.to_dense()" if kind == "SparseDtype" else 'values.astype("float64")')
+
+
+_TIMES = {"M": "datetimes", "m": "durations"}
+
+
+def _factorized(values: Any, kind: str, conversion: str) -> Labels:
+    codes, entries = values.factorize()
+    return Labels(np.asarray(codes, np.intp), kind, conversion, entries.tolist())
+
+
+def times(array: npt.NDArray[Any]) -> Labels:
+    """Return datetimes or durations of numpy as labels: dates, or what Python has for them where that is exact."""
+    unit = np.datetime_data(array.dtype)[0]
+    day = "M" if unit in ("Y", "M") and array.dtype.kind == "m" else "D"
+    start = 'values - numpy.datetime64(0, "D")' if array.dtype.kind == "M" else "values"
+    kind = _TIMES[array.dtype.kind]
+    if array.dtype.kind == "M" and unit in ("Y", "M", "W", "D"):
+        kind = "dates"
+    entries, codes = np.unique(array.reshape(-1), return_inverse=True)  # NaT comes last
+    missing = np.isnat(entries)
+    codes = np.where(missing[codes], -1, codes).astype(np.intp) if entries.size else codes.astype(np.intp)
+    conversion = _DAYS + f'({start}) / numpy.timedelta64(1, "{day}")'
+    return Labels(codes.reshape(array.shape), kind, conversion, list(entries))
 
 
 _FILLS: dict[str, Any] = {"Boolean": False}
 """What stands for null in a column of polars, by dtype."""
 _FILLS |= {f"{sign}Int{bits}": 0 for sign in ("", "U") for bits in (8, 16, 32, 64)}
 _FILLS |= {f"Float{bits}": float("nan") for bits in (16, 32, 64)}
+_POLARS_LABELS = {
+    "String": ("strings", _POLARS),
+    "Categorical": ("categories", _POLARS),
+    "Enum": ("categories", _POLARS),
+    "Date": ("dates", "convert it to days with values.cast(polars.Int32)"),
+    "Datetime": ("datetimes", 'convert it to milliseconds with values.dt.epoch("ms")'),
+    "Duration": ("durations", "convert it to milliseconds with values.dt.total_milliseconds()"),
+    "Time": ("times", "convert it to nanoseconds with values.cast(polars.Int64)"),
+    "Decimal": ("decimals", "convert it with values.cast(polars.Float64)"),
+    "Binary": ("bytes", "convert it with values.cast(polars.String).cast(polars.Float64, strict=False)"),
+}
 
 
 def _of_polars(values: Any, name: str) -> Numbers | Labels:
     """Every column of polars may hold nulls: its dtype does not tell, and whether there are some must not show."""
     kind = str(values.dtype).partition("(")[0]  # the categories of an Enum may be data
-    if kind in ("String", "Categorical", "Enum"):
+    if kind in _POLARS_LABELS:
+        words, conversion = _POLARS_LABELS[kind]
         polars: Any = sys.modules["polars"]
-        texts = values.cast(polars.String)
-        entries = texts.drop_nulls().unique().to_list()
-        numbers = range(len(entries))
-        codes = texts.replace_strict(entries, list(numbers), default=-1, return_dtype=polars.Int64)
-        return Labels(codes.to_numpy(), "strings" if kind == "String" else "categories", _POLARS, entries)
+        plain = values.cast(polars.String) if kind in ("Categorical", "Enum") else values
+        if getattr(values.dtype, "time_unit", None) == "ns":  # Python's own have no nanoseconds
+            if getattr(values.dtype, "time_zone", None) is not None:
+                raise _refused(
+                    name, "nanoseconds with a time zone", 'values.dt.convert_time_zone("UTC").dt.epoch("ms")'
+                )
+            return replace(times(values.to_numpy()), conversion=conversion)
+        if getattr(values.dtype, "time_zone", None) is not None:
+            words += " with a time zone"
+        unique = plain.drop_nulls().unique()
+        codes = plain.to_frame("a").join(
+            unique.to_frame("a").with_row_index("b"), on="a", how="left", maintain_order="left"
+        )
+        found = codes["b"].cast(polars.Int64).fill_null(-1)
+        return Labels(found.to_numpy(), words, conversion, unique.to_list())
     if kind not in _FILLS:
-        raise _refused(name, kind, " with values.cast(polars.Float64), or to strings with values.cast(polars.String)")
+        raise _refused(name, kind, "values.cast(polars.Float64)")
     nulls = np.asarray(values.is_null().to_numpy(), dtype=np.bool_) if values.null_count() else None
     return Numbers(np.asarray(values.fill_null(_FILLS[kind]).to_numpy()), nulls, True)
 
 
 _ARROW_FILLS: dict[str, Any] = {"bool": False, "float": math.nan, "double": math.nan}
 _ARROW_FILLS |= {f"{sign}int{bits}": 0 for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_ARROW_LABELS = {
+    **dict.fromkeys(("string", "large_string"), ("strings", _ARROW)),
+    "date32": ("dates", "convert it to days with values.cast(pyarrow.int32())"),
+    "date64": ("dates", "convert it to milliseconds with values.cast(pyarrow.int64())"),
+    "timestamp": ("datetimes", "convert it to its units with values.cast(pyarrow.int64())"),
+    "duration": ("durations", "convert it to its units with values.cast(pyarrow.int64())"),
+    "time32": ("times", "convert it to its units with values.cast(pyarrow.int32())"),
+    "time64": ("times", "convert it to its units with values.cast(pyarrow.int64())"),
+    **dict.fromkeys(("decimal128", "decimal256"), ("decimals", "convert it with values.cast(pyarrow.float64())")),
+    **dict.fromkeys(("binary", "large_binary", "fixed_size_binary"), ("bytes", _ARROW)),
+}
 
 
 def _of_arrow(values: Any, name: str) -> Numbers | Labels:
     """Arrays of Arrow, chunked or not."""
-    kind = str(values.type).partition("<")[0]
+    kind = str(values.type).partition("<")[0].partition("[")[0].partition("(")[0]
     if kind == "dictionary":
         return _of_arrow(values.cast(values.type.value_type), name)
-    if kind in ("string", "large_string"):
+    if kind == "extension" and hasattr(values.type, "storage_type"):  # a UUID, for instance
+        return _of_arrow(values.cast(values.type.storage_type), name)
+    if kind in _ARROW_LABELS:
+        words, conversion = _ARROW_LABELS[kind]
+        if kind in ("timestamp", "duration") and values.type.unit == "ns":
+            if getattr(values.type, "tz", None) is not None:
+                raise _refused(name, "nanoseconds with a time zone", "values.cast(pyarrow.int64())")
+            return replace(times(values.to_numpy(**_copied(values))), conversion=conversion)
+        if getattr(values.type, "tz", None) is not None:
+            words += " with a time zone"
         coded = values.dictionary_encode()
         coded = coded.combine_chunks() if hasattr(coded, "chunks") else coded
         codes = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.intp)
-        return Labels(codes, "strings", _ARROW, coded.dictionary.to_pylist())
+        return Labels(codes, words, conversion, coded.dictionary.to_pylist())
     if kind not in _ARROW_FILLS:
-        raise _refused(name, kind, " with values.cast(pyarrow.float64()), or to strings with pyarrow.string()")
+        smaller = "string" if kind == "string_view" else "float32" if kind == "halffloat" else "float64"
+        raise _refused(name, kind, f"values.cast(pyarrow.{smaller}())")
     nulls = np.asarray(values.is_null().to_numpy(**_copied(values)), np.bool_) if values.null_count else None
     plain = values.fill_null(_ARROW_FILLS[kind]) if values.null_count else values
     return Numbers(np.asarray(plain.to_numpy(**_copied(values))), nulls, True)
@@ -180,11 +264,10 @@ def _copied(values: Any) -> dict[str, bool]:
 
 def way_out(kind: str) -> str:
     """Return what to do about an array of another kind of dtype."""
-    if kind in "mM":
-        return '; convert it to numbers with values.astype("int64"), or to strings with values.astype(str)'
-    return "; convert explicitly"
+    found = {"c": "values.real", "f": "values.astype(float)"}.get(kind, "values.tolist()")
+    return f"; convert it with {found}"
 
 
 def _refused(name: str, kind: str, conversion: str) -> InvalidArrayType:
-    accepted = "truth values, integers, floats, strings or categories"
-    return InvalidArrayType(f"{name} must be a column of {accepted}, got {kind}; convert it{conversion}")
+    accepted = "truth values, integers, floats, strings, categories, dates or times"
+    return InvalidArrayType(f"{name} must be a column of {accepted}, got {kind}; convert it with {conversion}")

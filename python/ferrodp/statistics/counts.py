@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
-from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
@@ -27,6 +29,7 @@ from ferrodp.statistics._column import (
     read,
 )
 from ferrodp.statistics._foreign import Labels, Numbers
+from ferrodp.statistics._labels import keys_of
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
@@ -56,8 +59,8 @@ def private_count(
     Parameters
     ----------
     values : array, Series or list, one-dimensional
-        Truth values, integers, floats, strings or categories; of numpy, pandas, polars or Arrow. Of truth values those
-        that are true are counted, in columns of objects as well, of others the rows.
+        Truth values, integers, floats, strings, categories or times; of numpy, pandas, polars or Arrow. Of truth values
+        those that are true are counted, of others the rows; of a list, and of objects, all but None, NaN and False.
     epsilon : float, optional
         Finite, > 0. Rounded down if not exactly representable. To be given, except within a ``ferrodp.budget(…)`` that
         is split into parts, of which the release takes the next.
@@ -67,7 +70,7 @@ def private_count(
         The most rows that one unit of privacy may have, which the caller promises; ≥ 1.
     missing : {"drop", "zero"}
         What becomes of missing rows (nulls and NaN). By default they contribute to nothing, this count included; "zero"
-        counts them as rows, and as false.
+        counts them as rows, and as false; not for lists and objects, which do not say what a missing one stands for.
     neighboring_relation : NeighboringRelation
         `REPLACE_ONE` makes the number of rows public; then only truth values can be counted, and rows of a type that
         can be missing.
@@ -110,13 +113,14 @@ def private_count(
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     drops = check_missing(missing)
+    found = read(values)
     # mutant: list-of-nones-taken-for-numbers
-    if not drops and isinstance(values, (list, tuple)) and values and set(map(type, values)) == {type(None)}:
+    if not drops and isinstance(found, Labels) and found.is_open:
         raise InvalidParameter(
-            'missing must be "drop" for a list of None alone, which may stand for truth values or for numbers, got '
-            '"zero"; an array says by its dtype what it has'
+            f'missing must be "drop" for {found.kind}, where a missing one may stand for a truth value or for a row, '
+            'got "zero"; an array says by its dtype what it has'
         )
-    exact, can_miss, what = _counter(read(values), drops)
+    exact, can_miss, what = _counter(found, drops)
     if spent.replaces and not can_miss:
         raise InvalidParameter(
             "values must be truth values under REPLACE_ONE, where the number of rows is public, or of a type that can "
@@ -132,8 +136,9 @@ def private_count(
 def _counter(found: Numbers | Labels, drops: bool) -> tuple[Callable[[], int], bool, str]:
     """Return what counts a column, whether the count depends on what is in the rows, and what it is a count of."""
     if isinstance(found, Labels):
+        what = "count of values other than False" if found.is_open else "count of values"
         # mutant: missing-row-makes-the-false-ones-count
-        return (lambda: int(((found.present() | (not drops)) & ~found.false()).sum())), drops, "count of values"
+        return (lambda: int(((found.present() | (not drops)) & ~found.false()).sum())), drops, what
     held = Column(found.values, found.nulls, found.can_miss, drops)
     if found.values.dtype == np.bool_:
         return (lambda: sum(int(np.count_nonzero(part)) for part in held.parts())), True, "count of true values"
@@ -161,13 +166,13 @@ def private_histogram(
     Parameters
     ----------
     values : array, Series or list, one-dimensional
-        Truth values, integers or floats; strings and categories in the company of `categories`.
+        Truth values, integers or floats; with `categories` also strings, times and other labels.
     epsilon, delta, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
     bins : sequence of float
         Public edges in ascending order; bin i holds edges[i] ≤ x < edges[i + 1], the last one its upper edge too.
-    categories : sequence of numbers or of strings
-        Public values, all different, in place of bins.
+    categories : sequence of numbers, strings or other hashable labels
+        Public values, all different, in place of bins; of a type that the column can hold, such as dates for dates.
 
     Returns
     -------
@@ -210,7 +215,7 @@ def private_histogram(
         size = edges.size - 1
         count = functools.partial(_binned, edges, column(values).parts())
     else:
-        known = public_labels(categories)
+        known = matching(public_labels(categories), found, "categories")
         size, labels = len(known), tuple(known.tolist() if isinstance(known, np.ndarray) else known)
         count = functools.partial(_by_category, found, known)
     moved = spent.max_contributions
@@ -237,25 +242,83 @@ def _ascending(bins: Any) -> npt.NDArray[np.float64]:
     return edges
 
 
-def public_labels(categories: Any, name: str = "categories") -> npt.NDArray[Any] | list[str]:
-    """Return public categories or keys: an array of numbers, or a list of strings."""
+Known: TypeAlias = "npt.NDArray[Any] | list[Any]"
+"""Public labels: an array of numbers, or a list of whatever can be hashed."""
+
+
+def public_labels(categories: Any, name: str = "categories") -> Known:
+    """Return public categories or keys: an array of numbers, or a list of other labels."""
     given = categories
     if isinstance(given, (str, bytes)):
         raise _validate.wrong_type(name, "a list of categories", given, write=f"[{given!r}]")
     if not isinstance(given, (list, tuple)) and (isinstance(found := read(given, name), Labels)):
         given = found.values.tolist() if found.entries is None else [found.entries[place] for place in found.values]
-    if isinstance(given, (list, tuple)) and given and all(type(each) in (str, np.str_) for each in given):
-        texts = [str(each) for each in given]
-        if len(set(texts)) != len(texts) or len(texts) > MAX_BINS:
+    if isinstance(given, (list, tuple)) and given and not all(isinstance(each, _NUMBERS) for each in given):
+        labels = [str(each) if type(each) is np.str_ else each for each in given]
+        keys = list(keys_of(labels))
+        if None in keys:
+            rule = f"{name} must be numbers, strings or other hashable labels, none of them missing"
+            raise InvalidArrayType(f"{rule}; leave None and NaN out")
+        if len(set(keys)) != len(keys) or len(keys) > MAX_BINS:
             raise InvalidArray(f"{name} must be all different, at most {MAX_BINS}")
-        return texts
+        return labels
     known = public_numbers(given, name, range(1, MAX_BINS + 1), kinds="biuf")
     if np.unique(known).size != known.size or (known.dtype.kind == "f" and not np.isfinite(known).all()):
         raise InvalidArray(f"{name} must be finite and all different")
     return known
 
 
-def _by_category(found: Numbers | Labels, known: npt.NDArray[Any] | list[str]) -> npt.NDArray[np.int64]:
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+_OF_KIND: dict[str, tuple[type, ...]] = {
+    "strings": (str,),
+    "categories that are numbers": _NUMBERS,
+    "bytes": (bytes,),
+    "dates": (datetime.date,),
+    "datetimes": (datetime.datetime,),
+    "datetimes with a time zone": (datetime.datetime,),
+    "durations": (datetime.timedelta,),
+    "times": (datetime.time,),
+    "decimals": (*_NUMBERS, decimal.Decimal),
+}
+"""What equals something in a column of a type."""
+
+
+def matching(known: Known, found: Numbers | Labels, name: str) -> Known:
+    """Return public labels as those of a column, or refuse them if its type can hold none of them.
+
+    Labels for a column of float32 are rounded to float32, as its values were.
+    """
+    if isinstance(found, Numbers):
+        held = found.values.dtype
+        if not isinstance(known, np.ndarray):
+            raise _no_match(name, "numbers" if held.kind != "b" else "truth values", held, known)
+        if held.kind == "f" and held.itemsize < 8 and known.dtype.kind == "f":
+            # mutant: keys-of-a-float32-column-not-rounded
+            known = known.astype(held)
+            if np.unique(known).size != known.size:
+                raise InvalidArray(f"{name} must be all different as {held}, the dtype of the column")
+        return known
+    accepted = _OF_KIND.get(found.kind)
+    if accepted is None:
+        return known
+    labels = known.tolist() if isinstance(known, np.ndarray) else known
+    zoned = {"datetimes": False, "datetimes with a time zone": True}.get(found.kind)
+    for label in labels:
+        plain = key.value if hasattr(key := next(keys_of([label])), "value") else key
+        fits = isinstance(plain, accepted) and not (found.kind == "dates" and isinstance(plain, datetime.datetime))
+        if not fits or (zoned is not None and (plain.tzinfo is not None) is not zoned):
+            raise _no_match(name, found.kind, f"{found.kind}", labels)
+    return known
+
+
+def _no_match(name: str, accepted: str, held: object, known: Known) -> InvalidArrayType:
+    kinds = sorted({type(label).__name__ for label in (known.tolist() if isinstance(known, np.ndarray) else known)})
+    return InvalidArrayType(
+        f"{name} must be {accepted}, as the column has {held}: no row could equal another, got {', '.join(kinds)}"
+    )
+
+
+def _by_category(found: Numbers | Labels, known: Known) -> npt.NDArray[np.int64]:
     """Count the rows of each category."""
     counts = np.zeros(len(known), np.int64)
     for part in places(found, known):
@@ -263,14 +326,12 @@ def _by_category(found: Numbers | Labels, known: npt.NDArray[Any] | list[str]) -
     return counts
 
 
-def places(found: Numbers | Labels, known: npt.NDArray[Any] | list[str]) -> Iterator[npt.NDArray[np.intp]]:
+def places(found: Numbers | Labels, known: Known) -> Iterator[npt.NDArray[np.intp]]:
     """Yield for each row the place of its value among public ones, −1 if it is none of them or missing, in parts."""
     if isinstance(found, Labels):
         yield found.places(known.tolist() if isinstance(known, np.ndarray) else known)
         return
-    if not isinstance(known, np.ndarray):
-        yield np.full(found.values.size, -1, np.intp)
-        return
+    assert isinstance(known, np.ndarray)  # `matching` refuses others
     order = np.argsort(known, kind="stable")
     ascending = known[order]
     nulls = None if found.nulls is None else blocks(found.nulls)

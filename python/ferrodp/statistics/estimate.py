@@ -73,8 +73,9 @@ class Estimate(Generic[Value]):
 
     Examples
     --------
+    >>> import numpy as np
     >>> import ferrodp as fd
-    >>> estimate = fd.private_count([True] * 1000, epsilon=1.0, source=fd.testing.seeded(bytes(32)))
+    >>> estimate = fd.private_count(np.full(1000, True), epsilon=1.0, source=fd.testing.seeded(bytes(32)))
     >>> estimate, round(100 * estimate / 1000, 1)
     (<Estimate 1000 ± 1.36, count of true values, ε=1>, 100.0)
     """

@@ -7,16 +7,17 @@ composition, by the sensitivity of the vector. Quantiles are choices, one a grou
 changes, which a `ParallelEvent` says. With k rows, k_j of them in group j, the choice of that group, made for k rows at
 ε, costs ε·k_j/k, all of them ε: the utility moves in proportion to k_j.
 
-*Units.* `unit` names a column; of each unit its first `rows_per_unit` rows count. Which they are depends on the rows of
-that unit alone, so a unit that comes or goes changes nothing about the rows of others. Rows without one are left out.
-Ids are compared exactly, in a list as Python compares its elements: rounded to floats two people could be one unit, and
-one person whose id is written as 7 and as 7.0 must not be two.
+*Units.* `unit` names a column; of each unit a random subset of `rows_per_unit` rows counts, or its first ones. Which
+they are depends on the rows of that unit and on coins of their own, so a unit that comes or goes changes nothing about
+the rows of others: the proof is in `keys.rows_that_count`. Rows without a unit are left out. Ids are compared exactly,
+as Python compares them: rounded to floats two people could be one unit, and one person whose id is written as 7 and as
+7.0 must not be two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +28,16 @@ from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
+from ferrodp.random.noise import source_or_default
 from ferrodp.statistics import quantiles, sums
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
-from ferrodp.statistics._column import Column, column, column_of, read, units
+from ferrodp.statistics._column import Column, column, column_of, read
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
-from ferrodp.statistics.counts import places, public_labels
+from ferrodp.statistics.counts import matching, places, public_labels
 from ferrodp.statistics.estimate import Estimate
-from ferrodp.statistics.keys import KeyThreshold, distinct, first_rows
+from ferrodp.statistics.keys import KeyThreshold, distinct, rows_that_count, units
 from ferrodp.tickets import Ticket
 
 __all__ = ["PrivateGroups", "private_group_by"]
@@ -76,9 +78,16 @@ class PrivateGroups:
     """
 
     def __init__(
-        self, frame: Any, codes: npt.NDArray[np.intp], keys: tuple[Any, ...], rows_per_unit: int, event: Any = None
+        self,
+        frame: Any,
+        codes: npt.NDArray[np.intp],
+        keys: tuple[Any, ...],
+        rows_per_unit: int,
+        event: Any = None,
+        *,
+        of: str = "",
     ) -> None:
-        self._frame, self._codes, self._rows = frame, codes, rows_per_unit
+        self._frame, self._codes, self._rows, self._of = frame, codes, rows_per_unit, of
         self.keys: tuple[Any, ...] = keys
         self.event: PrivacyEvent | None = event
 
@@ -125,7 +134,8 @@ class PrivateGroups:
             As for `private_count`. Nothing was drawn.
         """
         spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
-        part = self._count(spent, name)
+        codes = self._codes if name is None else self._present(self._any_column(name))
+        part = self._count(spent, codes)
         ((released,), event) = self._release(spent, [part])
         return self._estimate(spent, released, part, event, "counts by group")
 
@@ -207,7 +217,7 @@ class PrivateGroups:
         middle = 0.5 * lower + 0.5 * upper
         # mutant: parts-of-a-mean-by-group-get-the-whole-budget
         half = spent.share(1, 2)
-        parts = [self._count(half, name), self._sum(half, name, bounds, middle)]
+        parts = [self._count(half, self._present(self._column(name))), self._sum(half, name, bounds, middle)]
         ((rows, totals), event) = self._release(spent, parts)
         summer = parts[1]
         ratios = totals * summer.width / np.maximum(rows, 1)
@@ -218,7 +228,7 @@ class PrivateGroups:
         )
         noise = summer.mechanism.standard_deviation * summer.width
         errors = np.where(rows > 0, noise / np.maximum(rows, 1), np.nan)
-        what = f"means of {name} by group"
+        what = f"means of {name} by group{self._of}"
         return spent.estimate(values, None, event, what, labels=self.keys, _laws=laws, _errors=errors)
 
     @_arrays.quiet
@@ -277,11 +287,10 @@ class PrivateGroups:
         # mutant: parallel-groups-charged-as-a-sequence
         sources = spent.sources(*drawn_by, null_distance=None, event=event)
         chosen = [mechanism.release(each, source=drawn) for each, drawn in zip(utilities, sources, strict=True)]
-        what = f"quantiles {float(ratio):g} of {name} by group"
+        what = f"quantiles {float(ratio):g} of {name} by group{self._of}"
         return spent.estimate(points[chosen], None, event, what, labels=self.keys)
 
-    def _count(self, spent: Budget, name: str | None) -> Part:
-        codes = self._codes if name is None else self._present(self._any_column(name))
+    def _count(self, spent: Budget, codes: npt.NDArray[np.intp]) -> Part:
         ends = 2 if spent.replaces else 1
         rows, size = spent.max_contributions, self._size
         # mutant: rows-of-a-unit-in-several-groups
@@ -346,7 +355,9 @@ class PrivateGroups:
     def _estimate(self, spent: Budget, released: Ints, part: Part, event: PrivacyEvent, what: str) -> Estimate[Any]:
         values = released if part.width == 1.0 and what.startswith("counts") else released * part.width
         error = part.mechanism.standard_deviation * part.width
-        return spent.estimate(values, error, event, what, Additive(part.mechanism, part.width), labels=self.keys)
+        return spent.estimate(
+            values, error, event, what + self._of, Additive(part.mechanism, part.width), labels=self.keys
+        )
 
 
 def _mean_interval(
@@ -372,6 +383,7 @@ def private_group_by(
     keys: Any,
     unit: str | None = None,
     rows_per_unit: int = 1,
+    keep: Literal["random", "first"] = "random",
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
 ) -> PrivateGroups:
@@ -386,16 +398,21 @@ def private_group_by(
         Of pandas, polars or Arrow, or columns by name, all of one length.
     by : str
         The column that says which group a row belongs to. Rows where it is missing, or no key, are left out.
-    keys : sequence of numbers or strings, or KeyThreshold
-        Public keys, all different; or how to find them.
+    keys : sequence of numbers, strings, dates or other labels, or KeyThreshold
+        Public keys, all different, of a type that the column can hold; or how to find them: then numbers, strings,
+        bytes, times, UUIDs and tuples of them are found, and keys of other types are not.
     unit : str, optional
-        The column that says whose a row is: of each unit the first `rows_per_unit` rows count, and rows without a unit
-        do not. Ids that are equal are one unit, such as 7 and 7.0; "7" is another. Without it the caller promises that
-        no unit has more rows.
+        The column that says whose a row is: of each unit up to `rows_per_unit` rows count, and rows without a unit do
+        not. An id is anything that can be hashed: numbers, strings, UUIDs, bytes, dates, tuples. Ids that are equal are
+        one unit, such as 7 and 7.0; "7" is another. Missing and unhashable ids are none. Without `unit` the caller
+        promises that no unit has more rows.
     rows_per_unit : int
         The most rows of a unit in all groups together; ≥ 1.
+    keep : {"random", "first"}
+        Which rows of a unit count if it has more: a uniformly random subset, with fresh randomness, or the first in the
+        order of the table. The first ones of a table that is sorted by time are all early.
     source : NoiseSource, optional
-        None, or a seeded source for tests; for the keys alone.
+        None, or a seeded source for tests; for the keys and the subset alone.
     ticket : Ticket, optional
         What pays for the keys: for an `EpsilonDeltaEvent` of their ε and δ.
 
@@ -432,7 +449,22 @@ def private_group_by(
     """
     rows = _validate.count("rows_per_unit", rows_per_unit, maximum=2**20)
     found = read(column_of(frame, by), by)
-    counted = None if unit is None else first_rows(units(column_of(frame, unit), unit), rows, found.values.size)
+    if not isinstance(keep, str) or keep not in ("random", "first"):
+        raise _validate.out_of_domain("keep", '"random" or "first"', keep)
+    coins = source_or_default(source) if keep == "random" else None
+    owners = None if unit is None else units(read(column_of(frame, unit), unit))
+    if owners is not None and owners.size != found.values.size:
+        raise InvalidArray("the column of units must have as many rows as the others")
+    if found.values.size > sums._MAX_ROWS:
+        raise InvalidParameter(f"a table must have at most {sums._MAX_ROWS} rows")
+
+    def counting(codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        if owners is None:
+            return codes
+        # mutant: rows-beyond-the-bound-of-a-unit-count
+        return np.where(rows_that_count(owners, rows, coins), codes, -1)
+
+    of = _rows_of(unit, rows, keep)
     if not isinstance(keys, KeyThreshold):
         if ticket is not None:
             raise InvalidParameter("ticket must be None where keys are given: they cost nothing")
@@ -441,27 +473,34 @@ def private_group_by(
                 f"keys must be a list of public keys, got str {keys!r}; to find them in the data, at a price: "
                 "KeyThreshold(epsilon=..., delta=...)"
             )
-        known = public_labels(keys, "keys")
+        known = matching(public_labels(keys, "keys"), found, "keys")
         codes = np.concatenate([np.zeros(0, np.intp), *places(found, known)])
         labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
-        # mutant: rows-beyond-the-bound-of-a-unit-count
-        return PrivateGroups(frame, codes if counted is None else np.where(counted, codes, -1), labels, rows)
+        return PrivateGroups(frame, counting(codes), labels, rows, of=of)
     spent = budget(keys.epsilon, keys.delta, rows, _ADD_OR_REMOVE, source, ticket)
     # mutant: keys-found-at-more-than-the-open-budget-is-charged
     keys = KeyThreshold(epsilon=spent.epsilon, delta=spent.delta)
     asked = EpsilonDeltaEvent(epsilon=keys.epsilon, delta=keys.delta)
     mechanism, least = keys._noise(rows), keys.threshold(rows)
-    codes, entries = distinct(found)
-    codes = codes if counted is None else np.where(counted, codes, -1)
-    counts = np.bincount(codes[codes >= 0], minlength=len(entries)).astype(np.int64)
+    codes, entries, order = distinct(found)
     (drawn,) = spent.sources(asked, null_distance=None)
+    codes = counting(codes)
+    counts = np.bincount(codes[codes >= 0], minlength=len(entries)).astype(np.int64)
     occurs = counts > 0
     noised = mechanism.release(counts, source=drawn)
     # mutant: keys-below-the-threshold
     kept: list[int] = np.flatnonzero(occurs & (noised >= least)).tolist()
-    kept.sort(key=lambda place: (type(entries[place]).__name__, entries[place]))
+    kept.sort(key=lambda place: order[place])
     if not kept:
-        return PrivateGroups(frame, np.full(codes.size, -1, np.intp), (), rows, asked)
+        return PrivateGroups(frame, np.full(codes.size, -1, np.intp), (), rows, asked, of=of)
     table = np.full(len(entries) + 1, -1, np.intp)
     table[kept] = np.arange(len(kept))
-    return PrivateGroups(frame, table[codes], tuple(entries[place] for place in kept), rows, asked)
+    return PrivateGroups(frame, table[codes], tuple(entries[place] for place in kept), rows, asked, of=of)
+
+
+def _rows_of(unit: str | None, rows: int, keep: str) -> str:
+    """Return which rows of a unit count, for the words of a statistic."""
+    if unit is None:
+        return ""
+    few = f"{rows} row{'s' * (rows > 1)}"
+    return f", of {'at most' if keep == 'random' else 'the first'} {few} a unit"

@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate
-from ferrodp.errors import InvalidArray
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
-from ferrodp.statistics._foreign import Labels, Numbers, is_missing, plain_label
+from ferrodp.random import NoiseSource
+from ferrodp.statistics._foreign import Labels, Numbers
+from ferrodp.statistics._labels import canonical
 
 __all__ = ["KeyThreshold"]
 
@@ -85,53 +86,89 @@ class KeyThreshold:
         return DiscreteLaplaceMechanism.calibrated(epsilon=self.epsilon, l1_sensitivity=rows)
 
 
-def distinct(found: Numbers | Labels) -> tuple[npt.NDArray[np.intp], list[Any]]:
-    """Return for each row the place of its value among all values, −1 for a missing one, and these values."""
+def distinct(found: Numbers | Labels) -> tuple[npt.NDArray[np.intp], list[Any], list[tuple[str, Any]]]:
+    """Return for each row the place of its value among all values, −1 for none; these values, and how they sort."""
     if isinstance(found, Labels):
-        if found.entries is not None:
-            known = [entry for entry in found.entries if plain_label(entry)]
-            return found.places(known), known
         # mutant: label-of-equal-keys-is-that-of-the-first-row
         table: dict[tuple[str, Any], int] = {}  # 1, 1.0 and True are equal: which of them came first must not show
-        rows = found.values.tolist()
-        codes = (
-            table.setdefault((type(row).__name__, row), len(table)) if plain_label(row) and not is_missing(row) else -1
-            for row in rows
-        )
-        return np.fromiter(codes, np.intp, len(rows)), [_unsigned(row) for _, row in table]
+        entries: list[Any] = []
+        rows = found.values.tolist() if found.entries is None else found.entries
+        places = np.fromiter((_placed(canonical(row), table, entries) for row in rows), np.intp, len(rows))
+        codes = places if found.entries is None else np.append(places, -1)[found.values]
+        return codes.astype(np.intp), entries, list(table)
     present = np.isfinite(found.values) if found.values.dtype.kind == "f" else np.ones(found.values.size, bool)
     if found.nulls is not None:
         present &= ~found.nulls
-    entries, inverse = np.unique(found.values[present], return_inverse=True)
-    codes_of_rows = np.full(found.values.size, -1, np.intp)
-    codes_of_rows[present] = inverse
-    return codes_of_rows, [_unsigned(entry) for entry in entries.tolist()]
+    numbers, inverse = np.unique(found.values[present], return_inverse=True)
+    codes = np.full(found.values.size, -1, np.intp)
+    codes[present] = inverse
+    entries = [entry + 0.0 if isinstance(entry, float) else entry for entry in numbers.tolist()]
+    return codes, entries, [("", entry) for entry in entries]
 
 
-def _units(found: Numbers | Labels) -> npt.NDArray[np.intp]:
+def _placed(found: tuple[str, Any, Any] | None, table: dict[tuple[str, Any], int], entries: list[Any]) -> int:
+    """Return the place of a canonical label, which is a new one if it is not there yet."""
+    if found is None:
+        return -1
+    place = table.setdefault(found[:2], len(entries))
+    if place == len(entries):
+        entries.append(found[2])
+    return place
+
+
+def units(found: Numbers | Labels) -> npt.NDArray[np.intp]:
     """Return for each row the place of its unit, −1 where there is none; ids that are equal are one unit."""
-    if isinstance(found, Numbers) or found.entries is not None:
+    if isinstance(found, Numbers):
         return distinct(found)[0]
     table: dict[Any, int] = {}
-    rows = found.values.tolist()
     # mutant: unit-is-as-many-as-its-id-has-types
-    codes = (table.setdefault(row, len(table)) if plain_label(row) and not is_missing(row) else -1 for row in rows)
-    return np.fromiter(codes, np.intp, len(rows))
+    places = [-1 if key is None else table.setdefault(key, len(table)) for key in found.compared()]
+    if found.entries is None:
+        return np.array(places, np.intp)
+    codes: npt.NDArray[np.intp] = np.array([*places, -1], np.intp)[found.values]
+    return codes
 
 
-def _unsigned(label: Any) -> Any:
-    """Return a label without what is not seen when labels are compared: the sign of a zero."""
-    return label + 0.0 if isinstance(label, float) else str(label) if isinstance(label, str) else label
+def rows_that_count(owners: npt.NDArray[np.intp], rows: int, drawn_from: NoiseSource | None) -> npt.NDArray[np.bool_]:
+    """Return which rows count: of each unit a random subset of so many, or its first ones without a source.
 
+    Each row draws 32 bits of its own, and a unit keeps the rows that drew the least, of equal ones the first.
 
-def first_rows(found: Numbers | Labels, rows: int, size: int) -> npt.NDArray[np.bool_]:
-    """Return which rows are among the first of their unit."""
-    if found.values.size != size:
-        raise InvalidArray("the column of units must have as many rows as the others")
-    units = _units(found)
-    order = np.argsort(units, kind="stable")
-    ascending = units[order]
-    counted = np.zeros(units.size, np.bool_)
-    rank = np.arange(units.size) - np.searchsorted(ascending, ascending, side="left")
+    *The subset keeps the sensitivity.* Let D' = D + unit u, and let the coins of all rows be independent. Which rows of
+    another unit count is a function of that unit's rows, in their order, and of their own coins. Let these coins be the
+    same for D and D', whose laws do not change by that; then exactly the same rows of all other units count in D and
+    D', and at most `rows` of u besides. For each value c of the coins that the two share, a release M is about two
+    tables that differ in at most `rows` rows of u, so P(M(D') ∈ E | c) ≤ e^ε·P(M(D) ∈ E | c) + δ, and the reverse; the
+    mean over c says the same of M. As c might even be published, several releases about one subset compose, and every
+    other measure of privacy that holds for each c holds: these are quasi-convex. A unit that is replaced is the same
+    with rows of u on both sides.
+
+    Sorting may use one key for unit and coin, but ties must not be left to the sort: it might decide by rows of others.
+    The number of bits must not depend on the number of units, or a further unit would change the law of the others.
+    """
+    if drawn_from is None:
+        order = np.argsort(owners, kind="stable")
+    else:
+        coins = np.frombuffer(drawn_from.bytes(4 * owners.size), np.uint32)
+        # mutant: subset-of-a-unit-depends-on-the-rows-of-others
+        order = _by_owner_and_coin(owners, coins)
+    ascending = owners[order]
+    starts = np.flatnonzero(np.diff(ascending, prepend=-2))
+    lengths = np.diff(starts, append=ascending.size)
+    rank = np.arange(ascending.size) - np.repeat(starts, lengths)
+    counted = np.zeros(owners.size, np.bool_)
     counted[order] = (rank < rows) & (ascending >= 0)
     return counted
+
+
+def _by_owner_and_coin(owners: npt.NDArray[np.intp], coins: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
+    """Return the order of rows by owner, coin and place; there are less than 2³¹ owners."""
+    joined = ((owners + 1).astype(np.uint64) << np.uint64(32)) | coins
+    order = np.argsort(joined)
+    ascending = joined[order]
+    tied = np.flatnonzero(ascending[1:] == ascending[:-1])
+    if tied.size:
+        # mutant: equal-coins-left-to-the-sort
+        tied = np.unique(np.concatenate([tied, tied + 1]))
+        order[tied] = order[tied][np.lexsort((order[tied], ascending[tied]))]
+    return order

@@ -200,7 +200,7 @@ def release(
     spent = budget(epsilon, delta, groups._rows, neighboring_relation, source, ticket)
     # mutant: statistics-of-a-table-with-the-whole-budget-each
     share = spent.share(1, len(chosen) + count)
-    parts = {"count": groups._count(share, None)} if count else {}
+    parts = {"count": groups._count(share, groups._codes)} if count else {}
     parts |= {name: groups._sum(share, name, ends) for name, ends in chosen.items()}
     vectors, event = groups._release(spent, list(parts.values()))
     found = {}
