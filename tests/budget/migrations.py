@@ -298,6 +298,8 @@ def main(arguments: list[str] | None = None) -> int:
                 too_many += here.armed > left
                 lost += here.armed < left
                 print(f"round {number} ({here.name}): armed {here.armed} of {left}", flush=True)
+            if calls // 1000 < (calls + here.calls) // 1000:
+                print(f"{calls + here.calls} moves in {number} rounds", file=sys.stderr, flush=True)
             calls += here.calls
             outcomes += here.outcomes
             rounds[here.name] += 1
