@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import binom, norm
 
 from ferrodp.audit import _joint, _test
+from ferrodp.audit._events.regions import Region
+from ferrodp.audit._events.statistics import Column
 from ferrodp.audit._joint import Pair, Rates, bound, pooling_helps, tails_of
-from ferrodp.audit._regions import Region
 
 COUNTS = [(1, 1), (1, 7), (7, 7), (3, 40), (40, 41), (1, 10**6), (900, 3000), (20_000, 10**8), (10**9 - 4, 10**9)]
 
@@ -156,7 +157,7 @@ def test_the_draws_of_one_event_are_no_draws_of_the_other():
 
 
 def _count(what, at, likelier, hits, rates):
-    return _test._Count(Region(what, 0, at), likelier, rates, 0.0, *map(int, hits))
+    return _test._Count(Region(what, Column(0), at), likelier, rates, 0.0, *map(int, hits))
 
 
 def test_a_rate_between_two_nodes_counts_as_the_upper_one(monkeypatch):
@@ -176,20 +177,24 @@ def test_counts_that_show_nothing_bound_nothing():
 
 
 def test_events_that_exclude_each_other_are_known_by_their_definitions():
-    above, below, equal = Region("above", 0, 1.0), Region("below", 0, -1.0), Region("equal", 0, 0.0)
-    finer, coarser = Region("finer", 0, -3.0), Region("coarser", 0, -3.0)
+    above, below, equal = (
+        Region("above", Column(0), 1.0),
+        Region("below", Column(0), -1.0),
+        Region("equal", Column(0), 0.0),
+    )
+    finer, coarser = Region("finer", Column(0), -3.0), Region("coarser", Column(0), -3.0)
 
     for one, other in ((above, below), (above, equal), (below, equal), (finer, coarser)):
         assert one.excludes(other)
         assert other.excludes(one)
     assert Region("kind", kind="a").excludes(Region("kind", kind="b"))
-    assert equal.excludes(Region("equal", 0, 1.0))
+    assert equal.excludes(Region("equal", Column(0), 1.0))
     for one, other in (
-        (above, Region("below", 0, 1.0)),
-        (above, Region("below", 1, -1.0)),
-        (above, Region("equal", 0, 1.0)),
+        (above, Region("below", Column(0), 1.0)),
+        (above, Region("below", Column(1), -1.0)),
+        (above, Region("equal", Column(0), 1.0)),
         (above, above),
-        (finer, Region("coarser", 0, -4.0)),
+        (finer, Region("coarser", Column(0), -4.0)),
         (above, finer),
         (Region("kind", kind="a"), Region("kind", kind="a")),
     ):

@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ferrodp.audit import _binomial
+from ferrodp.audit._events.outputs import Outputs, joined
+from ferrodp.audit._events.regions import Region
+from ferrodp.audit._events.search import Rated, search
 from ferrodp.audit._joint import REACH, Pair, Rates, bound, pooling_helps, reach_for
-from ferrodp.audit._regions import Outputs, Region, candidates, score
 from ferrodp.audit.power import SIGNIFICANCE, smallest_violation
 from ferrodp.audit.report import AuditReport
 
@@ -70,14 +72,13 @@ def run(
     With several workers `draw` is called from as many threads at once.
     """
     chosen, counted = split(draws)
-    first, second = (list(draw(side, chosen)) for side in (0, 1))
-    regions = list(dict.fromkeys(region for a, b in zip(first, second, strict=True) for region in candidates(a, b)))
-    counts = [
-        _chosen(side, regions, (first, second), chosen, counted, epsilon, delta, stated and stated[side])
-        for side in (0, 1)
-    ]
+    sides = joined(list(draw(0, chosen))), joined(list(draw(1, chosen)))
+    found = search(*sides, counted=counted, delta=delta)
+    counts = [_chosen(side, found[side], counted, epsilon, delta, stated and stated[side]) for side in (0, 1)]
+    # mutant: counted-on-the-draws-that-chose
+    fresh = draw
     # mutant: draws-of-one-worker-counted
-    _count(draw, counts, [counted * (i + 1) // workers - counted * i // workers for i in range(workers)])
+    _count(fresh, counts, [counted * (i + 1) // workers - counted * i // workers for i in range(workers)])
     bounds = _Bounds(counts, counted, epsilon, delta, reach_for(level))
     usual, strict, decisive = (bounds.of(each, delta) for each in (0.05, SIGNIFICANCE, level))
     shown = max((0, 1), key=lambda i: usual[i])
@@ -108,7 +109,7 @@ def run(
         log_e_value=top + math.log(sum(math.exp(each - top) for each in logs) / len(logs)),
         curve=tuple((each, max(bounds.of(0.05, each))) for each in _DELTAS),
         multiplicity=len(counts),
-        roc=_roc(best, (first, second)),
+        roc=_roc(best, sides),
     )
 
 
@@ -160,41 +161,29 @@ def _count(draw: Draw, counts: list[_Count], shares: list[int]) -> None:
             count.both += part.both
 
 
-def _chosen(
-    side: int,
-    regions: list[Region],
-    outputs: tuple[list[Outputs], list[Outputs]],
-    chosen: int,
-    counted: int,
-    epsilon: float,
-    delta: float,
-    stated: Stated | None,
-) -> _Count:
+def _chosen(side: int, found: Rated, counted: int, epsilon: float, delta: float, stated: Stated | None) -> _Count:
     """Return the event that promises the largest ε in one direction, and the stake of its e-value."""
-    best, rates, most = Region("above", 0, math.inf), Rates(0.0, 0.0), -math.inf
-    for region in regions:
-        hits, other = (sum(int(region.hits(part).sum()) for part in outputs[i]) for i in (side, 1 - side))
-        found = score(hits / chosen, other / chosen, chosen, counted, delta)
-        if found > most:
-            best, rates, most = region, Rates(hits / chosen, other / chosen), found
-    if stated is not None and stated.rates.promise(counted, delta) > most:
+    best, rates = found.region, Rates(found.likelier, found.other)
+    if stated is not None and stated.rates.promise(counted, delta) > found.promise:
         best, rates = stated.region, stated.rates
     return _Count(best, side, rates, _stake(*rates, epsilon, delta))
 
 
-def _roc(best: _Count, outputs: tuple[list[Outputs], list[Outputs]]) -> tuple[tuple[float, float], ...]:
+def _roc(best: _Count, outputs: tuple[Outputs, Outputs]) -> tuple[tuple[float, float], ...]:
     """Return rates of false and true alarms of tests like the chosen one, at other thresholds."""
     sides = outputs[best.likelier], outputs[1 - best.likelier]
     if best.region.what not in ("above", "below"):
-        ends = [[float(np.mean(best.region.hits(part))) for part in side] for side in sides]
-        return ((0.0, 0.0), (float(np.mean(ends[1])), float(np.mean(ends[0]))), (1.0, 1.0))
+        ends = [float(np.mean(best.region.hits(side))) for side in sides]
+        return ((0.0, 0.0), (ends[1], ends[0]), (1.0, 1.0))
     sign = 1.0 if best.region.what == "above" else -1.0
+    statistic = best.region.statistic
     likelier, other = (
-        np.nan_to_num(sign * np.concatenate([part.columns[best.region.column] for part in side]), nan=-np.inf)
-        for side in sides
+        np.sort(np.nan_to_num(sign * np.asarray(statistic.of(side), dtype=np.float64), nan=-np.inf)) for side in sides
     )
-    places = np.unique(np.quantile(np.concatenate([likelier, other]), np.linspace(0.0, 1.0, 65)))
-    found = [(float(np.mean(other >= at)), float(np.mean(likelier >= at))) for at in places]
+    both = np.sort(np.concatenate([likelier, other]), kind="stable")
+    places = np.unique(both[np.linspace(0, both.size - 1, 65).astype(np.intp)])
+    alarms = [(1.0 - np.searchsorted(side, places) / side.size).tolist() for side in (other, likelier)]
+    found = zip(*alarms, strict=True)
     return (*sorted([(0.0, 0.0), *found]),)
 
 

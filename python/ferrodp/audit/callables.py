@@ -8,7 +8,7 @@ from typing import Any
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.audit import _test
-from ferrodp.audit._regions import Outputs, outputs_of
+from ferrodp.audit._events.outputs import Outputs, Raised, outputs_of
 from ferrodp.audit.power import confidence_of
 from ferrodp.audit.report import AuditReport
 from ferrodp.errors import InvalidParameter
@@ -22,21 +22,22 @@ def audit_callable(
     neighbors: tuple[Any, Any],
     epsilon: Real,
     delta: Real,
-    draws: int,
+    draws: int = 200_000,
     release_many: Callable[[Any, int], Any] | None = None,
     confidence: Real = 0.999,
 ) -> AuditReport:
     """Test whether outputs of a function contradict its (ε, δ).
 
-    Among many events (tails, single values, the last bits of floating-point numbers, sets of short sequences, kinds of
-    output, exceptions) the one that promises most is chosen on a part of the draws, for each of the two directions, and
-    counted on the others.
+    Among many events the one that promises most is chosen on a part of the draws, for each of the two directions, and
+    counted on the others. Events are about kinds of output (types, shapes, containers, texts, exceptions), about single
+    numbers (tails, values, last bits, the sign of zero, NaN), and about several numbers at once: their norms, extremes,
+    differences and repetitions, sets of outputs, and statistics that are learned from the draws.
 
     Parameters
     ----------
     release : callable
-        Takes one of the neighbors and returns a number, an array or anything that prints. An exception that it raises
-        is an output like any other.
+        Takes one of the neighbors and returns a number, an array, a container of them or anything that prints. An
+        exception that it raises is an output like any other. The first 64 numbers of an output are looked at.
     neighbors : tuple of two values
         What neighboring datasets would be released as.
     epsilon : float
@@ -44,7 +45,7 @@ def audit_callable(
     delta : float
         Of the claim; in [0, 1).
     draws : int
-        Outputs of each neighbor; at least 100.
+        Outputs of each neighbor; at least 100. A quarter of them, at most 200 000, choose the events.
     release_many : callable, optional
         Takes a neighbor and n, and returns n independent outputs at once: an array with n rows, or a list.
     confidence : float
@@ -125,7 +126,7 @@ def _output(release: Callable[[Any], Any], value: Any) -> Any:
     try:
         return release(value)
     except Exception as error:  # an exception is an output
-        return error
+        return Raised(error)
 
 
 def _short(value: Any) -> str:

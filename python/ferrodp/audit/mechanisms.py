@@ -13,6 +13,9 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._validate import Real
 from ferrodp.audit import _test
+from ferrodp.audit._events.outputs import Outputs
+from ferrodp.audit._events.regions import Region
+from ferrodp.audit._events.statistics import Column
 from ferrodp.audit._joint import Rates
 from ferrodp.audit._law import (
     Event,
@@ -26,7 +29,6 @@ from ferrodp.audit._law import (
     real_events,
     whole_events,
 )
-from ferrodp.audit._regions import Outputs, Region
 from ferrodp.audit._test import Stated
 from ferrodp.audit.power import confidence_of
 from ferrodp.audit.report import AuditReport
@@ -132,7 +134,7 @@ def audit_mechanism(
             found = drawn_at_once(size).release(exact[:size], threads=1, **({"out": buffer[:size]} if has_out else {}))
             if side == 0 and is_counted:
                 tails.count(found)
-            yield Outputs(found[None, :], "numbers of shape ()")
+            yield Outputs(found[None, :], found.dtype.name)
 
     stated = None if is_whole else _thresholds(mechanism, scale, shift, failure, number)
     report = _test.run(
@@ -194,6 +196,6 @@ def _thresholds(mechanism: Any, scale: float, shift: float, delta: float, draws:
         if promise > most:
             best, most, rates = z, promise, found
     return (
-        Stated(Region("below", 0, shift - best * scale), rates),
-        Stated(Region("above", 0, best * scale), rates),
+        Stated(Region("below", Column(0), shift - best * scale), rates),
+        Stated(Region("above", Column(0), best * scale), rates),
     )

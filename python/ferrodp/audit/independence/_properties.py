@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp.audit._regions import last_bits
+from ferrodp.audit._events.regions import last_bits
 
 Array: TypeAlias = npt.NDArray[Any]
 
