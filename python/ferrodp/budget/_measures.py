@@ -25,7 +25,7 @@ from ferrodp.accounting.filters.additive import Measure
 from ferrodp.accounting.rdp.conversion import rdp_to_epsilon
 from ferrodp.budget.log import records
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerDamaged
-from ferrodp.events import NeighboringRelation, PrivacyEvent
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 
 Amounts: TypeAlias = tuple[int, ...]
 Budget: TypeAlias = "tuple[float | Fraction, float | Fraction]"
@@ -342,3 +342,26 @@ def _costs(terms: Terms, event: PrivacyEvent) -> Amounts:
         raise BudgetExceeded(f"{type(event).__name__} protects nobody: no budget allows it")
     # mutant: costs-rounded-down
     return tuple(math.ceil(cost * unit) for cost in exact)
+
+
+def refusal(
+    where: str, terms: Terms, spent: Amounts, caps: Amounts, event: PrivacyEvent, *, costs: Amounts, count: int = 1
+) -> str:
+    """Return why `count` releases do not fit. What is charged and asked for is rounded up, what is allowed down."""
+    exact = Fraction(spent[0], UNITS["pure"]) if terms.measure == "pure" else None
+    used, delta = exact or terms.epsilon_of(spent, caps), f"{float(terms.delta):.6g}"
+    # mutant: refusal-rounds-what-is-charged-down
+    charged = _validate.few_digits(used, "up")
+    allowed = _validate.few_digits(terms.epsilon, "down")
+    return (
+        f"{_releases(event, count)} does not fit into {where}: epsilon {charged} of {allowed} at delta {delta} is "
+        f"charged ({terms.measure}), and there is room for {terms.remaining(spent, caps, costs)} more"
+    )
+
+
+def _releases(event: PrivacyEvent, count: int) -> str:
+    what = "a release" if count == 1 else f"a charge of {count} releases"
+    if not isinstance(event, EpsilonDeltaEvent):
+        return f"{what} of {type(event).__name__}"
+    delta = f" and delta {_validate.few_digits(event.delta, 'up')}" if event.delta else ""
+    return f"{what} with epsilon {_validate.few_digits(event.epsilon, 'up')}{delta}"

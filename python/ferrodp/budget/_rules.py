@@ -17,7 +17,7 @@ from typing import Any
 
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.pld import PldAccountant
-from ferrodp.budget import _measures, _names, _nesting, _refusals
+from ferrodp.budget import _measures, _names, _nesting
 from ferrodp.budget._measures import Terms
 from ferrodp.budget.log import records
 from ferrodp.budget.stores import rows
@@ -158,7 +158,7 @@ def charged(scopes: list[ScopeRow], charges: Charges, event: PrivacyEvent, count
         if not row.terms.fits(spent, row.caps):
             where = f"scope {row.name!r}"
             raise BudgetExceeded(
-                _refusals.refusal(where, row.terms, row.spent, row.caps, event, costs=costs, count=count)
+                _measures.refusal(where, row.terms, row.spent, row.caps, event, costs=costs, count=count)
             )
         found.append(ScopeRow(row.name, row.terms, row.caps, spent, row.frozen, row.version, row.counts))
     return found

@@ -7,7 +7,7 @@ import threading
 from typing import Protocol
 
 from ferrodp import _fork
-from ferrodp.budget import _measures, _refusals
+from ferrodp.budget import _measures
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget.ledger import PrivacyLedger
 from ferrodp.errors import BudgetExceeded, InvalidParameter, ScopeFrozen, TicketError, UnknownScope
@@ -72,7 +72,7 @@ class MemoryAccount:
         # mutant: block-charges-beyond-its-budget
         if not self.terms.fits(found, self._caps):
             raise BudgetExceeded(
-                _refusals.refusal("the open budget", self.terms, self._spent, self._caps, event, costs=costs) + _NOTHING
+                _measures.refusal("the open budget", self.terms, self._spent, self._caps, event, costs=costs) + _NOTHING
             )
         return found
 
