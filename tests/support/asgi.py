@@ -23,7 +23,10 @@ class Reply:
 
 
 def request(app, path, *, method="GET", query="", headers=(), host="127.0.0.1:8421", body=b"", client="127.0.0.1"):
-    """Send one request and return the whole reply; `host` may be None, and headers are sent as they are."""
+    """Send one request and return the whole reply.
+
+    `host` may be None, a body that is None never comes, and headers are sent as they are.
+    """
     return asyncio.run(send(app, path, method, query, headers, host, body, client))
 
 
@@ -36,7 +39,7 @@ async def send(app, path, method="GET", query="", headers=(), host="127.0.0.1:84
         "path": path, "raw_path": path.encode(), "root_path": "", "query_string": query.encode(), "headers": given,
         "client": (client, 50_000), "server": ("127.0.0.1", 8421),
     }  # fmt: skip
-    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+    waiting = [] if body is None else [{"type": "http.request", "body": body, "more_body": False}]
     sent = []
 
     async def receive():

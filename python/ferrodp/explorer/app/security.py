@@ -8,6 +8,7 @@ only this server's pages hold.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import re
@@ -15,6 +16,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, TypeAlias
+
+from ferrodp.explorer.app.connections import BODY_SECONDS, network
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -45,6 +48,7 @@ _CODES = {
     400: "bad_request",
     403: "forbidden",
     405: "method",
+    408: "too_slow",
     411: "length",
     413: "too_large",
     414: "too_long",
@@ -89,7 +93,11 @@ class Guard:
         try:
             self._check(scope)
             if scope["method"] == "POST":
-                receive = await _bounded(receive)
+                try:
+                    async with asyncio.timeout(BODY_SECONDS):
+                        receive = await _bounded(receive)
+                except TimeoutError:
+                    raise Refused(408, f"the body must arrive within {BODY_SECONDS:g} seconds") from None
         except Refused as refused:
             await _refuse(refused, send)
             return
@@ -144,7 +152,7 @@ class Guard:
     def _take(self, scope: Message) -> None:
         """Take one request from the bucket of the client's address."""
         assert self._buckets is not None
-        client = (scope.get("client") or ("",))[0]
+        client = network((scope.get("client") or ("",))[0])
         now = time.monotonic()
         left, then = self._buckets.pop(client, (_BURST, now))
         left = min(_BURST, left + (now - then) * _PER_SECOND)
@@ -178,7 +186,7 @@ async def _bounded(receive: Receive) -> Receive:
 async def _refuse(refused: Refused, send: Send) -> None:
     body = json.dumps(error_body(_CODES.get(refused.status, "refused"), refused.message, refused.remedy)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *HEADERS]
-    if refused.status in (400, 413):
+    if refused.status in (400, 408, 413):
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

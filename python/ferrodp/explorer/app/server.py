@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ferrodp import _validate
 from ferrodp.errors import InvalidParameter, MissingPackage
 from ferrodp.explorer.app.application import build
+from ferrodp.explorer.app.connections import MAX_CONNECTIONS, protocol
 
 DEFAULT_PORT = 8421
 
@@ -56,7 +57,8 @@ def serve(
             say("Public: everybody who can reach this address can use it.")
         say("End it with Ctrl-C.")
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, limit_concurrency=256,
+            app, http=protocol(), ws="none", log_level="warning", access_log=False, server_header=False,
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=10, timeout_graceful_shutdown=2, h11_max_incomplete_event_size=16_384, lifespan="on",
         )  # fmt: skip
         if browser:
