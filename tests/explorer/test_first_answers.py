@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom, norm
 
 pytest.importorskip("sklearn")
 pytest.importorskip("starlette")
@@ -15,7 +16,7 @@ from ferrodp.explorer.app.sections import SECTIONS
 from ferrodp.explorer.figures import PENDING, Answer
 from ferrodp.explorer.model.attacks.membership import PAGE
 from ferrodp.explorer.model.datasets import DATASETS, gradients, initial, load, raw
-from ferrodp.explorer.rates import band, hits, interval, most_found
+from ferrodp.explorer.rates import band, hits, interval, interval_at, most_found
 from support.asgi import request
 
 FIGURES = {entry.figure.name: entry.figure for section in SECTIONS for entry in section.entries if entry.figure.first}
@@ -125,6 +126,38 @@ def test_hits_are_counted_above_the_threshold_that_so_many_others_exceed():
 
         assert sum(without > threshold) <= alarms
         assert found == sum(with_it > threshold)
+
+
+@pytest.mark.parametrize(
+    ("mean", "trainings", "decimals"), [(0.3, 100, 9), (1.5, 100, 9), (1.5, 400, 9), (1.0, 200, 0)]
+)
+def test_what_is_found_lies_in_its_interval_as_often_as_said(mean, trainings, decimals):
+    """Scores are normal, or rounded so that many are tied; the threshold is not known but estimated.
+
+    The interval misses with probability 5 % at most, so more than `most` of 1000 misses have probability below 1e-7.
+    """
+    rng, rate, runs = np.random.default_rng(3), 0.1, 1000
+    most = int(binom.isf(1e-7, runs, 0.05))
+    if decimals:
+        truth = norm.sf(norm.isf(rate) - mean)
+    else:  # the best test at the rate takes all above a score, and of those equal to it a share
+        above = np.arange(12.0, -12.0, -1.0) - 0.5
+        truth = float(np.interp(rate, norm.sf(above), norm.sf(above, mean)))
+    ends = [
+        interval_at(*(np.round(rng.normal(shift, size=trainings), decimals) for shift in (0.0, mean)), rate)
+        for _ in range(runs)
+    ]
+
+    assert sum(not low <= truth <= high for low, high in ends) <= most
+    assert np.mean([high - low for low, high in ends]) < 0.75  # and says something
+
+
+def test_few_trainings_bound_what_they_can():
+    scores = np.arange(40.0)
+
+    assert interval_at(scores, scores + 100.0, 1e-3) == (0.0, 1.0)
+    low, high = interval_at(scores, scores + 100.0, 0.5)
+    assert 0.85 < low < high == 1.0
 
 
 def test_a_band_holds_the_curve_that_it_is_measured_from():

@@ -2,10 +2,33 @@
 
 KILLERS = {
     "explorer refuses": "pytest tests/explorer/test_explorer_security.py",
+    "explorer connections": "pytest tests/explorer/test_explorer_connections.py",
+    "explorer intervals": "pytest tests/explorer/test_first_answers.py -k in_its_interval",
     "explorer trains": "pytest tests/explorer/test_trainings.py",
 }
 
 MUTANTS = [
+    (
+        "one address may hold all connections",
+        "connections-of-an-address-not-counted",
+        ">= most",
+        ">= 10**9",
+        "explorer connections",
+    ),
+    (
+        "half a header is waited for without end",
+        "half-a-header-waited-for",
+        "if self.cycle is None or self.cycle.response_complete:",
+        "if self.cycle is not None and self.cycle.response_complete:",
+        "explorer connections",
+    ),
+    (
+        "the threshold of an attack counts as known",
+        "threshold-taken-as-known",
+        "1.0 - share), np.flatnonzero(at_most <= share)",
+        "0.5), np.flatnonzero(at_most <= 0.5)",
+        "explorer intervals",
+    ),
     (
         "the explorer answers foreign origins",
         "foreign-origin-accepted",

@@ -49,6 +49,39 @@ def told(found: int, trials: int) -> str:
     return f"{found / trials:.3f} ({low:.3f} to {high:.3f})"
 
 
+def told_at(without: npt.NDArray[np.float64], with_it: npt.NDArray[np.float64], rate: float) -> str:
+    """Write how much is found at a rate of false alarms, with its 95 % interval."""
+    trials = len(with_it)
+    low, high = interval_at(without, with_it, rate)
+    return f"{int(hits(without, with_it, int(rate * len(without)))) / trials:.3f} ({low:.3f} to {high:.3f})"
+
+
+def interval_at(without: npt.NDArray[np.float64], with_it: npt.NDArray[np.float64], rate: float) -> tuple[float, float]:
+    """Return a 95 % interval of what is found at a rate of false alarms, the threshold's own error included.
+
+    At the score of `without` that k others exceed, the rate of false alarms has the law Beta(k + 1, n − k) if scores
+    are continuous, and with ties no more if a score has to exceed the threshold, no less if it may be equal. So there
+    is a rank, chosen before any score is seen, at which that rate is at most `rate`, and one at which it is at least
+    `rate`, each but with probability 1.25 %. Given the threshold, what it finds is binomial, and what is found grows
+    with the rate: the Clopper-Pearson bound at each of both thresholds, again of 1.25 %, is a bound at `rate`.
+    """
+    from scipy.special import betainc, betaincinv  # slow to import
+
+    share, n, trials = 0.05 / 4, len(without), len(with_it)
+    ranks, scores, thresholds = np.arange(n), np.sort(with_it), np.sort(without)[::-1]
+    at_most = betainc(ranks + 1.0, n - ranks, rate)  # P[the rate of false alarms ≤ `rate`], falling with the rank
+    low, high = 0.0, 1.0
+    # mutant: threshold-taken-as-known
+    safe, beyond = np.flatnonzero(at_most >= 1.0 - share), np.flatnonzero(at_most <= share)
+    if safe.size:
+        found = trials - int(np.searchsorted(scores, thresholds[safe[-1]], side="right"))
+        low = float(betaincinv(found, trials - found + 1.0, share)) if found else 0.0
+    if beyond.size:
+        found = trials - int(np.searchsorted(scores, thresholds[beyond[0]], side="left"))
+        high = float(betaincinv(found + 1.0, trials - found, 1.0 - share)) if found < trials else 1.0
+    return low, high
+
+
 def band(
     alarms: npt.ArrayLike, found: npt.ArrayLike, trials: int, rates: Sequence[float]
 ) -> tuple[list[float], list[float]]:

@@ -14,7 +14,7 @@ from ferrodp.accounting.reports import membership_advantage
 from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value, upper
 from ferrodp.explorer.lessons.training.data import digits
-from ferrodp.explorer.rates import band, hits, most_found, told
+from ferrodp.explorer.rates import band, hits, most_found, told_at
 
 _DELTA = 1e-5
 _RECORDS = 40
@@ -58,8 +58,7 @@ def membership(noise_multiplier: float, steps: int, trainings: int, seed: int) -
     without, with_it = _scores(noise_multiplier, steps, trainings, seed)
     found: dict[str, Value] = {"ε at δ = 10⁻⁵": upper(epsilon)}
     for at, name in enumerate(("sees every step", "sees the model")):
-        count = int(hits(without[at], with_it[at], int(_AT * trainings)))
-        found[f"Found at {_AT:.0%} false alarms, attacker {name}"] = told(count, trainings)
+        found[f"Found at {_AT:.0%} false alarms, attacker {name}"] = told_at(without[at], with_it[at], _AT)
     found[f"Most that any attack finds at {_AT:.0%}"] = upper(_most_found(noise_multiplier, steps, (_AT,))[0])
     found["Most that a bet at even odds wins, by the curve"] = upper(0.5 + membership_advantage(accountant) / 2)
     found["The same, for pure ε: e^ε / (1 + e^ε)"] = upper(1 / (1 + math.exp(-epsilon)))

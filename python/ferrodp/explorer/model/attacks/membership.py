@@ -25,7 +25,7 @@ from ferrodp.explorer.figures import (
 )
 from ferrodp.explorer.model.attacks.controls import BATCH, CLIP, DATASET, NOISE, RATE
 from ferrodp.explorer.model.datasets import load, outlier, softmax
-from ferrodp.explorer.rates import band, hits, most_found, told
+from ferrodp.explorer.rates import band, hits, most_found, told_at
 from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PoissonSampling, PrivacyPlan
 from ferrodp.random import poisson_sample
 
@@ -113,8 +113,7 @@ def membership(
     points, seen = proven(plan.event), scores(plan, dataset, learning_rate, trainings, seed)
     found: dict[str, Value] = {f"ε at δ = {power(_DELTA)}": upper(accountant.epsilon(_DELTA))}
     for attacker, name in enumerate(_ATTACKERS):
-        count = int(hits(seen[attacker, 0], seen[attacker, 1], trainings // 10))
-        found[f"Found at about 10 % false alarms, {name}"] = told(count, trainings)
+        found[f"Found at about 10 % false alarms, {name}"] = told_at(seen[attacker, 0], seen[attacker, 1], 0.1)
     found["Most that any attack finds at 10 % false alarms"] = upper(most_found(*points, (0.1,))[0])
     found["Won bets at even odds, at most"] = upper(0.5 + membership_advantage(accountant) / 2)
     return found
