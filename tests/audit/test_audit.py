@@ -339,6 +339,32 @@ def test_a_report_is_text_and_json():
     assert [bound for _, bound in report.curve] == sorted((bound for _, bound in report.curve), reverse=True)
 
 
+def test_of_few_draws_the_stated_violation_is_seen_and_a_smaller_one_is_not():
+    """Fewer than 24 of 40 have probability below 1e-6 where 90 % are seen, and so have more than 35 where half are."""
+    draws, rng = 100, np.random.default_rng(13)
+    counted = draws - draws // 4
+    least, rate = favorable(draws=counted, epsilon=1.0, delta=1e-5)
+
+    def seen(epsilon):
+        def release(value, n):
+            return rng.random(n) < (rate * math.exp(epsilon) + 1e-5 if value else rate)
+
+        run = {"neighbors": (0, 1), "epsilon": 1.0, "delta": 1e-5, "draws": draws}
+        return sum(audit_callable(None, **run, release_many=release).violation for _ in range(40))
+
+    assert seen(least) >= 24
+    assert seen(0.9 * least) <= 35
+
+
+def test_power_changes_little_from_one_draw_to_the_next():
+    found = [smallest_violation(draws=n, epsilon=1.0, delta=1e-5) for n in (60, 61, 62)]
+
+    assert max(found) < 1.02 * min(found)
+    assert (
+        smallest_violation(draws=75, epsilon=1.0, delta=1e-5) < 2.5
+    )  # which an audit of 100 draws finds nearly always
+
+
 def test_power_grows_with_the_draws():
     found = [smallest_violation(draws=n, epsilon=1.0, delta=1e-5) for n in (100, 10**4, 10**6, 10**8)]
 

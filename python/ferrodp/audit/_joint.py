@@ -174,7 +174,7 @@ class Pair:
         self.ends = np.concatenate([other.nodes, [1.0]])
         self.other = np.concatenate([[-math.inf], other.low])
         self.weights = _weights(self.ends, epsilon, delta)
-        self.alone = _ALONE[0], _ALONE_OF_FEW if expected.other * counted < _FEW else _ALONE[1]
+        self.alone = alone_of(expected.other * counted)
 
     def least(self, epsilon: float, delta: float, level: float) -> float:
         """Return the least joint score of all pairs with that ε which are not rejected by one rate alone."""
@@ -186,6 +186,11 @@ class Pair:
         alone = (likelier >= _quantile(self.alone[0] * level)) | (self.other >= _quantile(self.alone[1] * level))
         together[alone] = math.inf
         return float(together.min())
+
+
+def alone_of(hits: float) -> tuple[float, float]:
+    """Return the shares of the level for each rate alone, where so many hits are expected on the other side."""
+    return _ALONE[0], _ALONE_OF_FEW if hits < _FEW else _ALONE[1]
 
 
 def _weights(q: Array, epsilon: float, delta: float) -> tuple[Array, Array]:
@@ -201,15 +206,20 @@ def _quantile(level: float) -> float:
     return -_NORMAL.inv_cdf(level) + _ROUNDING
 
 
-def bound(pairs: Sequence[Pair], level: float, delta: float) -> float:
-    """Return a number that ε exceeds with confidence 1 − `level`, or 0: from one pair, or of two that are pooled."""
+def rejects(pairs: Sequence[Pair], epsilon: float, level: float, delta: float) -> bool:
+    """Return whether that ε is rejected at the level: by one pair, or by two that are pooled."""
     # mutant: joint-level-without-what-is-tested-alone
     joint = level * (1.0 - sum(sum(pair.alone) for pair in pairs) / len(pairs))
     needed = _quantile(joint) * math.sqrt(len(pairs))
+    least = [pair.least(epsilon, delta, level / len(pairs)) for pair in pairs]
+    return math.inf in least or sum(least) >= needed * (1.0 + _ROUNDING)
+
+
+def bound(pairs: Sequence[Pair], level: float, delta: float) -> float:
+    """Return a number that ε exceeds with confidence 1 − `level`, or 0: from one pair, or of two that are pooled."""
 
     def rejected(epsilon: float) -> bool:
-        least = [pair.least(epsilon, delta, level / len(pairs)) for pair in pairs]
-        return math.inf in least or sum(least) >= needed * (1.0 + _ROUNDING)
+        return rejects(pairs, epsilon, level, delta)
 
     if not rejected(0.0):
         return 0.0

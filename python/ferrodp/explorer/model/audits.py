@@ -154,11 +154,13 @@ def compute_power(parameters: Parameters, points: int = 25) -> Answer:
         Series("ε that is claimed", [100, 10**8], [epsilon] * 2, "line", "private"),
     )
     mark = ((float(parameters["draws"]), f"{parameters['draws']} draws"),)
-    plot = Plot("What a test of so many draws can see", "draws in each world", "ε", series, x_scale="log", marks=mark)
+    plot = Plot(
+        "What a test of so many draws can see", "draws counted in each world", "ε", series, x_scale="log", marks=mark
+    )
     least = next(iter(numbers.values()))
     sentence = (
-        f"With {parameters['draws']} draws in each world, a mechanism that claims ε = {shown(epsilon)} has to have a "
-        f"true ε of at least {least} to be found out with chance 90 %, if it fails in the most visible way."
+        f"With {parameters['draws']} draws counted in each world, a mechanism that claims ε = {shown(epsilon)} has to "
+        f"have a true ε of at least {least} to be found out with chance 90 %, if it fails in the most visible way."
     )
     if math.isinf(_seen(parameters["draws"], epsilon, delta)):
         sentence = f"{parameters['draws']} draws cannot contradict ε = {shown(epsilon)}, whatever the mechanism does."
@@ -216,7 +218,8 @@ for its rates, ε ≥ ln((p − δ)/p′) holds with the confidence stated (Jagi
         title="What a test can see",
         idea="Ask before you draw: how false has a claim to be before so many draws show it?",
         text="""<p>A test that finds nothing says little if it could not have found anything. The curve is that of the
-most favorable defect; for a given one it takes more draws.</p>""",
+most favorable defect; for a given one it takes more draws. Besides the draws that are counted, a test
+makes a third as many to choose the event.</p>""",
         figure=Figure(
             "power",
             (
@@ -224,7 +227,7 @@ most favorable defect; for a given one it takes more draws.</p>""",
                 Control("delta", "δ", 1e-5, 1e-9, 1e-2, "log", low_label="rare failures", high_label="frequent"),
                 Control(
                     "draws",
-                    "Draws in each world",
+                    "Draws counted in each world",
                     100_000,
                     100,
                     100_000_000,
