@@ -269,6 +269,14 @@ def test_a_safetensors_header_that_lies_is_refused(tmp_path: Path, header: Any) 
         files.describe(with_header(tmp_path / "a.safetensors", header, bytes(12)))
 
 
+def test_more_arrays_than_any_model_has_are_refused_before_they_are_looked_at(tmp_path: Path) -> None:
+    empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    path = with_header(tmp_path / "a.safetensors", dict.fromkeys(map(str, range(2**16 + 1)), empty), b"")
+
+    with pytest.raises(files.FileRefused, match="at most 65536 arrays"):
+        files.describe(path)
+
+
 def test_a_safetensors_header_longer_than_the_file_is_refused(tmp_path: Path) -> None:
     for size in (3, 10**8, 2**63, 2**64 - 1):
         (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", size) + b"{}")
@@ -287,12 +295,14 @@ def test_a_safetensors_header_longer_than_the_file_is_refused(tmp_path: Path) ->
         "{'descr': '<f4', 'shape': (1,)}",
         "__import__('os').abort()",
         "(" * 3000,
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}\xa0",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), \x85}",
         "\x00",
         "",
     ],
 )
 def test_an_npy_header_that_lies_is_refused(tmp_path: Path, header: str) -> None:
-    text = header.encode() + b"\n"
+    text = header.encode("latin1") + b"\n"
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(4))
 
     with pytest.raises(files.FileRefused):

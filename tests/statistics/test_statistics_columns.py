@@ -270,3 +270,9 @@ def test_one_missing_truth_value_does_not_make_the_false_ones_count():
         assert fd.private_count(values, epsilon=20.0).value == 10
     assert fd.private_count(missing.astype("boolean"), epsilon=20.0, missing="zero").value == 10
     assert fd.private_count(np.array(["", "x", None, 0, 0.0, False], dtype=object), epsilon=20.0).value == 4
+
+
+def test_a_count_has_the_limit_of_rows_that_quantiles_have():
+    for one in (1.0, True):
+        with pytest.raises(InvalidParameter, match="at most 8589934592 rows"):
+            fd.private_count(np.broadcast_to(one, 2**40), epsilon=1.0)

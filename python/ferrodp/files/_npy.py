@@ -63,7 +63,7 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     while found := _FIELD.match(text, place):
         fields[found["key"]] = found["value"]
         place = found.end()
-    if text[place:].strip() != "}":
+    if text[place:].strip(" \t\n\r\f") != "}":  # not what is a space elsewhere: numpy refuses that
         raise ValueError(place)
     shape, order, kind = fields["shape"], fields["fortran_order"], fields["descr"]
     if not shape.startswith("(") or order not in ("True", "False") or kind[0] not in "[\"'":

@@ -38,6 +38,7 @@ __all__ = ["private_count", "private_histogram"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 MAX_BINS = 10**7
+_MAX_ROWS = 2**33
 
 
 @_arrays.quiet
@@ -139,6 +140,8 @@ def _counter(found: Numbers | Labels, drops: bool) -> tuple[Callable[[], int], b
         what = "count of values other than False" if found.is_open else "count of values"
         # mutant: missing-row-makes-the-false-ones-count
         return (lambda: int(((found.present() | (not drops)) & ~found.false()).sum())), drops, what
+    if found.values.size > _MAX_ROWS:
+        raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
     held = Column(found.values, found.nulls, found.can_miss, drops)
     if found.values.dtype == np.bool_:
         return (lambda: sum(int(np.count_nonzero(part)) for part in held.parts())), True, "count of true values"
