@@ -4,10 +4,18 @@ KILLERS = {
     "explorer refuses": "pytest tests/explorer/test_explorer_security.py",
     "explorer connections": "pytest tests/explorer/test_explorer_connections.py",
     "explorer intervals": "pytest tests/explorer/test_first_answers.py -k in_its_interval",
+    "few draws": "pytest tests/audit/test_audit.py -k 'few_draws or changes_little'",
     "explorer trains": "pytest tests/explorer/test_trainings.py",
 }
 
 MUTANTS = [
+    (
+        "rates of few draws are taken as normal",
+        "few-draws-taken-as-normal",
+        "if n <= _FEW:",
+        "if n <= 0:",
+        "few draws",
+    ),
     (
         "one address may hold all connections",
         "connections-of-an-address-not-counted",

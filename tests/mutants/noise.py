@@ -21,10 +21,63 @@ KILLERS = {
     "single widened": "cargo test -p ferrodp-core --test sample -- widened_margins_change_no_bit_in_single",
     "leading bits": "cargo test -p ferrodp-core --lib -- sample::decide",
     "extreme grids": "cargo test -p ferrodp-core --test sample -- finest_grids",
+    "entropy": "pytest tests/random/test_without_entropy.py",
+    "memory": "pytest tests/test_memory_limits.py -k last_byte",
+    "contenders": "cargo test -p ferrodp-core --lib -- select::tests",
+    "asked": "cargo test -p ferrodp-accounting --lib -- memory",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
 MUTANTS = [
+    (
+        "no small memory is in reserve",
+        "small-memory-not-in-reserve",
+        "if piece.is_null() { LARGE.take(layout) } else { piece }",
+        "core::ptr::null_mut()",
+        "memory",
+    ),
+    (
+        "a list of contenders that is full keeps the first instead of the winner",
+        "contenders-thinned-out-without-a-duel",
+        "self.winner(contenders.as_slice(), best)",
+        "contenders.list[0]",
+        "contenders",
+    ),
+    (
+        "a bit generator is made without a first key",
+        "bit-generator-made-without-a-key",
+        "generator.prepare()?;",
+        "let _ = &mut generator;",
+        "entropy",
+    ),
+    (
+        "a child of a bit generator draws on from zeros",
+        "bit-generator-draws-on-zeros-in-a-child",
+        "if state.left == RESERVED",
+        "if state.left <= RESERVED",
+        "entropy",
+    ),
+    (
+        "a bit generator draws every buffer from one key",
+        "bit-generator-keeps-the-key-in-reserve",
+        "key.fill(isa, &mut state.buffer)",
+        "key.fill(isa, &mut state.buffer[8 * RESERVED..])",
+        "entropy",
+    ),
+    (
+        "an import without random bytes panics",
+        "import-panics-without-entropy",
+        "if let Err(error) = ferrodp_core::random::Key::fresh()",
+        "if let (false, Err(error)) = (true, ferrodp_core::random::Key::fresh())",
+        "entropy",
+    ),
+    (
+        "accounting panics where memory runs out",
+        "accounting-goes-on-without-memory",
+        "resume_unwind(Box::new(OutOfMemory))",
+        "panic!()",
+        "asked",
+    ),
     (
         "the scale is 1 % too large",
         "scale-of-noise",

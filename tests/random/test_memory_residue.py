@@ -95,7 +95,7 @@ CALLS = {
         ".encode(np.ones(3001))"
     ),
     "a client's own noise": "array = LocalNoise(clip_norm=1.0, noise_multiplier=1.0).privatize(np.ones(3001))",
-    "an exhausted buffer": "np.random.Generator(fd.random.BitGenerator()).random(5 * 510)",
+    "an exhausted buffer": "np.random.Generator(fd.random.BitGenerator()).random(5 * 506)",
 }
 
 BEFORE = """
@@ -137,13 +137,13 @@ def test_of_bytes_that_are_drawn_nothing_but_the_bytes_stays(process):
 
 
 def test_of_a_bit_generator_only_what_is_left_of_its_buffer_stays(process):
-    """Words are handed out from the end of a buffer of 510; the next buffer has a key that does not exist yet."""
+    """Words are handed out from the end of a buffer of 510, of which 4 are a key in reserve; the next has another."""
     first, second = process.run("bits = fd.random.BitGenerator(); rng = np.random.Generator(bits); rng.random(600)")
     used, buffer = encrypted(first, 0, SAMPLES[:255]), encrypted(second, 0, SAMPLES[:255])
 
     assert process.found(np.concatenate([schedule(first), schedule(second)])) == []
-    assert process.found(np.concatenate([used, buffer[420:]])) == []
-    assert len(process.found(buffer[:420])) == 420
+    assert process.found(np.concatenate([used, buffer[416:]])) == []
+    assert len(process.found(buffer[:416])) == 416
     process.run("del bits, rng")
     assert process.found(buffer) == []
 

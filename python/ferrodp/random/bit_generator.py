@@ -24,6 +24,11 @@ class BitGenerator(_native.BitGenerator):
     lock : threading.Lock
         Held by numpy while it draws; read-only.
 
+    Raises
+    ------
+    EntropyError
+        If the operating system gives no key.
+
     Notes
     -----
     AES-256 in counter mode. Every 4 KB have a key of their own, which the operating system gives and which is wiped
@@ -32,8 +37,14 @@ class BitGenerator(_native.BitGenerator):
     The buffer is left out of core dumps, and the kernel wipes it in a child: a forked or cloned child draws from a
     key of its own. (Where the system cannot do that, each number is asked of the operating system.) A virtual machine
     that is revived twice from one snapshot repeats at most the rest of a buffer.
-    Copies and pickles would repeat the stream and are refused. Should the operating system give no key, the process
-    ends: numpy's protocol has no way to report an error.
+    Copies and pickles would repeat the stream and are refused.
+
+    The first buffer is drawn when the object is made, which raises if the operating system gives no key. If it gives
+    none later, numpy's protocol has no way to report that: the next buffer's key is then 32 bytes of the buffer before,
+    which are kept for this and overwritten by what they make. Numbers stay unpredictable, and those already drawn stay
+    gone; only whoever read the memory would know the coming ones, until the operating system gives a key again. A
+    forked child has inherited no such key. If its first key is refused, or any where memory cannot be wiped, the
+    process ends (SIGABRT), as the alternative would be numbers that its parent draws, too.
 
     Examples
     --------

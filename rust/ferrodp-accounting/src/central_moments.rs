@@ -11,6 +11,7 @@
 //! so `B(l+1) = B(l)·(q^l − 1) + Σ_{j<l} C(l, j)·B(j)·t^{l−j}·q^j`: nothing is subtracted, however close to 1 the ratio is.
 
 use crate::certified::{Interval, Real};
+use crate::memory::filled;
 
 /// Intervals of 77 digits.
 pub type I = Interval<4>;
@@ -28,7 +29,7 @@ pub fn moments(noise_multiplier: f64, largest: usize) -> Option<(Vec<I>, Vec<I>)
     }
     let rate = I::integer(1) / I::from(noise_multiplier).square();
     let (q, t) = (rate.exp(), rate.exp_minus_one());
-    let (mut power, mut raw) = (I::integer(1), vec![I::integer(1); 2.min(largest + 1)]);
+    let (mut power, mut raw) = (I::integer(1), filled(I::integer(1), 2.min(largest + 1)));
     for k in 2..=largest {
         power = power * q;
         raw.push(raw[k - 1] * power);

@@ -35,6 +35,7 @@
 //! `sτ`, within 8 of `sτ + |ln q|`), so that a value is within `16·(αl + αsτ + τ² + s² + |scale|) + 64` units, counting that its node may
 //! be off by 4 units of `τ` where the slope of `ln g` is at most `τ + s + (2α + 2)s + 2/τ`.
 
+use crate::memory::filled;
 use core::f64::consts::PI;
 use core::num::NonZeroUsize;
 
@@ -76,7 +77,7 @@ pub fn gaussian_replace_one_of_each(
 ) -> Vec<f64> {
     let (z, q) = (noise_multipliers, sampling_probabilities);
     assert!(z.len() == orders.len() && q.len() == orders.len(), "triples");
-    let mut found = vec![0.0; orders.len()];
+    let mut found = filled(0.0, orders.len());
     for_each_block(&mut found, BLOCK, threads, |start, block| {
         for (i, rho) in (start..).zip(block) {
             *rho = gaussian_replace_one(z[i], q[i], orders[i]);

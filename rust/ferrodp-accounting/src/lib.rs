@@ -16,6 +16,7 @@ mod gauss_legendre;
 pub mod gaussian;
 pub mod lanes;
 pub mod mechanism;
+pub mod memory;
 pub mod pld;
 pub mod rdp;
 pub mod shuffle;

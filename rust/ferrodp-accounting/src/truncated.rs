@@ -10,6 +10,7 @@ use ferrodp_core::Isa;
 use crate::binomial::at_least_of_float;
 use crate::certified::Interval;
 use crate::functions::{exp, expm1, ln, ln_1p};
+use crate::memory::{filled, gathered};
 use crate::types::Bounds;
 use crate::{fixed_size, rdp};
 
@@ -72,9 +73,9 @@ impl Truncated {
     pub fn gaussian(&self, isa: Isa, noise_multiplier: f64, orders: &[f64], is_zeroed: bool) -> Vec<f64> {
         let (full, replaced) = self.kinds();
         let one = NonZeroUsize::MIN;
-        let same = |value: f64| vec![value; orders.len()];
+        let same = |value: f64| filled(value, orders.len());
         let poisson = |z: f64, q: f64| -> Vec<f64> {
-            rdp::poisson_gaussian(isa, &same(z), &same(q), orders, one).iter().map(|bounds| bounds.upper).collect()
+            gathered(rdp::poisson_gaussian(isa, &same(z), &same(q), orders, one).iter().map(|bounds| bounds.upper))
         };
         let half = (0.5 * noise_multiplier).next_down();
         let joined = poisson(noise_multiplier, self.q);
@@ -88,7 +89,7 @@ impl Truncated {
         let each = |((&order, &joined), &replaced): ((&f64, &f64), &f64)| {
             mixed([(free, joined), (full.upper, replaced)], order)
         };
-        orders.iter().zip(&joined).zip(&replaced).map(each).collect()
+        gathered(orders.iter().zip(&joined).zip(&replaced).map(each))
     }
 }
 

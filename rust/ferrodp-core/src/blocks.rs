@@ -4,6 +4,7 @@
 //! outlives the call: a pool that survives a `fork` in the parent is a deadlock in the child.
 
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -50,20 +51,48 @@ where
     });
 }
 
-/// Calls `run` on this thread and on `helpers` others.
+/// Calls `run` on this thread and on `helpers` others. What it panics with in one of those, it panics with here.
 fn on_threads(helpers: usize, run: &(dyn Fn() + Sync)) {
-    if helpers == 0 {
+    if helpers == 0 || !is_room_for(helpers) {
         return run(); // a scope is not free: a small call would feel it
     }
+    let panic = Mutex::new(None);
+    let help = || {
+        // Its stack is kept for the next thread, so nothing may stay there.
+        // mutant: threads-that-helped-leave-stacks-as-they
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| leaving_nothing(run))) {
+            *panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+        }
+    };
     thread::scope(|scope| {
         for _ in 0..helpers {
             // A thread that the system refuses to start is no error: the others do its share.
-            // Its stack is kept for the next thread, so nothing may stay there.
-            // mutant: threads-that-helped-leave-stacks-as-they
-            let _ = thread::Builder::new().spawn_scoped(scope, || leaving_nothing(run));
+            let _ = thread::Builder::new().spawn_scoped(scope, help);
         }
         run();
     });
+    if let Some(payload) = panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        resume_unwind(payload);
+    }
+}
+
+/// Whether the address space has room for so many threads: their stacks, and the arena that the C library's allocator reserves for
+/// each. Where that is not to be had, a thread may start and then find no memory for its thread-local variables, at which the C
+/// library ends the process; so the caller works alone.
+#[cfg(target_os = "linux")]
+fn is_room_for(threads: usize) -> bool {
+    const STACK_AND_ARENA: usize = 136 << 20;
+    let length = threads.saturating_mul(STACK_AND_ARENA);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: asks for addresses anywhere, without memory; no existing mapping is touched.
+    let pages = unsafe { libc::mmap(core::ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
+    // SAFETY: unmaps what was just mapped, which nobody has used.
+    pages != libc::MAP_FAILED && unsafe { libc::munmap(pages, length) } == 0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_room_for(_: usize) -> bool {
+    true
 }
 
 #[cfg(test)]
@@ -95,6 +124,22 @@ mod tests {
             assert_eq!(0, start % 10);
             assert_eq!(10.min(25 - start), block.len());
         });
+    }
+
+    #[test]
+    fn a_panic_in_any_thread_is_the_callers() {
+        for threads in [1, 2, 4] {
+            let threads = NonZeroUsize::new(threads).expect("positive");
+            let caught = catch_unwind(|| {
+                for_each_block(&mut [0_u8; 64], 1, threads, |_, _| {
+                    // Every thread comes here: a block is long enough for all of them to take one.
+                    thread::sleep(core::time::Duration::from_millis(2));
+                    resume_unwind(Box::new(17_u64));
+                });
+            });
+
+            assert_eq!(Some(&17), caught.expect_err("a panic").downcast_ref::<u64>());
+        }
     }
 
     #[test]

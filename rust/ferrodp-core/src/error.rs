@@ -50,6 +50,8 @@ pub enum Error {
     Mutated,
     /// The operating system gave no random bytes.
     Entropy(getrandom::Error),
+    /// There is no memory for what the arguments ask for.
+    OutOfMemory,
 }
 
 impl Error {
@@ -72,6 +74,7 @@ impl fmt::Display for Error {
             Self::Unsupported { what } => write!(f, "there is no {what}"),
             Self::Mutated => write!(f, "the array was changed by another thread while it was being read"),
             Self::Entropy(cause) => write!(f, "the operating system gave no random bytes: {cause}"),
+            Self::OutOfMemory => write!(f, "there is no memory for a result of this size"),
         }
     }
 }
@@ -81,5 +84,11 @@ impl core::error::Error for Error {}
 impl From<getrandom::Error> for Error {
     fn from(cause: getrandom::Error) -> Self {
         Self::Entropy(cause)
+    }
+}
+
+impl From<std::collections::TryReserveError> for Error {
+    fn from(_: std::collections::TryReserveError) -> Self {
+        Self::OutOfMemory
     }
 }

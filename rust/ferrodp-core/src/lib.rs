@@ -2,7 +2,8 @@
 //!
 //! A tour, bottom up:
 //!
-//! - [`error`] and [`params`]: the one error, and values that are checked once and trusted from then on.
+//! - [`error`] and [`params`]: the one error, and values that are checked once and trusted from then on; [`memory`]: vectors
+//!   whose length an argument decides; [`hashing`]: maps that ask nobody for a random key.
 //! - [`isa`]: which instruction sets this CPU has; [`blocks`]: fixed blocks of a buffer, shared among scoped threads;
 //!   `dispatch`: one body for every instruction set.
 //! - [`math`]: the floating-point environment, 128-bit fixed point, big integers with directed rounding.
@@ -28,8 +29,10 @@ pub mod discrete;
 mod dispatch;
 pub mod error;
 pub mod fork;
+pub mod hashing;
 pub mod isa;
 pub mod math;
+pub mod memory;
 pub mod params;
 pub mod random;
 mod residue;

@@ -408,7 +408,7 @@ mod tests {
                     deepest = deepest.max(depth_of(release));
                 }
                 let integers = [(0, long()), (102, Integer::default())];
-                deepest = deepest.max(depth_of(&mut || drop(noise.steps(isa, &key(), &integers))));
+                deepest = deepest.max(depth_of(&mut || noise.steps(isa, &key(), &integers, &mut [0; 2])));
             }
         }
         deepest

@@ -128,13 +128,17 @@ impl Noise {
     /// Returns `round((value + scale·Z)/g)` for integers given with the indices of their samples: what [`Noise::add`] would
     /// make of them at these places, in grid steps, if they were floats.
     ///
-    /// For integers of less than 2¹⁰⁰ steps. What no float denotes takes milliseconds: nothing proposes there.
-    #[must_use]
-    pub fn steps(&self, isa: Isa, key: &Key, integers: &[(u64, Integer)]) -> Vec<i128> {
+    /// For integers of less than 2¹⁰⁰ steps. What no float denotes takes milliseconds: nothing proposes there. They go to `out`, as
+    /// long as the integers: room that a caller has made before anything was drawn.
+    pub fn steps(&self, isa: Isa, key: &Key, integers: &[(u64, Integer)], out: &mut [i128]) {
         leaving_nothing(|| {
             let sampler = chunk::Sampler::new::<f64>(self, isa, key, integers.len());
-            in_default_environment(|| integers.iter().map(|(index, value)| sampler.steps(*index, value)).collect())
-        })
+            in_default_environment(|| {
+                for ((index, value), steps) in integers.iter().zip(out) {
+                    *steps = sampler.steps(*index, value);
+                }
+            });
+        });
     }
 
     /// Writes `g · round((sum · g′ + scale·Z)/g)`, rounded once to `T`, for sums of integers in units of `granularity`, `g′`,

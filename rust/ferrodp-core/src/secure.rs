@@ -23,10 +23,8 @@ pub const MAX_SHIFT: u32 = 29;
 /// Returns the integers `trunc(clip(x)/(g·2^shift))` of one row, given in leaves.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a shift above [`MAX_SHIFT`], [`Error::Mutated`] if the row changed meanwhile.
-///
-/// # Panics
-/// If there is no memory for the integers.
+/// [`Error::Parameter`] for a shift above [`MAX_SHIFT`], [`Error::OutOfMemory`] if there is no memory for the integers,
+/// [`Error::Mutated`] if the row changed meanwhile.
 pub fn quantized<T: Float>(
     isa: Isa,
     leaves: &[&[T]],
@@ -38,7 +36,7 @@ pub fn quantized<T: Float>(
         return Err(Error::parameter("shift", f64::from(shift), format!("at most {MAX_SHIFT}")));
     }
     let row = Rows::one(leaves);
-    let mut sum = GridSum::new(clip, row.width()).expect("memory for a row of integers");
+    let mut sum = GridSum::new(clip, row.width())?;
     sum.add(isa, &row, threads)?;
     let mut integers = sum.into_integers()?;
     for k in &mut integers {

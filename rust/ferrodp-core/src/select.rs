@@ -14,8 +14,6 @@
 //!
 //! `t_i = (max u − u_i)·rate` is what all of it works with: a rational number ≥ 0, `rate = ε/Δ` or `ε/2Δ`.
 
-use zeroize::Zeroize;
-
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
@@ -143,31 +141,32 @@ struct Contender {
     score: Bounds,
 }
 
-impl Zeroize for Contender {
-    fn zeroize(&mut self) {
-        *self = Self { index: 0, word: 0, score: Bounds { lower: 0.0, upper: 0.0 } };
-        core::hint::black_box(self);
-    }
+/// The candidates that may win: a fixed number of them, so that no choice needs memory that may not be had.
+struct Contenders {
+    list: [Contender; Self::MOST],
+    count: usize,
 }
-
-/// The candidates that may win. Their words leave no copy where the list was before it grew, nor when it is dropped.
-struct Contenders(Vec<Contender>);
 
 impl Contenders {
-    fn push(&mut self, contender: Contender) {
-        if self.0.len() == self.0.capacity() {
-            let mut larger = Vec::with_capacity(2 * self.0.capacity().max(8));
-            larger.extend_from_slice(&self.0);
-            self.0.zeroize();
-            self.0 = larger;
-        }
-        self.0.push(contender);
-    }
-}
+    /// Filters leave some twenty of a million, most of which a later one beats.
+    const MOST: usize = 32;
 
-impl Drop for Contenders {
-    fn drop(&mut self) {
-        self.0.zeroize();
+    fn new() -> Self {
+        let none = Contender { index: 0, word: 0, score: Bounds { lower: 0.0, upper: 0.0 } };
+        Self { list: [none; Self::MOST], count: 0 }
+    }
+
+    fn push(&mut self, contender: Contender) {
+        self.list[self.count] = contender;
+        self.count += 1;
+    }
+
+    fn is_full(&self) -> bool {
+        self.count == Self::MOST
+    }
+
+    fn as_slice(&self) -> &[Contender] {
+        &self.list[..self.count]
     }
 }
 
@@ -203,9 +202,10 @@ impl<'a> Selection<'a> {
     }
 
     fn run(&self, widening: f64) -> usize {
-        let mut contenders = Contenders(Vec::new());
-        // The best lower bound on a noisy utility so far, relative to the largest utility.
-        let mut best = f64::NEG_INFINITY;
+        let mut contenders = Contenders::new();
+        // The best lower bound on a noisy utility so far, relative to the largest utility: at first, that of the candidate which
+        // has it. Whatever is far below never becomes a contender.
+        let mut best = self.first_bound(widening);
         let mut bytes = [0_u8; CHUNK * 8];
         for (number, chunk) in self.utilities.chunks(CHUNK).enumerate() {
             let words = &mut bytes[..chunk.len() * 8];
@@ -218,14 +218,50 @@ impl<'a> Selection<'a> {
                 let index = number * CHUNK + i;
                 let score = self.bounds(index, word, finite(utility), widening);
                 if score.upper >= best {
+                    if contenders.is_full() {
+                        self.thin_out(&mut contenders, best);
+                    }
                     contenders.push(Contender { index, word, score });
                     best = best.max(score.lower);
                 }
             }
         }
-        let mut left = contenders.0.iter().copied().filter(|contender| contender.score.upper >= best);
+        self.winner(contenders.as_slice(), best).index
+    }
+
+    /// Returns the lower bound on the noisy utility of a candidate with the largest utility.
+    fn first_bound(&self, widening: f64) -> f64 {
+        let Some(index) = self.utilities.iter().position(|&u| finite(u) == self.largest) else {
+            return f64::NEG_INFINITY;
+        };
+        let word = self.keystream.words(0, index as u64 / 2)[index % 2];
+        self.bounds(index, word, self.largest, widening).lower
+    }
+
+    /// Makes room: of those that the best bound leaves, and of more than half of them the winner alone, which is decided
+    /// exactly, so that it is the same whenever it is decided.
+    #[cold]
+    fn thin_out(&self, contenders: &mut Contenders, best: f64) {
+        let mut kept = 0;
+        for place in 0..contenders.count {
+            if contenders.list[place].score.upper >= best {
+                contenders.list[kept] = contenders.list[place];
+                kept += 1;
+            }
+        }
+        contenders.count = kept;
+        if kept > Contenders::MOST / 2 {
+            // mutant: contenders-thinned-out-without-a-duel
+            contenders.list[0] = self.winner(contenders.as_slice(), best);
+            contenders.count = 1;
+        }
+    }
+
+    /// Returns the contender with the largest noisy utility of those that the best bound leaves; there is one.
+    fn winner(&self, contenders: &[Contender], best: f64) -> Contender {
+        let mut left = contenders.iter().copied().filter(|contender| contender.score.upper >= best);
         let first = left.next().expect("the one with the best lower bound is among them");
-        left.fold(first, |winner, other| if self.beats(&other, &winner) { other } else { winner }).index
+        left.fold(first, |winner, other| if self.beats(&other, &winner) { other } else { winner })
     }
 
     /// Returns `t`, within 8u of itself.

@@ -20,13 +20,13 @@
 //! streams 1, 2, …. Sets are formed by Floyd's algorithm (Bentley, Floyd, "Programming pearls: a sample of brilliance",
 //! CACM 30(9), 1987, Algorithm F2).
 
-use std::collections::HashSet;
-
 use crate::error::Error;
+use crate::hashing::Set;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 use crate::math::interval::Interval;
 use crate::math::natural::Natural;
+use crate::memory::{filled, gathered, push, room};
 use crate::params::exp2;
 use crate::random::{BLOCK, Key, Keystream};
 use crate::residue::leaving_nothing;
@@ -44,7 +44,7 @@ pub const MAX_POPULATION: u64 = 1 << 62;
 /// Returns the members of a Poisson sample of `0..population`, in increasing order.
 ///
 /// # Errors
-/// If the probability is not from 0 to 1, or the population above [`MAX_POPULATION`].
+/// If the probability is not from 0 to 1, the population above [`MAX_POPULATION`], or there is no memory for the members.
 pub fn poisson(isa: Isa, key: &Key, population: u64, probability: f64) -> Result<Vec<i64>, Error> {
     poisson_widened(isa, key, population, probability, 0.0)
 }
@@ -69,44 +69,47 @@ pub fn poisson_widened(
         return Ok(Vec::new());
     }
     if probability == 1.0 {
-        return Ok((0..population.cast_signed()).collect());
+        return gathered(0..population.cast_signed());
     }
-    Ok(leaving_nothing(|| {
+    leaving_nothing(|| {
         let keystream = Keystream::new(isa, key);
         if probability >= DENSE {
             return by_coins(&keystream, population, probability);
         }
         in_default_environment(|| by_gaps(&keystream, population, probability, widening))
-    }))
+    })
 }
 
 /// Returns a sample of `size` records out of `0..population` without replacement, in increasing order.
 ///
 /// # Errors
-/// If the size is above the population, or that above [`MAX_POPULATION`].
+/// If the size is above the population, that above [`MAX_POPULATION`], or there is no memory for the members.
 pub fn fixed_size(isa: Isa, key: &Key, population: u64, size: u64) -> Result<Vec<i64>, Error> {
     check_population(population)?;
     if size > population {
         return Err(Error::parameter("size", size as f64, "at most the population"));
     }
     if size == population {
-        return Ok((0..population.cast_signed()).collect());
+        return gathered(0..population.cast_signed());
     }
-    Ok(leaving_nothing(|| {
+    leaving_nothing(|| {
         let keystream = Keystream::new(isa, key);
         let draws = Draws::new(&keystream);
         if size > population / 2 {
-            return bitmap_of(draws, population, population - size).members(population, false);
+            return bitmap_of(draws, population, population - size)?.members(population, size, false);
         }
         if population / 64 <= size {
-            return bitmap_of(draws, population, size).members(population, true);
+            return bitmap_of(draws, population, size)?.members(population, size, true);
         }
-        let mut chosen = HashSet::with_capacity(size as usize);
+        let mut chosen = Set::default();
+        let size_in_memory = usize::try_from(size).map_err(|_| Error::OutOfMemory)?;
+        chosen.try_reserve(size_in_memory)?;
+        let mut members = room(size_in_memory)?;
         choose(draws, population, size, |element| chosen.insert(element));
-        let mut members: Vec<i64> = chosen.into_iter().map(u64::cast_signed).collect();
+        members.extend(chosen.into_iter().map(u64::cast_signed));
         members.sort_unstable();
-        members
-    }))
+        Ok(members)
+    })
 }
 
 /// What [`allocation`] returns: the members of all steps, one step after the other, and where each step begins and the last ends.
@@ -121,7 +124,7 @@ pub struct Allocation {
 /// Allocates each of `population` records to `selected` different ones of `steps` steps.
 ///
 /// # Errors
-/// If there are no steps, more selected ones than steps, or more memberships than [`MAX_POPULATION`].
+/// If there are no steps, more selected ones than steps, more memberships than [`MAX_POPULATION`], or no memory for them.
 pub fn allocation(isa: Isa, key: &Key, population: u64, steps: u32, selected: u32) -> Result<Allocation, Error> {
     if steps == 0 {
         return Err(Error::parameter("steps", 0.0, ">= 1"));
@@ -131,10 +134,12 @@ pub fn allocation(isa: Isa, key: &Key, population: u64, steps: u32, selected: u3
     }
     let memberships = population.saturating_mul(u64::from(selected));
     check_population(memberships)?;
-    Ok(leaving_nothing(|| {
+    let length = usize::try_from(memberships).map_err(|_| Error::OutOfMemory)?;
+    leaving_nothing(|| {
         let keystream = Keystream::new(isa, key);
         let mut draws = Draws::new(&keystream);
-        let mut chosen = Vec::with_capacity(memberships as usize);
+        let mut chosen: Vec<u32> = room(length)?;
+        let (starts, members) = (filled(0, steps as usize + 1)?, filled(0, length)?);
         for _ in 0..population {
             let begin = chosen.len();
             for last in u64::from(steps - selected)..u64::from(steps) {
@@ -144,28 +149,30 @@ pub fn allocation(isa: Isa, key: &Key, population: u64, steps: u32, selected: u3
                 chosen.push(if taken { last as u32 } else { drawn });
             }
         }
-        by_step(&chosen, steps, selected)
-    }))
+        Ok(by_step(&chosen, selected, Allocation { members, starts }))
+    })
 }
 
-/// Sorts the choices of all records, `selected` each, by step.
-fn by_step(chosen: &[u32], steps: u32, selected: u32) -> Allocation {
-    let mut starts = vec![0_i64; steps as usize + 1];
+/// Sorts the choices of all records, `selected` each, by step, into room that holds zeros.
+fn by_step(chosen: &[u32], selected: u32, room: Allocation) -> Allocation {
+    let Allocation { mut members, mut starts } = room;
+    let steps = starts.len() - 1;
     for &step in chosen {
         starts[step as usize + 1] += 1;
     }
-    for step in 0..steps as usize {
+    for step in 0..steps {
         starts[step + 1] += starts[step];
     }
-    let mut next = starts.clone();
-    let mut members = vec![0_i64; chosen.len()];
     for (record, steps) in chosen.chunks(selected.max(1) as usize).enumerate() {
         for &step in steps {
-            let place = &mut next[step as usize];
+            let place = &mut starts[step as usize];
             members[*place as usize] = record as i64;
             *place += 1;
         }
     }
+    // Each place has become the start of the next step.
+    starts.copy_within(..steps, 1);
+    starts[0] = 0;
     Allocation { members, starts }
 }
 
@@ -177,9 +184,9 @@ fn check_population(population: u64) -> Result<(), Error> {
 }
 
 /// Draws a coin for every record. `probability·2⁶⁴` is an integer.
-fn by_coins(keystream: &Keystream, population: u64, probability: f64) -> Vec<i64> {
+fn by_coins(keystream: &Keystream, population: u64, probability: f64) -> Result<Vec<i64>, Error> {
     let threshold = (probability * exp2(64)) as u64;
-    let mut members = Vec::with_capacity(expected(population, probability));
+    let mut members = room(expected(population, probability))?;
     let mut bytes = [0_u8; CHUNK * 8];
     let mut joining = [0_i64; CHUNK];
     let mut start = 0;
@@ -192,16 +199,17 @@ fn by_coins(keystream: &Keystream, population: u64, probability: f64) -> Vec<i64
             // mutant: record-joins-at-threshold
             count += usize::from(u64::from_le_bytes(*word) < threshold);
         }
+        members.try_reserve(count)?;
         members.extend_from_slice(&joining[..count]);
         start += CHUNK as u64;
     }
-    members
+    Ok(members)
 }
 
 /// Draws the gaps between members.
-fn by_gaps(keystream: &Keystream, population: u64, probability: f64, widening: f64) -> Vec<i64> {
+fn by_gaps(keystream: &Keystream, population: u64, probability: f64, widening: f64) -> Result<Vec<i64>, Error> {
     let rate = Rate::new(probability);
-    let mut members = Vec::with_capacity(expected(population, probability));
+    let mut members = room(expected(population, probability))?;
     let mut words = Words::new(keystream);
     let mut position = 0_u64; // of the first record that is not decided
     loop {
@@ -212,10 +220,10 @@ fn by_gaps(keystream: &Keystream, population: u64, probability: f64, widening: f
             rate.exactly(&uniform, least, most)
         });
         if gap >= left {
-            return members;
+            return Ok(members);
         }
         position += gap;
-        members.push(position.cast_signed());
+        push(&mut members, position.cast_signed())?;
         // mutant: two-members-never-next-to-each
         position += 1;
     }
@@ -365,21 +373,21 @@ fn choose(mut draws: Draws<'_>, population: u64, size: u64, mut insert: impl FnM
 /// A set of numbers as bits.
 struct Bitmap(Vec<u64>);
 
-fn bitmap_of(draws: Draws<'_>, population: u64, size: u64) -> Bitmap {
-    let mut bits = vec![0_u64; population.div_ceil(64) as usize];
+fn bitmap_of(draws: Draws<'_>, population: u64, size: u64) -> Result<Bitmap, Error> {
+    let mut bits = filled(0_u64, population.div_ceil(64) as usize)?;
     choose(draws, population, size, |element| {
         let (place, bit) = ((element / 64) as usize, 1 << (element % 64));
         let new = bits[place] & bit == 0;
         bits[place] |= bit;
         new
     });
-    Bitmap(bits)
+    Ok(Bitmap(bits))
 }
 
 impl Bitmap {
-    /// Returns the numbers below `population` that are in the set, or those that are not.
-    fn members(&self, population: u64, within: bool) -> Vec<i64> {
-        let mut members = Vec::new();
+    /// Returns the `size` numbers below `population` that are in the set, or those that are not.
+    fn members(&self, population: u64, size: u64, within: bool) -> Result<Vec<i64>, Error> {
+        let mut members = room(size as usize)?;
         for (place, &bits) in self.0.iter().enumerate() {
             let mut bits = if within { bits } else { !bits };
             while bits != 0 {
@@ -391,7 +399,7 @@ impl Bitmap {
                 bits &= bits - 1;
             }
         }
-        members
+        Ok(members)
     }
 }
 
@@ -523,5 +531,17 @@ mod tests {
         assert!(fixed_size(isa, &key(1), 3, 4).is_err());
         assert!(allocation(isa, &key(1), 3, 0, 0).is_err());
         assert!(allocation(isa, &key(1), 3, 2, 3).is_err());
+    }
+
+    #[test]
+    fn more_members_than_there_is_memory_are_an_error() {
+        let (isa, key) = (Isa::PORTABLE, key(1));
+        for probability in [0.02, 0.5, 1.0] {
+            assert_eq!(Err(Error::OutOfMemory), poisson(isa, &key, MAX_POPULATION, probability));
+        }
+        for size in [1 << 54, MAX_POPULATION / 2, MAX_POPULATION - 1, MAX_POPULATION] {
+            assert_eq!(Err(Error::OutOfMemory), fixed_size(isa, &key, MAX_POPULATION, size));
+        }
+        assert_eq!(Err(Error::OutOfMemory), allocation(isa, &key, MAX_POPULATION, 3, 1));
     }
 }

@@ -393,7 +393,8 @@ fn an_integer_gets_the_noise_of_an_equal_float() {
                 .zip(signed.map(|(float, size)| Integer::from_le_bytes(*float < 0.0, &size.to_le_bytes())))
                 .collect();
 
-            let steps = noise.steps(isa, &key(5), &integers);
+            let mut steps = vec![0; integers.len()];
+            noise.steps(isa, &key(5), &integers, &mut steps);
 
             let expected: Vec<f64> = steps.iter().map(|&k| k as f64 * granularity.width()).collect();
             assert_eq!(expected, released, "{noise:?} {isa:?}");
@@ -413,8 +414,11 @@ fn noise_of_long_integers_is_that_of_what_whole_steps_leave() {
             let long = Integer::from_le_bytes(false, &((whole << 70) + rest).to_le_bytes());
             let short = Integer::from_le_bytes(false, &rest.to_le_bytes());
 
-            let [found, expected] =
-                [long, short].map(|integer| noise.steps(Isa::best(), &key(6), &[(n as u64, integer)])[0]);
+            let [found, expected] = [long, short].map(|integer| {
+                let mut steps = [0];
+                noise.steps(Isa::best(), &key(6), &[(n as u64, integer)], &mut steps);
+                steps[0]
+            });
 
             assert_eq!(expected + whole as i128, found, "{law:?} {n}");
         }
@@ -451,7 +455,8 @@ fn on_the_finest_grids_noise_is_what_the_last_stage_says() {
         let ones: Vec<_> = (0..400).map(|i| (i, Integer::from_le_bytes(false, &[1]))).collect();
         let mut values = vec![0.0_f64; ones.len()];
 
-        let expected = noise.steps(Isa::best(), &key(7), &ones);
+        let mut expected = vec![0; ones.len()];
+        noise.steps(Isa::best(), &key(7), &ones, &mut expected);
         noise.add(Isa::best(), &key(7), &mut values, one_thread());
 
         let found = values.iter().map(|value| (value * 2.0_f64.powi(43)) as i128 + (1 << 43));

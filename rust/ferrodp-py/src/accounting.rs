@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod ask;
 mod composition;
 mod contour;
 pub(crate) mod decimals;

@@ -8,13 +8,14 @@
 
 use ferrodp_core::clip::{Foreign, Form, Leaf, Rows, Strided};
 use ferrodp_core::math::integer::Integer;
+use ferrodp_core::memory::{gathered, push, room};
 use numpy::{
     BorrowError, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
     PyUntypedArrayMethods,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PySequence};
 
 use crate::error::Error;
 
@@ -91,9 +92,9 @@ impl<'py> FloatsMutAll<'py> {
     /// Borrows `arrays`; see [`Floats::new`].
     pub(crate) fn new(arrays: &[Bound<'py, PyAny>]) -> PyResult<Self> {
         if arrays.first().is_none_or(|array| array.cast::<PyArrayDyn<f32>>().is_ok()) {
-            return arrays.iter().map(borrow_as).collect::<PyResult<_>>().map(Self::Single);
+            return all(arrays.iter().map(borrow_as)).map(Self::Single);
         }
-        arrays.iter().map(borrow_as).collect::<PyResult<_>>().map(Self::Double)
+        all(arrays.iter().map(borrow_as)).map(Self::Double)
     }
 }
 
@@ -102,7 +103,7 @@ pub(crate) fn rows<'a, T>(arrays: &'a [PyReadonlyArrayDyn<'_, T>], count: usize)
 where
     T: numpy::Element + ferrodp_core::clip::Element,
 {
-    let leaves = arrays.iter().map(|array| leaf(array, count)).collect::<PyResult<Vec<_>>>()?;
+    let leaves = all(arrays.iter().map(|array| leaf(array, count)))?;
     Rows::of(leaves, count).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
@@ -168,7 +169,7 @@ pub(crate) fn pairs<'a, T: numpy::Element>(
     if arrays.len() != others.len() {
         return Err(PyValueError::new_err("there must be as many arrays of one as of the other"));
     }
-    Ok(slices(arrays)?.into_iter().zip(slices(others)?).collect())
+    Ok(gathered(slices(arrays)?.into_iter().zip(slices(others)?)).map_err(Error::from)?)
 }
 
 /// Returns an array of shape `(count, …)` as a leaf.
@@ -201,19 +202,19 @@ where
 
 /// Returns the elements of every array, in C order.
 pub(crate) fn slices<'a, T: numpy::Element>(arrays: &'a [PyReadonlyArrayDyn<'_, T>]) -> PyResult<Vec<&'a [T]>> {
-    Ok(arrays.iter().map(|array| array.as_slice()).collect::<Result<_, _>>()?)
+    all(arrays.iter().map(|array| Ok(array.as_slice()?)))
 }
 
 /// Returns the elements of every array, in C order, for writing.
 pub(crate) fn slices_mut<'a, T: numpy::Element>(
     arrays: &'a mut [PyReadwriteArrayDyn<'_, T>],
 ) -> PyResult<Vec<&'a mut [T]>> {
-    Ok(arrays.iter_mut().map(|array| array.as_slice_mut()).collect::<Result<_, _>>()?)
+    all(arrays.iter_mut().map(|array| Ok(array.as_slice_mut()?)))
 }
 
 fn borrow_all<'py, T: numpy::Element>(arrays: &[Bound<'py, PyAny>]) -> PyResult<Vec<PyReadonlyArrayDyn<'py, T>>> {
     let borrow = |array: &Bound<'py, PyAny>| read(array.cast::<PyArrayDyn<T>>()?);
-    arrays.iter().map(borrow).collect()
+    all(arrays.iter().map(borrow))
 }
 
 fn borrow_as<'py, T: numpy::Element>(array: &Bound<'py, PyAny>) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
@@ -221,11 +222,54 @@ fn borrow_as<'py, T: numpy::Element>(array: &Bound<'py, PyAny>) -> PyResult<PyRe
 }
 
 /// Integers by their place, as `(place, is negative, bytes of the magnitude, least significant first)`.
-pub(crate) type Integers<'py> = Vec<(usize, bool, Bound<'py, PyBytes>)>;
+pub(crate) type Integers<'py> = List<(usize, bool, Bound<'py, PyBytes>)>;
 
 /// Returns the integers.
-pub(crate) fn integers(given: &Integers<'_>) -> Vec<(usize, Integer)> {
-    given.iter().map(|(place, negative, bytes)| (*place, Integer::from_le_bytes(*negative, bytes.as_bytes()))).collect()
+///
+/// # Errors
+/// If there is no memory for them.
+pub(crate) fn integers(given: &Integers<'_>) -> crate::error::Result<Vec<(usize, Integer)>> {
+    let integer = |bytes: &Bound<'_, PyBytes>, negative| Integer::from_le_bytes(negative, bytes.as_bytes());
+    Ok(gathered(given.iter().map(|(place, negative, bytes)| (*place, integer(bytes, *negative))))?)
+}
+
+/// A sequence of arguments. There may be as many as the caller likes, so there may be no memory for them.
+pub(crate) struct List<T>(pub(crate) Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'py, T: for<'a> FromPyObject<'a, 'py>> FromPyObject<'_, 'py> for List<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let sequence = object.cast::<PySequence>()?;
+        let mut items = room(sequence.len()?).map_err(Error::from)?;
+        for item in sequence.try_iter()? {
+            push(&mut items, item?.extract().map_err(Into::into)?).map_err(Error::from)?;
+        }
+        Ok(Self(items))
+    }
+}
+
+impl<T> core::ops::Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+/// Returns what all give, or the first error, or that there is no memory for so much.
+pub(crate) fn all<T>(items: impl ExactSizeIterator<Item = PyResult<T>>) -> PyResult<Vec<T>> {
+    let mut found = room(items.len()).map_err(Error::from)?;
+    for item in items {
+        push(&mut found, item?).map_err(Error::from)?;
+    }
+    Ok(found)
 }
 
 /// A one-dimensional array, borrowed for reading: a slice as long as it is held.

@@ -6,6 +6,7 @@ use ferrodp_core::random::generator::Generator;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use crate::error::Result;
 use crate::isa;
 
 /// `bitgen_t` of numpy's `random/bitgen.h`.
@@ -41,7 +42,8 @@ extern "C" fn next_uint64(state: *mut c_void) -> u64 {
     match generator.next_u64() {
         Ok(word) => word,
         Err(error) => {
-            // The protocol has no way to report an error, and predictable numbers are worse than none.
+            // Only in a forked child, or where memory cannot be wiped in one: elsewhere a key is in reserve. The protocol has no way
+            // to report an error, and predictable numbers are worse than none.
             eprintln!("ferrodp: {error}; a bit generator cannot go on without a key");
             std::process::abort()
         }
@@ -57,11 +59,17 @@ extern "C" fn next_double(state: *mut c_void) -> f64 {
 }
 
 /// Returns a capsule named `BitGenerator` around a new generator, which lives as long as the capsule.
-fn capsule(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
-    let generator = Box::into_raw(Box::new(Generator::new(isa::active()?)));
+///
+/// # Errors
+/// If the operating system gives no key: later there is no way to say so.
+fn capsule(py: Python<'_>) -> Result<Bound<'_, PyCapsule>> {
+    let mut generator = Generator::new(isa::active()?);
+    // mutant: bit-generator-made-without-a-key
+    generator.prepare()?;
+    let generator = Box::into_raw(Box::new(generator));
     let state = generator.cast();
     let interface = BitGen { state, next_uint64, next_uint32, next_double, next_raw: next_uint64 };
-    PyCapsule::new_with_value(py, Owned { interface, generator }, c"BitGenerator")
+    Ok(PyCapsule::new_with_value(py, Owned { interface, generator }, c"BitGenerator")?)
 }
 
 /// What `ferrodp.random.BitGenerator` is made of.
@@ -80,7 +88,7 @@ struct PyBitGenerator {
 impl PyBitGenerator {
     #[new]
     #[pyo3(signature = (/))]
-    fn new(py: Python<'_>) -> PyResult<Self> {
+    fn new(py: Python<'_>) -> Result<Self> {
         let lock = py.import("threading")?.call_method0("Lock")?;
         Ok(Self { capsule: capsule(py)?.unbind(), lock: lock.unbind() })
     }

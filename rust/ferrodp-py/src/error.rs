@@ -53,6 +53,7 @@ impl From<std::collections::TryReserveError> for Error {
 impl From<ferrodp_core::Error> for Error {
     fn from(error: ferrodp_core::Error) -> Self {
         let class = match &error {
+            ferrodp_core::Error::OutOfMemory => return Self(PyMemoryError::new_err(error.to_string())),
             ferrodp_core::Error::Entropy(_) => "EntropyError",
             ferrodp_core::Error::Length { .. } | ferrodp_core::Error::Mutated => "InvalidArray",
             _ => "InvalidParameter",

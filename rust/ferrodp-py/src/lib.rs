@@ -1,5 +1,7 @@
 //! The Python binding: exports only. Convert, check, detach, wrap; the explanation lives in Python.
 
+use numpy::IntoPyArray;
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
 mod accounting;
@@ -13,6 +15,7 @@ mod fork;
 mod isa;
 mod noise;
 mod permit;
+mod reserve;
 mod respond;
 mod secure;
 mod select;
@@ -30,6 +33,13 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // Classes are made with maps of the standard library, which ask for a random key and panic without: all of them now, and the
+        // one behind numpy arrays of ours with the first such array.
+        // mutant: import-panics-without-entropy
+        if let Err(error) = ferrodp_core::random::Key::fresh() {
+            return Err(PyImportError::new_err(format!("ferrodp cannot be imported: {error}")));
+        }
+        let _ = vec![0.0].into_pyarray(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("isa", isa::choose()?.name())?;
         let available: Vec<_> = ferrodp_core::Isa::available().iter().map(|isa| isa.name()).collect();

@@ -3,6 +3,7 @@
 use core::num::NonZeroUsize;
 
 use ferrodp_core::blocks::default_threads;
+use ferrodp_core::memory::{filled, gathered};
 use ferrodp_core::params::Granularity;
 use ferrodp_core::random::Key;
 use ferrodp_core::sample::{Element, Law, Noise};
@@ -86,17 +87,18 @@ fn add_noise_to_integers(
     threads: Option<NonZeroUsize>,
 ) -> Result<Vec<i128>> {
     let noise = noise::<f64>(law.0, scale, Some(exponent))?;
-    let integers: Vec<_> =
-        array::integers(&integers).into_iter().map(|(place, integer)| (place as u64, integer)).collect();
+    let integers = gathered(array::integers(&integers)?.into_iter().map(|(place, integer)| (place as u64, integer)))?;
+    let mut steps = filled(0, integers.len())?;
     let mut array = borrow(array)?;
     let values = array.as_slice_mut()?;
     let isa = isa::active()?;
     let threads = threads.unwrap_or_else(|| default_threads(values.len()));
     let key = key.draw(py)?;
-    Ok(py.detach(|| {
+    py.detach(|| {
         noise.add(isa, &key, values, threads);
-        noise.steps(isa, &key, &integers)
-    }))
+        noise.steps(isa, &key, &integers, &mut steps);
+    });
+    Ok(steps)
 }
 
 /// Returns `value` with noise: one float64 sample.

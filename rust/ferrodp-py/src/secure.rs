@@ -9,7 +9,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::array::{Floats, FloatsMut, slices};
+use crate::array::{Floats, FloatsMut, List, slices};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::words::ModulusArg;
@@ -19,7 +19,7 @@ use crate::words::ModulusArg;
 #[pyo3(signature = (leaves, value, shift, threads, /))]
 fn quantized_vector<'py>(
     py: Python<'py>,
-    leaves: Vec<Bound<'py, PyAny>>,
+    leaves: List<Bound<'py, PyAny>>,
     value: f64,
     shift: u32,
     threads: Option<NonZeroUsize>,

@@ -16,7 +16,7 @@ use crate::words::ChoiceArg;
 
 /// Returns the index of the chosen candidate; `integers` hold the utilities that no float denotes, in order.
 #[pyfunction]
-#[pyo3(signature = (utilities, noise, epsilon, sensitivity, factor, key, integers=Vec::new(), /))]
+#[pyo3(signature = (utilities, noise, epsilon, sensitivity, factor, key, integers=Integers::default(), /))]
 #[allow(clippy::too_many_arguments, reason = "one flat call, named on the Python side")]
 fn choose_candidate(
     py: Python<'_>,
@@ -35,7 +35,7 @@ fn choose_candidate(
     if slice.is_empty() {
         return Err(PyValueError::new_err("utilities must not be empty").into());
     }
-    let integers = array::integers(&integers);
+    let integers = array::integers(&integers)?;
     if integers.last().is_some_and(|(place, _)| *place >= slice.len()) || !integers.is_sorted_by(|a, b| a.0 < b.0) {
         return Err(PyValueError::new_err("integers must be at places of utilities, in order").into());
     }

@@ -9,16 +9,19 @@
 //! and arrays of other types, keys in another order, dtypes in another byte order, elements that are not aligned, one array
 //! twice, other shapes.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::offset_of;
 
 use ferrodp_core::clip::{Element, Leaf, Rows, Run, Scattered, Strided};
+use ferrodp_core::hashing::Map;
+use ferrodp_core::memory::{gathered, push, room};
 use numpy::npyffi::{NPY_TYPES, NpyTypes, PyArray_Descr, PyArrayObject, get_type_object};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
+
+use crate::array::all;
+use crate::error::Error;
 
 /// How many arrays before it is compared an array's axes are fetched; twice as many, its fields.
 const AHEAD: usize = 16;
@@ -67,14 +70,14 @@ impl Leaves {
         let width = shape.iter().try_fold(1, |width: usize, len| width.checked_mul(*len));
         let width = width.ok_or_else(|| PyValueError::new_err("too many elements"))?;
         self.elements = self.elements.saturating_add(width);
-        let shape: Vec<_> = shape.into_iter().map(usize::cast_signed).collect();
+        let shape = gathered(shape.into_iter().map(usize::cast_signed)).map_err(Error::from)?;
         if self.shapes.last() != Some(&shape) {
-            self.shapes.push(shape);
-            self.ends.push(self.places.len());
+            push(&mut self.shapes, shape).map_err(Error::from)?;
+            push(&mut self.ends, self.places.len()).map_err(Error::from)?;
         }
-        self.places.push(self.shapes.len() - 1);
+        push(&mut self.places, self.shapes.len() - 1).map_err(Error::from)?;
         *self.ends.last_mut().expect("one for each shape") += 1;
-        self.widths.push(width);
+        push(&mut self.widths, width).map_err(Error::from)?;
         Ok(())
     }
 }
@@ -108,11 +111,11 @@ fn node(structure: &Bound<'_, PyAny>, leaves: &mut Leaves) -> PyResult<Node> {
         return Ok(Node::Leaf);
     }
     let children = structure.getattr("children")?.cast_into::<PyTuple>()?;
-    let children = children.iter().map(|child| node(&child, leaves)).collect::<PyResult<Vec<_>>>()?;
+    let children = all(children.iter().map(|child| node(&child, leaves)))?;
     let keys = structure.getattr("keys")?.cast_into::<PyTuple>()?;
     let is_mapping = structure.getattr("kind")?.extract::<String>()? == "dict";
     let is_flat = children.iter().all(|child| matches!(child, Node::Leaf));
-    let keys = is_mapping.then(|| keys.iter().map(Bound::unbind).collect());
+    let keys = if is_mapping { Some(all(keys.iter().map(|key| Ok(key.unbind())))?) } else { None };
     Ok(Node::Branch(Branch { keys, children, is_flat }))
 }
 
@@ -228,11 +231,11 @@ impl Template {
             count: (!stacked).then_some(1),
             descr: core::ptr::null(),
             kind: Kind::Single,
-            starts: Vec::with_capacity(self.leaves.places.len()),
+            starts: room(self.leaves.places.len()).ok()?,
             runs: Vec::new(),
-            arrays: Vec::with_capacity(self.leaves.places.len()),
+            arrays: room(self.leaves.places.len()).ok()?,
             like: Like::default(),
-            seen: Seen::new(self.leaves.places.len()),
+            seen: Seen::new(self.leaves.places.len())?,
         };
         walk.visit(tree.as_ptr(), &self.root)?;
         Some(Found {
@@ -567,7 +570,7 @@ struct Seen {
     place: usize,
     bits: [u64; Self::WORDS],
     pages: Vec<[u64; Self::WORDS]>,
-    places: HashMap<usize, usize, BuildHasherDefault<Mixed>>,
+    places: Map<usize, usize>,
 }
 
 impl Seen {
@@ -577,17 +580,18 @@ impl Seen {
     const WORDS: usize = Self::PAGE / Self::OBJECT / 64;
 
     /// No address yet; there is room for so many of objects that lie close together.
-    fn new(objects: usize) -> Self {
+    fn new(objects: usize) -> Option<Self> {
         let pages = objects * size_of::<PyArrayObject>() / Self::PAGE + 1;
-        let places = HashMap::with_capacity_and_hasher(pages, BuildHasherDefault::default());
-        Self { page: 0, place: 0, bits: [0; Self::WORDS], pages: vec![[0; Self::WORDS]], places }
+        let mut places = Map::default();
+        places.try_reserve(pages).ok()?;
+        Some(Self { page: 0, place: 0, bits: [0; Self::WORDS], pages: vec![[0; Self::WORDS]], places })
     }
 
-    /// Whether an address is seen for the first time.
+    /// Whether an address is seen for the first time; `false` also if there is no memory to remember it.
     #[inline(always)]
     fn is_new(&mut self, address: usize) -> bool {
-        if address / Self::PAGE != self.page {
-            self.turn_to(address / Self::PAGE);
+        if address / Self::PAGE != self.page && !self.turn_to(address / Self::PAGE) {
+            return false;
         }
         let bit = address % Self::PAGE / Self::OBJECT;
         let (word, bit) = (&mut self.bits[bit / 64], 1 << (bit % 64));
@@ -597,7 +601,10 @@ impl Seen {
     }
 
     #[inline(never)]
-    fn turn_to(&mut self, page: usize) {
+    fn turn_to(&mut self, page: usize) -> bool {
+        if self.pages.try_reserve(1).is_err() || self.places.try_reserve(1).is_err() {
+            return false;
+        }
         self.pages[self.place] = self.bits;
         self.page = page;
         self.place = *self.places.entry(page).or_insert(self.pages.len());
@@ -605,25 +612,7 @@ impl Seen {
             self.pages.push([0; Self::WORDS]);
         }
         self.bits = self.pages[self.place];
-    }
-}
-
-/// A hash of page numbers: nobody chooses them to make tables slow.
-#[derive(Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
+        true
     }
 }
 

@@ -15,7 +15,7 @@
 //! So nothing that is believed to be locked ever is free.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -112,8 +112,8 @@ pub(crate) fn opened(name: &[u8]) -> Option<Identity> {
     opened_files().get(name).copied()
 }
 
-fn opened_files() -> MutexGuard<'static, HashMap<Vec<u8>, Identity>> {
-    static FILES: LazyLock<Mutex<HashMap<Vec<u8>, Identity>>> = LazyLock::new(Mutex::default);
+fn opened_files() -> MutexGuard<'static, BTreeMap<Vec<u8>, Identity>> {
+    static FILES: LazyLock<Mutex<BTreeMap<Vec<u8>, Identity>>> = LazyLock::new(Mutex::default);
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -23,6 +23,7 @@
 use crate::functions::normal;
 use crate::functions::twofold::Twofold;
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
+use crate::memory::filled;
 
 use crate::types::{Direction, Rounding};
 
@@ -237,7 +238,7 @@ impl Grid {
         if count > most {
             return None;
         }
-        let mut masses = vec![0.0; count];
+        let mut masses = filled(0.0, count);
         for (i, &mass) in a.masses.iter().enumerate() {
             for (out, &other) in masses[i..].iter_mut().zip(&b.masses) {
                 *out += mass * other;
@@ -271,7 +272,7 @@ impl Grid {
     /// Merges neighboring masses into means that are nodes.
     fn merge(&self, cells: &Cells) -> Vec<f64> {
         let step = expm1(self.h);
-        let mut out = vec![0.0; cells.mass.len() + 1];
+        let mut out = filled(0.0, cells.mass.len() + 1);
         // Mass waiting below the node `target`, and its distance from it, in units of the target's value, times the mass.
         let (mut mass, mut lack, mut target) = (0.0, 0.0, 0_usize);
         for (c, (&cell, &moment)) in cells.mass.iter().zip(&cells.moment).enumerate() {
@@ -342,7 +343,7 @@ struct Cells {
 
 impl Cells {
     fn new(first: i64, count: usize) -> Self {
-        Self { first, mass: vec![0.0; count], moment: vec![0.0; count] }
+        Self { first, mass: filled(0.0, count), moment: filled(0.0, count) }
     }
 
     fn add(&mut self, cell: usize, mass: f64, share: f64) {
@@ -372,7 +373,7 @@ impl Cells {
 
     /// Splits every cell among its ends.
     fn split(&self) -> Vec<f64> {
-        let mut out = vec![0.0; self.mass.len() + 1];
+        let mut out = filled(0.0, self.mass.len() + 1);
         for (c, (&mass, &moment)) in self.mass.iter().zip(&self.moment).enumerate() {
             out[c] += (mass - moment).max(0.0);
             out[c + 1] += moment;

@@ -29,7 +29,7 @@
 //! `D` by node is kept for a round: further orders cost a few exponentials a node.
 
 use core::f64::consts::{FRAC_1_SQRT_2, PI};
-use std::collections::HashMap;
+use ferrodp_core::hashing::Map;
 
 use crate::functions::{UNIT, cos, erfc, exp, expm1, ln, ln_1p, sqrt};
 
@@ -174,12 +174,12 @@ fn integral(table: &mut Table, beta: f64, budget: &Budget) -> Option<Moment> {
 struct Table {
     steps: f64,
     inner: Inner,
-    known: HashMap<i64, Option<(f64, f64)>>,
+    known: Map<i64, Option<(f64, f64)>>,
 }
 
 impl Table {
     fn new(s: f64, steps: f64, budget: &Budget) -> Self {
-        Self { steps, inner: Inner::new(s, budget), known: HashMap::new() }
+        Self { steps, inner: Inner::new(s, budget), known: Map::default() }
     }
 
     /// Returns [`Inner::excess`] at `λ = e^w`; `w` is a multiple of 2⁻²⁰.

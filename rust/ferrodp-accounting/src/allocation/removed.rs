@@ -12,6 +12,7 @@
 
 use crate::central_moments::{I, moments, rate};
 use crate::certified::Real;
+use crate::memory::{gathered, room};
 
 /// The largest order at which the sum is evaluated.
 const LARGEST_ORDER: f64 = 256.0;
@@ -50,7 +51,7 @@ impl RemovedMoments {
 fn log_moments(noise_multiplier: f64, steps: u64, largest: usize) -> Option<Vec<Real<4>>> {
     let (_, central) = moments(noise_multiplier, largest)?;
     let mut factor = I::integer(1);
-    let mut series = Vec::with_capacity(largest + 1);
+    let mut series = room(largest + 1);
     for (k, moment) in central.into_iter().enumerate() {
         if k > 0 {
             factor = factor.div_integer(k as u64).div_integer(steps);
@@ -66,7 +67,7 @@ fn log_moments(noise_multiplier: f64, steps: u64, largest: usize) -> Option<Vec<
         }
         total.ln_one_plus().upper
     };
-    Some((0..=largest).map(log).collect())
+    Some(gathered((0..=largest).map(log)))
 }
 
 /// Returns the first coefficients of the power of a series 1 + … with terms ≥ 0.
@@ -95,7 +96,7 @@ fn power(series: &[I], exponent: u64) -> Vec<I> {
 
 fn product(x: &[I], y: &[I]) -> Vec<I> {
     let coefficient = |n: usize| (0..=n).fold(I::integer(0), |sum, k| sum + x[k] * y[n - k]);
-    (0..x.len()).map(coefficient).collect()
+    gathered((0..x.len()).map(coefficient))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::I;
 use crate::binomial::log_choose;
 use crate::certified::Real;
 use crate::functions::{UNIT, exp, ln};
+use crate::memory::room;
 use crate::types::Rounding::{Down, Up};
 
 /// Larger counts would take too long: some 10⁶ terms here, and √k more.
@@ -68,7 +69,7 @@ pub(crate) fn window(count: u64, epsilon: f64, start: u64, width: f64) -> Window
     let last = count.min(anchor + reach);
     let e_down = (-I::from(epsilon)).exp().floats().upper;
     let e_up = I::from(epsilon.min(LARGEST_EPSILON)).exp().floats().upper;
-    let (k, mut ratios, mut ratio) = (count as f64, Vec::with_capacity((last - first + 1) as usize), 1.0);
+    let (k, mut ratios, mut ratio) = (count as f64, room((last - first + 1) as usize), 1.0);
     for j in (first + 1..=anchor).rev() {
         ratio *= j as f64 / (k + 1.0 - j as f64) * e_down;
         ratios.push(ratio);

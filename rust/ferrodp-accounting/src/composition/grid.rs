@@ -18,6 +18,7 @@ use super::I;
 use super::equal::{Window, rising_sum, window};
 use crate::certified::Real;
 use crate::functions::{UNIT, ln};
+use crate::memory::{filled, gathered};
 use crate::types::Rounding::{Down, Up};
 
 const WIDEST_STEP: f64 = 1.0 / 16.0;
@@ -79,7 +80,7 @@ impl Grid {
     fn convolved(self, other: Self) -> Self {
         let used = |masses: &[f64]| masses.iter().filter(|&&mass| mass != 0.0).count();
         let (longer, shorter) = if used(&self.masses) >= used(&other.masses) { (self, other) } else { (other, self) };
-        let mut masses = vec![0.0; longer.masses.len() + shorter.masses.len() - 1];
+        let mut masses = filled(0.0, longer.masses.len() + shorter.masses.len() - 1);
         for (i, &factor) in shorter.masses.iter().enumerate().filter(|(_, factor)| **factor != 0.0) {
             for (sum, &mass) in masses[i..].iter_mut().zip(&longer.masses) {
                 *sum += factor * mass;
@@ -103,7 +104,7 @@ impl Grid {
         let units = self.units + (left + right) as f64;
         let lost: f64 = self.masses[size - right..].iter().sum();
         let under: f64 = self.masses[..left].iter().sum();
-        let mut masses = self.masses[left..(size - right).max(left + 1)].to_vec();
+        let mut masses = gathered(self.masses[left..(size - right).max(left + 1)].iter().copied());
         if right > 0 && is_upper {
             self.infinity += lost * (1.0 + 4.0 * units * UNIT);
         } else if right > 0 {
@@ -178,7 +179,7 @@ fn atoms(epsilon: f64, count: u64, width: f64) -> (u64, Vec<f64>, f64, f64) {
     let terms = window(count, epsilon, 0, width);
     let scale = terms.scale(count, epsilon).floats().upper;
     let Window { first, ratios, below, above, .. } = terms;
-    let mut masses: Vec<f64> = ratios.iter().map(|ratio| ratio * scale).collect();
+    let mut masses: Vec<f64> = gathered(ratios.iter().map(|ratio| ratio * scale));
     masses[0] += below * scale;
     let units = 11.0 * masses.len() as f64 + 24.0;
     (first, masses, above * scale, units)
@@ -194,7 +195,7 @@ fn spread_out(epsilon: f64, count: u64, step: f64, width: f64) -> Grid {
     let least = (-I::from(step)).one_minus_exp().lower.float(Down);
     let base = place(0).floor() as i64;
     let size = (place(masses.len() - 1).floor() as i64 - base) as usize + 2;
-    let mut grid = vec![0.0; size];
+    let mut grid = filled(0.0, size);
     for (i, &mass) in masses.iter().enumerate() {
         let exact = place(i);
         let part = (exact - exact.floor()) * step;
@@ -220,7 +221,7 @@ fn rounded_down(epsilon: f64, count: u64, step: f64, width: f64) -> Option<Grid>
     // The step has few bits, so the product is a float.
     let (first, masses, _, units) = atoms(multiple as f64 * step, count, width);
     let apart = 2 * multiple as usize;
-    let mut grid = vec![0.0; (masses.len() - 1) * apart + 1];
+    let mut grid = filled(0.0, (masses.len() - 1) * apart + 1);
     for (node, mass) in grid.iter_mut().step_by(apart).zip(masses) {
         *node = mass;
     }

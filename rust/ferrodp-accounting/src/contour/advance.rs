@@ -16,6 +16,7 @@
 use super::complex::{Complex, exp_m1};
 use super::quadrature::Tilted;
 use crate::functions::UNIT;
+use crate::memory::room;
 use ferrodp_core::Isa;
 #[cfg(target_arch = "x86_64")]
 use ferrodp_core::isa::Kind;
@@ -50,7 +51,7 @@ impl Sweep {
     /// Prepares `nodes` for steps of `step` in τ with an exact restart every `block` of them.
     pub(super) fn new(nodes: &Tilted, step: f64, block: usize) -> Self {
         let count = nodes.weights[0].len();
-        let mut lanes = Vec::with_capacity(count.div_ceil(LANES));
+        let mut lanes = room(count.div_ceil(LANES));
         for start in (0..count).step_by(LANES) {
             let mut lane = Lane { weight: [[0.0; LANES]; 2], log: [[0.0; LANES]; 2], growth: [[0.0; LANES]; 2] };
             for i in 0..LANES.min(count - start) {

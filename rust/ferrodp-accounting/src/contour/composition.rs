@@ -2,6 +2,7 @@
 
 use super::ratio::Sampled;
 use crate::functions::{UNIT, ln, ln_1p};
+use crate::memory::room;
 use crate::types::Direction;
 use ferrodp_core::Error;
 
@@ -47,7 +48,7 @@ impl Composition {
         let mut composition = Self {
             gaussian: 0.0,
             gaussian_error: 0.0,
-            sampled: Vec::with_capacity(releases.len()),
+            sampled: room(releases.len()),
             raised: false,
             unanswered: false,
         };

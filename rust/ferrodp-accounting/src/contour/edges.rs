@@ -3,6 +3,7 @@
 use super::path::Rule;
 use super::ratio::Sampled;
 use crate::functions::{cos, erfc, exp, ln};
+use crate::memory::room;
 use core::f64::consts::{PI, SQRT_2};
 
 /// Returns a bound on `ln(∫ |φ·r^p·dx| / M(p))` along the upper edge, at height y.
@@ -32,7 +33,7 @@ fn riemann(sampled: &Sampled, power: f64, y: f64) -> f64 {
     let width = 0.25 * sampled.sigma;
     let reach = crate::functions::sqrt(2.0 * (60.0 + rest.min(1e6)));
     let cells = (reach / 0.25) as i64 + 1;
-    let mut logs = Vec::with_capacity(2 * cells as usize + 2);
+    let mut logs = room(2 * cells as usize + 2);
     let normalizer = ln(0.25 / crate::functions::sqrt(2.0 * PI));
     for cell in -cells..40 {
         let left = cell as f64 * width;

@@ -9,6 +9,7 @@ use super::quadrature::{Tilted, tilted};
 use super::smoothing::{Smoothing, Transform};
 use super::turned::{Node, Sum, Turned};
 use crate::functions::{UNIT, atan2, exp, expm1, ln, ln_1p};
+use crate::memory::{filled, gathered, room};
 use crate::types::Direction;
 use core::f64::consts::PI;
 use ferrodp_core::Isa;
@@ -97,7 +98,7 @@ struct Nodes {
 fn nodes(composition: &Composition, direction: Direction, c: f64, digits: f64) -> Nodes {
     let plain = 0.5 * composition.gaussian * c * (1.0 + c);
     let (mut log_mgf, mut error) = (plain, plain * (composition.gaussian_error + 5.0 * UNIT));
-    let mut events = Vec::with_capacity(composition.sampled.len());
+    let mut events = room(composition.sampled.len());
     for (event, count) in &composition.sampled {
         let nodes = tilted(event, direction.power(c), digits);
         let part = count * nodes.log_moment;
@@ -127,7 +128,7 @@ impl Line {
         let block = if plan.max_nodes > 2048 { 64 } else { 16 };
         let width: usize = events.iter().map(|event| event.weights[0].len()).sum();
         let max_nodes = plan.max_nodes.min((WORK / width.max(1)).max(LEAST_NODES));
-        let sweeps: Vec<_> = events.iter().map(|event| Sweep::new(event, step, block)).collect();
+        let sweeps: Vec<_> = gathered(events.iter().map(|event| Sweep::new(event, step, block)));
         // Halved: the others are counted twice.
         let at_zero = 0.5 / (c * (1.0 + c));
         let mut line = Self {
@@ -145,7 +146,7 @@ impl Line {
         let mut sums = Vec::new();
         loop {
             let first = line.values.len();
-            let mut chunk = vec![Accumulated::default(); length];
+            let mut chunk = filled(Accumulated::default(), length);
             sums.resize(length, (0.0, 0.0));
             for ((event, sweep), (_, count)) in events.iter().zip(&sweeps).zip(&composition.sampled) {
                 sweep.advance_on(isa, first, &mut sums);

@@ -12,6 +12,7 @@ use super::saddle::Curve;
 use super::single::only_step;
 use super::worst::{Quantity, Worst, bounds};
 use crate::functions::{UNIT, ln};
+use crate::memory::{gathered, room};
 use crate::types::Direction;
 
 /// Width of ln δ that is always narrow enough; and one that is, if a line of its own gives half of it.
@@ -30,18 +31,18 @@ const LONGEST_PAUSE: u32 = 16;
 /// Returns bounds on the larger of both directions' `quantity` at each of `points`, in their order.
 #[must_use]
 pub fn many(quantity: Quantity, composition: &Composition, points: &[f64]) -> Vec<Worst> {
-    let mut order: Vec<usize> = (0..points.len()).collect();
+    let mut order: Vec<usize> = gathered(0..points.len());
     // In the order of rising ε: that of falling δ.
     order.sort_by(|&a, &b| match quantity {
         Quantity::Epsilon => points[b].total_cmp(&points[a]),
         Quantity::Delta | Quantity::LogDelta => points[a].total_cmp(&points[b]),
     });
-    let sorted: Vec<f64> = order.iter().map(|&index| points[index]).collect();
+    let sorted: Vec<f64> = gathered(order.iter().map(|&index| points[index]));
     let removal = Walk::new(quantity, composition, Direction::Remove).answers(&sorted);
-    let mut worst: Vec<Worst> = removal.iter().map(|&bounds| Worst { bounds, direction: Direction::Remove }).collect();
+    let mut worst: Vec<Worst> = gathered(removal.iter().map(|&bounds| Worst { bounds, direction: Direction::Remove }));
     if !(composition.sampled.is_empty() || composition.unanswered) {
         let open = above_chernoff(quantity, composition, &sorted, &removal);
-        let asked: Vec<f64> = open.iter().map(|&index| sorted[index]).collect();
+        let asked: Vec<f64> = gathered(open.iter().map(|&index| sorted[index]));
         let addition = Walk::new(quantity, composition, Direction::Add).answers(&asked);
         for (&index, added) in open.iter().zip(addition) {
             let removed = removal[index];
@@ -117,7 +118,7 @@ impl<'a> Walk<'a> {
     }
 
     fn answers(mut self, points: &[f64]) -> Vec<Certified> {
-        let mut answers = Vec::with_capacity(points.len());
+        let mut answers = room(points.len());
         let nothing = if self.quantity == Quantity::Epsilon { self.nothing(points) } else { 0 };
         answers.resize(nothing, Certified::exactly(0.0));
         answers.extend(points[nothing..].iter().map(|&point| self.answer(point)));

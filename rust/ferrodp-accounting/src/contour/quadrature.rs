@@ -24,6 +24,7 @@ use super::path::{Path, Rule, weight};
 use super::ratio::Sampled;
 use super::support::Support;
 use crate::functions::{UNIT, erfc, exp, expm1, ln, ln_1p};
+use crate::memory::room;
 use core::f64::consts::{PI, SQRT_2};
 
 /// Nodes with the weights of the law tilted by `r^p`, which sum to 1.
@@ -70,7 +71,7 @@ fn raw(sampled: &Sampled, power: f64, path: &Path, digits: f64) -> Raw {
     let support = Support::find(sampled, power, path, digits);
     let level = support.level;
     let count: i64 = support.ranges.iter().map(|range| range.end - range.start).sum();
-    let column = || Vec::with_capacity(count as usize);
+    let column = || room(count as usize);
     let mut result = Raw {
         weights: [column(), column()],
         logs: [column(), column()],

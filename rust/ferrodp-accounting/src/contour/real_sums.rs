@@ -3,6 +3,7 @@
 //! Every lane adds up its nodes in their order, and the lanes are added in one order: the same bits on every [`Isa`].
 
 use crate::lanes::Split;
+use crate::memory::grow;
 use ferrodp_core::Isa;
 #[cfg(target_arch = "x86_64")]
 use ferrodp_core::isa::Kind;
@@ -39,7 +40,8 @@ impl Axis {
     pub(super) fn extend(&mut self, nodes: impl Iterator<Item = (f64, f64)>, count: usize) {
         let size = (self.logs.len() + count).next_multiple_of(LANES);
         for column in [&mut self.logs, &mut self.log_weights, &mut self.weights] {
-            column.reserve_exact(size - column.len());
+            let missing = size - column.len();
+            grow(column, missing);
         }
         for (log, log_weight) in nodes {
             self.logs.push(log);

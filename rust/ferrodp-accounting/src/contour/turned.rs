@@ -12,6 +12,7 @@
 
 use super::complex::{Complex, product};
 use crate::functions::{UNIT, sincos};
+use crate::memory::filled;
 
 const LANES: usize = 8;
 
@@ -57,7 +58,7 @@ impl Turned {
     /// Takes the values at `c + ijh`, the first of them halved.
     pub(super) fn new(c: f64, step: f64, nodes: impl ExactSizeIterator<Item = Node>) -> Self {
         let count = nodes.len();
-        let mut chunks = vec![[[0.0; LANES]; 2]; count.div_ceil(LANES)];
+        let mut chunks = filled([[0.0; LANES]; 2], count.div_ceil(LANES));
         let (mut fixed, mut grows, mut size) = (0.0, 0.0, 0.0);
         for (index, node) in nodes.enumerate() {
             let relative = node.error + (2.0 * node.phase.abs() + 32.0 * index as f64 + 60.0) * UNIT;

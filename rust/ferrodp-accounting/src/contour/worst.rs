@@ -5,6 +5,7 @@ use super::composition::{Composition, Release};
 use super::line::{log_chernoff, log_mgf_upper, rounded_contour};
 use super::saddle::Curve;
 use crate::functions::{UNIT, ln};
+use crate::memory::{gathered, room};
 use crate::types::Direction;
 use ferrodp_core::Error;
 use ferrodp_core::blocks::for_each_block;
@@ -82,7 +83,7 @@ fn addition_is_below(quantity: Quantity, composition: &Composition, point: f64, 
 /// If a release is not valid; then nothing is computed.
 pub fn sweep(quantity: Quantity, questions: &[(Release, f64)], threads: NonZeroUsize) -> Result<Vec<Worst>, Error> {
     let nothing = Worst { bounds: Certified::exactly(0.0), direction: Direction::Remove };
-    let mut work = Vec::with_capacity(questions.len());
+    let mut work = room(questions.len());
     for (release, point) in questions {
         work.push((Composition::new(core::slice::from_ref(release))?, *point, nothing));
     }
@@ -92,5 +93,5 @@ pub fn sweep(quantity: Quantity, questions: &[(Release, f64)], threads: NonZeroU
             *answer = worst(quantity, composition, *point);
         }
     });
-    Ok(work.into_iter().map(|(_, _, answer)| answer).collect())
+    Ok(gathered(work.into_iter().map(|(_, _, answer)| answer)))
 }

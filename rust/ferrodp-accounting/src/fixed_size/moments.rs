@@ -13,6 +13,7 @@
 
 use crate::central_moments::{I, moments, rate};
 use crate::certified::Real;
+use crate::memory::{filled, gathered};
 
 /// Exponents beyond which a term counts as infinite.
 const LARGEST_EXPONENT: f64 = 1e12;
@@ -30,7 +31,7 @@ fn gaussian_terms(noise_multiplier: f64, largest: usize) -> Option<Vec<I>> {
         let spread = if j == 2 { central[2] } else { (central[j - j % 2] * central[j + j % 2]).sqrt() };
         min(plain, spread.scaled(2)) // B(2) = c₂ − 1
     };
-    Some((2..=largest).map(term).collect())
+    Some(gathered((2..=largest).map(term)))
 }
 
 /// Returns t_j for 2 ≤ j < divergences.len() + 2, `None` for an infinite one.
@@ -46,7 +47,7 @@ fn generic_terms(divergences: &[f64], epsilon: f64) -> Vec<Option<I>> {
         let term = exponent.exp() * factor;
         Some(if j == 2 { min(term, exponent.exp_minus_one().scaled(2)) } else { term })
     };
-    divergences.iter().enumerate().map(term).collect()
+    gathered(divergences.iter().enumerate().map(term))
 }
 
 /// Returns an upper bound on ln A at a whole order ≥ 1, or `None` if a term is infinite; `terms` begin with t₂.
@@ -63,7 +64,7 @@ fn log_moment(terms: &[Option<I>], q: I, order: usize) -> Option<Real<4>> {
 
 fn rates(terms: &[Option<I>], q: f64, orders: &[f64]) -> Vec<f64> {
     let q = I::from(q);
-    orders.iter().map(|&order| rate(order, |whole| log_moment(terms, q, whole))).collect()
+    gathered(orders.iter().map(|&order| rate(order, |whole| log_moment(terms, q, whole))))
 }
 
 /// Returns upper bounds on ρ(α) of Gaussian noise about a sample, by Theorem 27, at real orders > 1; infinite where it says nothing.
@@ -71,9 +72,9 @@ fn rates(terms: &[Option<I>], q: f64, orders: &[f64]) -> Vec<f64> {
 pub fn ternary_gaussian(noise_multiplier: f64, q: f64, orders: &[f64]) -> Vec<f64> {
     let largest = orders.iter().copied().fold(2.0, f64::max).ceil() as usize;
     let Some(terms) = gaussian_terms(noise_multiplier, largest) else {
-        return vec![f64::INFINITY; orders.len()];
+        return filled(f64::INFINITY, orders.len());
     };
-    let terms: Vec<_> = terms.into_iter().map(Some).collect();
+    let terms: Vec<_> = gathered(terms.into_iter().map(Some));
     rates(&terms, q, orders)
 }
 

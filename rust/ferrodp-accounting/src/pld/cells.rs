@@ -1,6 +1,7 @@
 //! The masses of a pair in the cells of a grid, and laws on its nodes made to be bounds whatever their rounding.
 
 use crate::functions::UNIT;
+use crate::memory::{filled, gathered};
 use crate::pld::grid::{GridLoss, Nodes};
 use crate::pld::pair::{LossPair, Mass};
 
@@ -31,16 +32,15 @@ impl Cells {
             (end - node).abs() <= slack && (count == 0 || 4.0 * slack < nodes.step)
         };
         let (is_bounded_below, is_bounded_above) = (is_end(lowest, first), is_end(highest, last));
-        let mut edges: Vec<f64> = (0..=2 * count)
-            .map(|i| nodes.loss(nodes.first + (i / 2) as i64) + if i % 2 == 1 { 0.5 * nodes.step } else { 0.0 })
-            .collect();
+        let edge = |i| nodes.loss(nodes.first + (i / 2) as i64) + if i % 2 == 1 { 0.5 * nodes.step } else { 0.0 };
+        let mut edges: Vec<f64> = gathered((0..=2 * count).map(edge));
         if is_bounded_below && count > 0 {
             edges[0] += Nodes::slack(pair, first);
         }
         if is_bounded_above && count > 0 {
             edges[2 * count] -= Nodes::slack(pair, last);
         }
-        let halves = edges.windows(2).map(|ends| pair.cell(ends[0], ends[1])).collect();
+        let halves = gathered(edges.windows(2).map(|ends| pair.cell(ends[0], ends[1])));
         Self {
             halves,
             bottom: pair.mass(f64::NEG_INFINITY, edges[0]).p,
@@ -54,7 +54,7 @@ impl Cells {
 
 pub(super) fn empty(nodes: Nodes) -> GridLoss {
     let count = (nodes.last - nodes.first + 1) as usize;
-    GridLoss { step: nodes.step, offset: nodes.offset, first: nodes.first, p: vec![0.0; count], infinity: 0.0 }
+    GridLoss { step: nodes.step, offset: nodes.offset, first: nodes.first, p: filled(0.0, count), infinity: 0.0 }
 }
 
 /// Smallest mass that is kept; what is below is raised to it, so that products of roundings stay relative errors.

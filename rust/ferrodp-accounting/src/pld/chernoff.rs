@@ -6,6 +6,7 @@
 //! road). The cost does not depend on T, the result is what Rényi divergences give: within about ln(1/δ)/t of ε.
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
+use crate::memory::gathered;
 use crate::pld::grid::{MOST_ERROR, Nodes, center};
 use crate::pld::pair::LossPair;
 use crate::pld::types::infinite;
@@ -44,7 +45,7 @@ impl UpperLaw {
         if error > MOST_ERROR {
             return Self { atoms: Vec::new(), center: middle, infinity: 1.0, shift: 0.0, count };
         }
-        let mut atoms: Vec<(f64, f64)> = edges.iter().map(|edge| (edge - middle, 0.0)).collect();
+        let mut atoms: Vec<(f64, f64)> = gathered(edges.iter().map(|edge| (edge - middle, 0.0)));
         let mut infinity = pair.infinite() * (1.0 + error);
         // below the center what is left out counts as loss 0 from it: no mass need be known there but what is above
         for (i, ends) in edges.windows(2).enumerate() {
@@ -96,7 +97,7 @@ pub(super) struct Moments {
 impl Moments {
     /// Prepares pairs and counts; of each, at most `low` of P is moved up from the lower tail and `high` to +∞ from the upper.
     pub(super) fn new<'a>(steps: impl Iterator<Item = (&'a dyn LossPair, u64)>, low: f64, high: f64) -> Self {
-        let laws: Vec<UpperLaw> = steps.map(|(pair, count)| UpperLaw::new(pair, count, low, high)).collect();
+        let laws: Vec<UpperLaw> = gathered(steps.map(|(pair, count)| UpperLaw::new(pair, count, low, high)));
         let infinity = infinite(laws.iter().map(|law| (law.infinity, 0.0, law.count)));
         let shift = laws.iter().map(|law| law.count as f64 * law.shift).sum::<f64>() * (1.0 + 1e-9);
         let reach = laws.iter().flat_map(|law| law.atoms.last()).map(|atom| atom.0).fold(1e-12, f64::max);

@@ -22,6 +22,7 @@
 //!   nodes above the window, are Chernoff bounds from sums over e^((θ ± s)k) that are taken along the way.
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p, sqrt};
+use crate::memory::{filled, gathered};
 use crate::pld::cells::sum;
 use crate::pld::discretize::Bracket;
 use crate::pld::fft::{Fft, conjugate};
@@ -110,7 +111,7 @@ struct Product {
 impl Product {
     fn new(size: usize) -> Self {
         Self {
-            spectrum: vec![Complex64::new(1.0, 0.0); size / 2 + 1],
+            spectrum: filled(Complex64::new(1.0, 0.0), size / 2 + 1),
             log_scale: 0.0,
             log_scale_error: 0.0,
             log_finite: 0.0,
@@ -125,7 +126,7 @@ impl<'a> Composer<'a> {
     /// Starts with no steps at all, on a grid of this step.
     #[must_use]
     pub fn new(fft: &'a Fft, window: Window, step: f64) -> Self {
-        let buffer = vec![Complex64::default(); fft.size()];
+        let buffer = filled(Complex64::default(), fft.size());
         let (upper, lower) = (Product::new(fft.size()), Product::new(fft.size()));
         Self {
             fft,
@@ -188,8 +189,8 @@ impl<'a> Composer<'a> {
         let noise = growth * self.transform_error + (powers + self.fft.relative_error()) * 2.0 * norm;
         let start = self.window.first.rem_euclid(self.fft.size() as i64) as usize;
         self.buffer.rotate_left(start);
-        let upper = self.buffer.iter().map(|z| z.re * scale).collect();
-        let lower = self.buffer.iter().map(|z| z.im * scale).collect();
+        let upper = gathered(self.buffer.iter().map(|z| z.re * scale));
+        let lower = gathered(self.buffer.iter().map(|z| z.im * scale));
         Composition {
             step: self.step,
             offset: self.offset,
@@ -230,7 +231,7 @@ fn tilt(
     mut write: impl FnMut(&mut Complex64, f64),
 ) -> f64 {
     let times = count as f64;
-    let weights: Vec<f64> = law.p.iter().zip(law.first..).map(|(&p, k)| tilted(p, window.theta, k)).collect();
+    let weights: Vec<f64> = gathered(law.p.iter().zip(law.first..).map(|(&p, k)| tilted(p, window.theta, k)));
     let total = sum(&weights);
     let (mut above, mut below) = (0.0, 0.0);
     for (&f, k) in weights.iter().zip(law.first..) {

@@ -14,6 +14,7 @@
 //! This is Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., Theorem 24.2, for radix 4 and these twiddles.
 
 use crate::functions::{UNIT, sincos};
+use crate::memory::gathered;
 use num_complex::Complex64;
 
 /// Transforms of one size, a power of two.
@@ -32,7 +33,8 @@ impl Fft {
         let mut length = size;
         while length >= 4 {
             let stride = size / length;
-            levels.push((0..length / 4).map(|j| [1, 2, 3].map(|m| root(&octant, size, m * j * stride))).collect());
+            let roots = |j| [1, 2, 3].map(|m| root(&octant, size, m * j * stride));
+            levels.push(gathered((0..length / 4).map(roots)));
             length /= 4;
         }
         Self { size, levels }
@@ -71,12 +73,10 @@ pub fn conjugate(index: usize) -> usize {
 }
 
 fn first_octant(size: usize) -> Vec<Complex64> {
-    (0..=size / 8)
-        .map(|j| {
-            let (sine, cosine) = sincos(core::f64::consts::TAU * (j as f64 / size as f64));
-            Complex64::new(cosine, -sine)
-        })
-        .collect()
+    gathered((0..=size / 8).map(|j| {
+        let (sine, cosine) = sincos(core::f64::consts::TAU * (j as f64 / size as f64));
+        Complex64::new(cosine, -sine)
+    }))
 }
 
 /// Returns e^(−2πij/N) for j < N, from those of the first octant.

@@ -16,6 +16,7 @@
 //! that under the upper law, and that of I₂ at least that under the lower one.
 
 use crate::functions::{exp, expm1, sqrt};
+use crate::memory::filled;
 
 /// The bound for one spread v, with running sums over the nodes of two laws.
 pub(super) struct Gap {
@@ -42,13 +43,13 @@ impl Gap {
         let decay = 1.0 / deviation;
         let factor = if deviation < 0.5 { exp(0.5 + deviation) / (decay - 1.0) * (1.0 + 1e-12) } else { f64::INFINITY };
         let (keep, add) = (exp(-decay * step), -expm1(-decay * step));
-        let mut below = vec![0.0; len];
+        let mut below = filled(0.0, len);
         let mut sum = 0.0;
         for (i, slot) in below.iter_mut().enumerate() {
             sum = sum * keep + upper(i);
             *slot = sum;
         }
-        let mut above = vec![0.0; len];
+        let mut above = filled(0.0, len);
         let (mut mass, mut value) = (0.0, 0.0);
         for (i, slot) in above.iter_mut().enumerate().rev() {
             *slot = value;

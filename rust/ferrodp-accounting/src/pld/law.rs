@@ -1,6 +1,7 @@
 //! The law of a composed loss itself, for those who want to see it.
 
 use crate::functions::exp;
+use crate::memory::gathered;
 use crate::pld::compose::{Composer, Side, Window};
 use crate::pld::discretize::{Lower, bracket};
 use crate::pld::fft::Fft;
@@ -57,7 +58,7 @@ pub fn composed(steps: &[Step<'_>], step: f64, tail: f64, log2_max_nodes: u32) -
         composer.add(&bracket(each.pair, laid(each), Lower::Merged), each.count);
     }
     let composition = composer.finish();
-    let masses = |side: &Side| side.tilted.iter().map(|y| y.max(0.0) * exp(side.log_scale)).collect();
+    let masses = |side: &Side| gathered(side.tilted.iter().map(|y| y.max(0.0) * exp(side.log_scale)));
     Ok(ComposedLaw {
         start: offset + window.first as f64 * step,
         upper: masses(&composition.upper),

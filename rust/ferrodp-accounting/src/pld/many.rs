@@ -3,6 +3,7 @@
 //! A curve holds at every ε; it is tight near the one that it was tilted and refined for. The point in the middle is asked by
 //! itself, those next to it are read off while their bounds are as narrow, and what is left on either side is asked likewise.
 
+use crate::memory::filled;
 use crate::pld::query::bounds_and_curve;
 use crate::pld::read::Curve;
 use crate::pld::types::{Settings, Step};
@@ -14,7 +15,7 @@ const WIDER: f64 = 2.0;
 /// Returns (lower, upper) at each of the points, which are in the order of their ε: the largest of all directions' bounds.
 #[must_use]
 pub fn many(directions: &[Vec<Step<'_>>], questions: &[Question], settings: Settings) -> Vec<(f64, f64)> {
-    let mut worst = vec![(0.0, 0.0); questions.len()];
+    let mut worst = filled((0.0, 0.0), questions.len());
     let settings = Settings { work: settings.work / directions.len().max(1) as f64, ..settings };
     for steps in directions {
         for (worst, found) in worst.iter_mut().zip(of_direction(steps, questions, settings)) {
@@ -26,7 +27,7 @@ pub fn many(directions: &[Vec<Step<'_>>], questions: &[Question], settings: Sett
 }
 
 fn of_direction(steps: &[Step<'_>], questions: &[Question], settings: Settings) -> Vec<(f64, f64)> {
-    let mut found = vec![(0.0, f64::INFINITY); questions.len()];
+    let mut found = filled((0.0, f64::INFINITY), questions.len());
     let mut ranges = vec![(0, questions.len())];
     while let Some((first, end)) = ranges.pop() {
         if first == end {

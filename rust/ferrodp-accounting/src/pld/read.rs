@@ -12,6 +12,7 @@
 //! become 0, which only shrinks the noise. A step of the recurrence is within 16 units of exact, n of them within 16n.
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p, sqrt};
+use crate::memory::{filled, gathered};
 use crate::pld::compose::{Composition, Side};
 use crate::pld::gap::Gap;
 
@@ -61,7 +62,7 @@ impl Curve {
         let size = composition.upper.tilted.len();
         let reference = libm::rint((near - offset) / step) as i64;
         let decay: Vec<f64> =
-            (0..size).map(|i| exp((-window.theta * (window.first + i as i64 - reference) as f64).min(600.0))).collect();
+            gathered((0..size).map(|i| exp((-window.theta * (window.first + i as i64 - reference) as f64).min(600.0))));
         // below this node weights would overflow; what is asked there gets the trivial answer
         let reach = (600.0 / window.theta).min(1e15) as i64;
         let start = (reference - reach - window.first).clamp(0, size as i64 - 1) as usize;
@@ -282,7 +283,7 @@ impl Curve {
 impl Reading {
     fn new(side: Side, tilted: &[f64], decay: &[f64], step: f64, tilt: f64, start: usize) -> Self {
         let size = tilted.len();
-        let (mut mass, mut delta) = (vec![0.0; size - start], vec![0.0; size - start]);
+        let (mut mass, mut delta) = (filled(0.0, size - start), filled(0.0, size - start));
         let (keep, add) = (exp(-step), -expm1(-step));
         let (mut above, mut value) = (0.0, 0.0);
         for i in (start..size).rev() {

@@ -3,6 +3,7 @@
 //! Nothing here is a bound, and no bound relies on it: a poor plan costs width, never truth.
 
 use crate::functions::{exp, expm1, ln, ln_1p, sqrt};
+use crate::memory::{gathered, room};
 use crate::pld::grid::center;
 use crate::pld::pair::LossPair;
 
@@ -68,7 +69,7 @@ impl Sketch {
         edges.retain(|&x| x >= bottom && x <= top);
         edges.sort_by(f64::total_cmp);
         edges.dedup();
-        let mut atoms = Vec::with_capacity(edges.len() + 1);
+        let mut atoms = room(edges.len() + 1);
         let below = pair.mass(f64::NEG_INFINITY, bottom).p;
         if below > 0.0 {
             atoms.push((bottom - center, below));
@@ -126,7 +127,7 @@ impl Plan {
     /// Sketches all steps, each from the loss below which P has at most `tails.0` to that above which it has `tails.1`.
     pub(super) fn new<'a>(steps: impl ExactSizeIterator<Item = (&'a dyn LossPair, u64)>, tails: (f64, f64)) -> Self {
         let is_many = steps.len() > MANY;
-        let sketches: Vec<Sketch> = steps.map(|(pair, count)| Sketch::new(pair, count, tails, is_many)).collect();
+        let sketches: Vec<Sketch> = gathered(steps.map(|(pair, count)| Sketch::new(pair, count, tails, is_many)));
         let reach = sketches.iter().map(|sketch| sketch.reach).fold(0.0, f64::max);
         let largest_tilt = REACH / reach.max(1e-12);
         let lowest = sketches.iter().map(|sketch| sketch.times * sketch.support.0).sum();

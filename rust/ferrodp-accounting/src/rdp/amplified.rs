@@ -31,6 +31,7 @@
 
 use super::moments::{Known, LARGEST, PART, log_binomial_sum, log_one_plus};
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
+use crate::memory::gathered;
 
 /// For sums of 2¹⁶ positive terms, added in pairs, and elementary functions of them.
 const UP: f64 = 1.0 + 512.0 * UNIT;
@@ -119,7 +120,7 @@ impl Amplified {
         largest: u32,
         base: &mut impl FnMut(&[f64]) -> Result<Vec<f64>, E>,
     ) -> Result<Vec<f64>, E> {
-        let places: Vec<f64> = (2..=largest).map(f64::from).collect();
+        let places: Vec<f64> = gathered((2..=largest).map(f64::from));
         let range = base(&[f64::INFINITY])?[0];
         let log_range = if range > 40.0 { range } else { ln(expm1(range)) }; // −∞ for 0
         let slope = if log_range > f64::NEG_INFINITY && log_range < 1.0 { 1.0 + log_range.abs() } else { 0.0 };
@@ -176,7 +177,7 @@ impl Amplified {
 
 /// Returns ln(e^{(l−1)ρ(l)} − 1) for 2 ≤ l ≤ `largest`, rounded up.
 fn excesses<E>(largest: u32, base: &mut impl FnMut(&[f64]) -> Result<Vec<f64>, E>) -> Result<Vec<f64>, E> {
-    let places: Vec<f64> = (2..=largest).map(f64::from).collect();
+    let places: Vec<f64> = gathered((2..=largest).map(f64::from));
     let term = |(&l, rho): (&f64, f64)| {
         let x = (l - 1.0) * rho * (1.0 + 4.0 * UNIT);
         let found = if x < 1.0 { ln(expm1(x)) } else { x + ln_1p(-exp(-x)) };

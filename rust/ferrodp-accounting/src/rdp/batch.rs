@@ -1,5 +1,6 @@
 //! Many mechanisms and orders in one call.
 
+use crate::memory::{filled, gathered};
 use core::convert::Infallible;
 use core::num::NonZeroUsize;
 
@@ -35,7 +36,7 @@ pub fn poisson_gaussian(
 ) -> Vec<Bounds> {
     let columns = (noise_multipliers, sampling_probabilities, orders);
     by_mechanism(columns, ORDERS, threads, Bounds::ZERO, |curve, run, found| {
-        let asked: Vec<f64> = run.iter().map(|&i| orders[i]).collect();
+        let asked: Vec<f64> = gathered(run.iter().map(|&i| orders[i]));
         curve.bounds(isa, &asked, found);
     })
 }
@@ -96,11 +97,11 @@ fn by_mechanism<T: Copy + Send>(
     assert!(count == noise_multipliers.len() && count == sampling_probabilities.len(), "columns of one length");
     // All are ≥ 0, so that bits are in the order of the numbers.
     let key = |&i: &usize| (noise_multipliers[i].to_bits(), sampling_probabilities[i].to_bits(), last[i].to_bits());
-    let mut sorted: Vec<usize> = (0..count).collect();
+    let mut sorted: Vec<usize> = gathered(0..count);
     if !sorted.is_sorted_by_key(key) {
         sorted.sort_unstable_by_key(key);
     }
-    let mut found = vec![nothing; count];
+    let mut found = filled(nothing, count);
     for_each_block(&mut found, size, threads, |start, block| {
         let indices = &sorted[start..start + block.len()];
         let is_same = |i: &usize, j: &usize| (key(i).0, key(i).1) == (key(j).0, key(j).1);
@@ -111,7 +112,7 @@ fn by_mechanism<T: Copy + Send>(
             done += run.len();
         }
     });
-    let mut results = vec![nothing; count];
+    let mut results = filled(nothing, count);
     for (&index, &value) in sorted.iter().zip(&found) {
         results[index] = value;
     }

@@ -5,7 +5,7 @@
 //! every order between them, by linear interpolation; the larger one of two directions is bounded by interpolating the larger bounds.
 //! Orders are whole up to 64, and then 2 % apart: that costs less than 1/3000 where `ρ` grows like `α`.
 
-use std::collections::HashMap;
+use ferrodp_core::hashing::Map;
 use std::sync::OnceLock;
 
 use crate::binomial;
@@ -36,7 +36,7 @@ fn places() -> &'static [u32] {
 
 /// Moments that were asked for, by order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known(HashMap<u32, f64>);
+pub(super) struct Known(Map<u32, f64>);
 
 impl Known {
     /// Returns an upper bound on ρ(α), 1 ≤ α ≤ `2¹⁶`, from bounds on ln A ≥ 0 at whole orders ≥ 2.

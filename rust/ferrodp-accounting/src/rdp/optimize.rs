@@ -5,6 +5,7 @@
 //! the curves answer in one sweep, and the best is closed in upon.
 
 use super::conversion::{self, Conversion};
+use crate::memory::room;
 use crate::types::{Question, sort_by_first};
 
 /// Places tried at once.
@@ -98,7 +99,7 @@ pub fn best_many<E>(
     let mut ends = [0.0; 2];
     divergence(&[1.0, f64::INFINITY], &mut ends)?;
     let mut known: Vec<(f64, f64)> = Vec::new();
-    let mut answers = Vec::with_capacity(questions.len());
+    let mut answers = room(questions.len());
     let mut at = 0;
     for &question in questions {
         let end = best_of(question, Conversion::Improved, &[1.0, f64::INFINITY], &ends);

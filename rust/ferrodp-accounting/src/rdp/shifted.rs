@@ -15,6 +15,7 @@
 //! At any order, in both directions, by joint convexity and Minkowski's inequality: `α·max a²/2`; P against Q at most
 //! `α/(α − 1)·ln Σ pᵢe^{(α−1)aᵢ²/2}`; Q against P at most `−ln p₀`, and `m̄/2 + (α − 1)s̄²/2`.
 
+use crate::memory::gathered;
 use core::convert::Infallible;
 
 use super::moments::{Known, LARGEST, total};
@@ -174,7 +175,7 @@ impl Shifted {
         };
         let largest = nodes.iter().map(log).fold(f64::NEG_INFINITY, f64::max);
         if largest > 500.0 {
-            let sum = total(&nodes.iter().map(|node| exp(log(node) - largest)).collect::<Vec<_>>());
+            let sum = total(&gathered(nodes.iter().map(|node| exp(log(node) - largest))));
             return (largest + ln(sum * (1.0 + 8192.0 * UNIT))) * (1.0 + 8.0 * UNIT);
         }
         let term = |node: &Node| {
@@ -188,7 +189,7 @@ impl Shifted {
             let mass = exp(node.log_mass) * (1.0 + PART * (1.0 + node.log_mass.abs()));
             ((power - n * x).max(0.0) + error) * mass
         };
-        let excess = total(&nodes.iter().map(term).collect::<Vec<_>>()) * (1.0 + 512.0 * UNIT);
+        let excess = total(&gathered(nodes.iter().map(term))) * (1.0 + 512.0 * UNIT);
         ln_1p(excess + 1e-30 * (excess + n))
     }
 
@@ -229,7 +230,7 @@ impl Shifted {
             last = next;
             found
         };
-        let inside = total(&self.ends.windows(2).map(cell).collect::<Vec<_>>()) * CELL_WIDTH;
+        let inside = total(&gathered(self.ends.windows(2).map(cell))) * CELL_WIDTH;
         let (spread, mean) = self.moments();
         let tail = |x: f64| if x > 0.0 { exp(-0.5 * x * x) } else { 1.0 };
         let low = (MASS_BEYOND_CELLS * exp((-c * self.log_none).min(700.0)))

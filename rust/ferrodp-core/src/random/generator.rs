@@ -8,21 +8,32 @@
 //! out. So whoever reads the memory, be it a core dump or what a process has inherited, learns what is left of one buffer:
 //! no number already drawn, and none of the buffers to come. A machine that is snapshotted and revived twice does repeat
 //! the rest of its buffer; `Noise` keeps no state and is the better choice for releases.
+//!
+//! Who draws words often cannot be told that the operating system gives no key. So the first bytes of a buffer are no words but a
+//! key in reserve. It serves for the next buffer if none is to be had, and is overwritten by what it makes: the
+//! numbers stay as unpredictable as AES-256 is, and those already drawn stay gone (a generator with *fast key erasure*: Bernstein,
+//! "Fast-key-erasure random-number generators", 2017). Only whoever read the memory then knows the next buffers too, until
+//! the operating system gives a key again.
 
 use core::fmt;
 
 use super::Key;
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::residue::leaving_nothing;
 use crate::wiped;
 
 /// Bytes drawn at once: whole blocks, and with their number a page of memory.
 const BUFFER: usize = 4080;
 
+/// Words of a buffer that are never handed out: the key in reserve.
+const RESERVED: usize = 4;
+
 /// What is in the wiped memory; all zeros is a valid value and means that there is no state.
 #[repr(C)]
 struct State {
-    /// How many words of the buffer are unused: the first ones. Zero in a child.
+    /// How many words of the buffer are unused: the first ones, of which the very first are the key in reserve. Zero in a child,
+    /// and before the first word: there is no key in reserve.
     left: usize,
     buffer: [u8; BUFFER],
 }
@@ -38,10 +49,25 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Returns a generator; it draws its key with the first word.
+    /// Returns a generator; it draws its key with the first word, or before in [`Generator::prepare`].
     #[must_use]
     pub fn new(isa: Isa) -> Self {
         Self { isa, memory: wiped::Memory::new() }
+    }
+
+    /// Draws the first buffer. From now on words are to be had in this process, whatever the operating system answers, unless it
+    /// has no memory that is wiped in children.
+    ///
+    /// # Errors
+    /// If the operating system gives no key.
+    pub fn prepare(&mut self) -> Result<(), Error> {
+        match &mut self.memory {
+            Some(memory) => refill(self.isa, memory.value()),
+            None => {
+                getrandom::u64()?;
+                Ok(())
+            }
+        }
     }
 
     /// Returns the next 64 random bits.
@@ -50,14 +76,14 @@ impl Generator {
     /// last word of a generator would stay.
     ///
     /// # Errors
-    /// If a key is due and the operating system gives none.
+    /// If a key is due, none is in reserve and the operating system gives none: with the first word, and in a child.
     #[inline(always)]
     pub fn next_u64(&mut self) -> Result<u64, Error> {
         let Some(memory) = &mut self.memory else {
             return Ok(getrandom::u64()?);
         };
         let state = memory.value();
-        if state.left == 0 {
+        if state.left <= RESERVED {
             refill(self.isa, state)?;
         }
         state.left -= 1;
@@ -80,7 +106,17 @@ impl fmt::Debug for Generator {
 #[cold]
 #[inline(never)]
 fn refill(isa: Isa, state: &mut State) -> Result<(), Error> {
-    Key::fresh()?.fill(isa, &mut state.buffer);
+    match Key::fresh() {
+        Ok(key) => key.fill(isa, &mut state.buffer),
+        // mutant: bit-generator-draws-on-zeros-in-a-child
+        Err(_) if state.left == RESERVED => leaving_nothing(|| {
+            let mut key = Key::from_bytes([0; 32]);
+            key.0.copy_from_slice(&state.buffer[..8 * RESERVED]);
+            // mutant: bit-generator-keeps-the-key-in-reserve
+            key.fill(isa, &mut state.buffer);
+        }),
+        Err(error) => return Err(error),
+    }
     state.left = BUFFER / 8;
     Ok(())
 }

@@ -27,6 +27,36 @@ fn no_margin_changes_a_choice() {
     }
 }
 
+/// With an infinite margin every candidate is a contender: there are many more than a list of contenders holds, several times over.
+#[test]
+fn more_contenders_than_there_is_room_for_change_no_choice() {
+    let utilities: Vec<f64> = (0..150).map(|i| f64::from(i * 7 % 40) / 3.0).collect();
+    let (mut chosen, least) = ([0_u32; 3], Contenders::MOST);
+    for noise in NOISES {
+        for n in 0..40 {
+            let expected = choose(noise, rate(0.2), Isa::best(), &key(n), &utilities, &[]).expect("candidates");
+            for margin in [50.0, f64::INFINITY] {
+                let found = choose_widened(noise, rate(0.2), Isa::best(), &key(n), &utilities, margin);
+
+                assert_eq!(Ok(expected), found, "{noise:?}, key {n}, margin {margin}");
+            }
+            chosen[expected / 50] += 1;
+        }
+    }
+    assert!(utilities.len() > 4 * least);
+    assert!(chosen.iter().all(|&count| count > 0), "every third of the candidates wins sometimes: {chosen:?}");
+}
+
+/// Utilities that are out of reach cost neither memory nor comparisons, wherever the largest one stands.
+#[test]
+fn candidates_that_are_out_of_reach_are_no_contenders() {
+    let mut utilities = vec![-1e308; 100_000];
+    utilities.push(1e308);
+    for noise in NOISES {
+        assert_eq!(Ok(100_000), choose(noise, rate(1.0), Isa::best(), &key(3), &utilities, &[]));
+    }
+}
+
 #[test]
 fn equal_utilities_are_compared_by_noise_alone() {
     for noise in NOISES {

@@ -1,10 +1,13 @@
 //! Binding of `ferrodp_accounting::contour`. See `ferrodp.accounting._solve.contour`.
 
+use super::ask::ask;
 use crate::array::{Numbers, Vector};
 use crate::error::Result;
 use crate::words::{DirectionsArg, QuantityArg};
 use ferrodp_accounting::contour::{Composition, Release, Worst, bounds, many, sweep, worst};
+use ferrodp_accounting::memory::asked;
 use ferrodp_accounting::types::Direction;
+use ferrodp_core::memory::gathered;
 use numpy::{IntoPyArray, PyArray2, ndarray::Array2};
 use pyo3::prelude::*;
 use std::num::NonZeroUsize;
@@ -26,13 +29,11 @@ fn releases(noise_multipliers: &[f64], sampling_probabilities: &[f64], counts: &
         }
     }
     let rows = noise_multipliers.iter().zip(sampling_probabilities).zip(counts);
-    Ok(rows
-        .map(|((&noise_multiplier, &sampling_probability), &count)| Release {
-            noise_multiplier,
-            sampling_probability,
-            count,
-        })
-        .collect())
+    Ok(gathered(rows.map(|((&noise_multiplier, &sampling_probability), &count)| Release {
+        noise_multiplier,
+        sampling_probability,
+        count,
+    }))?)
 }
 
 fn table<'py>(py: Python<'py>, rows: &[Worst]) -> Result<Bound<'py, PyArray2<f64>>> {
@@ -60,13 +61,14 @@ fn contour_bounds<'py>(
     counts: Vector<'py, u64>,
     points: Numbers<'py>,
 ) -> Result<Bound<'py, PyArray2<f64>>> {
-    let composition = Composition::new(&releases(&noise_multipliers, &sampling_probabilities, &counts)?)?;
+    let releases = releases(&noise_multipliers, &sampling_probabilities, &counts)?;
+    let composition = asked(|| Composition::new(&releases))??;
     let points = &*points;
     let answer = |&point: &f64| match direction.0 {
         Some(direction) => Worst { bounds: bounds(quantity.0, &composition, direction, point), direction },
         None => worst(quantity.0, &composition, point),
     };
-    let rows: Vec<_> = py.detach(|| points.iter().map(answer).collect());
+    let rows = ask(py, || gathered(points.iter().map(answer)))??;
     table(py, &rows)
 }
 
@@ -81,9 +83,10 @@ fn contour_many<'py>(
     counts: Vector<'py, u64>,
     points: Numbers<'py>,
 ) -> Result<Bound<'py, PyArray2<f64>>> {
-    let composition = Composition::new(&releases(&noise_multipliers, &sampling_probabilities, &counts)?)?;
+    let releases = releases(&noise_multipliers, &sampling_probabilities, &counts)?;
+    let composition = asked(|| Composition::new(&releases))??;
     let points = &*points;
-    let rows = py.detach(|| many(quantity.0, &composition, points));
+    let rows = ask(py, || many(quantity.0, &composition, points))?;
     table(py, &rows)
 }
 
@@ -104,8 +107,8 @@ fn contour_sweep<'py>(
         let (given, needed) = (points.len(), releases.len());
         return Err(ferrodp_core::Error::Length { name: "points", given, needed }.into());
     }
-    let questions: Vec<_> = releases.into_iter().zip(points.iter().copied()).collect();
+    let questions = gathered(releases.into_iter().zip(points.iter().copied()))?;
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
-    let rows = py.detach(|| sweep(quantity.0, &questions, threads))?;
+    let rows = ask(py, || sweep(quantity.0, &questions, threads))??;
     table(py, &rows)
 }

@@ -1,6 +1,7 @@
 //! Compositions on a grid: `ferrodp_accounting::pld::{query, discretize}`.
 
 use ferrodp_accounting::contour::Quantity;
+use ferrodp_accounting::memory::asked;
 use ferrodp_accounting::pld::discretize::{Lower, bracket};
 use ferrodp_accounting::pld::grid::Nodes;
 use ferrodp_accounting::pld::law::composed;
@@ -10,29 +11,42 @@ use ferrodp_accounting::pld::query::{pure_epsilon, worst};
 use ferrodp_accounting::pld::types::{Answer, Settings, Step};
 use ferrodp_accounting::types::Question;
 use ferrodp_core::Error;
+use ferrodp_core::memory::{gathered, room};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
+use super::ask::ask;
 use super::spec::Spec;
-use crate::array::Numbers;
+use crate::array::{List, Numbers};
 use crate::error::Result;
 use crate::words::QuantityArg;
 
 type Pairs = Vec<(Box<dyn LossPair>, u64)>;
 
 /// Builds the pairs of every direction.
-fn build(directions: &[Vec<(Spec, u64)>]) -> Result<Vec<Pairs>> {
-    let built = directions.iter().map(|parts| {
-        parts
-            .iter()
-            .map(|(spec, count)| Ok::<_, Error>((spec.0.pair()?, *count)))
-            .collect::<core::result::Result<_, _>>()
-    });
-    Ok(built.collect::<core::result::Result<_, _>>()?)
+fn build(directions: &[List<(Spec, u64)>]) -> Result<Vec<Pairs>> {
+    let mut built = room(directions.len())?;
+    for parts in directions {
+        let mut pairs = room(parts.len())?;
+        for (spec, count) in parts.iter() {
+            pairs.push((asked(|| spec.0.pair())??, *count));
+        }
+        built.push(pairs);
+    }
+    Ok(built)
 }
 
-fn steps(pairs: &Pairs) -> Vec<Step<'_>> {
-    pairs.iter().map(|(pair, count)| Step { pair: &**pair, count: *count }).collect()
+fn steps(pairs: &Pairs) -> core::result::Result<Vec<Step<'_>>, Error> {
+    gathered(pairs.iter().map(|(pair, count)| Step { pair: &**pair, count: *count }))
+}
+
+/// The same of every direction.
+fn all_steps(built: &[Pairs]) -> core::result::Result<Vec<Vec<Step<'_>>>, Error> {
+    let mut all = room(built.len())?;
+    for pairs in built {
+        all.push(steps(pairs)?);
+    }
+    Ok(all)
 }
 
 /// Returns bounds on ε for a δ, or on δ for an ε: lower, upper, which direction, grid step, number of nodes, tilt.
@@ -40,7 +54,7 @@ fn steps(pairs: &Pairs) -> Vec<Step<'_>> {
 #[pyo3(signature = (directions, quantity, at, tolerance, step, limits, /))]
 fn pld_bounds(
     py: Python<'_>,
-    directions: Vec<Vec<(Spec, u64)>>,
+    directions: List<List<(Spec, u64)>>,
     quantity: QuantityArg,
     at: f64,
     tolerance: f64,
@@ -54,10 +68,8 @@ fn pld_bounds(
     };
     let (log2_max_nodes, work) = limits;
     let settings = Settings { tolerance, step, log2_max_nodes, work };
-    let (answer, direction) = py.detach(|| {
-        let all: Vec<Vec<Step<'_>>> = built.iter().map(steps).collect();
-        worst(&all, question, settings)
-    });
+    let all = all_steps(&built)?;
+    let (answer, direction) = ask(py, || worst(&all, question, settings))?;
     let Answer { lower, upper, step, nodes, tilt } = answer;
     Ok((lower, upper, direction, step, nodes, tilt))
 }
@@ -67,7 +79,7 @@ fn pld_bounds(
 #[pyo3(signature = (directions, quantity, points, tolerance, limits, /))]
 fn pld_many<'py>(
     py: Python<'py>,
-    directions: Vec<Vec<(Spec, u64)>>,
+    directions: List<List<(Spec, u64)>>,
     quantity: QuantityArg,
     points: Numbers<'py>,
     tolerance: f64,
@@ -77,14 +89,12 @@ fn pld_many<'py>(
     let is_epsilon = quantity.0 == Quantity::Epsilon;
     let question =
         |&at: &f64| if is_epsilon { Question::Epsilon { delta: at } } else { Question::Delta { epsilon: at } };
-    let questions: Vec<Question> = points.iter().map(question).collect();
+    let questions: Vec<Question> = gathered(points.iter().map(question))?;
     let (log2_max_nodes, work) = limits;
     let settings = Settings { tolerance, step: None, log2_max_nodes, work };
-    let found = py.detach(|| {
-        let all: Vec<Vec<Step<'_>>> = built.iter().map(steps).collect();
-        many(&all, &questions, settings)
-    });
-    let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
+    let all = all_steps(&built)?;
+    let found = ask(py, || many(&all, &questions, settings))?;
+    let (lower, upper) = (gathered(found.iter().map(|pair| pair.0))?, gathered(found.iter().map(|pair| pair.1))?);
     Ok((lower.into_pyarray(py), upper.into_pyarray(py)))
 }
 
@@ -94,10 +104,12 @@ type Bounds<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
 /// Returns bounds on the ε of a pure guarantee of compositions: lower, upper.
 #[pyfunction]
 #[pyo3(signature = (directions, /))]
-fn pld_pure_epsilon(directions: Vec<Vec<(Spec, u64)>>) -> Result<(f64, f64)> {
+fn pld_pure_epsilon(directions: List<List<(Spec, u64)>>) -> Result<(f64, f64)> {
     let built = build(&directions)?;
-    let each = built.iter().map(|pairs| pure_epsilon(&steps(pairs)));
-    Ok(each.fold((0.0, 0.0), |a, b| (a.0.max(b.0), a.1.max(b.1))))
+    let all = all_steps(&built)?;
+    let each =
+        || all.iter().map(|steps| pure_epsilon(steps)).fold((0.0_f64, 0.0_f64), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+    Ok(asked(each)?)
 }
 
 /// Laws on a grid: loss of the first node, masses of the upper and of the lower law.
@@ -114,7 +126,7 @@ fn pld_laws(
     tail: f64,
     range: Option<(f64, f64)>,
 ) -> Result<(Laws<'_>, (f64, f64))> {
-    let pair = spec.0.pair()?;
+    let pair = asked(|| spec.0.pair())??;
     let nodes = match range {
         Some((low, high)) => Nodes::at_multiples(step, low, high),
         None => Nodes::over(&*pair, step, tail, tail),
@@ -122,7 +134,7 @@ fn pld_laws(
     if nodes.last - nodes.first > MOST {
         return Err(Error::parameter("value_discretization_interval", step, "so large that 2^24 nodes suffice").into());
     }
-    let both = py.detach(|| bracket(&*pair, nodes, Lower::Merged));
+    let both = ask(py, || bracket(&*pair, nodes, Lower::Merged))?;
     let infinity = (both.upper.infinity, both.lower.infinity);
     let start = nodes.loss(nodes.first);
     Ok(((start, both.upper.p.into_pyarray(py), both.lower.p.into_pyarray(py)), infinity))
@@ -136,13 +148,14 @@ const MOST: i64 = 1 << 24;
 #[pyo3(signature = (parts, step, tail, log2_max_nodes, /))]
 fn pld_composed_laws(
     py: Python<'_>,
-    parts: Vec<(Spec, u64)>,
+    parts: List<(Spec, u64)>,
     step: f64,
     tail: f64,
     log2_max_nodes: u32,
 ) -> Result<(Laws<'_>, (f64, f64), f64)> {
     let pairs = build(&[parts])?.pop().unwrap_or_default();
-    let law = py.detach(|| composed(&steps(&pairs), step, tail, log2_max_nodes))?;
+    let steps = steps(&pairs)?;
+    let law = ask(py, || composed(&steps, step, tail, log2_max_nodes))??;
     Ok(((law.start, law.upper.into_pyarray(py), law.lower.into_pyarray(py)), law.infinity, law.noise))
 }
 

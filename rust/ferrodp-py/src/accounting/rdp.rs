@@ -3,18 +3,21 @@
 use core::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
+use ferrodp_accounting::memory::asked;
 use ferrodp_accounting::rdp::amplified::{Amplified, Sample, by_public_coin};
 use ferrodp_accounting::rdp::{self, Answer, Conversion, Curve};
 use ferrodp_accounting::types::{Bounds, Question};
 use ferrodp_core::Isa;
 use ferrodp_core::blocks::default_threads;
+use ferrodp_core::memory::{filled, gathered, room};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use super::ask::ask;
 use super::spec::Spec;
-use crate::array::{Numbers, same_length};
-use crate::error::Result;
+use crate::array::{List, Numbers, same_length};
+use crate::error::{Error, Result};
 use crate::isa;
 
 /// An order costs some hundred times what an element of an array does.
@@ -37,8 +40,8 @@ fn rdp_poisson_gaussian<'py>(
     let (sigma, q, orders) = (&*noise_multipliers, &*sampling_probabilities, &*orders);
     same_length(orders, &[("noise_multipliers", sigma), ("sampling_probabilities", q)])?;
     let threads = threads.unwrap_or_else(|| default_threads(orders.len().saturating_mul(WEIGHT)));
-    let bounds = py.detach(|| rdp::poisson_gaussian(isa, sigma, q, orders, threads));
-    Ok(split(py, &bounds))
+    let bounds = ask(py, || rdp::poisson_gaussian(isa, sigma, q, orders, threads))?;
+    split(py, &bounds)
 }
 
 /// Returns upper bounds on ε for quadruples of noise multiplier, sampling probability, count and δ, checked in Python.
@@ -56,7 +59,8 @@ fn rdp_poisson_gaussian_epsilon<'py>(
     let (sigma, q, counts, deltas) = (&*noise_multipliers, &*sampling_probabilities, &*counts, &*deltas);
     same_length(counts, &[("noise_multipliers", sigma), ("sampling_probabilities", q), ("deltas", deltas)])?;
     let threads = threads.unwrap_or_else(|| default_threads(counts.len().saturating_mul(64 * WEIGHT)));
-    Ok(py.detach(|| rdp::poisson_gaussian_epsilon(isa, sigma, q, counts, deltas, threads)).into_pyarray(py))
+    let found = ask(py, || rdp::poisson_gaussian_epsilon(isa, sigma, q, counts, deltas, threads))?;
+    Ok(found.into_pyarray(py))
 }
 
 /// A Rényi curve, made from a tuple of its kind's name and its parameters, which were checked in Python.
@@ -68,16 +72,16 @@ impl PyCurve {
     #[new]
     #[pyo3(signature = (spec, /))]
     fn new(spec: Spec) -> Result<Self> {
-        Ok(Self(Mutex::new(spec.0.curve()?)))
+        Ok(Self(Mutex::new(asked(|| spec.0.curve())??)))
     }
 
     /// Returns lower and upper bounds on ρ at every order.
     #[pyo3(signature = (orders, /))]
     fn bounds<'py>(&self, py: Python<'py>, orders: Numbers<'py>) -> Result<Arrays<'py>> {
         let isa = isa::active()?;
-        let (orders, mut bounds) = (&*orders, vec![Bounds::ZERO; orders.len()]);
-        py.detach(|| self.write(isa, orders, &mut bounds));
-        Ok(split(py, &bounds))
+        let (orders, mut bounds) = (&*orders, filled(Bounds::ZERO, orders.len())?);
+        ask(py, || self.write(isa, orders, &mut bounds))?;
+        split(py, &bounds)
     }
 
     /// Returns upper bounds on ρ at every order.
@@ -131,9 +135,9 @@ impl PySampledCurve {
             if answer.as_slice()?.len() != orders.len() {
                 return Err(PyValueError::new_err("a curve must give one value for each order"));
             }
-            Ok(answer.as_slice()?.to_vec())
+            Ok(gathered(answer.as_slice()?.iter().copied()).map_err(Error::from)?)
         };
-        let found = curve.rates(&orders, base)?;
+        let found = asked(|| curve.rates(&orders, base)).map_err(Error::from)??;
         *kept() = Some(curve);
         Ok(found.into_pyarray(py))
     }
@@ -150,19 +154,17 @@ fn rdp_public_coin<'py>(
 ) -> Result<Bound<'py, PyArray1<f64>>> {
     same_length(&orders, &[("rho", &rho), ("chances", &chances)])?;
     let each = |((&rho, &chance), &order): ((&f64, &f64), &f64)| by_public_coin(rho, chance, order);
-    let found: Vec<f64> = rho.iter().zip(chances.iter()).zip(orders.iter()).map(each).collect();
+    let found = gathered(rho.iter().zip(chances.iter()).zip(orders.iter()).map(each))?;
     Ok(found.into_pyarray(py))
 }
 
 /// Returns which curves are native.
-fn sorted_out(parts: Vec<(Bound<'_, PyAny>, f64)>) -> Vec<Part<'_>> {
-    parts
-        .into_iter()
-        .map(|(curve, count)| match curve.cast_into::<PyCurve>() {
-            Ok(native) => Part::Native(native, count),
-            Err(other) => Part::Foreign(other.into_inner(), count),
-        })
-        .collect()
+fn sorted_out(parts: List<(Bound<'_, PyAny>, f64)>) -> Result<Vec<Part<'_>>> {
+    let sorted = parts.0.into_iter().map(|(curve, count)| match curve.cast_into::<PyCurve>() {
+        Ok(native) => Part::Native(native, count),
+        Err(other) => Part::Foreign(other.into_inner(), count),
+    });
+    Ok(gathered(sorted)?)
 }
 
 /// Returns (value, order, ρ): the least ε at `delta`, or, if `is_delta`, the least ln δ at the ε given in its place.
@@ -173,21 +175,21 @@ fn sorted_out(parts: Vec<(Bound<'_, PyAny>, f64)>) -> Vec<Part<'_>> {
 #[pyo3(signature = (parts, value, is_delta, orders, is_classical, /))]
 fn rdp_convert<'py>(
     py: Python<'py>,
-    parts: Vec<(Bound<'py, PyAny>, f64)>,
+    parts: List<(Bound<'py, PyAny>, f64)>,
     value: f64,
     is_delta: bool,
     orders: Option<Numbers<'py>>,
     is_classical: bool,
 ) -> Result<(f64, f64, f64)> {
     let isa = isa::active()?;
-    let parts = sorted_out(parts);
+    let parts = sorted_out(parts)?;
     let question = question(value, is_delta);
     let conversion = if is_classical { Conversion::Classical } else { Conversion::Improved };
     let answer = match &orders {
         Some(orders) => {
-            let mut rho = vec![0.0; orders.len()];
+            let mut rho = filled(0.0, orders.len())?;
             total(py, isa, &parts, orders, &mut rho)?;
-            rdp::best_of(question, conversion, orders, &rho)
+            asked(|| rdp::best_of(question, conversion, orders, &rho))?
         }
         None => search(py, isa, &parts, |divergence| rdp::best(question, divergence))?,
     };
@@ -203,20 +205,19 @@ fn search<T: Send>(
     py: Python<'_>,
     isa: Isa,
     parts: &[Part<'_>],
-    ask: impl FnOnce(&mut dyn FnMut(&[f64], &mut [f64]) -> PyResult<()>) -> PyResult<T> + Send,
+    question: impl FnOnce(&mut dyn FnMut(&[f64], &mut [f64]) -> PyResult<()>) -> PyResult<T> + Send,
 ) -> PyResult<T> {
-    let natives: Option<Vec<(&PyCurve, f64)>> = parts
-        .iter()
-        .map(|part| match part {
-            Part::Native(curve, count) => Some((curve.get(), *count)),
-            Part::Foreign(..) => None,
-        })
-        .collect();
-    match natives {
-        Some(natives) => py.detach(|| {
-            ask(&mut |orders, rho| {
+    let mut natives = room(parts.len()).map_err(Error::from)?;
+    natives.extend(parts.iter().filter_map(|part| match part {
+        Part::Native(curve, count) => Some((curve.get(), *count)),
+        Part::Foreign(..) => None,
+    }));
+    let given_up = |error: ferrodp_core::Error| PyErr::from(Error::from(error));
+    match (natives.len() == parts.len()).then_some(natives) {
+        Some(natives) => ask(py, || {
+            question(&mut |orders, rho| {
                 rho.fill(0.0);
-                let mut bounds = vec![Bounds::ZERO; orders.len()];
+                let mut bounds = filled(Bounds::ZERO, orders.len()).map_err(given_up)?;
                 for (curve, count) in &natives {
                     curve.write(isa, orders, &mut bounds);
                     rdp::add(rho, &bounds, *count);
@@ -224,8 +225,8 @@ fn search<T: Send>(
                 rdp::rounded_up(rho, natives.len());
                 Ok(())
             })
-        }),
-        None => ask(&mut |orders, rho| total(py, isa, parts, orders, rho)),
+        })?,
+        None => asked(|| question(&mut |orders, rho| total(py, isa, parts, orders, rho))).map_err(given_up)?,
     }
 }
 
@@ -234,37 +235,37 @@ fn search<T: Send>(
 #[pyo3(signature = (parts, values, is_delta, orders, is_classical, /))]
 fn rdp_convert_many<'py>(
     py: Python<'py>,
-    parts: Vec<(Bound<'py, PyAny>, f64)>,
+    parts: List<(Bound<'py, PyAny>, f64)>,
     values: Numbers<'py>,
     is_delta: bool,
     orders: Option<Numbers<'py>>,
     is_classical: bool,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
     let isa = isa::active()?;
-    let parts = sorted_out(parts);
-    let questions: Vec<Question> = values.iter().map(|&value| question(value, is_delta)).collect();
+    let parts = sorted_out(parts)?;
+    let questions: Vec<Question> = gathered(values.iter().map(|&value| question(value, is_delta)))?;
     let conversion = if is_classical { Conversion::Classical } else { Conversion::Improved };
     let answers = match &orders {
         Some(orders) => {
-            let mut rho = vec![0.0; orders.len()];
+            let mut rho = filled(0.0, orders.len())?;
             total(py, isa, &parts, orders, &mut rho)?;
             let orders: &[f64] = orders;
-            py.detach(|| questions.iter().map(|&each| rdp::best_of(each, conversion, orders, &rho)).collect())
+            ask(py, || gathered(questions.iter().map(|&each| rdp::best_of(each, conversion, orders, &rho))))??
         }
         None => search(py, isa, &parts, |divergence| rdp::best_many(&questions, divergence))?,
     };
-    Ok(answers.iter().map(|answer: &Answer| answer.value).collect::<Vec<_>>().into_pyarray(py))
+    Ok(gathered(answers.iter().map(|answer: &Answer| answer.value))?.into_pyarray(py))
 }
 
 /// Writes upper bounds on the sum of all parts.
 fn total(py: Python<'_>, isa: Isa, parts: &[Part<'_>], orders: &[f64], rho: &mut [f64]) -> PyResult<()> {
     rho.fill(0.0);
-    let mut bounds = vec![Bounds::ZERO; orders.len()];
+    let mut bounds = filled(Bounds::ZERO, orders.len()).map_err(Error::from)?;
     for part in parts {
         match part {
             Part::Native(curve, count) => {
                 let curve = curve.get();
-                py.detach(|| curve.write(isa, orders, &mut bounds));
+                ask(py, || curve.write(isa, orders, &mut bounds))?;
                 rdp::add(rho, &bounds, *count);
             }
             Part::Foreign(curve, count) => {
@@ -290,12 +291,12 @@ fn total(py: Python<'_>, isa: Isa, parts: &[Part<'_>], orders: &[f64], rho: &mut
 #[pyo3(signature = (parts, orders, /))]
 fn rdp_total<'py>(
     py: Python<'py>,
-    parts: Vec<(Bound<'py, PyAny>, f64)>,
+    parts: List<(Bound<'py, PyAny>, f64)>,
     orders: Numbers<'py>,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
     let isa = isa::active()?;
-    let parts = sorted_out(parts);
-    let mut rho = vec![0.0; orders.len()];
+    let parts = sorted_out(parts)?;
+    let mut rho = filled(0.0, orders.len())?;
     total(py, isa, &parts, &orders, &mut rho)?;
     Ok(rho.into_pyarray(py))
 }
@@ -315,7 +316,7 @@ fn rdp_convert_values<'py>(
     let conversion = if is_classical { Conversion::Classical } else { Conversion::Improved };
     let (orders, rho) = (&*orders, &*rho);
     same_length(orders, &[("rho", rho)])?;
-    let answer = py.detach(|| rdp::best_of(question, conversion, orders, rho));
+    let answer = ask(py, || rdp::best_of(question, conversion, orders, rho))?;
     Ok((answer.value, answer.order, answer.rho))
 }
 
@@ -327,10 +328,10 @@ fn rdp_exp_upper(x: f64) -> f64 {
 }
 
 /// Returns lower and upper bounds as two arrays.
-pub(crate) fn split<'py>(py: Python<'py>, bounds: &[Bounds]) -> Arrays<'py> {
-    let lower: Vec<f64> = bounds.iter().map(|bounds| bounds.lower).collect();
-    let upper: Vec<f64> = bounds.iter().map(|bounds| bounds.upper).collect();
-    (lower.into_pyarray(py), upper.into_pyarray(py))
+pub(crate) fn split<'py>(py: Python<'py>, bounds: &[Bounds]) -> Result<Arrays<'py>> {
+    let lower = gathered(bounds.iter().map(|bounds| bounds.lower))?;
+    let upper = gathered(bounds.iter().map(|bounds| bounds.upper))?;
+    Ok((lower.into_pyarray(py), upper.into_pyarray(py)))
 }
 
 /// Adds what is in this file to the module.

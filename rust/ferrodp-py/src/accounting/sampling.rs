@@ -7,12 +7,14 @@ use ferrodp_accounting::allocation::{self, AddedMoments, Allocation, RemovedMome
 use ferrodp_accounting::fixed_size::{self, moments};
 use ferrodp_accounting::truncated::Truncated;
 use ferrodp_accounting::types::{Bounds, Rounding};
+use ferrodp_core::memory::gathered;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
-use crate::array::{Numbers, same_length};
-use crate::error::Result;
+use super::ask::ask;
+use crate::array::{List, Numbers, same_length};
+use crate::error::{Error, Result};
 use crate::isa;
 use crate::words::DirectionArg;
 
@@ -29,7 +31,7 @@ fn rdp_fixed_size_gaussian_replace_one<'py>(
     let (z, q, orders) = (&*noise_multipliers, &*sampling_probabilities, &*orders);
     same_length(orders, &[("noise_multipliers", z), ("sampling_probabilities", q)])?;
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
-    let found = py.detach(|| fixed_size::gaussian_replace_one_of_each(z, q, orders, threads));
+    let found = ask(py, || fixed_size::gaussian_replace_one_of_each(z, q, orders, threads))?;
     Ok(found.into_pyarray(py))
 }
 
@@ -41,9 +43,9 @@ fn rdp_fixed_size_ternary<'py>(
     noise_multiplier: f64,
     sampling_probability: f64,
     orders: Numbers<'py>,
-) -> Bound<'py, PyArray1<f64>> {
+) -> Result<Bound<'py, PyArray1<f64>>> {
     let orders = &*orders;
-    py.detach(|| moments::ternary_gaussian(noise_multiplier, sampling_probability, orders)).into_pyarray(py)
+    Ok(ask(py, || moments::ternary_gaussian(noise_multiplier, sampling_probability, orders))?.into_pyarray(py))
 }
 
 /// Returns upper bounds on ρ for any release about such a sample, from its divergences at the orders 2, 3, … up to the largest.
@@ -51,13 +53,13 @@ fn rdp_fixed_size_ternary<'py>(
 #[pyo3(signature = (divergences, epsilon, sampling_probability, orders, /))]
 fn rdp_fixed_size<'py>(
     py: Python<'py>,
-    divergences: Vec<f64>,
+    divergences: List<f64>,
     epsilon: f64,
     sampling_probability: f64,
     orders: Numbers<'py>,
-) -> Bound<'py, PyArray1<f64>> {
+) -> Result<Bound<'py, PyArray1<f64>>> {
     let orders = &*orders;
-    py.detach(|| moments::generic(&divergences, epsilon, sampling_probability, orders)).into_pyarray(py)
+    Ok(ask(py, || moments::generic(&divergences, epsilon, sampling_probability, orders))?.into_pyarray(py))
 }
 
 /// Returns bounds on P[Bin(number, q) > most], bounds on the chance of a full batch, and q′; see
@@ -89,7 +91,7 @@ fn rdp_truncated_poisson_gaussian<'py>(
     is_zeroed: bool,
 ) -> Result<Bound<'py, PyArray1<f64>>> {
     let (isa, orders, (number, q, most)) = (isa::active()?, &*orders, sample);
-    let found = py.detach(|| Truncated { number, q, most }.gaussian(isa, noise_multiplier, orders, is_zeroed));
+    let found = ask(py, || Truncated { number, q, most }.gaussian(isa, noise_multiplier, orders, is_zeroed))?;
     Ok(found.into_pyarray(py))
 }
 
@@ -120,14 +122,15 @@ impl AllocationMoments {
     /// Returns the bounds at every order. A caller that meets another one does all the work itself: waiting could be for ever in a
     /// forked child.
     #[pyo3(signature = (orders, /))]
-    fn rates(&self, py: Python<'_>, orders: Vec<f64>) -> Vec<f64> {
-        py.detach(|| match self.shared.try_lock() {
-            Ok(mut moments) => orders.iter().map(|&order| moments.rate(order)).collect(),
+    fn rates(&self, py: Python<'_>, orders: List<f64>) -> Result<Vec<f64>> {
+        ask(py, || match self.shared.try_lock() {
+            Ok(mut moments) => gathered(orders.iter().map(|&order| moments.rate(order))),
             Err(_) => {
                 let mut moments = AddedMoments::new(self.s, self.steps);
-                orders.iter().map(|&order| moments.rate(order)).collect()
+                gathered(orders.iter().map(|&order| moments.rate(order)))
             }
-        })
+        })?
+        .map_err(Error::from)
     }
 }
 
@@ -149,8 +152,8 @@ impl AllocationRemoved {
 
     /// Returns the bound at an order; a caller that meets another one does all the work itself, as in `AllocationMoments`.
     #[pyo3(signature = (order, /))]
-    fn rate(&self, py: Python<'_>, order: f64) -> f64 {
-        py.detach(|| match self.shared.try_lock() {
+    fn rate(&self, py: Python<'_>, order: f64) -> Result<f64> {
+        ask(py, || match self.shared.try_lock() {
             Ok(mut moments) => moments.rate(order),
             Err(_) => RemovedMoments::new(self.noise_multiplier, self.steps).rate(order),
         })
@@ -165,24 +168,24 @@ struct AllocationLaw(Allocation);
 impl AllocationLaw {
     #[new]
     #[pyo3(signature = (s, steps, spacing, is_upper, most, /))]
-    fn new(py: Python<'_>, s: f64, steps: u64, spacing: f64, is_upper: bool, most: usize) -> PyResult<Self> {
+    fn new(py: Python<'_>, s: f64, steps: u64, spacing: f64, is_upper: bool, most: usize) -> Result<Self> {
         let rounding = if is_upper { Rounding::Up } else { Rounding::Down };
-        found(py.detach(|| Allocation::new(s, steps, spacing, rounding, most)))
+        found(ask(py, || Allocation::new(s, steps, spacing, rounding, most))?)
     }
 
     #[pyo3(signature = (other, most, /))]
-    fn joined(&self, py: Python<'_>, other: &Self, most: usize) -> PyResult<Self> {
-        found(py.detach(|| self.0.and(&other.0, most)))
+    fn joined(&self, py: Python<'_>, other: &Self, most: usize) -> Result<Self> {
+        found(ask(py, || self.0.and(&other.0, most))?)
     }
 
     #[pyo3(signature = (count, most, /))]
-    fn repeated(&self, py: Python<'_>, count: u64, most: usize) -> PyResult<Self> {
-        found(py.detach(|| self.0.repeated(count, most)))
+    fn repeated(&self, py: Python<'_>, count: u64, most: usize) -> Result<Self> {
+        found(ask(py, || self.0.repeated(count, most))?)
     }
 
     #[pyo3(signature = (epsilon, direction, /))]
-    fn delta(&self, py: Python<'_>, epsilon: f64, direction: DirectionArg) -> f64 {
-        py.detach(|| self.0.delta(epsilon, direction.0))
+    fn delta(&self, py: Python<'_>, epsilon: f64, direction: DirectionArg) -> Result<f64> {
+        ask(py, || self.0.delta(epsilon, direction.0))
     }
 
     #[pyo3(signature = ())]
@@ -192,8 +195,9 @@ impl AllocationLaw {
     }
 }
 
-fn found(law: Option<Allocation>) -> PyResult<AllocationLaw> {
-    law.map(AllocationLaw).ok_or_else(|| PyMemoryError::new_err("the law would need too many nodes"))
+fn found(law: Option<Allocation>) -> Result<AllocationLaw> {
+    let too_many = || PyMemoryError::new_err("the law would need too many nodes");
+    Ok(law.map(AllocationLaw).ok_or_else(too_many)?)
 }
 
 /// Adds the functions to the module.

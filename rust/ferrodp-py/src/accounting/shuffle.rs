@@ -4,6 +4,9 @@ use ferrodp_accounting::shuffle::Shuffle;
 use ferrodp_accounting::types::Bounds;
 use pyo3::prelude::*;
 
+use super::ask::ask;
+use crate::error::Result;
+
 /// The pair of shuffled messages of an ε₀-private randomizer; see `ferrodp.accounting._solve.shuffled`.
 #[pyclass(frozen, name = "Shuffle", module = "ferrodp._native")]
 struct PyShuffle(Shuffle);
@@ -12,15 +15,15 @@ struct PyShuffle(Shuffle);
 impl PyShuffle {
     #[new]
     #[pyo3(signature = (epsilon, clone_probability, population_size, /))]
-    fn new(py: Python<'_>, epsilon: f64, clone_probability: f64, population_size: u64) -> Self {
-        Self(py.detach(|| Shuffle::new(epsilon, clone_probability, population_size)))
+    fn new(py: Python<'_>, epsilon: f64, clone_probability: f64, population_size: u64) -> Result<Self> {
+        Ok(Self(ask(py, || Shuffle::new(epsilon, clone_probability, population_size))?))
     }
 
     /// Returns lower and upper bounds on δ(ε).
     #[pyo3(signature = (epsilon, /))]
-    fn delta(&self, py: Python<'_>, epsilon: f64) -> (f64, f64) {
-        let Bounds { lower, upper } = py.detach(|| self.0.delta(epsilon));
-        (lower, upper)
+    fn delta(&self, py: Python<'_>, epsilon: f64) -> Result<(f64, f64)> {
+        let Bounds { lower, upper } = ask(py, || self.0.delta(epsilon))?;
+        Ok((lower, upper))
     }
 
     /// Returns a lower bound on δ(ε) of randomized response whose other answers have probability t each.
@@ -31,9 +34,9 @@ impl PyShuffle {
 
     /// Returns lower and upper bounds on ε(δ).
     #[pyo3(signature = (delta, /))]
-    fn epsilon(&self, py: Python<'_>, delta: f64) -> (f64, f64) {
-        let Bounds { lower, upper } = py.detach(|| self.0.epsilon(delta));
-        (lower, upper)
+    fn epsilon(&self, py: Python<'_>, delta: f64) -> Result<(f64, f64)> {
+        let Bounds { lower, upper } = ask(py, || self.0.epsilon(delta))?;
+        Ok((lower, upper))
     }
 }
 

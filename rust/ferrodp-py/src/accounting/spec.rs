@@ -3,13 +3,16 @@
 //! Tags are those of the events' JSON where an event describes the same mechanism.
 
 use ferrodp_accounting::mechanism::Mechanism;
+use ferrodp_accounting::memory::asked;
 use ferrodp_accounting::pld::pair::LossPair;
+use ferrodp_core::memory::{gathered, room};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyTuple;
 
-use crate::error::Result;
+use crate::array::List;
+use crate::error::{Error, Result};
 
 /// A [`Mechanism`] out of a tuple.
 pub(crate) struct Spec(pub(crate) Mechanism);
@@ -21,7 +24,7 @@ impl<'py> FromPyObject<'_, 'py> for Spec {
         let tuple = object.cast::<PyTuple>()?;
         let tag: PyBackedStr = tuple.get_item(0)?.extract()?;
         let number = |index| -> PyResult<f64> { tuple.get_item(index)?.extract() };
-        let list = |index| -> PyResult<Vec<f64>> { tuple.get_item(index)?.extract() };
+        let list = |index| -> PyResult<Vec<f64>> { Ok(tuple.get_item(index)?.extract::<List<f64>>()?.0) };
         let inner = |index| -> PyResult<Box<Mechanism>> { Ok(Box::new(tuple.get_item(index)?.extract::<Self>()?.0)) };
         Ok(Self(match &*tag {
             "gaussian" => Mechanism::Gaussian(number(1)?),
@@ -42,8 +45,8 @@ impl<'py> FromPyObject<'_, 'py> for Spec {
             "poisson_sampled" => Mechanism::PoissonSampled(number(1)?, inner(2)?),
             "fixed_size_sampled" => Mechanism::FixedSizeSampled(number(1)?, inner(2)?),
             "public_coin" => {
-                let parts: Vec<Self> = tuple.get_item(2)?.extract()?;
-                Mechanism::PublicCoin(list(1)?, parts.into_iter().map(|part| part.0).collect())
+                let parts: List<Self> = tuple.get_item(2)?.extract()?;
+                Mechanism::PublicCoin(list(1)?, gathered(parts.0.into_iter().map(|part| part.0)).map_err(Error::from)?)
             }
             "reversed" => Mechanism::Reversed(inner(1)?),
             _ => return Err(PyValueError::new_err(format!("no mechanism is called {tag:?}"))),
@@ -53,5 +56,9 @@ impl<'py> FromPyObject<'_, 'py> for Spec {
 
 /// Returns the pairs of laws of mechanisms.
 pub(crate) fn pairs(specs: &[Spec]) -> Result<Vec<Box<dyn LossPair>>> {
-    Ok(specs.iter().map(|spec| spec.0.pair()).collect::<core::result::Result<_, _>>()?)
+    let mut pairs = room(specs.len())?;
+    for spec in specs {
+        pairs.push(asked(|| spec.0.pair())??);
+    }
+    Ok(pairs)
 }

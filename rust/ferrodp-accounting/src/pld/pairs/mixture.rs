@@ -2,6 +2,7 @@
 
 use super::gaussian::reach;
 use crate::functions::{UNIT, exp, ln, normal, twofold::Twofold};
+use crate::memory::gathered;
 use crate::pld::pair::{LossPair, Mass};
 use crate::types::sort_by_first;
 
@@ -28,7 +29,7 @@ impl MixtureOfGaussians {
     /// their sum.
     #[must_use]
     pub fn new(noise_multiplier: f64, shifts: &[f64], weights: &[f64]) -> Self {
-        let mut pairs: Vec<(f64, f64)> = shifts.iter().copied().zip(weights.iter().copied()).collect();
+        let mut pairs: Vec<(f64, f64)> = gathered(shifts.iter().copied().zip(weights.iter().copied()));
         pairs.retain(|pair| pair.1 > 0.0);
         sort_by_first(&mut pairs);
         pairs.dedup_by(|later, first| {
@@ -44,7 +45,7 @@ impl MixtureOfGaussians {
             weight: weight / total,
             shift: Twofold::quotient(shift, noise_multiplier),
         };
-        let parts: Vec<Part> = pairs.iter().map(part).collect();
+        let parts: Vec<Part> = gathered(pairs.iter().map(part));
         let farthest = parts.last().map_or(0.0, |part| part.shift.high);
         // an exponent sᵢx − sᵢ²/2 of a term that counts is at most ℓ + ln(1/wᵢ), and both its parts are known to 4u
         let rarest = parts.iter().fold(0.0_f64, |worst, part| worst.max(-part.log_weight));

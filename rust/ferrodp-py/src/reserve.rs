@@ -1,0 +1,144 @@
+//! The allocator of the module: the system's, and a small reserve for when that has nothing left.
+//!
+//! What grows with an argument is allocated in ways that fail with an error. Everything else is small and bounded by constants: a key,
+//! a big integer, an exception on its way to Python. Rust ends the process when such memory is not to be had, with
+//! whatever else Python would have done about it. So pieces of fixed sizes are set aside in the module's own data, which costs
+//! addresses and, until the first page is touched, no memory. They are lent only when the system has refused, and no
+//! lock is taken that a fork could leave behind.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::alloc::System;
+
+/// The allocator that everything in the module uses.
+#[global_allocator]
+static ALLOCATOR: Reserving = Reserving;
+
+static SMALL: Pieces<{ 64 << 8 }> = Pieces::new();
+static MIDDLE: Pieces<{ 64 << 12 }> = Pieces::new();
+static LARGE: Pieces<{ 64 << 16 }> = Pieces::new();
+
+/// 64 pieces of one size, `BYTES` together, on pages of their own.
+#[repr(C, align(4096))]
+struct Pieces<const BYTES: usize> {
+    bytes: UnsafeCell<[u8; BYTES]>,
+    /// A bit for each piece that is lent.
+    lent: AtomicU64,
+}
+
+// SAFETY: a piece is used by whoever set its bit, alone, until the bit is cleared.
+unsafe impl<const BYTES: usize> Sync for Pieces<BYTES> {}
+
+impl<const BYTES: usize> Pieces<BYTES> {
+    const SIZE: usize = BYTES / 64;
+
+    const fn new() -> Self {
+        Self { bytes: UnsafeCell::new([0; BYTES]), lent: AtomicU64::new(0) }
+    }
+
+    /// Returns a piece that holds `layout`, or null.
+    fn take(&self, layout: Layout) -> *mut u8 {
+        // Pieces are aligned to their size, up to a page.
+        if layout.size() > Self::SIZE || layout.align() > Self::SIZE.min(4096) {
+            return core::ptr::null_mut();
+        }
+        let free = |lent: u64| (lent != u64::MAX).then(|| lent | (lent + 1));
+        match self.lent.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
+            Ok(before) => self.bytes.get().cast::<u8>().wrapping_add(before.trailing_ones() as usize * Self::SIZE),
+            Err(_) => core::ptr::null_mut(),
+        }
+    }
+
+    /// Takes a piece back; whether it is one of these.
+    fn put_back(&self, pointer: *mut u8) -> bool {
+        let offset = pointer.addr().wrapping_sub(self.bytes.get().addr());
+        if offset >= BYTES {
+            return false;
+        }
+        self.lent.fetch_and(!(1 << (offset / Self::SIZE)), Ordering::Release);
+        true
+    }
+
+    fn holds(&self, pointer: *mut u8) -> bool {
+        pointer.addr().wrapping_sub(self.bytes.get().addr()) < BYTES
+    }
+}
+
+struct Reserving;
+
+#[cold]
+#[inline(never)]
+fn take(layout: Layout) -> *mut u8 {
+    let mut piece = SMALL.take(layout);
+    if piece.is_null() {
+        piece = MIDDLE.take(layout);
+    }
+    // mutant: small-memory-not-in-reserve
+    if piece.is_null() { LARGE.take(layout) } else { piece }
+}
+
+/// Whether a pointer is one of a piece.
+#[inline(always)]
+fn is_lent(pointer: *mut u8) -> bool {
+    SMALL.holds(pointer) || MIDDLE.holds(pointer) || LARGE.holds(pointer)
+}
+
+// SAFETY: memory comes from the system's allocator, or is a piece that nobody else has, aligned and large enough; each goes back
+// to where it came from. Nothing here panics.
+unsafe impl GlobalAlloc for Reserving {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let pointer = unsafe { System.alloc(layout) };
+        if pointer.is_null() { take(layout) } else { pointer }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let pointer = unsafe { System.alloc_zeroed(layout) };
+        if !pointer.is_null() {
+            return pointer;
+        }
+        let piece = take(layout);
+        if !piece.is_null() {
+            // SAFETY: the piece is ours and holds the layout; it may have been lent before.
+            unsafe { piece.write_bytes(0, layout.size()) };
+        }
+        piece
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        if is_lent(pointer) {
+            let _ = SMALL.put_back(pointer) || MIDDLE.put_back(pointer) || LARGE.put_back(pointer);
+            return;
+        }
+        // SAFETY: the caller's promise, and it came from there.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if !is_lent(pointer) {
+            // SAFETY: the caller's promise, and it came from there.
+            let larger = unsafe { System.realloc(pointer, layout, size) };
+            if !larger.is_null() {
+                return larger;
+            }
+        }
+        // SAFETY: the caller promises that the size, rounded up to the alignment, is no more than a layout may have.
+        let larger = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // SAFETY: of nonzero size, as the caller promises.
+        let moved = unsafe { self.alloc(larger) };
+        if !moved.is_null() {
+            // SAFETY: both are valid for that many bytes and do not overlap; the old one came from this allocator.
+            unsafe {
+                core::ptr::copy_nonoverlapping(pointer, moved, layout.size().min(size));
+                self.dealloc(pointer, layout);
+            }
+        }
+        moved
+    }
+}

@@ -1,0 +1,118 @@
+"""No call ends the process where memory runs out, and every public call that could has a case."""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ferrodp as fd
+from support.memory_limits import ANSWERED, BEFORE, CALLS, OUT_OF_MEMORY, REFUSED
+
+LEVELS = (0, 1 << 20, 3 << 20, 17 << 20)
+"""Bytes to spare: for nothing, for parts of a result, for most results."""
+SWEEP = """
+import json, sys
+from support.memory_limits import CALLS, sweep
+print(json.dumps({call: dict(found) for call, found in sweep(CALLS, json.loads(sys.argv[1])).items()}))
+"""
+
+WITHOUT = {
+    "KeyThreshold": "a value",
+    "PrivacyLedger": "its memory is SQLite's, which reports",
+    "release": "runs functions that have cases",
+    "statement": "text of bounded length",
+    "Estimate": "a result",
+    "Interval": "a result",
+    "PrivateGroups": "made by private_group_by",
+    "ReleasedTable": "a result",
+    "GridSum": "the sum inside ClippedSum",
+    "NoiseSource": "its methods have cases",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
+def test_no_call_ends_the_process_where_memory_runs_out():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SWEEP, json.dumps(LEVELS)],
+        cwd=Path(__file__).parent, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+
+    assert found.keys() == CALLS.keys()
+    wrong = {
+        call: ends for call, ends in found.items() if ends.keys() - {*map(str, (ANSWERED, OUT_OF_MEMORY, REFUSED))}
+    }
+    assert wrong == {}
+    assert sum(str(OUT_OF_MEMORY) in ends for ends in found.values()) > len(CALLS) / 3, "the limits bind"
+
+
+LAST_BYTE = """
+import ctypes, resource
+from pathlib import Path
+import numpy as np
+import ferrodp as fd
+from ferrodp.accounting import GaussianEvent, PldAccountant, PoissonSampledEvent
+
+mechanism = fd.GaussianMechanism(noise_multiplier=1.0, l2_sensitivity=1.0)
+choice = fd.ReportNoisyMax(scale=1.0, sensitivity=1.0)
+utilities, accountant = np.ones(100), PldAccountant()
+accountant.compose(PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.0)), count=100)
+calls = [lambda: mechanism.release(0.0), lambda: choice.release(utilities), lambda: accountant.epsilon(1e-6)]
+calls += [lambda: mechanism.release(2**120), lambda: fd.NoiseSource().bytes(16)]
+[call() for call in calls]
+malloc = ctypes.CDLL(None).malloc
+malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+for block in (1 << 16, 1 << 12, 1 << 10, 256, 64, 16):
+    while malloc(block):
+        pass
+ended = 0
+for call in calls * 20:
+    try:
+        call()
+    except MemoryError:
+        pass
+    ended += 1
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(ended)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
+def test_the_last_byte_is_no_abort():
+    """Keys, big integers and errors are small, and there is a reserve for them when the C library has nothing left."""
+    done = subprocess.run([sys.executable, "-c", LAST_BYTE], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "100\n"), done.stderr
+
+
+def _takes_many(item):
+    """Whether a public name is a function or class that a caller gives numbers or arrays."""
+    return callable(item) and not (isinstance(item, type) and issubclass(item, BaseException))
+
+
+@pytest.mark.parametrize("module", [fd, fd.random, fd.mechanisms, fd.statistics, fd.clipping, fd.distributed])
+def test_every_public_call_that_takes_arrays_or_counts_has_a_case(module):
+    tried = " ".join([BEFORE, *CALLS.values()])
+    names = [name for name in module.__all__ if _takes_many(getattr(module, name)) and not name.startswith("_")]
+    missing = [
+        name
+        for name in names
+        if name not in WITHOUT and not inspect.ismodule(getattr(module, name)) and not re.search(rf"\b{name}\b", tried)
+    ]
+
+    assert missing == []
+
+
+def test_every_accountant_has_a_case():
+    tried = " ".join(CALLS.values())
+
+    assert [name for name in fd.accounting.__all__ if name.endswith("Accountant") and name not in tried] == [
+        "PrivacyAccountant"  # the protocol of them
+    ]
