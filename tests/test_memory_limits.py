@@ -65,15 +65,18 @@ accountant.compose(PoissonSampledEvent(sampling_probability=0.01, event=Gaussian
 calls = [lambda: mechanism.release(0.0), lambda: choice.release(utilities), lambda: accountant.epsilon(1e-6)]
 calls += [lambda: mechanism.release(2**120), lambda: fd.NoiseSource().bytes(16)]
 [call() for call in calls]
+many, ended = calls * 20, 0
 malloc = ctypes.CDLL(None).malloc
 malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
 for block in (1 << 16, 1 << 12, 1 << 10, 256, 64, 16):
-    while malloc(block):
+    try:
+        while malloc(block):
+            pass
+    except MemoryError:  # of the number of an address
         pass
-ended = 0
-for call in calls * 20:
+for call in many:
     try:
         call()
     except MemoryError:
