@@ -265,3 +265,23 @@ def test_gaussian_noise_is_charged_its_delta(ferrodp: Run, visits: Any) -> None:
     ).json
     assert found["delta"] == 5e-7  # a choice needs none
     assert [each["delta"] for each in found["statistics"]] == [5e-7, 0.0]
+
+
+def test_lines_with_more_cells_than_names_and_options_given_twice_are_refused(
+    ferrodp: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("age\n30\n30,5\n", encoding="utf-8")
+    refused = ferrodp("stats", "t.csv", "--mean", "age:0,100", "--epsilon", 1)
+    assert (refused.code != 0, "line 3" in refused.error) == (True, True)
+    Path("t.csv").write_text("age,g\n30,a\n30,b,\n", encoding="utf-8")
+    twice = ferrodp("stats", "t.csv", "--count", "--group-by", "g=a", "--group-by", "age=30", "--epsilon", 1)
+    assert (twice.code != 0, "given once" in twice.error) == (True, True)
+
+
+def test_counts_are_printed_in_full_and_other_numbers_to_the_digits_of_their_noise() -> None:
+    of_rows = {"statistic": "count", "values": [5_000_001], "lower": [4_999_998.0], "upper": [5_000_004.0]}
+    assert stats_command._printed(of_rows, 0) == ("5000001", "4999998 to 5000004")
+    mean = {"statistic": "mean", "values": [17.123456], "lower": [17.1], "upper": [17.15]}
+    assert stats_command._printed(mean, 0) == ("17.123", "17.100 to 17.150")
+    assert stats_command._printed({"statistic": "median", "values": [1234567.5], "lower": None}, 0) == ("1234567.5", "")

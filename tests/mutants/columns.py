@@ -15,6 +15,13 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "the standard error of a mean forgets the noise of its number of rows",
+        "error-of-a-mean-without-that-of-its-rows",
+        "(value - middle) * counter.standard_deviation",
+        "0.0",
+        "labels of rows",
+    ),
+    (
         "a missing row makes the false ones count",
         "missing-row-makes-the-false-ones-count",
         " & ~found.false()",

@@ -241,3 +241,25 @@ def test_rows_of_a_unit_are_drawn_anew_replayed_by_a_seed_or_the_first():
     found = fd.private_group_by(frame, "k", keys=["a", "b"], unit="u", rows_per_unit=20)
     assert found.count(epsilon=1.0).statistic == "counts by group, of at most 20 rows a unit"
     assert fd.private_group_by(frame, "k", keys=["a"]).count(epsilon=1.0).statistic == "counts by group"
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_standard_errors_are_the_deviations_of_what_is_released(delta):
+    """2000 releases of each, fixed seed: 15 percent are six deviations of a deviation at a kurtosis of 6 or less.
+
+    Its relative deviation is √((6 - 1)/4/2000) = 2.5 percent at most, of noises that are normal or Laplace.
+    """
+    values = np.full(5000, 50.0)
+    values[::5] = 250.0
+    frame = {"k": np.zeros(5000, np.int64), "v": values}
+    keywords = {"bounds": (0, 1000), "epsilon": 1.0, "delta": delta, "source": fd.testing.seeded(bytes(32))}
+    groups = fd.private_group_by(frame, "k", keys=[0])
+    for release in (
+        lambda: fd.private_mean(values, **keywords),
+        lambda: fd.private_variance(values, **keywords),
+        lambda: fd.private_standard_deviation(values, **keywords),
+        lambda: groups.mean("v", **keywords)[0],
+    ):
+        found = [release() for _ in range(2000)]
+        stated = float(np.median([each.standard_error for each in found]))
+        assert abs(np.std([float(each) for each in found]) / stated - 1.0) < 0.15

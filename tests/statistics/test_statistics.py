@@ -195,7 +195,9 @@ def test_the_number_of_rows_of_a_mean_has_noise_of_its_own():
     mean = fd.private_mean(rows, bounds=(0.0, 10.0), epsilon=0.1, max_contributions=2, source=seeded(22))
 
     assert float(mean) == min(max(5.0 + total / number, 0.0), 10.0)
-    assert mean.standard_error == noised.standard_deviation * grid.width / number
+    of_rows = fd.DiscreteLaplaceMechanism.calibrated(epsilon=0.05, l1_sensitivity=2).standard_deviation
+    both = math.hypot(noised.standard_deviation * grid.width, (float(mean) - 5.0) * of_rows)
+    assert mean.standard_error == both / number
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -54,8 +54,8 @@ class Estimate(Generic[Value]):
     value : int, float or ndarray
         What was released.
     standard_error : float or None
-        Standard deviation of the noise, in the units of the value; the errors of sampling and clamping are not
-        included. None where it depends on the data.
+        Standard deviation of the noise, in the units of the value: of a ratio such as a mean to first order, the noise
+        of the number of rows included. The errors of sampling and clamping are not. None where there is none.
     epsilon, delta : float
         The guarantee that was requested, and holds.
     event : PrivacyEvent

@@ -227,7 +227,8 @@ class PrivateGroups:
             for total, count in zip(totals.tolist(), rows.tolist(), strict=True)
         )
         noise = summer.mechanism.standard_deviation * summer.width
-        errors = np.where(rows > 0, noise / np.maximum(rows, 1), np.nan)
+        of_rows = (values - middle) * parts[0].mechanism.standard_deviation
+        errors = np.where(rows > 0, np.hypot(noise, of_rows) / np.maximum(rows, 1), np.nan)
         what = f"means of {name} by group{self._of}"
         return spent.estimate(values, None, event, what, labels=self.keys, _laws=laws, _errors=errors)
 

@@ -10,6 +10,7 @@ post-processing.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -58,7 +59,8 @@ def private_variance(
     Returns
     -------
     Estimate
-        Its value is a float from 0 to a quarter of the squared distance of the bounds; its `standard_error` is None.
+        Its value is a float from 0 to a quarter of the squared distance of the bounds. Its `standard_error` is of
+        first order around what was released; None if the released number of rows is not positive.
 
     Raises
     ------
@@ -106,6 +108,15 @@ def private_variance(
     largest = (0.5 * (upper - lower)) ** 2
     value = min(max(square / max(rows, 1) + half - (total / max(rows, 1)) ** 2, 0.0), largest)
 
+    # to first order W/n + h − m² moves by (X₂ − 2m·X₁ + (m² + h − v)·Y)/n: the combination of the intervals
+    mean = total / max(rows, 1)
+    noises_of_parts = (
+        of_squares.standard_deviation * squares.width,
+        2.0 * mean * of_distances.standard_deviation * distances.width,
+        (mean * mean + half - value) * counter.standard_deviation,
+    )
+    error = math.hypot(*noises_of_parts) / rows if rows > 0 else None
+
     def interval(level: float) -> tuple[float, float]:
         if rows < 1:
             return 0.0, largest
@@ -114,7 +125,7 @@ def private_variance(
         return min(max(low, 0.0), largest), min(max(high, 0.0), largest)
 
     what = f"variance of values clamped to [{lower:g}, {upper:g}]"
-    return spent.estimate(value, None, event, what, Transformed(interval))
+    return spent.estimate(value, error, event, what, Transformed(interval))
 
 
 def _totals(
@@ -153,7 +164,8 @@ def private_standard_deviation(
     Returns
     -------
     Estimate
-        Its value is the root of the variance that was released; its interval ends at the roots of that one's.
+        Its value is the root of the variance that was released; its interval ends at the roots of that one's, and its
+        `standard_error` is that one's over twice the value; None at 0.
 
     Raises
     ------
@@ -184,4 +196,7 @@ def private_standard_deviation(
         return math.sqrt(ends.lower), math.sqrt(ends.upper)
 
     what = variance.statistic.replace("variance", "standard deviation")
-    return variance._with(math.sqrt(variance.value), what, Transformed(interval))
+    root = math.sqrt(variance.value)
+    of_variance = variance.standard_error
+    error = None if of_variance is None or not root else of_variance / (2.0 * root)
+    return dataclasses.replace(variance._with(root, what, Transformed(interval)), standard_error=error)

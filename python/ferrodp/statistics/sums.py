@@ -185,8 +185,8 @@ def private_mean(
     Returns
     -------
     Estimate
-        Its value is a float within the bounds. `standard_error` is that of the sum over the released number of rows,
-        and does not cover the noise of that number; None if that number is not positive.
+        Its value is a float within the bounds. `standard_error` covers the noise of the sum and of the number of rows,
+        to first order around what was released; None if that number is not positive.
 
     Raises
     ------
@@ -246,8 +246,10 @@ def private_mean(
         ends = ratio_interval(total, rows, mechanism, grid.width, counter, level)
         return tuple(min(max(middle + end, lower), upper) for end in ends)
 
-    error = mechanism.standard_deviation * grid.width / rows if rows > 0 else None
     value = min(max(middle + total / max(rows, 1), lower), upper)
+    # mutant: error-of-a-mean-without-that-of-its-rows
+    of_rows_too = 0.0 if counter is None else (value - middle) * counter.standard_deviation
+    error = math.hypot(mechanism.standard_deviation * grid.width, of_rows_too) / rows if rows > 0 else None
     return spent.estimate(
         value, error, event, f"mean of values clamped to [{lower:g}, {upper:g}]", Transformed(interval)
     )

@@ -68,10 +68,10 @@ def _show(report: Report, console: Console) -> None:
     """Print a table of the released numbers, and what they cost."""
     rows = []
     for found in report["statistics"]:
-        for place, value in enumerate(found["values"]):
-            interval = "" if found["lower"] is None else f"{found['lower'][place]:.6g} to {found['upper'][place]:.6g}"
+        for place in range(len(found["values"])):
+            shown, interval = _printed(found, place)
             label = "" if found["labels"] is None else found["labels"][place]
-            rows.append([found["statistic"], found["column"] or "(rows)", label, f"{value:.6g}", interval])
+            rows.append([found["statistic"], found["column"] or "(rows)", label, shown, interval])
     console.table(["statistic", "column", "of", "value", f"{_LEVEL:.0%} interval"], rows, left=3)
     console.line()
     delta = f" at delta {report['delta']:g}" if report["delta"] else ""
@@ -85,6 +85,18 @@ def _show(report: Report, console: Console) -> None:
         told["charged"] = f"to {paid['scope']} in {paid['where']}" + (f", key {paid['key']}" if paid["key"] else "")
         told["budget"] = f"epsilon {paid['epsilon_charged']:.6g} of {paid['epsilon']:g} is charged"
     console.fields(told)
+
+
+def _printed(found: Report, place: int) -> tuple[str, str]:
+    """Return a number and its interval in words: counts in full, others to two digits of the noise."""
+    value = found["values"][place]
+    if found["lower"] is None:
+        return f"{value:.10g}", ""
+    lower, upper = found["lower"][place], found["upper"][place]
+    half = 0.5 * (upper - lower)
+    places = 0 if found["statistic"] in ("count", "histogram") or not half else 1 - math.floor(math.log10(half))
+    value, lower, upper = (f"{each:.{min(max(places, 0), 12)}f}" for each in (value, lower, upper))
+    return value, f"{lower} to {upper}"
 
 
 def _bounded(name: str, help: str) -> Any:
@@ -119,8 +131,19 @@ def _bounded(name: str, help: str) -> Any:
         metavar="COLUMN:EDGE,...",
         help="counts between public edges; COLUMN=NAME,NAME,... of public names",
     ),
-    option("--group-by", type=_asked.keys, metavar="COLUMN=KEY,...", help="of each group, with public keys"),
-    option("--unit", metavar="COLUMN", help="with --group-by: whose a row is; of each unit only some rows count"),
+    option(
+        "--group-by",
+        action=_asked.Once,
+        type=_asked.keys,
+        metavar="COLUMN=KEY,...",
+        help="of each group, with public keys",
+    ),
+    option(
+        "--unit",
+        action=_asked.Once,
+        metavar="COLUMN",
+        help="with --group-by: whose a row is; of each unit only some rows count",
+    ),
     option("--rows-per-unit", type=int, default=1, metavar="K", help="the most rows of a unit of privacy (default: 1)"),
     option("--epsilon", type=float, required=True, metavar="E", help="of all statistics together, shared evenly"),
     option("--delta", type=float, default=0.0, metavar="D", help="0 (default): Laplace noise; otherwise Gaussian"),

@@ -1,7 +1,9 @@
 """Tables in files: CSV by the standard library, Parquet by pyarrow, or by polars where only that is installed.
 
-What is in a row never raises: a cell that holds no number is a missing one, and so is one that a short row lacks. Names
-of columns, and the types of a Parquet file, are public.
+What is in a cell never raises: one that holds no number, such as "1,234.5", is missing, and so is one that a short row
+lacks. Names of columns, the types of a Parquet file, and that no line of a CSV file has more cells than its first are
+public: they are the structure of the file. A line that has more is refused, as its cells belong to no column, and a
+decimal comma would pass for two numbers.
 """
 
 from __future__ import annotations
@@ -76,6 +78,8 @@ class _Csv:
                 for row in _total(rows):
                     if not row:  # an empty line
                         continue
+                    if any(row[len(self.names) :]):
+                        raise FileRefused(self._path, f"has more cells in line {rows.line_num} than names in its first")
                     size += 1
                     for name, place in places.items():
                         found[name].append(row[place] if place < len(row) else "")
@@ -88,12 +92,14 @@ class _Csv:
         return list(names)
 
     @contextmanager
-    def _rows(self) -> Iterator[Iterator[list[str]]]:
+    def _rows(self) -> Iterator[Any]:
         """Give the rows; whatever bytes they are made of, reading them does not fail."""
         csv.field_size_limit(sys.maxsize)
         try:
             with open(self._path, encoding="utf-8-sig", errors="replace", newline="") as file:
                 yield csv.reader(_without_nul(file))
+        except FileRefused:
+            raise
         except (OSError, ValueError) as error:
             raise FileRefused(self._path, getattr(error, "strerror", None) or "cannot be read") from None
 
