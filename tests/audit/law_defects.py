@@ -67,7 +67,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "missing rows are values": ("missing rows",),
     "not-a-number is no missing value": ("missing rows",),
     "values equal to a candidate exceed it": ("ties with candidates and edges",),
-    "rows equal to a candidate are above it": ("ties with candidates and edges",),
+    "a quantile among equal values has no utility 0": ("ties with candidates and edges",),
     "the last bin lacks its upper edge": ("ties with candidates and edges",),
     "one row decides on the dtype of a list": ("rows of a list",),
     "values beyond the edges are not counted": ("values beyond edges",),

@@ -76,7 +76,7 @@ def test_the_choice_has_the_law_of_its_utilities():
     values, draws = np.array([0.0, 1.0, 1.0, 2.0, 3.0]), 20_000
     arguments = {"candidates": [0.0, 1.0, 2.0, 3.0], "rank": 1, "epsilon": 1.0}
     found = Counter(fd.private_max(values, source=seeded(i), **arguments).value for i in range(draws))
-    utilities = np.array([-abs(4 - 1), -abs(2 - 1), -abs(1 - 1), -abs(0 - 1)], float)  # values above 0, 1, 2, 3
+    utilities = np.array([-3, -1, 0, 0], float)  # 4, 2, 1 and 0 values lie above, 5, 4, 2 and 1 at or above
     expected = np.exp(utilities / 2) / np.exp(utilities / 2).sum() * draws
     observed = np.array([found[each] for each in arguments["candidates"]])
     assert ((observed - expected) ** 2 / expected).sum() < 32.6
@@ -114,7 +114,7 @@ def test_extremes_of_half_missing_columns_are_near_those_of_the_present_values()
 def test_bounds_follow_from_noised_counts():
     """As many values as the threshold: the noise decides; all or none of 200 seeds with probability below 1e-40."""
     mechanism = fd.DiscreteLaplaceMechanism.calibrated(epsilon=1.0, l1_sensitivity=1)
-    least = extremes._threshold(mechanism, 2 * 51, 1e-3)
+    least = extremes._threshold(mechanism, 2 * 75, 1e-3)
     values = np.concatenate([np.full(1000, 1.5), np.full(least, 100.0)])
     upper = [fd.private_bounds(values, epsilon=1.0, source=seeded(seed)).value[1] for seed in range(200)]
     assert set(upper) == {2.0, 128.0}
@@ -123,6 +123,13 @@ def test_bounds_follow_from_noised_counts():
 def test_values_beyond_all_edges_count_in_the_last_bin():
     for values, due in [([1e15, math.inf] * 100, [512.0, 1024.0]), ([-1e15, -math.inf] * 100, [-1024.0, -512.0])]:
         assert fd.private_bounds(values, magnitudes=(1, 1024), epsilon=10.0).value.tolist() == due
+
+
+@pytest.mark.parametrize("value", [1.7e12, -1.7e12, 2.0**62, 9.2e18])
+def test_bounds_reach_every_integer_of_64_bits(value):
+    """10⁴ values in one bin, ε = 10: another bin passes with probability 1e-3, so never for this seed."""
+    lower, upper = fd.private_bounds(np.full(10_000, value), epsilon=10.0, source=seeded(1)).value
+    assert lower <= value <= upper <= lower + abs(value) * 1.5
 
 
 def test_an_empty_column_has_bounds_and_extremes_too():

@@ -101,16 +101,20 @@ def test_infinite_values_count_as_the_bounds():
 def test_utilities_of_quantiles_move_by_no_more_than_their_sensitivity(missing, rows, joined, other, ratio):
     points = np.array([-1e9, -1.0, 0.0, 0.1, 2.0, 1e308])
 
-    below, above = ratio.denominator - ratio.numerator, ratio.numerator
-
     def utilities(values):
-        found = quantiles._utilities(column(np.array(values, np.float64), missing), points, below, above)
+        found = quantiles._utilities(column(np.array(values, np.float64), missing), points, ratio)
         if missing == "drop":
             counted = [value for value in values if not math.isnan(value)]
         else:
             counted = [value if math.isfinite(value) else 0.0 for value in values]
-        less, more = ([sum(test(x, c) for x in counted) for c in points] for test in (operator.lt, operator.gt))
-        assert found.tolist() == [-abs(below * i - above * j) for i, j in zip(less, more, strict=True)]
+        middles = [(Fraction(a) + Fraction(b)) / 2 for a, b in itertools.pairwise(points.tolist())]
+        # infinite ones are beyond every middle
+        held = [sum(x > 1.7e308 or (x > -1.7e308 and Fraction(x) > m) for m in middles) for x in counted]
+        below, above = ([sum(test(x, c) for x in held) for c in range(6)] for test in (operator.lt, operator.gt))
+        n, a, b = len(held), ratio.numerator, ratio.denominator
+        due = [-max(0, b * i - a * n, a * n - b * (n - j)) for i, j in zip(below, above, strict=True)]
+        assert found.tolist() == due
+        assert found.max() == 0.0
         return found
 
     moved = np.abs(utilities([*rows, joined]) - utilities(rows)).max()

@@ -6,12 +6,14 @@ in the last bin. That is a histogram: every row is in one bin, so its sensitivit
 post-processing. The threshold is such that empty bins, all of them together, reach it with a stated probability
 [WZLDSG20].
 
-*Minimum and maximum.* For a rank t a candidate c has the utility −|#{x > c} − t| as a maximum, −|#{x < c} − t| as a
-minimum. A unit with up to k rows moves the count beyond c by at most k, whether its rows come, go, become missing or
-are replaced by others; so does it move the utility, and the choice by the exponential mechanism with sensitivity k is
-ε-differentially private under every relation. Candidates beyond all values have utility −t. With t ≥ (2k/ε)·ln(m/β)
-each of the m candidates weighs at most β/m of one with utility 0, so that the choice lies beyond all values with
-probability at most β where the candidates are dense enough for one of utility 0.
+*Minimum and maximum.* Values count as the candidates nearest to them, as for quantiles. For a rank t a candidate c has
+the utility −max(0, #{x > c} − t, t − #{x ≥ c}) as a maximum, and −max(0, #{x < c} − t, t − #{x ≤ c}) as a minimum: 0
+just where at most t values lie beyond it and at least t are at it or beyond. A unit with up to k rows moves each count
+by at most k, whether its rows come, go, become missing or are replaced by others; so does it move the utility, and the
+choice by the exponential mechanism with sensitivity k is ε-differentially private under every relation. Candidates
+beyond all values have utility −t; where there are t values, some candidate has utility 0: the t-th largest value as it
+counts. With t ≥ (2k/ε)·ln(m/β) each of the m candidates beyond all values weighs at most β/m of it, so that the choice
+lies beyond all values with probability at most β.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import counts, quantiles
 from ferrodp.statistics._budget import Bounds, budget
-from ferrodp.statistics._column import Column, Missing, column
+from ferrodp.statistics._column import Missing, column
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
 
@@ -40,6 +42,7 @@ __all__ = ["private_bounds", "private_max", "private_min"]
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _MISSED = 0.05
 """The probability with which a maximum may lie beyond all values."""
+_GRID: quantiles.Grid = (1000, 2)
 Doubles = npt.NDArray[np.float64]
 
 
@@ -49,7 +52,7 @@ def private_bounds(
     *,
     epsilon: Real | None = None,
     delta: Real = 0.0,
-    magnitudes: tuple[Real, Real] = (2.0**-10, 2.0**40),
+    magnitudes: tuple[Real, Real] = (2.0**-10, 2.0**64),
     failure_probability: Real = 1e-3,
     max_contributions: int = 1,
     missing: Missing = "drop",
@@ -68,7 +71,7 @@ def private_bounds(
         As for `private_count`; numbers only.
     magnitudes : (float, float)
         Public: the sizes between which bounds are looked for. The edges of the bins are 0 and ± the first number times
-        powers of two, up to the second; larger values count as the second.
+        powers of two, up to the second; larger values count as the second. By default every integer of 64 bits fits.
     failure_probability : float
         In (0, 1): the probability with which some bin without values passes for one with many. The smaller it is, the
         more values a bin needs.
@@ -153,7 +156,7 @@ def private_max(
     *,
     bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
-    num_candidates: int = 1025,
+    num_candidates: int | None = None,
     rank: int | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
@@ -170,7 +173,8 @@ def private_max(
     Parameters
     ----------
     values, bounds, candidates, num_candidates, missing
-        As for `private_quantile`.
+        As for `private_quantile`; but by default, where they are not the integers, there are 1000 to 10 000 multiples
+        of a power of ten and the numbers of up to 2 digits: the fewer there are, the smaller is the default rank.
     rank : int, optional
         How many values should exceed what is released: public, ≥ 0. By default so many that what is released lies
         beyond all values with a probability of at most 5 percent.
@@ -189,8 +193,8 @@ def private_max(
 
     Notes
     -----
-    The utility, its sensitivity and the default rank are in the docstring of `ferrodp.statistics.extremes`. With the
-    default of 1025 candidates, ε = 1 and one row a unit, the rank is 20.
+    The utility, its sensitivity and the default rank are in the docstring of `ferrodp.statistics.extremes`. For 121
+    candidates, the ages from 0 to 120, ε = 1 and one row a unit, the default rank is 16.
 
     Examples
     --------
@@ -212,7 +216,7 @@ def private_min(
     *,
     bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
-    num_candidates: int = 1025,
+    num_candidates: int | None = None,
     rank: int | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
@@ -256,8 +260,9 @@ def private_min(
 
 def _extreme(values: object, among: Any, rank: Any, is_max: bool, missing: object, about: Any) -> Estimate[float]:
     spent = budget(*about)
-    points = quantiles._points(*among)
     held = quantiles._ranked(values, missing)
+    ends, candidates, number = among
+    points = quantiles._points(ends, candidates, number, held, _GRID)
     # mutant: count-beyond-a-candidate-moves-by-one-row-of-a-unit
     sensitivity = spent.max_contributions
     mechanism = ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=sensitivity)
@@ -265,18 +270,13 @@ def _extreme(values: object, among: Any, rank: Any, is_max: bool, missing: objec
     target = usual if rank is None else _validate.count("rank", rank, minimum=0, maximum=2**33)
     if target > 2**33:
         raise InvalidParameter("epsilon must be larger, or rank be given: its default is beyond all rows that fit")
-    utilities = -np.abs(_beyond(held, points, is_max) - target).astype(np.float64)
+    below, to, rows = quantiles._counted(held, points)
+    # mutant: values-equal-to-the-candidate-exceed-it
+    beyond, at_or_beyond = (rows - to, rows - below) if is_max else (below, to)
+    # mutant: extreme-without-its-ties
+    missed = np.maximum(beyond - target, target - at_or_beyond)
+    utilities = -np.maximum(missed, 0).astype(np.float64)
     (drawn,) = spent.sources(mechanism.event, null_distance=None)
     # mutant: largest-candidate-released-without-noise
     chosen = float(points[mechanism.release(utilities, source=drawn)])
     return spent.estimate(chosen, None, mechanism.event, f"{'maximum' if is_max else 'minimum'} near rank {target}")
-
-
-def _beyond(held: Column, points: Doubles, is_max: bool) -> npt.NDArray[np.int64]:
-    """Return how many values are above each candidate, or below it."""
-    found = np.zeros(points.size, np.int64)
-    for rows in held.floats(at_least=points.size):
-        rows.sort()
-        # mutant: values-equal-to-the-candidate-exceed-it
-        found += rows.size - np.searchsorted(rows, points, "right") if is_max else np.searchsorted(rows, points, "left")
-    return found

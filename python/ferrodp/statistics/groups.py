@@ -26,7 +26,6 @@ from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
-from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
 from ferrodp.statistics import quantiles, sums
@@ -239,7 +238,7 @@ class PrivateGroups:
         quantile: Real,
         *,
         bounds: Bounds,
-        num_candidates: int = 1025,
+        num_candidates: int | None = None,
         epsilon: Real | None = None,
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
@@ -267,19 +266,13 @@ class PrivateGroups:
         """
         spent = budget(epsilon, 0.0, self._rows, _ADD_OR_REMOVE, source, ticket)
         ratio = quantiles._ratio(quantile)
-        points = quantiles._points(bounds, None, num_candidates)
-        below, above = ratio.denominator - ratio.numerator, ratio.numerator
-        mechanism = ExponentialMechanism.calibrated(
-            epsilon=spent.epsilon, sensitivity=max(below, above) * spent.max_contributions
-        )
+        mechanism = quantiles._choice(spent, ratio)
         held = self._column(name)
+        points = quantiles._points(bounds, None, num_candidates, held, quantiles.GRID)
         known = self._present(held)
         order = np.argsort(known, kind="stable")
         ends = np.searchsorted(known[order], np.arange(len(self.keys) + 1))
-        utilities = [
-            quantiles._utilities(Column(held.values[order[a:b]], None, True, True), points, below, above)
-            for a, b in zip(ends.tolist(), ends[1:].tolist(), strict=False)
-        ]
+        parts = [order[a:b] for a, b in zip(ends.tolist(), ends[1:].tolist(), strict=False)]
         events = (mechanism.event,) * self._size
         # mutant: groups-of-several-rows-taken-for-parallel
         parallel = self._rows == 1
@@ -287,7 +280,10 @@ class PrivateGroups:
         drawn_by = events if parallel else (event,) * len(events)
         # mutant: parallel-groups-charged-as-a-sequence
         sources = spent.sources(*drawn_by, null_distance=None, event=event)
-        chosen = [mechanism.release(each, source=drawn) for each, drawn in zip(utilities, sources, strict=True)]
+        chosen = []
+        for part, drawn in zip(parts, sources, strict=True):
+            utilities = quantiles._utilities(Column(held.values[part], None, True, True), points, ratio)
+            chosen.append(mechanism.release(utilities, source=drawn))
         what = f"quantiles {float(ratio):g} of {name} by group{self._of}"
         return spent.estimate(points[chosen], None, event, what, labels=self.keys)
 

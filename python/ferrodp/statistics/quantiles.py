@@ -1,10 +1,32 @@
-"""Quantiles by the exponential mechanism."""
+"""Quantiles by the exponential mechanism over public candidates.
+
+*Rows.* A row counts as the candidate nearest to it, the smaller one of two that are equally near; what is beyond all
+candidates counts as the outermost. That depends on the row and on public numbers alone: it costs nothing.
+
+*Utility.* Let q = a/b, let n rows count, L of them below a candidate c and M at it or below. Then c is a q-quantile
+just if b·L ≤ a·n ≤ b·M, and
+
+    u(c) = −max(0, b·L − a·n, a·n − b·M)
+
+is 0 at each of them, where many rows are equal too. Some candidate always has utility 0: a quantile of the rows as they
+count.
+
+*Sensitivity.* A row that is added or removed moves n by 1, and L and M by 1 or not at all: b·L − a·n by b − a or a, and
+a·n − b·M likewise, hence u by at most max(a, b − a). A row that is replaced moves only L and M, hence u by at most b.
+A null record does not count, so under REPLACE_SPECIAL a row comes or goes. A unit with k rows moves u k times as far.
+
+*Error.* Of m candidates, one with utility −w is chosen with probability at most e^(−w/s), s the scale, for another has
+utility 0. With probability 1 − β the choice therefore has utility at least −s·ln(m/β).
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +44,12 @@ from ferrodp.tickets import Ticket
 
 __all__ = ["private_median", "private_quantile", "private_quantiles"]
 
+Grid: TypeAlias = tuple[int, int]
+"""Of the default candidates: the fewest multiples of a power of ten, and the digits of those of any size."""
+Ints: TypeAlias = npt.NDArray[np.int64]
+GRID: Grid = (20_000, 3)
 _DENOMINATOR = 10**6
+_MOST_INTEGERS = 10**6
 _MAX_ROWS = 2**33  # ranks times the denominator stay exact in float64
 MAX_CANDIDATES = 10**7
 
@@ -34,7 +61,7 @@ def private_quantile(
     *,
     bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
-    num_candidates: int = 1025,
+    num_candidates: int | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
     missing: Missing = "drop",
@@ -53,11 +80,14 @@ def private_quantile(
     quantile : float
         Between 0 and 1; 0.5 for the median. Taken as the nearest ratio with a denominator up to 10⁶.
     bounds : (float, float)
-        The candidates are `num_candidates` evenly spaced numbers from one to the other.
+        The candidates lie between them; a value outside counts as the nearer one, an infinite one too.
     candidates : array of float
         Used instead: public, finite, not taken from the data.
-    num_candidates : int
-        How many candidates `bounds` stand for; from 2 to 10⁷.
+    num_candidates : int, optional
+        From 2 to 10⁷: the candidates are so many evenly spaced numbers between the bounds. By default they suit the
+        column. Of an array of integers they are the integers between the bounds, if these are at most 10⁶. Otherwise
+        they are 20 000 to 200 000 multiples of a power of ten, the numbers of up to 3 digits, however small, and the
+        bounds.
     missing : {"drop", "zero"}
         By default missing rows (nulls and NaN) have no rank; with "zero" they, and infinite ones, count as 0,
         which `REPLACE_SPECIAL` does not allow: a null record contributes nothing.
@@ -76,9 +106,14 @@ def private_quantile(
 
     Notes
     -----
-    With q = a/b, a candidate c has utility −|(b − a)·#{x < c} − a·#{x > c}|, an integer that is 0 at the quantile. A
-    row that is added or removed moves it by at most max(a, b − a), one that is replaced by at most b: exact in machine
-    arithmetic. This is [Smi11] Algorithm 2 over a grid. Values that are missing or not finite count as 0.
+    Every value counts as the candidate nearest to it, the smaller one of two. With q = a/b and n rows, of which L are
+    below a candidate and M at it or below, its utility is −max(0, b·L − a·n, a·n − b·M): an integer that is 0 just
+    where the candidate is a quantile, ties included. A row that is added or removed moves it by at most max(a, b − a),
+    one that is replaced by at most b: exact in machine arithmetic. This is [Smi11] Algorithm 2 over a grid.
+
+    With probability 1 − β the released number is a quantile of its own up to (2·Δ/ε)·ln(m/β)/b ranks, for m candidates,
+    where Δ is the sensitivity of the utility: for a median, one row a unit and 10⁵ candidates, up to 15/ε ranks with 95
+    percent. That is a statement in ranks, and no interval for the value: one would have to be released too.
 
     References
     ----------
@@ -94,11 +129,10 @@ def private_quantile(
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
     ratio = _ratio(quantile)
-    points = _points(bounds, candidates, num_candidates)
     array = _ranked(values, missing)
-    below, above = ratio.denominator - ratio.numerator, ratio.numerator
+    points = _points(bounds, candidates, num_candidates, array, GRID)
     mechanism = _choice(spent, ratio)
-    utilities = _utilities(array, points, below, above)
+    utilities = _utilities(array, points, ratio)
     event = mechanism.event
     (source,) = spent.sources(event, null_distance=None)
     chosen = float(points[mechanism.release(utilities, source=source)])
@@ -112,7 +146,7 @@ def private_quantiles(
     *,
     bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
-    num_candidates: int = 1025,
+    num_candidates: int | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
     missing: Missing = "drop",
@@ -164,8 +198,8 @@ def private_quantiles(
     ratios = [_ratio(each) for each in quantiles]
     if sorted(ratios) != ratios:
         raise InvalidParameter("quantiles must be in ascending order")
-    points = _points(bounds, candidates, num_candidates)
     array = _ranked(values, missing)
+    points = _points(bounds, candidates, num_candidates, array, GRID)
     # mutant: quantiles-with-the-whole-budget-each
     share = spent.share(1, len(ratios))
     chosen, mechanisms = [], [_choice(share, ratio) for ratio in ratios]
@@ -173,7 +207,7 @@ def private_quantiles(
     for ratio, mechanism, drawn in zip(
         ratios, mechanisms, spent.sources(*event.events, null_distance=None), strict=True
     ):
-        utilities = _utilities(array, points, ratio.denominator - ratio.numerator, ratio.numerator)
+        utilities = _utilities(array, points, ratio)
         chosen.append(points[mechanism.release(utilities, source=drawn)])
     labels = tuple(float(ratio) for ratio in ratios)
     return spent.estimate(np.sort(np.array(chosen)), None, event, "quantiles", labels=labels)
@@ -184,7 +218,7 @@ def private_median(
     *,
     bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
-    num_candidates: int = 1025,
+    num_candidates: int | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
     missing: Missing = "drop",
@@ -246,19 +280,33 @@ def _choice(spent: Budget, ratio: Fraction) -> ExponentialMechanism:
     return ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
 
 
-def _utilities(array: Column, points: npt.NDArray[np.float64], below: int, above: int) -> npt.NDArray[np.float64]:
-    """Return −|below·#{x < c} − above·#{x > c}| for every candidate c."""
-    order = np.argsort(points, kind="stable")
-    ascending = points[order]
-    less, more = np.zeros((2, points.size), np.int64)
-    for rows in array.floats(at_least=points.size):
-        rows.sort()
-        less += np.searchsorted(rows, ascending, side="left")
-        # mutant: rows-equal-to-candidate-above
-        more += rows.size - np.searchsorted(rows, ascending, side="right")
-    utilities = np.empty(points.size)
-    utilities[order] = -np.abs(below * less - above * more)
-    return utilities
+def _utilities(array: Column, points: npt.NDArray[np.float64], ratio: Fraction) -> npt.NDArray[np.float64]:
+    """Return the utility of every candidate; see the docstring of this module."""
+    below, to, rows = _counted(array, points)
+    a, b = ratio.numerator, ratio.denominator
+    # mutant: quantile-without-its-ties
+    missed = np.maximum(b * below - a * rows, a * rows - b * to)
+    return -np.maximum(missed, 0).astype(np.float64)
+
+
+def _counted(array: Column, points: npt.NDArray[np.float64]) -> tuple[Ints, Ints, int]:
+    """Return how many rows are below each candidate, how many at it or below, and how many there are.
+
+    Each row counts as the candidate nearest to it: as the first one whose middle to the next it does not exceed.
+    """
+    ascending, places = np.unique(points, return_inverse=True)
+    # mutant: rows-at-no-candidate
+    middles = 0.5 * ascending[:-1] + 0.5 * ascending[1:]
+    to, rows = np.zeros(ascending.size, np.int64), 0
+    for part in array.floats(at_least=points.size):
+        part.sort()
+        # mutant: row-in-the-middle-of-two-candidates
+        to[:-1] += np.searchsorted(part, middles, side="right")
+        rows += part.size
+    # mutant: rows-beyond-all-candidates
+    to[-1] = rows
+    below = np.concatenate([np.zeros(1, np.int64), to[:-1]])
+    return below[places], to[places], rows
 
 
 def _ratio(quantile: object) -> Fraction:
@@ -266,7 +314,8 @@ def _ratio(quantile: object) -> Fraction:
     return Fraction(_validate.exact("quantile", quantile)).limit_denominator(_DENOMINATOR)
 
 
-def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float64]:
+def _points(ends: object, candidates: Any, number: Any, array: Column, grid: Grid) -> npt.NDArray[np.float64]:
+    """Return the candidates, which follow from public parameters and the dtype of the column."""
     if (ends is None) == (candidates is None):
         raise InvalidParameter(
             f"exactly one of bounds and candidates must be given, got {'neither' if ends is None else 'both'}: "
@@ -274,9 +323,48 @@ def _points(ends: object, candidates: Any, number: int) -> npt.NDArray[np.float6
         )
     if ends is not None:
         lower, upper = bounds(ends)
+        if number is None:
+            return _grid(lower, upper, array.values.dtype.kind in "iu", *grid)
         count = _validate.count("num_candidates", number, minimum=2, maximum=MAX_CANDIDATES)
         return np.linspace(lower, upper, count)
     points = public_numbers(candidates, "candidates", range(1, MAX_CANDIDATES + 1)).astype(np.float64)
     if not np.isfinite(points).all():
         raise InvalidArray("candidates must be finite")
     return points
+
+
+@functools.lru_cache(maxsize=8)
+def _grid(lower: float, upper: float, integers: bool, fewest: int, digits: int) -> npt.NDArray[np.float64]:
+    """Return the candidates between two bounds.
+
+    For a column of integers they are all integers, if these are from 2 to `_MOST_INTEGERS`. Otherwise they are the
+    multiples of a power of ten, from `fewest` up to ten times as many; the numbers of up to so many digits, of the size
+    of the larger bound and down to 10⁻¹² of it, so that the candidates suit bounds that are too wide; and the bounds.
+    """
+    first, last = math.ceil(lower), math.floor(upper)
+    if integers and 1 <= last - first < _MOST_INTEGERS and max(abs(first), abs(last)) <= 2**53:
+        return np.arange(first, last + 1, dtype=np.float64)
+    span, size = Fraction(upper) - Fraction(lower), max(abs(lower), abs(upper))
+    places = Decimal(float(span / fewest)).adjusted()
+    start, stop = (
+        round_(Fraction(end) / Fraction(10) ** places) for round_, end in ((math.ceil, lower), (math.floor, upper))
+    )
+    parts = [np.array([lower, upper])]
+    if max(abs(start), abs(stop)) <= 2**53:
+        parts.append(_decimals(np.arange(start, stop + 1, dtype=np.float64), places))
+    else:
+        parts.append(np.linspace(lower, upper, fewest))  # bounds this close are few floats apart
+    mantissas, top = np.arange(10 ** (digits - 1), 10**digits, dtype=np.float64), Decimal(size).adjusted()
+    for exponent in range(max(top - 12, -300) - digits + 1, top - digits + 2):
+        decade = _decimals(mantissas, exponent)
+        parts += [decade, -decade]
+    points = np.unique(np.concatenate([*parts, [0.0]]))
+    points = points[(points >= lower) & (points <= upper)]
+    points.setflags(write=False)
+    return points
+
+
+def _decimals(integers: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.float64]:
+    """Return integers times a power of ten: for exponents from −22 to 22 the floats that decimals are read as."""
+    power = float(f"1e{abs(exponent)}")
+    return integers * power if exponent >= 0 else integers / power
