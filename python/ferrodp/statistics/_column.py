@@ -17,8 +17,7 @@ import numpy.typing as npt
 from ferrodp import _arrays, _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.statistics import _foreign
-from ferrodp.statistics._foreign import KINDS, Labels, Numbers
-from ferrodp.statistics._labels import number
+from ferrodp.statistics._foreign import KINDS, Labels, Numbers, number
 
 Missing = Literal["drop", "zero"]
 _ROWS = 1 << 14  # 128 KiB of floats: in the cache, and no pages come from the system and go back for each part

@@ -28,8 +28,7 @@ from ferrodp.statistics._column import (
     public_numbers,
     read,
 )
-from ferrodp.statistics._foreign import Labels, Numbers
-from ferrodp.statistics._labels import keys_of
+from ferrodp.statistics._foreign import Labels, Numbers, keys_of
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from ferrodp import _validate
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._foreign import Labels, Numbers
-from ferrodp.statistics._labels import canonical
+from ferrodp.statistics._foreign import Labels, Numbers, canonical
 
 __all__ = ["KeyThreshold"]
 
