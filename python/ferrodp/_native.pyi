@@ -38,6 +38,7 @@ __all__ = [
     "central_limit_mu",
     "check_clip_norm",
     "choose_candidate",
+    "choose_run_of_candidates",
     "clip_leaves",
     "clip_rows",
     "contour_bounds",
@@ -343,6 +344,15 @@ def choose_candidate(
     integers: list[tuple[int, bool, bytes]] = ...,
     /,
 ) -> int: ...
+def choose_run_of_candidates(
+    utilities: _Floats,
+    counts: npt.NDArray[np.uint64],
+    epsilon: float,
+    sensitivity: float,
+    factor: int,
+    key: _Key,
+    /,
+) -> tuple[int, int]: ...
 def randomize_responses(
     array: npt.NDArray[Any],
     noise_parameter: float,

@@ -13,6 +13,11 @@
 //! noisy utilities, each step a comparison of intervals of big integers. No float decides anything it could be wrong about.
 //!
 //! `t_i = (max u − u_i)·rate` is what all of it works with: a rational number ≥ 0, `rate = ε/Δ` or `ε/2Δ`.
+//!
+//! Candidates of equal utility may come as one *run* of `m` ([`choose_run`], for the exponential mechanism): the least of `m`
+//! independent exponential variables is one of them divided by `m`, so a run takes part in the race with `E/m`, and which of its
+//! candidates was the first is uniform and independent of when it came. So a choice among 2⁵⁰ candidates costs as much as
+//! there are runs.
 
 use crate::error::Error;
 use crate::isa::Isa;
@@ -121,11 +126,69 @@ pub fn choose_widened(
     }))
 }
 
+/// Returns the run that was chosen and the place of the candidate in it, by the exponential mechanism.
+///
+/// Run `i` stands for `counts[i]` candidates, all of utility `utilities[i]`. A utility that is not finite counts as 0; a run of no
+/// candidate never wins.
+///
+/// # Errors
+/// If the lengths differ, or there is no candidate.
+pub fn choose_run(rate: Rate, isa: Isa, key: &Key, utilities: &[f64], counts: &[u64]) -> Result<(usize, u64), Error> {
+    choose_run_widened(rate, isa, key, utilities, counts, 0.0)
+}
+
+/// The same with every filter's margin widened, so that exact comparisons decide often: for tests.
+///
+/// # Errors
+/// As [`choose_run`].
+#[doc(hidden)]
+pub fn choose_run_widened(
+    rate: Rate,
+    isa: Isa,
+    key: &Key,
+    utilities: &[f64],
+    counts: &[u64],
+    margin: f64,
+) -> Result<(usize, u64), Error> {
+    if counts.len() != utilities.len() {
+        return Err(Error::Length { name: "counts", given: counts.len(), needed: utilities.len() });
+    }
+    if counts.iter().all(|&count| count == 0) {
+        return Err(Error::Length { name: "utilities", given: 0, needed: 1 });
+    }
+    Ok(leaving_nothing(|| {
+        let keystream = Keystream::new(isa, key);
+        in_default_environment(|| {
+            let run = Selection { counts, ..Selection::new(Noise::Gumbel, rate, &keystream, utilities) }.run(margin);
+            (run, place(&keystream, counts[run]))
+        })
+    }))
+}
+
+/// Returns a uniform number below `count`, from a stream that no candidate uses: words are rejected until one is below.
+fn place(keystream: &Keystream, count: u64) -> u64 {
+    let mask = u64::MAX >> (count - 1).leading_zeros().min(63);
+    for block in 0.. {
+        for word in keystream.words(PLACE_STREAM, block) {
+            // mutant: place-in-a-run-of-candidates-by-remainder
+            if word & mask < count {
+                return word & mask;
+            }
+        }
+    }
+    unreachable!("each word is below with probability of at least a half")
+}
+
+/// The stream of the place in a run; streams of candidates count from 0 up, one for each further 128 digits of one of them.
+const PLACE_STREAM: u64 = u64::MAX;
+
 struct Selection<'a> {
     noise: Noise,
     rate: Rate,
     keystream: &'a Keystream,
     utilities: &'a [f64],
+    /// How many candidates each stands for; empty: one.
+    counts: &'a [u64],
     /// What floats do not denote.
     integers: &'a [(usize, Integer)],
     largest: f64,
@@ -178,6 +241,7 @@ impl<'a> Selection<'a> {
             rate,
             keystream,
             utilities,
+            counts: &[],
             integers: &[],
             largest,
             rough_rate: rate.numerator / rate.denominator,
@@ -212,10 +276,11 @@ impl<'a> Selection<'a> {
             self.keystream.fill(0, (number * CHUNK / (BLOCK / 8)) as u64, words);
             for (i, (&utility, word)) in chunk.iter().zip(words.as_chunks().0).enumerate() {
                 let word = u64::from_le_bytes(*word);
-                if self.cannot_win(word, finite(utility), best - widening) {
+                let index = number * CHUNK + i;
+                let count = self.count(index);
+                if count == 0 || self.cannot_win(word, finite(utility), count, best - widening) {
                     continue;
                 }
-                let index = number * CHUNK + i;
                 let score = self.bounds(index, word, finite(utility), widening);
                 if score.upper >= best {
                     if contenders.is_full() {
@@ -231,7 +296,8 @@ impl<'a> Selection<'a> {
 
     /// Returns the lower bound on the noisy utility of a candidate with the largest utility.
     fn first_bound(&self, widening: f64) -> f64 {
-        let Some(index) = self.utilities.iter().position(|&u| finite(u) == self.largest) else {
+        let Some(index) = self.utilities.iter().position(|&u| finite(u) == self.largest).filter(|&i| self.count(i) > 0)
+        else {
             return f64::NEG_INFINITY;
         };
         let word = self.keystream.words(0, index as u64 / 2)[index % 2];
@@ -264,6 +330,12 @@ impl<'a> Selection<'a> {
         left.fold(first, |winner, other| if self.beats(&other, &winner) { other } else { winner })
     }
 
+    /// Returns how many candidates a run stands for.
+    #[inline(always)]
+    fn count(&self, index: usize) -> u64 {
+        if self.counts.is_empty() { 1 } else { self.counts[index] }
+    }
+
     /// Returns `t`, within 8u of itself.
     #[inline(always)]
     fn rough_deficit(&self, utility: f64) -> f64 {
@@ -272,12 +344,14 @@ impl<'a> Selection<'a> {
 
     /// Whether the noisy utility is certainly below `best`.
     ///
-    /// `E·e^t` against `e^−best` (race): `E ≥ V`, so `V > e^−(best + t)` is enough. Else `E ≤ best + t` if
+    /// `E/m·e^t` against `e^−best` (race): `E ≥ V`, so `V > m·e^−(best + t)` is enough. Else `E ≤ best + t` if
     /// `U ≥ e^−(best + t)`, and a Laplace variable is no larger than its size. The exponential is bounded from above by
     /// [`exp_above`].
     #[inline(always)]
-    fn cannot_win(&self, word: u64, utility: f64, best: f64) -> bool {
-        let bound = exp_above(-(best + self.rough_deficit(utility)));
+    fn cannot_win(&self, word: u64, utility: f64, count: u64, best: f64) -> bool {
+        // The conversion and the product are off by 2⁻⁵² together, which the margin of `exp_above` covers.
+        // mutant: filter-of-runs-without-their-counts
+        let bound = exp_above(-(best + self.rough_deficit(utility))) * count as f64;
         // Bits below the first 53 are dropped: the number is no smaller.
         (word >> 11) as f64 * exp2(-53) > bound
     }
@@ -299,8 +373,11 @@ impl<'a> Selection<'a> {
         let (lower, upper) = match self.noise {
             Noise::Gumbel => {
                 let e = minus_log_complement(word);
+                // The least of so many; the conversion and the quotient are off by 2⁻⁵² of it together.
+                let m = self.count(index) as f64;
+                let (least, most) = (e.lower / m * (1.0 - exp2(-50)), e.upper / m * (1.0 + exp2(-50)));
                 // mutant: exponential-mechanism-exponential-noise
-                (minus_ln(e.upper).lower, minus_ln(e.lower).upper)
+                (minus_ln(most).lower, minus_ln(least).upper)
             }
             Noise::Exponential => {
                 let e = minus_log(word);
@@ -333,6 +410,7 @@ impl<'a> Selection<'a> {
             high: self.sample(high.index, high.word),
             low: self.sample(low.index, low.word),
             lead: self.rate.exact(high_utility, low_utility),
+            counts: [high, low].map(|contender| self.count(contender.index)),
         };
         duel.higher_wins(self.noise) != swapped
     }

@@ -2,7 +2,7 @@
 
 use ferrodp_core::fork;
 use ferrodp_core::math::integer::Integer;
-use ferrodp_core::select::{NoisyThreshold, Rate, choose};
+use ferrodp_core::select::{NoisyThreshold, Rate, choose, choose_run};
 use numpy::PyArrayDyn;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -41,6 +41,29 @@ fn choose_candidate(
     }
     let key = key.draw(py)?;
     Ok(py.detach(|| choose(noise.0, rate, isa, &key, slice, &integers))?)
+}
+
+/// Returns the chosen run of equally useful candidates, and the place of the candidate in it.
+#[pyfunction]
+#[pyo3(signature = (utilities, counts, epsilon, sensitivity, factor, key, /))]
+fn choose_run_of_candidates(
+    py: Python<'_>,
+    utilities: &Bound<'_, PyArrayDyn<f64>>,
+    counts: &Bound<'_, PyArrayDyn<u64>>,
+    epsilon: f64,
+    sensitivity: f64,
+    factor: u8,
+    key: KeyArg<'_>,
+) -> Result<(usize, u64)> {
+    let rate = Rate::new(epsilon, sensitivity, factor)?;
+    let isa = isa::active()?;
+    let (utilities, counts) = (read(utilities)?, read(counts)?);
+    let (utilities, counts) = (utilities.as_slice()?, counts.as_slice()?);
+    if counts.len() != utilities.len() || counts.iter().all(|&count| count == 0) {
+        return Err(PyValueError::new_err("counts must be one for each utility, not all 0").into());
+    }
+    let key = key.draw(py)?;
+    Ok(py.detach(|| choose_run(rate, isa, &key, utilities, counts))?)
 }
 
 /// A threshold plus Laplace noise that is drawn once, for one process; there is no way to see, copy or save it.
@@ -96,5 +119,6 @@ impl Threshold {
 /// Adds this file's functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Threshold>()?;
+    module.add_function(wrap_pyfunction!(choose_run_of_candidates, module)?)?;
     module.add_function(wrap_pyfunction!(choose_candidate, module)?)
 }

@@ -46,6 +46,8 @@ pub(super) struct Duel<'a> {
     pub(super) high: Sample<'a>,
     pub(super) low: Sample<'a>,
     pub(super) lead: Rational,
+    /// How many candidates each of the two stands for, in the race.
+    pub(super) counts: [u64; 2],
 }
 
 impl Duel<'_> {
@@ -66,12 +68,19 @@ impl Duel<'_> {
         }
     }
 
-    /// Whether `E_h·e^−d < E_l`.
+    /// Whether `E_h/m_h·e^−d < E_l/m_l`: whether there is a `y` with `E_h < y` and `y·e^−d·m_l/m_h < E_l`.
     fn race(&self) -> bool {
         let (high, low) = (self.high.complement(), self.low.complement());
+        let [of_high, of_low] = self.counts;
         bisect(|y| {
+            // mutant: exact-race-of-runs-without-their-counts
+            let scaled = Rational {
+                numerator: y.numerator.mul(&Natural::new(u128::from(of_low))),
+                denominator: of_high,
+                exponent: y.exponent,
+            };
             let slower = high.exponential_exceeds(|p| y.at(p));
-            let later = low.exponential_exceeds(|p| y.at(p).mul(&self.lead.at(p).exp_neg()));
+            let later = low.exponential_exceeds(|p| scaled.at(p).mul(&self.lead.at(p).exp_neg()));
             match (slower, later) {
                 (false, true) => Step::Answer(true),
                 (true, false) => Step::Answer(false),

@@ -170,3 +170,81 @@ fn utilities_that_no_float_denotes_are_exact() {
         }
     }
 }
+
+/// With one candidate a run, the same words decide in the same way.
+#[test]
+fn runs_of_one_candidate_are_candidates() {
+    let utilities: Vec<f64> = (0..50).map(|i| f64::from(i * 7 % 50) / 3.0).collect();
+    for n in 0..300 {
+        let expected = choose(Noise::Gumbel, rate(1.0), Isa::PORTABLE, &key(n), &utilities, &[]).expect("candidates");
+
+        assert_eq!(Ok((expected, 0)), choose_run(rate(1.0), Isa::best(), &key(n), &utilities, &[1; 50]));
+    }
+}
+
+#[test]
+fn no_margin_changes_a_choice_among_runs() {
+    let utilities: Vec<f64> = (0..40).map(|i| f64::from(i * 7 % 40)).collect();
+    let counts: Vec<u64> = (0..40).map(|i| (1 << (i * 11 % 64)) - u64::from(i % 3 == 0)).collect();
+    for n in 0..300 {
+        let expected = choose_run(rate(3.0), Isa::PORTABLE, &key(n), &utilities, &counts).expect("candidates");
+        for margin in [0.25, 3.0, 1e6, f64::INFINITY] {
+            let found = choose_run_widened(rate(3.0), Isa::best(), &key(n), &utilities, &counts, margin);
+
+            assert_eq!(Ok(expected), found, "key {n}, margin {margin}");
+        }
+    }
+}
+
+/// Run `i` wins with probability `mᵢ·e^uᵢ/Σ m·e^u`: the weights here are 3, 5·2, 0, 2⁴⁰·2⁻³⁷ and 1·6, of 27 in all.
+///
+/// Ln 2 is no float: utilities are multiples of it within 2⁻⁵³, which moves a probability by less than 10⁻¹⁴.
+#[test]
+fn runs_win_in_proportion_to_their_candidates() {
+    let two = core::f64::consts::LN_2;
+    let utilities = [0.0, two, 50.0, -37.0 * two, 6.0_f64.ln()];
+    let counts = [3, 5, 0, 1 << 40, 1];
+    let single = Rate::new(1.0, 1.0, 1).expect("valid");
+    const DRAWS: u32 = 27_000;
+    for margin in [0.0, f64::INFINITY] {
+        let draws = if margin == 0.0 { DRAWS } else { DRAWS / 10 };
+        let mut seen = [0_u32; 5];
+        for n in 0..draws {
+            let (run, place) =
+                choose_run_widened(single, Isa::best(), &key(u64::from(n)), &utilities, &counts, margin).expect("runs");
+            assert!(place < counts[run]);
+            seen[run] += 1;
+        }
+        for (&count, weight) in seen.iter().zip([3.0, 10.0, 0.0, 8.0, 6.0]) {
+            // Binomial: six standard deviations, exceeded with probability 2·10⁻⁹ each.
+            let (p, n) = (weight / 27.0, f64::from(draws));
+            assert!((f64::from(count) - n * p).abs() <= 6.0 * (n * p * (1.0 - p)).sqrt(), "{seen:?}");
+        }
+    }
+}
+
+/// Thirds of a run of 3·2⁶² candidates are equally likely; the remainder of a word by its length would take the first twice as
+/// often as the last.
+#[test]
+fn places_in_a_run_are_uniform() {
+    let count = 3_u64 << 62;
+    let mut seen = [0_u32; 3];
+    for n in 0..6_000 {
+        let (_, place) = choose_run(rate(1.0), Isa::best(), &key(n), &[7.0], &[count]).expect("a run");
+        seen[(place >> 62) as usize] += 1;
+    }
+    // Binomial(6000, 1/3): standard deviation 36.5; six of them have probability 2·10⁻⁹
+    assert!(seen.iter().all(|&found| found.abs_diff(2_000) < 220), "{seen:?}");
+    for small in 1..5 {
+        let places: Vec<u64> =
+            (0..200).map(|n| choose_run(rate(1.0), Isa::best(), &key(n), &[0.0], &[small]).expect("a run").1).collect();
+        assert!((0..small).all(|place| places.contains(&place)) && places.iter().all(|&place| place < small));
+    }
+}
+
+#[test]
+fn runs_without_a_candidate_are_refused() {
+    assert!(choose_run(rate(1.0), Isa::best(), &key(0), &[], &[]).is_err());
+    assert!(choose_run(rate(1.0), Isa::best(), &key(0), &[1.0, 2.0], &[0, 0]).is_err());
+    assert!(choose_run(rate(1.0), Isa::best(), &key(0), &[1.0, 2.0], &[1]).is_err());
+}
