@@ -304,6 +304,84 @@ class ExponentialMechanism(_Selection):
         """What an accountant needs to know about one choice."""
         return ExponentialMechanismEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
 
+    def release_from_runs(
+        self,
+        utilities: npt.ArrayLike,
+        counts: npt.NDArray[np.uint64],
+        *,
+        observed: npt.NDArray[np.float64] | None = None,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> tuple[int, int]:
+        """Choose among runs of equally useful candidates: as `release` among all of them, at the cost of the runs.
+
+        Parameters
+        ----------
+        utilities : array of float, shape (r,)
+            Of each run; what is not finite counts as 0.
+        counts : array of uint64, shape (r,)
+            How many candidates each run stands for; a run of none is never chosen. Whole numbers serve as weights.
+        observed : array of float, optional
+            What `fd.testing.record` keeps and compares between neighbors in place of `utilities`, whose number
+            depends on the data: the utilities of some public candidates.
+        source, ticket
+            As for `release`.
+
+        Returns
+        -------
+        (int, int)
+            The run, and the place of the candidate in it, from 0 up.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidType
+            If an argument is not accepted, by its type, dtype, shape or length, or if there is no candidate at all.
+            Nothing was drawn.
+        TicketError
+            If `ticket` was used or cancelled before. Nothing was drawn.
+        EntropyError
+            If the operating system gives no key.
+
+        Notes
+        -----
+        The least of m independent exponential variables has the law of one of them divided by m, so a run takes part in
+        the race of the class with a rate m times as large; the place in the run is uniform and independent of that.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> mechanism = ExponentialMechanism(scale=2.0, sensitivity=1.0)
+        >>> run, place = mechanism.release_from_runs([0.0, 500.0], np.array([2**40, 3], np.uint64))
+        >>> run, place < 3
+        (1, True)
+        """
+        drawn_from = source_of(self, source, ticket)
+        values, integers = _utilities(utilities)
+        numbers = np.asarray(counts)
+        if integers:
+            raise InvalidArray("utilities must be within 2^53, where floats hold every integer")
+        if numbers.dtype != np.uint64 or numbers.shape != values.shape:
+            raise InvalidArray(
+                f"counts must be uint64, one for each utility, got {numbers.dtype} of shape {numbers.shape} "
+                f"for {values.size} utilities; for example numpy.array([5, 1], numpy.uint64)"
+            )
+        if not numbers.any():
+            raise InvalidArray("counts must not all be 0: there is no candidate")
+        numbers = np.ascontiguousarray(numbers)
+        run, place = _native.choose_run_of_candidates(values, numbers, 1.0, self.scale, 1, drawn_from._key())
+        observer = OBSERVER.get()
+        if observer is not None:
+            chosen = observer.saw(
+                self,
+                values if observed is None else observed,
+                np.array([run, place], np.uint64),
+                event=self.event,
+                norm="Linf",
+                sensitivity=self.sensitivity,
+            )
+            run, place = (int(each) for each in chosen)
+        return run, place
+
 
 class PermuteAndFlip(_Selection):
     r"""Choose the largest utility after adding one-sided exponential noise of the given scale.

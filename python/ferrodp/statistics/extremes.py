@@ -262,7 +262,7 @@ def _extreme(values: object, among: Any, rank: Any, is_max: bool, missing: objec
     spent = budget(*about)
     held = quantiles._ranked(values, missing)
     ends, candidates, number = among
-    points = quantiles._points(ends, candidates, number, held, _GRID)
+    points = quantiles.listed(ends, candidates, number, held, _GRID)
     # mutant: count-beyond-a-candidate-moves-by-one-row-of-a-unit
     sensitivity = spent.max_contributions
     mechanism = ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=sensitivity)

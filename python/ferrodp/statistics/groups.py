@@ -268,7 +268,7 @@ class PrivateGroups:
         ratio = quantiles._ratio(quantile)
         mechanism = quantiles._choice(spent, ratio)
         held = self._column(name)
-        points = quantiles._points(bounds, None, num_candidates, held, quantiles.GRID)
+        points = quantiles._points(bounds, None, num_candidates, held)
         known = self._present(held)
         order = np.argsort(known, kind="stable")
         ends = np.searchsorted(known[order], np.arange(len(self.keys) + 1))
@@ -282,10 +282,11 @@ class PrivateGroups:
         sources = spent.sources(*drawn_by, null_distance=None, event=event)
         chosen = []
         for part, drawn in zip(parts, sources, strict=True):
-            utilities = quantiles._utilities(Column(held.values[part], None, True, True), points, ratio)
-            chosen.append(mechanism.release(utilities, source=drawn))
+            chosen.append(
+                quantiles.choose(Column(held.values[part], None, True, True), points, ratio, mechanism, drawn)
+            )
         what = f"quantiles {float(ratio):g} of {name} by group{self._of}"
-        return spent.estimate(points[chosen], None, event, what, labels=self.keys)
+        return spent.estimate(np.array(chosen, np.float64), None, event, what, labels=self.keys)
 
     def _count(self, spent: Budget, codes: npt.NDArray[np.intp]) -> Part:
         ends = 2 if spent.replaces else 1

@@ -38,6 +38,7 @@ from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Bounds, Budget, bounds, budget
+from ferrodp.statistics._candidates import Adaptive, Rank
 from ferrodp.statistics._column import Column, Missing, column, public_numbers
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.tickets import Ticket
@@ -47,9 +48,11 @@ __all__ = ["private_median", "private_quantile", "private_quantiles"]
 Grid: TypeAlias = tuple[int, int]
 """Of the default candidates: the fewest multiples of a power of ten, and the digits of those of any size."""
 Ints: TypeAlias = npt.NDArray[np.int64]
-GRID: Grid = (20_000, 3)
+Points: TypeAlias = npt.NDArray[np.float64] | Adaptive
+"""Candidates one by one, or all decimals between two bounds."""
 _DENOMINATOR = 10**6
-_MOST_INTEGERS = 10**6
+_MOST_INTEGERS = 10**4
+"""How many integers are candidates of equal weight; of more of them round ones weigh more."""
 _MAX_ROWS = 2**33  # ranks times the denominator stay exact in float64
 MAX_CANDIDATES = 10**7
 
@@ -85,9 +88,9 @@ def private_quantile(
         Used instead: public, finite, not taken from the data.
     num_candidates : int, optional
         From 2 to 10⁷: the candidates are so many evenly spaced numbers between the bounds. By default they suit the
-        column. Of an array of integers they are the integers between the bounds, if these are at most 10⁶. Otherwise
-        they are 20 000 to 200 000 multiples of a power of ten, the numbers of up to 3 digits, however small, and the
-        bounds.
+        column. Of an array of integers they are the integers between the bounds, if these are at most 10⁴. Otherwise
+        they are the multiples of a power of ten, up to 10¹² of them; those of few digits weigh more, so that ties at
+        round numbers and bounds that are much too wide cost few ranks.
     missing : {"drop", "zero"}
         By default missing rows (nulls and NaN) have no rank; with "zero" they, and infinite ones, count as 0,
         which `REPLACE_SPECIAL` does not allow: a null record contributes nothing.
@@ -111,9 +114,10 @@ def private_quantile(
     where the candidate is a quantile, ties included. A row that is added or removed moves it by at most max(a, b − a),
     one that is replaced by at most b: exact in machine arithmetic. This is [Smi11] Algorithm 2 over a grid.
 
-    With probability 1 − β the released number is a quantile of its own up to (2·Δ/ε)·ln(m/β)/b ranks, for m candidates,
-    where Δ is the sensitivity of the utility: for a median, one row a unit and 10⁵ candidates, up to 15/ε ranks with 95
-    percent. That is a statement in ranks, and no interval for the value: one would have to be released too.
+    With probability 1 − β the released number is a quantile of its own up to (2·Δ/ε)·ln(m/β)/b ranks, for m candidates
+    of equal weight, where Δ is the sensitivity of the utility: for a median, one row a unit and 1000 candidates, up to
+    10/ε ranks with 95 percent. Of weighted candidates m is the sum of all weights, divided by that of the quantiles of
+    the column as it counts. That is a statement in ranks, and no interval for the value: one would have to be released.
 
     References
     ----------
@@ -130,12 +134,11 @@ def private_quantile(
     spent.check_missing(missing)
     ratio = _ratio(quantile)
     array = _ranked(values, missing)
-    points = _points(bounds, candidates, num_candidates, array, GRID)
+    points = _points(bounds, candidates, num_candidates, array)
     mechanism = _choice(spent, ratio)
-    utilities = _utilities(array, points, ratio)
     event = mechanism.event
     (source,) = spent.sources(event, null_distance=None)
-    chosen = float(points[mechanism.release(utilities, source=source)])
+    chosen = choose(array, points, ratio, mechanism, source)
     return spent.estimate(chosen, None, event, f"quantile {float(ratio):g}")
 
 
@@ -199,7 +202,7 @@ def private_quantiles(
     if sorted(ratios) != ratios:
         raise InvalidParameter("quantiles must be in ascending order")
     array = _ranked(values, missing)
-    points = _points(bounds, candidates, num_candidates, array, GRID)
+    points = _points(bounds, candidates, num_candidates, array)
     # mutant: quantiles-with-the-whole-budget-each
     share = spent.share(1, len(ratios))
     chosen, mechanisms = [], [_choice(share, ratio) for ratio in ratios]
@@ -207,8 +210,7 @@ def private_quantiles(
     for ratio, mechanism, drawn in zip(
         ratios, mechanisms, spent.sources(*event.events, null_distance=None), strict=True
     ):
-        utilities = _utilities(array, points, ratio)
-        chosen.append(points[mechanism.release(utilities, source=drawn)])
+        chosen.append(choose(array, points, ratio, mechanism, drawn))
     labels = tuple(float(ratio) for ratio in ratios)
     return spent.estimate(np.sort(np.array(chosen)), None, event, "quantiles", labels=labels)
 
@@ -280,6 +282,20 @@ def _choice(spent: Budget, ratio: Fraction) -> ExponentialMechanism:
     return ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
 
 
+def choose(
+    array: Column, points: Points, ratio: Fraction, mechanism: ExponentialMechanism, source: NoiseSource
+) -> float:
+    """Return a candidate, chosen by the mechanism for its distance from a quantile."""
+    if isinstance(points, Adaptive):
+        return points.choose(array, rank_of(ratio), mechanism, source)
+    return float(points[mechanism.release(_utilities(array, points, ratio), source=source)])
+
+
+def rank_of(ratio: Fraction) -> Rank:
+    """Return what is looked for as the quantile a/b: b·less ≤ a·n and b·more ≤ (b − a)·n."""
+    return Rank(ratio.denominator, lambda rows: ratio.numerator * rows)
+
+
 def _utilities(array: Column, points: npt.NDArray[np.float64], ratio: Fraction) -> npt.NDArray[np.float64]:
     """Return the utility of every candidate; see the docstring of this module."""
     below, to, rows = _counted(array, points)
@@ -314,8 +330,18 @@ def _ratio(quantile: object) -> Fraction:
     return Fraction(_validate.exact("quantile", quantile)).limit_denominator(_DENOMINATOR)
 
 
-def _points(ends: object, candidates: Any, number: Any, array: Column, grid: Grid) -> npt.NDArray[np.float64]:
-    """Return the candidates, which follow from public parameters and the dtype of the column."""
+def _points(ends: object, candidates: Any, number: Any, array: Column) -> Points:
+    """Return the candidates of a quantile, which follow from public parameters and the dtype of the column."""
+    if ends is not None and candidates is None and number is None:
+        lower, upper = bounds(ends)
+        integers = array.values.dtype.kind in "iu"
+        found = _integers(lower, upper) if integers else None
+        return Adaptive(lower, upper, whole=integers) if found is None else found
+    return listed(ends, candidates, number, array, (1000, 2))
+
+
+def listed(ends: object, candidates: Any, number: Any, array: Column, grid: Grid) -> npt.NDArray[np.float64]:
+    """Return candidates one by one; by default `grid` says how many."""
     if (ends is None) == (candidates is None):
         raise InvalidParameter(
             f"exactly one of bounds and candidates must be given, got {'neither' if ends is None else 'both'}: "
@@ -337,13 +363,13 @@ def _points(ends: object, candidates: Any, number: Any, array: Column, grid: Gri
 def _grid(lower: float, upper: float, integers: bool, fewest: int, digits: int) -> npt.NDArray[np.float64]:
     """Return the candidates between two bounds.
 
-    For a column of integers they are all integers, if these are from 2 to `_MOST_INTEGERS`. Otherwise they are the
+    For a column of integers they are all integers, if these are few. Otherwise they are the
     multiples of a power of ten, from `fewest` up to ten times as many; the numbers of up to so many digits, of the size
     of the larger bound and down to 10⁻¹² of it, so that the candidates suit bounds that are too wide; and the bounds.
     """
-    first, last = math.ceil(lower), math.floor(upper)
-    if integers and 1 <= last - first < _MOST_INTEGERS and max(abs(first), abs(last)) <= 2**53:
-        return np.arange(first, last + 1, dtype=np.float64)
+    found = _integers(lower, upper) if integers else None
+    if found is not None:
+        return found
     span, size = Fraction(upper) - Fraction(lower), max(abs(lower), abs(upper))
     places = Decimal(float(span / fewest)).adjusted()
     start, stop = (
@@ -362,6 +388,13 @@ def _grid(lower: float, upper: float, integers: bool, fewest: int, digits: int) 
     points = points[(points >= lower) & (points <= upper)]
     points.setflags(write=False)
     return points
+
+
+def _integers(lower: float, upper: float) -> npt.NDArray[np.float64] | None:
+    """Return all integers between two bounds, from 2 to `_MOST_INTEGERS` of them, or None."""
+    first, last = math.ceil(lower), math.floor(upper)
+    few = 1 <= last - first < _MOST_INTEGERS and max(abs(first), abs(last)) <= 2**53
+    return np.arange(first, last + 1, dtype=np.float64) if few else None
 
 
 def _decimals(integers: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.float64]:
