@@ -132,7 +132,7 @@ def plain_step(x: torch.Tensor, y: torch.Tensor, width: int, batch: int) -> Call
 
 
 def quartile(values: Iterable[float]) -> float:
-    return statistics.quantiles(values, n=4)[0]
+    return statistics.ranks.quantiles(values, n=4)[0]
 
 
 def measured(cases: dict[str, Callable[[], dict]], steps: int) -> None:

@@ -84,6 +84,31 @@ def ties() -> bool:
     )
 
 
+def runs_of_candidates() -> bool:
+    """Whether runs win otherwise than in proportion to their candidates, or places in a run are not equally likely.
+
+    3000 draws each: a count is six standard deviations off with probability 2·10⁻⁹.
+    """
+    mechanism = fd.ExponentialMechanism(scale=1.0, sensitivity=1.0)
+    counts = np.array([3, 5, 1 << 40, 3 << 62], np.uint64)
+    utilities = np.array([0.0, np.log(2.0), -37.0 * np.log(2.0), -1000.0])
+    draws, runs, thirds = 3000, np.zeros(4), np.zeros(3)
+    for _ in range(draws):
+        run = mechanism.release_from_runs(utilities, counts)[0]
+        runs[run] += 1
+        thirds[mechanism.release_from_runs([0.0], counts[3:])[1] >> 62] += 1
+    shares = np.array([3.0, 10.0, 8.0, 0.0]) / 21.0
+    tolerance = 6.0 * np.sqrt(draws * shares * (1.0 - shares))
+    return bool((np.abs(runs - draws * shares) > tolerance).any() or (np.abs(thirds - draws / 3) > 155).any())
+
+
+def places_of_candidates() -> bool:
+    """Whether what is released of equally useful decimals is always the same one."""
+    column = np.array([], np.float64)
+    found = {fd.private_median(column, bounds=(0.0, 1.0), epsilon=1.0).value for _ in range(60)}
+    return len(found) < 15
+
+
 def rows_of_a_list() -> bool:
     """Whether one row of a list decides on how the others are read, or on whether they are."""
     rows = [2**53 + 1] * 3 + [2**53] * 2
@@ -330,6 +355,8 @@ def tables() -> bool:
 AUDITS: dict[str, Callable[[], bool]] = {
     "missing rows": missing_rows,
     "ties with candidates and edges": ties,
+    "runs of candidates": runs_of_candidates,
+    "places of candidates": places_of_candidates,
     "rows of a list": rows_of_a_list,
     "values beyond edges": values_beyond_edges,
     "steps of sums": steps_of_sums,

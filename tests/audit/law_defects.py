@@ -68,6 +68,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "not-a-number is no missing value": ("missing rows",),
     "values equal to a candidate exceed it": ("ties with candidates and edges",),
     "a quantile among equal values has no utility 0": ("ties with candidates and edges",),
+    "of a run of candidates the first is released": ("places of candidates",),
     "the last bin lacks its upper edge": ("ties with candidates and edges",),
     "one row decides on the dtype of a list": ("rows of a list",),
     "values beyond the edges are not counted": ("values beyond edges",),
@@ -92,7 +93,6 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "half precision is added to sums of float64": ("sums that travel",),
     "the stability is rounded down": ("sums that travel",),
     "gradients of outer products are as long as they are": ("outer products",),
-    "ids of a list are rounded to floats": ("ids of units",),
     "a unit is as many as its id has types": ("ids of units",),
     "keys below the threshold are released": ("keys that are found",),
     "a threshold for unknown keys supposes one row of a unit": ("keys that are found",),
@@ -164,7 +164,27 @@ FOLDERS = (
 """Where releases are made: each defect of a file in here is in one table of this module, of `unreleased` or of
 `native_defects`."""
 
-NOT_FOUND: dict[str, str] = {}
+_ACCURACY = "accuracy: the sensitivity is no larger than what is paid for, and a worse number is chosen"
+_OTHERS = "how one record decides on others: the tests of neighbors look at that, and audits of trainings take arrays"
+NOT_FOUND: dict[str, str] = {
+    "a candidate among ties is no quantile": _ACCURACY,
+    "a maximum among equal values has no utility 0": _ACCURACY,
+    "a row beyond the bounds has no candidate": _ACCURACY,
+    "a row counts as no candidate": _ACCURACY,
+    "a row halfway between two candidates counts as the larger": _ACCURACY,
+    "rows beyond all candidates do not count": _ACCURACY,
+    "a vector beyond the norm moves the count by half": _ACCURACY,
+    "an id that is not equal to itself has a key": _ACCURACY,
+    "ids of other types than strings and numbers are no ids": _ACCURACY,
+    "keys of a float32 column are not rounded to float32": _ACCURACY,
+    "a null unit counts as within": "δ moves by less than 0.006: more draws than an audit makes would be needed",
+    "labels are compared in the dtype of all": _OTHERS,
+    "one element decides whether a list is refused": _OTHERS,
+    "one text in a list is refused with all records": _OTHERS,
+    "which of two rows with equal coins counts is left to the sort": "coins of 32 bits are too rarely equal",
+    "which rows of a unit count depends on how many rows others have": "the law of each unit's rows is the same: a "
+    "difference shows between two calls with one key alone",
+}
 """Defects that change what is released, and that no audit here finds, with the reason."""
 
 

@@ -13,6 +13,9 @@ _TIME = "time: the same integers are drawn"
 
 _NAMES: dict[str, tuple[str, ...]] = {
     _TICKETS: (
+        "a step of a plan that was charged as one is drawn before that charge is spent",
+        "steps of a plan are released while its charge can be given back",
+        "steps of a plan that was charged as one are charged again",
         "a charge that was never recorded pays",
         "a forked child counts on",
         "a frozen scope goes on within a round",
@@ -72,7 +75,6 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "a model is told apart from its opposite at the price of zeros",
         "a null record counts as a zero, and for nothing in the sensitivity",
         "a null row shows in an allocation and in a truncated sample",
-        "a null unit moves the count by half",
         "a replaced unit moves the count once",
         "a round of clients beyond the target begins",
         "a sample of fixed size is accounted as a Poisson sample",
@@ -106,6 +108,14 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "two local updates are thought to be one clip norm apart",
     ),
     _REFUSAL: (
+        "a bit generator is made without a first key",
+        "a file counts twice by a hard link",
+        "a state with an altered header is read",
+        "an import without random bytes panics",
+        "factors are tried that no plan admits",
+        "no small memory is in reserve",
+        "the count of a plan has more noise than can be drawn",
+        "the sum beside a count has the noise of both",
         "integer counters are summed",
         "a batch that was not drawn is released",
         "a fraction is rounded where the curve is exact",
@@ -119,6 +129,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "too few reports are decoded",
     ),
     _RECORD: (
+        "the standard error of a mean forgets the noise of its number of rows",
         "a mechanism has another label than its row",
         "a replay answers with noise of its own",
         "a report does not say what the configured method costs",

@@ -7,6 +7,7 @@ KILLERS = {
     "shares": "pytest tests/statistics/test_groups_of_rows.py -k budget",
     "extremes": "pytest tests/statistics/test_extremes.py",
     "quantiles": "pytest tests/statistics/test_quantiles.py",
+    "candidates": "pytest tests/statistics/test_candidates.py",
     "updates": "pytest tests/engine/test_engine_updates.py",
     "stats": "pytest tests/cli/test_cli_stats.py",
     "blocks": "pytest tests/budget/test_budget_blocks.py",
@@ -15,6 +16,27 @@ KILLERS = {
 }
 
 MUTANTS = [
+    (
+        "a candidate among ties is no quantile",
+        "candidate-among-ties-is-no-quantile",
+        "self.unit * more - (self.unit * rows - target)",
+        "target - self.unit * less",
+        "candidates",
+    ),
+    (
+        "a row beyond the bounds has no candidate",
+        "row-beyond-the-bounds-has-no-candidate",
+        "np.clip(scaled, self.first, self.last)",
+        "np.clip(scaled, -(2**62), 2**62)",
+        "candidates",
+    ),
+    (
+        "of a run of candidates the first is released",
+        "first-candidate-of-a-run-released",
+        " + place // copies",
+        "",
+        "candidates",
+    ),
     (
         "the standard error of a mean forgets the noise of its number of rows",
         "error-of-a-mean-without-that-of-its-rows",

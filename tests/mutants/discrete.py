@@ -256,9 +256,30 @@ MUTANTS = [
     (
         "the exponential mechanism has exponential noise",
         "exponential-mechanism-exponential-noise",
-        "minus_ln(e.upper).lower, minus_ln(e.lower)",
-        "e.lower, e",
+        "minus_ln(most).lower, minus_ln(least).upper",
+        "least, most",
         "selection tapes",
+    ),
+    (
+        "the filter of runs of candidates forgets how many they are",
+        "filter-of-runs-without-their-counts",
+        " * count as f64",
+        "",
+        "selection margins",
+    ),
+    (
+        "the exact race of runs forgets how many candidates they are",
+        "exact-race-of-runs-without-their-counts",
+        "let scaled = Rational {",
+        "let of_low = of_high; let scaled = Rational {",
+        "selection margins",
+    ),
+    (
+        "the place in a run is the remainder of a word",
+        "place-in-a-run-of-candidates-by-remainder",
+        "if word & mask < count {",
+        "if word > 0 { return word % count; } else if word & mask < count {",
+        "selection margins",
     ),
     (
         "the filter of candidates has no margin",

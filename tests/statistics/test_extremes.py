@@ -10,7 +10,7 @@ import pytest
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation
 from ferrodp.errors import InvalidParameter
-from ferrodp.statistics import extremes
+from ferrodp.statistics.ranks import extremes
 from ferrodp.testing import record
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -9,8 +9,8 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation
-from ferrodp.statistics import quantiles
 from ferrodp.statistics._column import column
+from ferrodp.statistics.ranks import quantiles
 from ferrodp.testing import record
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

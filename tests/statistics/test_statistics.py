@@ -20,8 +20,9 @@ import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation, PureDpAccountant
 from ferrodp.accounting.curves import hockey_stick_epsilon
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-from ferrodp.statistics import _budget, _column, counts, quantiles, sums
+from ferrodp.statistics import _budget, _column, counts, sums
 from ferrodp.statistics._column import column, read
+from ferrodp.statistics.ranks import quantiles
 
 REPLACE = NeighboringRelation.REPLACE_ONE
 numbers = st.one_of(

@@ -16,11 +16,11 @@ sensitivity holds in machine arithmetic.
 
 from ferrodp.statistics.counts import private_count, private_histogram
 from ferrodp.statistics.estimate import Estimate, Interval
-from ferrodp.statistics.extremes import private_bounds, private_max, private_min
 from ferrodp.statistics.groups import PrivateGroups, private_group_by
 from ferrodp.statistics.keys import KeyThreshold
 from ferrodp.statistics.moments import private_standard_deviation, private_variance
-from ferrodp.statistics.quantiles import private_median, private_quantile, private_quantiles
+from ferrodp.statistics.ranks.extremes import private_bounds, private_max, private_min
+from ferrodp.statistics.ranks.quantiles import private_median, private_quantile, private_quantiles
 from ferrodp.statistics.sums import private_mean, private_sum
 from ferrodp.statistics.tables import ReleasedTable, release
 

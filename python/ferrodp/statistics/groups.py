@@ -28,7 +28,7 @@ from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
-from ferrodp.statistics import quantiles, sums
+from ferrodp.statistics import sums
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
 from ferrodp.statistics._column import Column, column, column_of, read
@@ -37,6 +37,7 @@ from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
 from ferrodp.statistics.counts import matching, places, public_labels
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import KeyThreshold, distinct, rows_that_count, units
+from ferrodp.statistics.ranks import quantiles
 from ferrodp.tickets import Ticket
 
 __all__ = ["PrivateGroups", "private_group_by"]

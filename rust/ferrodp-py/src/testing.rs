@@ -141,7 +141,7 @@ fn rdp_poisson_gaussian_by_rule<'py>(
     let (orders, mut bounds) = (&*orders, vec![Bounds::ZERO; orders.len()]);
     let mut curve = PoissonGaussian::with_rule(noise_multiplier, sampling_probability, Rule { depth, reach });
     py.detach(|| curve.bounds(isa, orders, &mut bounds));
-    Ok(split(py, &bounds)?)
+    split(py, &bounds)
 }
 
 /// Returns upper bounds on ρ under replacement from a rule with other nodes.

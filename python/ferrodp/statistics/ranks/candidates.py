@@ -125,9 +125,8 @@ class Adaptive:
         """Return the rows, clamped and rounded to steps, in ascending order."""
         scale, parts = 10.0 ** abs(self.power), [np.zeros(0, np.int64)]
         for rows in held.floats():
-            # mutant: row-beyond-the-bounds-has-no-candidate
-            np.clip(rows, self.lower, self.upper, out=rows)
             scaled = np.rint(rows * scale if self.power < 0 else rows / scale)
+            # mutant: row-beyond-the-bounds-has-no-candidate
             parts.append(np.clip(scaled, self.first, self.last).astype(np.int64))
         return np.sort(np.concatenate(parts))
 

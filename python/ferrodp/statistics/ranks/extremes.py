@@ -31,10 +31,11 @@ from ferrodp.events import NeighboringRelation
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
-from ferrodp.statistics import counts, quantiles
+from ferrodp.statistics import counts
 from ferrodp.statistics._budget import Bounds, budget
 from ferrodp.statistics._column import Missing, column
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.ranks import quantiles
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_bounds", "private_max", "private_min"]
@@ -193,8 +194,8 @@ def private_max(
 
     Notes
     -----
-    The utility, its sensitivity and the default rank are in the docstring of `ferrodp.statistics.extremes`. For 121
-    candidates, the ages from 0 to 120, ε = 1 and one row a unit, the default rank is 16.
+    The utility, its sensitivity and the default rank are in the docstring of `ferrodp.statistics.ranks.extremes`. For
+    121 candidates, the ages from 0 to 120, ε = 1 and one row a unit, the default rank is 16.
 
     Examples
     --------

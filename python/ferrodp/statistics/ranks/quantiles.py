@@ -38,9 +38,9 @@ from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Bounds, Budget, bounds, budget
-from ferrodp.statistics._candidates import Adaptive, Rank
 from ferrodp.statistics._column import Column, Missing, column, public_numbers
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.ranks.candidates import Adaptive, Rank
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_median", "private_quantile", "private_quantiles"]
