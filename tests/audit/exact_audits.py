@@ -94,9 +94,8 @@ def runs_of_candidates() -> bool:
     utilities = np.array([0.0, np.log(2.0), -37.0 * np.log(2.0), -1000.0])
     draws, runs, thirds = 3000, np.zeros(4), np.zeros(3)
     for _ in range(draws):
-        run = mechanism.release_from_runs(utilities, counts)[0]
-        runs[run] += 1
-        thirds[mechanism.release_from_runs([0.0], counts[3:])[1] >> 62] += 1
+        runs[int(mechanism.release_from_runs(utilities, counts, lambda run, _: run))] += 1
+        thirds[int(mechanism.release_from_runs([0.0], counts[3:], lambda _, place: place >> 62))] += 1
     shares = np.array([3.0, 10.0, 8.0, 0.0]) / 21.0
     tolerance = 6.0 * np.sqrt(draws * shares * (1.0 - shares))
     return bool((np.abs(runs - draws * shares) > tolerance).any() or (np.abs(thirds - draws / 3) > 155).any())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack, overload
@@ -308,11 +308,12 @@ class ExponentialMechanism(_Selection):
         self,
         utilities: npt.ArrayLike,
         counts: npt.NDArray[np.uint64],
+        candidate: Callable[[int, int], float],
         *,
         observed: npt.NDArray[np.float64] | None = None,
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
-    ) -> tuple[int, int]:
+    ) -> float:
         """Choose among runs of equally useful candidates: as `release` among all of them, at the cost of the runs.
 
         Parameters
@@ -321,6 +322,8 @@ class ExponentialMechanism(_Selection):
             Of each run; what is not finite counts as 0.
         counts : array of uint64, shape (r,)
             How many candidates each run stands for; a run of none is never chosen. Whole numbers serve as weights.
+        candidate : function
+            Returns the candidate of a run at a place, from 0 up.
         observed : array of float, optional
             What `fd.testing.record` keeps and compares between neighbors in place of `utilities`, whose number
             depends on the data: the utilities of some public candidates.
@@ -329,8 +332,8 @@ class ExponentialMechanism(_Selection):
 
         Returns
         -------
-        (int, int)
-            The run, and the place of the candidate in it, from 0 up.
+        float
+            The chosen candidate.
 
         Raises
         ------
@@ -351,9 +354,10 @@ class ExponentialMechanism(_Selection):
         --------
         >>> import numpy as np
         >>> mechanism = ExponentialMechanism(scale=2.0, sensitivity=1.0)
-        >>> run, place = mechanism.release_from_runs([0.0, 500.0], np.array([2**40, 3], np.uint64))
-        >>> run, place < 3
-        (1, True)
+        >>> counts = np.array([2**40, 3], np.uint64)  # the numbers below 0, and 0, 1, 2
+        >>> chosen = mechanism.release_from_runs([0.0, 500.0], counts, lambda run, place: place if run else -1 - place)
+        >>> chosen in (0, 1, 2)
+        True
         """
         drawn_from = source_of(self, source, ticket)
         values, integers = _utilities(utilities)
@@ -368,19 +372,13 @@ class ExponentialMechanism(_Selection):
         if not numbers.any():
             raise InvalidArray("counts must not all be 0: there is no candidate")
         numbers = np.ascontiguousarray(numbers)
-        run, place = _native.choose_run_of_candidates(values, numbers, 1.0, self.scale, 1, drawn_from._key())
+        chosen = candidate(*_native.choose_run_of_candidates(values, numbers, 1.0, self.scale, 1, drawn_from._key()))
         observer = OBSERVER.get()
         if observer is not None:
-            chosen = observer.saw(
-                self,
-                values if observed is None else observed,
-                np.array([run, place], np.uint64),
-                event=self.event,
-                norm="Linf",
-                sensitivity=self.sensitivity,
-            )
-            run, place = (int(each) for each in chosen)
-        return run, place
+            seen = values if observed is None else observed
+            declared = {"event": self.event, "norm": "Linf", "sensitivity": self.sensitivity}
+            chosen = float(observer.saw(self, seen, np.float64(chosen), **declared))
+        return chosen
 
 
 class PermuteAndFlip(_Selection):

@@ -104,13 +104,18 @@ class Adaptive:
         counts = np.sum(weights, axis=0).astype(np.uint64)
         probes = np.linspace(self.first, self.last, _PROBES).round().astype(np.int64)
         observed = utilities[np.searchsorted(high, probes)].astype(np.float64)
-        run, place = mechanism.release_from_runs(utilities.astype(np.float64), counts, observed=observed, source=source)
-        for level, copies, weight in zip(self.levels, self.copies, weights, strict=True):
-            if place < weight[run]:
-                # mutant: first-candidate-of-a-run-released
-                return self.value(level.member(int(level.up_to(low[run] - 1)) + place // copies))
-            place -= int(weight[run])
-        raise AssertionError("a place is below the number of copies")
+
+        def candidate(run: int, place: int) -> float:
+            for level, copies, weight in zip(self.levels, self.copies, weights, strict=True):
+                if place < weight[run]:
+                    # mutant: first-candidate-of-a-run-released
+                    return self.value(level.member(int(level.up_to(low[run] - 1)) + place // copies))
+                place -= int(weight[run])
+            raise AssertionError("a place is below the number of copies")
+
+        return mechanism.release_from_runs(
+            utilities.astype(np.float64), counts, candidate, observed=observed, source=source
+        )
 
     def cap(self, mechanism: ExponentialMechanism) -> int:
         """Return how far below 0 a utility counts."""
