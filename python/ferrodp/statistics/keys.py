@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _validate
+from ferrodp._observer import OBSERVER
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._foreign import Labels, Numbers, canonical
@@ -144,8 +145,10 @@ def rows_that_count(owners: npt.NDArray[np.intp], rows: int, drawn_from: NoiseSo
 
     Sorting may use one key for unit and coin, but ties must not be left to the sort: it might decide by rows of others.
     The number of bits must not depend on the number of units, or a further unit would change the law of the others.
+
+    While a run is recorded or replayed on a neighbor the first rows count: coins that both tables share.
     """
-    if drawn_from is None:
+    if drawn_from is None or OBSERVER.get() is not None:
         order = np.argsort(owners, kind="stable")
     else:
         coins = np.frombuffer(drawn_from.bytes(4 * owners.size), np.uint32)
