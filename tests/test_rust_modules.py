@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import rust_counts
+
 CRATES = sorted(Path(__file__).parents[1].glob("rust/*/src"))
 
 # A file's place in its crate: ("sample", "types") is sample/types.rs, () is lib.rs.
@@ -141,3 +143,18 @@ def test_uses_are_read_as_rust_reads_them(tmp_path):
         ("one", "inner"): {("two",)},
         ("two",): set(),
     }
+
+
+def test_clip_stays_small():
+    counts = rust_counts.clip_counts()
+
+    assert {what: count for what, count in counts.items() if count > rust_counts.LIMITS[what]} == {}
+    # None of them is overlooked.
+    assert counts["code lines"] > 1000
+    assert min(counts.values()) > 1
+
+
+def test_code_lines_are_counted_without_tests_and_comments():
+    text = "//! A\nfn a() { // b\n\n}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n/// c\nfn d() {}\n"
+
+    assert rust_counts.code_of(text) == ["fn a() {", "}", "fn d() {}"]

@@ -79,11 +79,11 @@ print(peak() - before)
     ("call", "results"),
     [("total.add_many(rows)", 0), ("total.add(rows[1])", 0), ("fd.clip_rows(rows, clip_norm=1.0)", 77)],
 )
-def test_rows_that_are_not_read_where_they_lie_take_no_memory(call, results, shape, order):
-    """80 MB in the other byte order, or not aligned, of which no copy is made; a result of `clip_rows` is as large."""
+def test_rows_that_are_not_read_where_they_lie_take_little_memory(call, results, shape, order):
+    """Of 80 MB, not as a kernel reads them, a block or one long row is copied; a result of `clip_rows` is as large."""
     program = GROWTH.replace("SHAPE", repr(shape)).replace("ORDER", repr(order)).replace("CALL", call)
-    sums = 8 * shape[1] >> 20
+    sums, row = 8 * shape[1] >> 20, 4 * shape[1] >> 20
 
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
 
-    assert int(found.stdout) <= results + sums + 8
+    assert int(found.stdout) <= results + sums + row + 8

@@ -1,6 +1,6 @@
 """Rows of every kind for clipped sums: shapes, memory layouts, dtypes and values; and their sums by definition.
 
-Shared by a quick test of small sizes and by ``benches/clipping/fuzz.py``, which also measures.
+Shared by a quick test of small sizes and by ``benches/clipping/fuzz.py``.
 """
 
 from __future__ import annotations

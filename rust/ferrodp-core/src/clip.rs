@@ -8,64 +8,91 @@
 //! norm, and replacing a row by another by at most `2C`: no term grows with the dimension, and integer addition has no
 //! order.
 //!
-//! *Proof.* The row is kept or shrunk (`decide`). Kept, `‖x‖ ≤ C` holds exactly, and `k = trunc(x/g)`, the division by
+//! *Proof.* The row is kept or shrunk (`rule::decide`). Kept, `‖x‖ ≤ C` holds exactly, and `k = trunc(x/g)`, the division by
 //! a power of two being exact wherever the quotient reaches 1. Shrunk, `k = trunc(v)`, where the computed products `v`
-//! have `‖v‖ ≤ C/g`: the factor is `C/‖x‖`, shrunk by more than all rounding errors together (`error_budget`). Truncation
+//! have `‖v‖ ≤ C/g`: the factor is `C/‖x‖`, shrunk by more than all rounding errors together (`rule::error_budget`). Truncation
 //! toward zero makes no magnitude larger. A row that is not finite gives zeros. Norms depend on the row alone because
-//! their order of summation is fixed (`measure`). ∎
+//! their order of summation is fixed (`kernels::measure`). ∎
 //!
 //! **Normalized rows.** [`GridSum::normalizing`] multiplies every row by `C/(‖x‖ + γ)`, shrunk in the same way. The factor
 //! is below the one that a longer row has without γ, so `‖v‖ ≤ C/g` and the theorem hold, and the certificate is the same.
 //! The integers depend on γ as well.
 //!
 //! **Rows within the bound.** [`GridSum::count_within`] is the number of rows with `‖x‖ ≤ C`, decided exactly for each by
-//! itself (`decide`): adding or removing a row moves it by at most 1.
+//! itself (`rule::decide`): adding or removing a row moves it by at most 1.
 //!
-//! Nothing above is taken on trust: what was added carries a certificate of its norm (`quantize`), formed from the
+//! Nothing above is taken on trust: what was added carries a certificate of its norm (`kernels::add_rows`), formed from the
 //! very numbers that were added. It cannot fail unless the row changed between the two readings; then the sum refuses
 //! all further use.
 //!
 //! Quantization costs at most `g` per row and element, always toward zero.
+//!
+//! # The algorithm
+//!
+//! ```text
+//! add(rows, sums, threads):                                      drive.rs
+//!     route = Route::of(shape of rows, threads)                  route.rs
+//!     for each thread's share of the rows, with sums of its own:
+//!         for each tile of rows:
+//!             where the route copies: copy the rows              source/copy.rs, kernels/transpose.rs
+//!                 to contiguous numbers of one type
+//!             for each row: s = sum of squares of its elements,  kernels/measure.rs, panel_squares.rs
+//!                 leaf by leaf, in 32 lanes, in a fixed order
+//!             for each row: step = decide(s)
+//!             add(tile, steps, sums)
+//!             if some row is not certified: refuse all further use
+//!     add the threads' sums: integers, in any order
+//!
+//! decide(s):                                                     rule/
+//!     if s is trusted and clearly below C²: keep                 limits.rs, many rows at once
+//!     if s is trusted and clearly above C²: shrink
+//!     if s overflowed or underflowed: form it again, of          decide.rs
+//!         elements times the power of two that brings the
+//!         largest one near 1
+//!     if an element is not finite: count as zero
+//!     near the bound: compare sums of twice the precision,       near_bound.rs
+//!         or, where these do not decide, exact ones
+//!     keep:   factor = 1/g
+//!     shrink: factor = C / (√s + γ) · (1 − slack) / g            error_budget.rs
+//!
+//! add(tile, steps, sums):                                        kernels/add_rows.rs, panels.rs
+//!     for each row and column:
+//!         v = x · factor
+//!         sums[column] += trunc(v)
+//!         certificate[row] += v²         near the bound: trunc(v)², in integers
+//!
+//! certified(row):                                                rule/row_decisions.rs
+//!     certificate[row] <= (C/g)² · (1 − slack), or <= ⌊(C/g)²⌋ for the sum in integers
+//! ```
+//!
+//! # Routes
+//!
+//! What differs between routes is where elements are when they are computed with, and which elements a vector holds. `reference.rs`
+//! is what each of them answers to, bit for bit; `route.rs` alone chooses, and has all thresholds.
+//!
+//! | route | what it is | chosen for |
+//! |---|---|---|
+//! | `SharedColumns` | One row after the other, the columns of each shared among threads | contiguous rows, several threads: few or very long rows |
+//! | `RowTiles` | Tiles of contiguous rows, read where they are: measured, then added | contiguous rows |
+//! | `CopiedTiles` | Rows copied into contiguous ones, block by block, and these in tiles | many small leaves, and all other layouts and types |
+//! | `Panels` | Contiguous rows of few columns, transposed in panels of 32 | contiguous rows of up to 63 columns (`f64`: 127) |
+//! | `CopiedPanels` | Rows copied into contiguous ones of few columns, and these in panels | the same columns in other layouts and types |
+//! | `ColumnPanels` | Columns that are contiguous, copied in panels of 32 rows | Fortran order, up to 256 columns; from memory up to 1024 (`f64`: 896) |
 
-mod across;
-mod adding;
-mod bringing;
-mod brought;
-mod clip_norm;
-mod close;
-mod columns;
-mod coming;
-mod convert;
-mod decide;
-mod difference;
-mod element;
-mod error_budget;
+mod drive;
 mod float_rows;
-mod foreign;
-#[cfg(target_arch = "x86_64")]
-mod fours;
-mod gather;
-mod gathering;
 mod grid_sum;
-mod meanwhile;
-mod measure;
-mod narrow;
-mod panel;
-mod quantize;
+mod kernels;
+#[cfg(test)]
+mod reference;
 mod release;
-mod rows;
-mod scattered;
-mod settle;
-mod shares;
-mod side_by_side;
-mod steps;
-mod turn;
+mod route;
+mod rule;
+mod source;
 mod zeros;
 
-pub use clip_norm::{ClipNorm, Stability};
-pub use element::{Brain, Element, Float, Form, Half};
 pub use float_rows::{Order, clip_one, clip_rows, clip_rows_in_place};
-pub use foreign::Foreign;
 pub use grid_sum::GridSum;
-pub use rows::{Leaf, Rows, Strided};
-pub use scattered::{Run, Scattered, Spot};
+pub use rule::clip_norm::{ClipNorm, Stability};
+pub use source::element::{Element, Float, Form};
+pub use source::leaf::{Leaf, Rows};

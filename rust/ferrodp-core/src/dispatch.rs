@@ -58,7 +58,7 @@ pub(crate) fn run_native<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
 
 /// The same for a kernel that gains nothing by vectors of 512 bits: there is one less to compile.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn run_256<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+fn run_256<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     match isa.kind() {
         Kind::Portable => unreachable!("a native kernel runs on native instructions"),
         // SAFETY: AVX2 and FMA are part of both.
@@ -67,7 +67,7 @@ pub(crate) fn run_256<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use {run as run_256, run as run_native, run as run_short};
+pub(crate) use {run as run_native, run as run_short};
 
 // Never inlined: a kernel that several others run would become part of each.
 #[inline(never)]
@@ -121,15 +121,6 @@ pub(crate) fn prefetch<T>(address: *const T) {
 #[inline(always)]
 pub(crate) fn prefetch_second<T>(address: *const T) {
     prefetch_into::<2, T>(address);
-}
-
-/// Whether the first-level cache has 48 KB, and places for much that comes from memory at once: CPUs of that kind have these
-/// instructions, and those before do not.
-pub(crate) fn has_many_places() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avxvnni");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
 }
 
 /// Whether a core has a second-level cache of 2 MB, and reads what lies beyond at a quarter of its speed or less: there it is better

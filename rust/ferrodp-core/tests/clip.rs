@@ -2,9 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use ferrodp_core::clip::{
-    ClipNorm, Element, Float, GridSum, Leaf, Order, Rows, Stability, Strided, clip_one, clip_rows,
-};
+use ferrodp_core::clip::{ClipNorm, Element, Float, Form, GridSum, Leaf, Order, Rows, Stability, clip_one, clip_rows};
 use ferrodp_core::error::Error;
 use ferrodp_core::isa::Isa;
 use ferrodp_core::math::exact_sum::ExactSum;
@@ -372,10 +370,10 @@ fn where_elements_lie_changes_no_bit() {
                 let (to_row, stride) = if are_rows_backwards { (last_row, -1) } else { (0, 1) };
                 let (to_column, step) = if are_columns_backwards { (last_column, -1) } else { (0, 1) };
                 let start = &raw const data[gap + to_row + to_column];
-                let axis = (width, step * column as isize);
+                let axis = (width, 8 * step * column as isize);
                 // SAFETY: these numbers lead to the elements that were written to `data` just now.
-                let strided = unsafe { Strided::new(start, stride * row as isize, [axis]) };
-                let batch = Rows::of([Leaf::Strided(strided)], count).expect("nothing to disagree");
+                let leaf = unsafe { Leaf::new(Form::Double, false, start.cast(), 8 * stride * row as isize, [axis]) };
+                let batch = Rows::<f64>::of(vec![leaf], count).expect("doubles");
                 for stability in [None, Some(Stability::new::<f64>(0.5).expect("in range"))] {
                     let expected = one_by_one(stability);
                     for isa in Isa::available() {
@@ -402,22 +400,24 @@ fn leaves_without_columns_beside_columns_that_lie_one_after_the_other_add_nothin
     for count in [1, 15, 16, 17, 40] {
         for (width, row, column) in [(0, 1, 40), (0, 5, 1), (1, 1, 1), (5, 1, 40), (5, 5, 1), (2, 2, 80)] {
             // SAFETY: these numbers lead to elements of `data`.
-            let strided = |width: usize| unsafe { Strided::new(data.as_ptr(), row, [(width, column)]) };
-            let leaf = || Leaf::Strided(strided(width));
-            let added = |leaves: Vec<Leaf<'_, f32>>| {
-                let rows = Rows::of(leaves, count).expect("nothing to disagree");
+            let strided = |width: usize| unsafe {
+                Leaf::new(Form::Single, false, data.as_ptr().cast(), 4 * row, [(width, 4 * column)])
+            };
+            let added = |leaves: Vec<Leaf<'_>>| {
+                let rows = Rows::<f32>::of(leaves, count).expect("singles");
                 let mut sum = GridSum::new(clip::<f32>(1.0), width).expect("memory");
                 sum.add(Isa::best(), &rows, ONE).expect("rows do not change");
                 (sum.integers().expect("certified").to_vec(), sum.count_within())
             };
             let at = |r: usize, c: usize| data[r * row.unsigned_abs() + c * column.unsigned_abs()];
             let copied: Vec<f32> = (0..count * width).map(|i| at(i / width, i % width)).collect();
-            let empty = || Leaf::Plain(&[][..], 0);
-            let expected = added(vec![Leaf::Plain(&copied, width), empty()]);
+            let width_of_rows = (4 * width) as isize;
+            // SAFETY: as many rows, one after the other.
+            let plain = unsafe { Leaf::new(Form::Single, false, copied.as_ptr().cast(), width_of_rows, [(width, 4)]) };
+            let expected = added(vec![plain, strided(0)]);
 
-            assert_eq!(expected, added(vec![leaf(), empty()]), "{count} x {width}");
-            assert_eq!(expected, added(vec![empty(), leaf()]), "{count} x {width}");
-            assert_eq!(expected, added(vec![Leaf::Strided(strided(0)), leaf()]), "{count} x {width}");
+            assert_eq!(expected, added(vec![strided(width), strided(0)]), "{count} x {width}");
+            assert_eq!(expected, added(vec![strided(0), strided(width)]), "{count} x {width}");
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Writing to it from another thread by other means is the caller's bug; the worst outcome is wrong numbers in that
 //! array, for kernels read each element once and trust none of them.
 
-use ferrodp_core::clip::{Foreign, Form, Leaf, Rows, Strided};
+use ferrodp_core::clip::{Element, Form, Leaf, Rows};
 use ferrodp_core::math::integer::Integer;
 use ferrodp_core::memory::{gathered, push, room};
 use numpy::{
@@ -101,7 +101,7 @@ impl<'py> FloatsMutAll<'py> {
 /// Returns arrays of shape `(count, …)`, of any strides, as rows in leaves.
 pub(crate) fn rows<'a, T>(arrays: &'a [PyReadonlyArrayDyn<'_, T>], count: usize) -> PyResult<Rows<'a, T>>
 where
-    T: numpy::Element + ferrodp_core::clip::Element,
+    T: numpy::Element + Element,
 {
     let leaves = all(arrays.iter().map(|array| leaf(array, count)))?;
     Rows::of(leaves, count).map_err(|error| PyValueError::new_err(error.to_string()))
@@ -144,7 +144,7 @@ impl<'py> ForeignArray<'py> {
     }
 
     /// Returns it, of shape `(count, …)`, as a leaf.
-    pub(crate) fn leaf(&self, count: usize) -> PyResult<Foreign<'_>> {
+    pub(crate) fn leaf(&self, count: usize) -> PyResult<Leaf<'_>> {
         let (start, shape, strides) = match &self.bits {
             Bits::Short(bits) => (bits.data().cast::<u8>(), bits.shape(), bits.strides()),
             Bits::Single(bits) => (bits.data().cast(), bits.shape(), bits.strides()),
@@ -157,7 +157,7 @@ impl<'py> ForeignArray<'py> {
             return Err(PyValueError::new_err("rows must be as many as said"));
         }
         // SAFETY: shape and strides of an array, borrowed as long as the leaf is used, lead to its elements.
-        Ok(unsafe { Foreign::new(self.form, self.swapped, start, row.1, axes) })
+        Ok(unsafe { Leaf::new(self.form, self.swapped, start, row.1, axes) })
     }
 }
 
@@ -173,31 +173,20 @@ pub(crate) fn pairs<'a, T: numpy::Element>(
 }
 
 /// Returns an array of shape `(count, …)` as a leaf.
-fn leaf<'a, T>(array: &'a PyReadonlyArrayDyn<'_, T>, count: usize) -> PyResult<Leaf<'a, T>>
+fn leaf<'a, T>(array: &'a PyReadonlyArrayDyn<'_, T>, count: usize) -> PyResult<Leaf<'a>>
 where
-    T: numpy::Element + ferrodp_core::clip::Element,
+    T: numpy::Element + Element,
 {
-    let size = size_of::<T>() as isize;
     let start: *const T = array.data().cast_const().cast();
     let (shape, strides) = (array.shape(), array.strides());
-    let len: usize = shape.iter().product();
-    if !start.is_aligned() || (len > 0 && strides.iter().any(|stride| stride % size != 0)) {
-        return Err(PyValueError::new_err("rows must be aligned"));
-    }
-    if len == 0 || array.is_c_contiguous() {
-        let start = if len == 0 { core::ptr::NonNull::<T>::dangling().as_ptr().cast_const() } else { start };
-        // SAFETY: the array is borrowed as long as its elements are used; there are `len` of them, one after the other.
-        let data = unsafe { core::slice::from_raw_parts(start, len) };
-        return Ok(Leaf::Plain(data, len.checked_div(count).unwrap_or(0)));
-    }
-    let mut axes = shape.iter().zip(strides).map(|(len, stride)| (*len, stride / size));
+    let mut axes = shape.iter().copied().zip(strides.iter().copied());
     // A single row may come without an axis of rows.
     let row = if count == 1 { (1, 0) } else { axes.next().unwrap_or((1, 0)) };
     if row.0 != count {
         return Err(PyValueError::new_err("rows must be as many as said"));
     }
-    // SAFETY: shape and strides of an array lead to its elements, which are aligned multiples of their size apart.
-    Ok(Leaf::Strided(unsafe { Strided::new(start, row.1, axes) }))
+    // SAFETY: shape and strides of an array, borrowed as long as the leaf is used, lead to its elements.
+    Ok(unsafe { Leaf::new(T::FORM, false, start.cast(), row.1, axes) })
 }
 
 /// Returns the elements of every array, in C order.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use ferrodp_core::blocks::default_threads;
 use ferrodp_core::checksum::{self, Checksum};
 use ferrodp_core::clip::{
-    ClipNorm, Float, Foreign, GridSum, Half, Order, Stability, clip_one, clip_rows, clip_rows_in_place,
+    ClipNorm, Float, GridSum, Leaf, Order, Rows, Stability, clip_one, clip_rows, clip_rows_in_place,
 };
 use ferrodp_core::sample::{self, Noise};
 use ferrodp_core::{Isa, fork};
@@ -116,12 +116,7 @@ impl PyGridSum {
         }
     }
 
-    fn add_rows<T: Float>(
-        &self,
-        py: Python<'_>,
-        rows: &ferrodp_core::clip::Rows<'_, T>,
-        threads: Option<NonZeroUsize>,
-    ) -> Result<()> {
+    fn add_rows<T: Float>(&self, py: Python<'_>, rows: &Rows<'_, T>, threads: Option<NonZeroUsize>) -> Result<()> {
         let isa = isa::active()?;
         let threads = threads_or_default(threads, rows.width().saturating_mul(rows.count()));
         py.detach(|| Ok(self.lock()?.open()?.add(isa, rows, threads)?))
@@ -130,16 +125,10 @@ impl PyGridSum {
     /// Adds the rows of a tree whose arrays are held as long as this call takes.
     ///
     /// # Safety
-    /// `T` is the type of its elements.
+    /// They are.
     unsafe fn add_found<T: Float>(state: &mut State, isa: Isa, found: &Found<'_>, threads: NonZeroUsize) -> Result<()> {
-        let sum = state.open()?;
-        // SAFETY: the arrays live on, and the type is theirs.
-        match unsafe { found.suited::<T>() } {
-            Some(rows) => sum.add_scattered(isa, rows, threads)?,
-            // SAFETY: as above.
-            None => sum.add(isa, &unsafe { found.rows::<T>()? }, threads)?,
-        }
-        Ok(())
+        // SAFETY: the caller's promise.
+        Ok(state.open()?.add(isa, &unsafe { found.rows::<T>()? }, threads)?)
     }
 
     fn subtract<T: Float>(
@@ -255,17 +244,19 @@ impl PyGridSum {
         let isa = isa::active()?;
         let arrays = leaves.iter().map(ForeignArray::new).collect::<PyResult<Vec<_>>>()?;
         let leaves = arrays.iter().map(|array| array.leaf(count)).collect::<PyResult<Vec<_>>>()?;
-        let width = leaves.iter().map(Foreign::width).fold(0, usize::saturating_add);
+        let width = leaves.iter().map(Leaf::width).fold(0, usize::saturating_add);
         let threads = threads_or_default(threads, width.saturating_mul(count));
         let is_double = arrays.iter().any(ForeignArray::is_double);
-        py.detach(|| {
-            let mut state = self.lock()?;
-            let sum = state.open()?;
-            match is_double {
-                true => Ok(sum.add_foreign::<f64>(isa, &leaves, count, threads)?),
-                false => Ok(sum.add_foreign::<f32>(isa, &leaves, count, threads)?),
+        match is_double {
+            true => {
+                let rows = Rows::<f64>::of(leaves, count)?;
+                py.detach(|| Ok(self.lock()?.open()?.add(isa, &rows, threads)?))
             }
-        })
+            false => {
+                let rows = Rows::<f32>::of(leaves, count)?;
+                py.detach(|| Ok(self.lock()?.open()?.add(isa, &rows, threads)?))
+            }
+        }
     }
 
     /// Adds one update, or some that are stacked, in a tree that plainly looks like the template; `False` if it does not, and
@@ -287,12 +278,10 @@ impl PyGridSum {
         let isa = isa::active()?;
         let threads = threads_or_default(threads, found.elements());
         let add = |state: &mut State| match found.kind {
-            // SAFETY: elements of that kind are of that type.
-            Kind::Single => unsafe { Self::add_found::<f32>(state, isa, &found, threads) },
+            // SAFETY: until this call returns, the arrays are held, or nothing can let go of them.
+            Kind::Single | Kind::Half => unsafe { Self::add_found::<f32>(state, isa, &found, threads) },
             // SAFETY: as above.
             Kind::Double => unsafe { Self::add_found::<f64>(state, isa, &found, threads) },
-            // SAFETY: as above.
-            Kind::Half => Ok(state.open()?.add_scattered(isa, unsafe { found.scattered::<Half>() }, threads)?),
         };
         // What is soon done is done with the interpreter's lock, unless that would have to wait: then nothing can change.
         if found.bytes() <= HELD_BYTES {

@@ -10,7 +10,7 @@ use ferrodp_accounting::lanes;
 use ferrodp_accounting::rdp::{PoissonGaussian, PoissonReplaced, Rule};
 use ferrodp_accounting::types::Bounds;
 use ferrodp_accounting::{binomial, central_moments, gaussian};
-use ferrodp_core::clip::{ClipNorm, Foreign, Form, GridSum, Leaf, Rows, Strided};
+use ferrodp_core::clip::{ClipNorm, GridSum, Rows};
 use ferrodp_core::discrete::{Discrete, Scale};
 use ferrodp_core::params::Granularity;
 use ferrodp_core::random::{BLOCK, Key, chosen};
@@ -222,16 +222,15 @@ fn forget_words() {
 }
 
 /// Returns the sums of rows whose norms are those of one reading and whose integers those of another: of an array that changed
-/// while it was added. The elements of `columns` columns come row by row, or column by column.
+/// while it was added. The elements of `columns` columns come row by row.
 #[pyfunction]
-#[pyo3(signature = (first, second, columns, clip_norm, side_by_side, threads, /))]
+#[pyo3(signature = (first, second, columns, clip_norm, threads, /))]
 fn sums_of_changing_rows<'py>(
     py: Python<'py>,
     first: Numbers<'py>,
     second: Numbers<'py>,
     columns: usize,
     clip_norm: f64,
-    side_by_side: bool,
     threads: NonZeroUsize,
 ) -> Result<Bound<'py, PyArray1<i64>>> {
     let count = first.len() / columns;
@@ -239,47 +238,8 @@ fn sums_of_changing_rows<'py>(
         return Err(PyValueError::new_err("both readings must have as many rows of so many columns").into());
     }
     let mut sum = GridSum::new(ClipNorm::new::<f64>(clip_norm)?, columns)?;
-    fn rows(
-        elements: &[f64],
-        columns: usize,
-        side_by_side: bool,
-    ) -> core::result::Result<Rows<'_, f64>, ferrodp_core::Error> {
-        let count = elements.len() / columns;
-        if side_by_side {
-            // SAFETY: there are `count` rows and `columns` columns of elements, and both readings are arrays that stay.
-            let strided = unsafe { Strided::new(elements.as_ptr(), 1, [(columns, count.cast_signed())]) };
-            Rows::of([Leaf::Strided(strided)], count)
-        } else {
-            Rows::new([(elements, columns)], count)
-        }
-    }
-    let (first, second) = (rows(&first, columns, side_by_side)?, rows(&second, columns, side_by_side)?);
+    let (first, second) = (Rows::new([(&first[..], columns)], count)?, Rows::new([(&second[..], columns)], count)?);
     sum.add_read_twice(isa::active()?, [&first, &second], threads)?;
-    Ok(sum.integers()?.to_vec().into_pyarray(py))
-}
-
-/// Returns the sum of such a row of which pieces are brought, of `first` and `second`.
-#[pyfunction]
-#[pyo3(signature = (first, second, columns, clip_norm, threads, /))]
-fn sums_of_changing_pieces<'py>(
-    py: Python<'py>,
-    first: Numbers<'py>,
-    second: Numbers<'py>,
-    columns: usize,
-    clip_norm: f64,
-    threads: NonZeroUsize,
-) -> Result<Bound<'py, PyArray1<i64>>> {
-    let count = first.len() / columns;
-    if first.len() != second.len() || count * columns != first.len() {
-        return Err(PyValueError::new_err("both readings must have as many rows of so many columns").into());
-    }
-    let mut sum = GridSum::new(ClipNorm::new::<f64>(clip_norm)?, columns)?;
-    let row = (8 * columns).cast_signed();
-    let [first, second] = [&first, &second].map(|numbers| {
-        // SAFETY: so many rows of so many columns, in arrays that stay.
-        [unsafe { Foreign::new(Form::Double, false, numbers.as_ptr().cast(), row, [(columns, 8)]) }]
-    });
-    sum.add_foreign_read_twice::<f64>(isa::active()?, [&first, &second], count, threads)?;
     Ok(sum.integers()?.to_vec().into_pyarray(py))
 }
 
@@ -321,7 +281,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     testing.add_function(wrap_pyfunction!(certified_equal_responses, &testing)?)?;
     testing.add_function(wrap_pyfunction!(certified_central_moments, &testing)?)?;
     testing.add_function(wrap_pyfunction!(sums_of_changing_rows, &testing)?)?;
-    testing.add_function(wrap_pyfunction!(sums_of_changing_pieces, &testing)?)?;
     testing.add_function(wrap_pyfunction!(noised_sums, &testing)?)?;
     testing.add_function(wrap_pyfunction!(choose_words, &testing)?)?;
     testing.add_function(wrap_pyfunction!(forget_words, &testing)?)?;

@@ -11,7 +11,7 @@
 
 use std::mem::offset_of;
 
-use ferrodp_core::clip::{Element, Leaf, Rows, Run, Scattered, Strided};
+use ferrodp_core::clip::{Float, Form, Leaf, Rows};
 use ferrodp_core::hashing::Map;
 use ferrodp_core::memory::{gathered, push, room};
 use numpy::npyffi::{NPY_TYPES, NpyTypes, PyArray_Descr, PyArrayObject, get_type_object};
@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::array::all;
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// How many arrays before it is compared an array's axes are fetched; twice as many, its fields.
 const AHEAD: usize = 16;
@@ -128,6 +128,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    const fn form(self) -> Form {
+        match self {
+            Self::Half => Form::Half,
+            Self::Single => Form::Single,
+            Self::Double => Form::Double,
+        }
+    }
+
     const fn size(self) -> usize {
         match self {
             Self::Half => 2,
@@ -172,46 +180,42 @@ impl Found<'_> {
         self.elements().saturating_mul(self.kind.size())
     }
 
-    /// Returns the rows if they are best added leaf by leaf.
-    ///
-    /// # Safety
-    /// The arrays live as long as the rows are used, and `T` is the type of their elements.
-    pub(crate) unsafe fn suited<T: Element>(&self) -> Option<Scattered<'_, T>> {
-        // SAFETY: shapes and strides of arrays lead to their elements, which were found to be aligned.
-        unsafe { Scattered::suited(&self.starts, &self.runs, self.count) }
-    }
-
-    /// Returns the rows leaf by leaf.
-    ///
-    /// # Safety
-    /// As for [`Found::suited`].
-    pub(crate) unsafe fn scattered<T: Element>(&self) -> Scattered<'_, T> {
-        // SAFETY: as above.
-        unsafe { Scattered::new(&self.starts, &self.runs, self.count) }
-    }
-
-    /// Returns where each array begins, and how it lies.
-    fn places(&self) -> impl Iterator<Item = (*const (), &Run)> {
-        let runs = self.runs.iter().flat_map(|run| core::iter::repeat_n(run, run.leaves));
-        self.starts.iter().copied().zip(runs)
-    }
-
     /// Returns the rows.
     ///
     /// # Safety
-    /// As for [`Found::suited`].
-    pub(crate) unsafe fn rows<T: Element>(&self) -> PyResult<Rows<'_, T>> {
-        let leaves = self.places().map(|(start, &Run { width, row, column, .. })| {
-            let start: *const T = start.cast();
-            if column == 1 && (self.count == 1 || row == width.cast_signed()) {
-                // SAFETY: so many elements lie one after the other.
-                let data = unsafe { core::slice::from_raw_parts(start, self.count * width) };
-                return Leaf::Plain(data, width);
-            }
-            // SAFETY: shapes and strides of arrays lead to their elements, which were found to be aligned.
-            Leaf::Strided(unsafe { Strided::new(start, row, [(width, column)]) })
-        });
-        Rows::of(leaves, self.count).map_err(|error| PyValueError::new_err(error.to_string()))
+    /// The arrays live as long as the rows are used.
+    pub(crate) unsafe fn rows<T: Float>(&self) -> Result<Rows<'_, T>> {
+        let (form, size) = (self.kind.form(), self.kind.size().cast_signed());
+        let runs = self.runs.iter().flat_map(|run| core::iter::repeat_n(run, run.leaves));
+        let mut leaves = Vec::new();
+        leaves.try_reserve_exact(self.starts.len())?;
+        leaves.extend(self.starts.iter().zip(runs).map(|(start, &Run { width, row, column, .. })| {
+            // SAFETY: shapes and strides of arrays lead to their elements.
+            unsafe { Leaf::new(form, false, start.cast(), row * size, [(width, column * size)]) }
+        }));
+        Ok(Rows::of(leaves, self.count)?)
+    }
+}
+
+/// Leaves that follow one another in a row and are laid out alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Run {
+    /// How many there are.
+    leaves: usize,
+    /// Columns in each of them.
+    width: usize,
+    /// Elements from a row to the next, and from a column to the next.
+    row: isize,
+    column: isize,
+}
+
+impl Run {
+    /// Adds so many more leaves to the runs.
+    fn extend(runs: &mut Vec<Self>, more: Self) {
+        match runs.last_mut() {
+            Some(last) if *last == (Self { leaves: last.leaves, ..more }) => last.leaves += more.leaves,
+            _ => runs.push(more),
+        }
     }
 }
 

@@ -2,16 +2,16 @@
 //!
 //! A row is copied to the output first and measured there, so every input element is read once and what was measured is
 //! what is scaled. Rows of norm ≤ `C` keep their bits. A longer row is multiplied by a factor that pays for all rounding
-//! ([`super::error_budget`]); `f32` elements are rounded toward zero, so that subnormal ones pay too. The output's norm
+//! ([`super::rule::error_budget`]); `f32` elements are rounded toward zero, so that subnormal ones pay too. The output's norm
 //! is at most `C` in exact arithmetic.
 
 use core::num::NonZeroUsize;
 
-use super::clip_norm::ClipNorm;
-use super::decide::{Decision, Fate, Rule};
-use super::element::Float;
-use super::error_budget::ErrorBudget;
-use super::measure::{BLOCK, Power, add_powers, largest_magnitude};
+use super::kernels::measure::{BLOCK, Power, add_powers, largest_magnitude};
+use super::rule::clip_norm::ClipNorm;
+use super::rule::decide::{Decision, Fate, Rule};
+use super::rule::error_budget::ErrorBudget;
+use super::source::element::Float;
 use crate::blocks::for_each_block;
 use crate::dispatch::{self, Kernel};
 use crate::error::Error;
@@ -19,7 +19,7 @@ use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
 
 /// Bytes of output that a thread works on at a time, at least.
-const SHARE_BYTES: usize = 1 << 18;
+const BYTES_PER_TASK: usize = 1 << 18;
 
 /// Which norm of a row is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn clip_each<T: Float>(
         norms.fill(0.0);
         return Ok(());
     }
-    let rows = (SHARE_BYTES / size_of::<T>()).div_ceil(width);
+    let rows = (BYTES_PER_TASK / size_of::<T>()).div_ceil(width);
     let parts = out.chunks_mut(rows * width).zip(norms.chunks_mut(rows));
     let mut parts: Vec<_> = parts.enumerate().collect();
     for_each_block(&mut parts, 1, threads, |_, parts| {
@@ -166,7 +166,7 @@ fn copy_and_clamp<T: Float>(isa: Isa, leaves: &mut [Given<'_, '_, T>], clip: Cli
     }
     let bound = T::narrow(clip.value()).widen();
     leaves.iter_mut().for_each(|(_, out)| dispatch::run(isa, Clamp { out, bound }));
-    Decision { norm, within: norm <= bound, fate: Fate::Keep { close: false } }
+    Decision { norm, within: norm <= bound, fate: Fate::Keep { near: false } }
 }
 
 /// Multiplies by `scale` and `factor`, rounding toward zero where `T` is narrower than `f64`.

@@ -2,8 +2,8 @@
 
 use core::num::NonZeroUsize;
 
-use super::clip_norm::ClipNorm;
 use super::grid_sum::GridSum;
+use super::rule::clip_norm::ClipNorm;
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::math::float_environment::in_default_environment;
