@@ -11,7 +11,10 @@ import extreme_compositions
 import pytest
 
 from ferrodp.accounting import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
     EpsilonDeltaEvent,
+    ExponentialMechanismEvent,
     GaussianEvent,
     LaplaceEvent,
     MixtureOfGaussiansEvent,
@@ -139,6 +142,43 @@ def test_the_least_of_all_methods_answers(parts, delta, most):
 
     assert accountant.epsilon(delta) <= composed(*parts, kind=RdpAccountant).epsilon(delta) < most
     assert "Rényi" in accountant.explain(delta).method
+
+
+FALLING = [10.0**-digits for digits in range(24, 8, -1)] + [1e-8, 1e-6, 1e-5, 1e-4, 0.01, 0.1, 0.3, 0.7, 0.99]
+
+
+@pytest.mark.parametrize(
+    ("event", "count"),
+    [
+        (DiscreteGaussianEvent(scale=0.1, l2_sensitivity=2), 100),
+        (DiscreteGaussianEvent(scale=0.11, l2_sensitivity=1), 10),
+        (DiscreteGaussianEvent(scale=0.3, l2_sensitivity=1), 10**4),
+        (DiscreteLaplaceEvent(scale=0.02, l1_sensitivity=1), 100),
+        (stated(30.0, 1e-13), 100),
+        (LaplaceEvent(noise_multiplier=0.01), 100),
+        (sampled(1.0 - 1e-6, DiscreteLaplaceEvent(scale=0.05, l1_sensitivity=1)), 100),
+        (ExponentialMechanismEvent(epsilon=20.0), 100),
+    ],
+)
+def test_a_larger_delta_never_has_a_larger_upper_end(event, count):
+    """What holds at a smaller δ holds at a larger one; but for the width at which an interval counts as narrow.
+
+    Where nearly all mass is at one loss, as of little noise on integers, no plan succeeds at some δ between others.
+    """
+    accountant = composed((event, count))
+    answers = [accountant.epsilon(delta) for delta in FALLING]
+
+    for smaller, larger in itertools.pairwise(answers):
+        assert larger <= smaller * (1.0 + extreme_compositions.SLACK)
+
+
+def test_little_noise_on_integers_loses_what_one_loss_is():
+    """The loss of each of 100 steps is 200 but with probability 4·10⁻²²: at 1e-9 the answer of 1e-12 holds."""
+    accountant = composed((DiscreteGaussianEvent(scale=0.1, l2_sensitivity=2), 100))
+
+    for delta in (1e-12, 1e-10, 1e-9, 1e-6, 1e-3, 0.1):
+        # 20000 + ln(1 − δ) is the ε where the loss is 20000 surely, and ln .9 > −.11
+        assert 20000.0 - 0.11 <= accountant.epsilon(delta) <= 20000.0 * (1.0 + 1e-9)
 
 
 def test_deltas_next_to_one_need_no_more_epsilon_than_smaller_ones():

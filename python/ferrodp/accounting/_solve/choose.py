@@ -60,6 +60,14 @@ ANCHORS: dict[Quantity, tuple[float, ...]] = {
 
 MAX_ANCHORS = 3
 """Number of anchors that are asked at most, the nearest first."""
+TAIL = tuple(float(f"1e-{digits}") for digits in range(3, 31, 3))
+"""The δ, three decades apart, at which the grid of noise on integers is asked where it is wide at a larger one."""
+LATTICES = frozenset({"discrete_gaussian", "discrete_laplace"})
+"""The pairs for which it is asked there."""
+MOST_LATTICES = 4
+"""Number of different ones for which it is: ten grids of sixteen kinds take more than a second."""
+WORK_IN_TAIL = 1.0 / 16.0
+"""Share of the work of an answer that each δ of `TAIL` may cost."""
 COUNT_FACTORS = (2, 8, 64)
 """Factors by which the counts grow when the contour is asked about more releases, where its interval is wide."""
 
@@ -90,6 +98,8 @@ class Found:
     method: str
     direction: str
     parameters: dict[str, Any] = field(default_factory=dict)
+    of_pairs: Bounds | None = None
+    """Bounds on the answer of the pairs, where they dominate and are not attained; None where `bounds` are these."""
 
     def capped(self, upper: float, method: str) -> Found:
         """Return this answer, or a smaller upper bound that another method gives for both directions."""
@@ -185,6 +195,8 @@ def solve(
         # Of masses that are hardly normal numbers grids say little; the search of the best Rényi order may do better.
         return _least(quantity, anchor, events, relation, Found(Bounds(0.0, math.inf), NO_PAIR, "both"))
 
+    if quantity == "epsilon" and not _is_narrow(found.of_pairs or found.bounds) and _are_on_lattices(pairs()):
+        found = _in_tail(lambda anchor: _solve(quantity, anchor, pairs(), None, work * WORK_IN_TAIL), at, found)
     found = _at_less(at_anchor, quantity, at, found)
     found = _least(quantity, at, events, relation, found)
     return found if quantity == "epsilon" or _is_narrow(found.bounds) else _of_singles(at, pairs(), found)
@@ -245,8 +257,8 @@ def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float,
 
     A δ next to 1 differs from its neighbors by 1 − δ, which is smaller than the errors of δ; at a smaller δ it is not.
     And at ε = 0, where δ is the total variation, an interval may be narrow where at larger ε it is not. Once an
-    anchor's lower end exceeds what was found, anchors beyond it cannot help; nor will they, in the tail, if its upper
-    end does.
+    anchor's lower end exceeds what was found, anchors beyond it cannot help. In the tail, where each may take all the
+    work of an answer, they are not asked once an upper end is larger, though they might help; `_in_tail` goes on.
     """
     for anchor in [anchor for anchor in ANCHORS[quantity] if anchor < at][:MAX_ANCHORS]:
         again = certified(anchor)
@@ -254,6 +266,33 @@ def _at_less(certified: Callable[[float], Found], quantity: Quantity, at: float,
         if _is_narrow(again.bounds) or again.bounds.lower >= found.bounds.upper:
             break
         if quantity == "epsilon" and anchor < 0.5 and again.bounds.upper > found.bounds.upper:
+            break
+    return found
+
+
+def _are_on_lattices(pairs: Sequence[tuple[EventPairs, int]]) -> bool:
+    """Whether all losses are those of few kinds of unsampled noise on integers: nearly all mass may be at one loss."""
+    return len(pairs) <= MOST_LATTICES and all(
+        each.remove[0] in LATTICES and each.add[0] in LATTICES for each, _ in pairs
+    )
+
+
+def _in_tail(ask: Callable[[float], Found], at: float, found: Found) -> Found:
+    """Return what was found, or the ε of the pairs at a smaller δ of `TAIL`.
+
+    A composition that is (ε, δ)-private is (ε, δ′)-private for δ′ ≥ δ, so each of these answers holds. An upper end is
+    that of one plan, and a plan may fail at one δ that succeeds at a smaller one: where nearly all mass is at one loss,
+    δ says nothing of where to tilt. So the upper ends need not rise as δ falls, and a larger one says nothing of those
+    beyond it. A lower end does: the pairs' ε at any smaller δ is no less, so that once it reaches what was found, or
+    is next to the upper end, no further δ can help.
+
+    Asked where losses are on lattices of few nodes, at milliseconds each; ten grids of other laws take seconds.
+    """
+    for anchor in (anchor for anchor in TAIL if anchor < at):
+        again = ask(anchor)
+        found = found.or_less(again)
+        known = again.of_pairs or again.bounds
+        if known.lower >= found.bounds.upper or _is_narrow(known):
             break
     return found
 
@@ -382,7 +421,7 @@ def _solve(
     else:
         found = grid(quantity, at, directions, interval, work)
     is_exact = all(pairs.is_exact for pairs, _ in parts)
-    return found if is_exact else replace(found, bounds=Bounds(0.0, found.bounds.upper))
+    return found if is_exact else replace(found, bounds=Bounds(0.0, found.bounds.upper), of_pairs=found.bounds)
 
 
 def _is_one_step(parts: Sequence[tuple[object, int]]) -> bool:

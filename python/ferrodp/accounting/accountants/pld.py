@@ -61,7 +61,8 @@ class PldAccountant(PrivacyAccountant):
 
     Every upper end is proven, whatever its neighbors are. Where an interval is narrow, upper ends fall as δ or ε grows
     and rise with the counts, up to the width of the interval. Where it is wide (rarely sampled steps, δ far below
-    1e-16, δ next to 1), an end is compared with those at fixed anchors; this is not a proof that the ends are monotone.
+    1e-16, δ next to 1, nearly all mass at one loss), an end is compared with those at fixed anchors; this is not a
+    proof that the ends are monotone.
 
     Rounding, truncation, wrap-around and discretization are part of the bounds, each with a derivation beside the code.
     Both directions are composed, and the worse one counts. `lower` is 0 where an event is only dominated by its pair
