@@ -177,6 +177,9 @@ PUBLIC = {
     "DifferentialPrivacyEngine.round": rounds,
     "DiscreteGaussianMechanism.release": discrete,
     "DiscreteLaplaceMechanism.release": DISCRETE_LAPLACE.release,
+    "ExponentialMechanism.release_from_runs": lambda data: fd.ExponentialMechanism(
+        scale=1e-300, sensitivity=1.0
+    ).release_from_runs(data, np.ones(len(data), np.uint64), lambda run, place: run),
     "ExponentialMechanism.release": lambda data: fd.ExponentialMechanism(scale=1e-300, sensitivity=1.0).release(data),
     "GaussianDifferentialPrivacy.apply_privacy": lambda data: GaussianDifferentialPrivacy(1e-30).apply_privacy(
         {"w": data}, 1.0, 1e-6

@@ -39,7 +39,7 @@ def test_events_are_named_in_words():
         "one noise for all numbers": "the largest minus the smallest number",
         "noise of lane i again in lane i + 8": "output[3] - output[11], rounded to",
         "correlated noise": "·output[0]",
-        "ten steps composed as one": "score",
+        "ten steps composed as one": "output[0",
         "noise from a pool that is used again": "that were seen before",
     }.items():
         assert words in audited(name, CASES[name].mistake, draws=40_000).region

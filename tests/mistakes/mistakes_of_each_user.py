@@ -89,7 +89,7 @@ OF_STATISTICIANS = [
         lambda c: fd.private_group_by(FRAME, "region"),
         "private_group_by() is missing 'keys'",
         Reason.NOTHING_GIVEN,
-        "sequence of numbers or strings, or KeyThreshold",
+        "sequence of numbers, strings, dates or other labels, or KeyThreshold",
         "write private_group_by(..., keys=...)",
     ),
     Mistake(
@@ -127,11 +127,11 @@ OF_STATISTICIANS = [
     ),
     Mistake(
         "text for numbers",
-        lambda c: fd.private_mean(["secret", "s"], bounds=(0, 1), epsilon=1),
+        lambda c: fd.private_mean(np.array(["secret", "s"]), bounds=(0, 1), epsilon=1),
         "values must",
         "got strings",
         "numbers or truth values",
-        "convert it with [float(value) for value in values]",
+        'pandas.to_numeric(values, errors="coerce")',
         hidden="secret",
     ),
     Mistake(

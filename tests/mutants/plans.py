@@ -4,7 +4,7 @@ KILLERS = {
     "plan costs": "pytest tests/plan/test_costs.py",
     "plan runs": "pytest tests/plan/test_runs.py",
     "null units": "pytest tests/plan/test_null_units.py",
-    "plan calibration": "pytest tests/plan/test_calibration.py",
+    "plan calibration": "pytest tests/plan/test_calibrated_plans.py",
     "plan ledger": "pytest tests/plan/test_ledger_runs.py",
     "charged plans": "pytest tests/plan/test_charged_plans.py",
 }

@@ -304,6 +304,7 @@ class ExponentialMechanism(_Selection):
         """What an accountant needs to know about one choice."""
         return ExponentialMechanismEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
 
+    @_arrays.quiet
     def release_from_runs(
         self,
         utilities: npt.ArrayLike,
@@ -319,7 +320,8 @@ class ExponentialMechanism(_Selection):
         Parameters
         ----------
         utilities : array of float, shape (r,)
-            Of each run; what is not finite counts as 0.
+            Of each run; what is not finite counts as 0, and an integer beyond 2⁵³ as the nearest float: the
+            sensitivity is that of these numbers.
         counts : array of uint64, shape (r,)
             How many candidates each run stands for; a run of none is never chosen. Whole numbers serve as weights.
         candidate : function
@@ -360,10 +362,8 @@ class ExponentialMechanism(_Selection):
         True
         """
         drawn_from = source_of(self, source, ticket)
-        values, integers = _utilities(utilities)
+        values, _ = _utilities(utilities)
         numbers = np.asarray(counts)
-        if integers:
-            raise InvalidArray("utilities must be within 2^53, where floats hold every integer")
         if numbers.dtype != np.uint64 or numbers.shape != values.shape:
             raise InvalidArray(
                 f"counts must be uint64, one for each utility, got {numbers.dtype} of shape {numbers.shape} "

@@ -381,7 +381,7 @@ def number(value: Any) -> float:
         except ValueError:  # a signaling NaN
             return math.nan
         except OverflowError:
-            return math.copysign(math.inf, value)
+            return math.inf if value > 0 else -math.inf
     return math.nan
 
 

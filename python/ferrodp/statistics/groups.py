@@ -268,6 +268,8 @@ class PrivateGroups:
         spent = budget(epsilon, 0.0, self._rows, _ADD_OR_REMOVE, source, ticket)
         ratio = quantiles._ratio(quantile)
         mechanism = quantiles._choice(spent, ratio)
+        if num_candidates is not None:
+            _validate.count("num_candidates", num_candidates, minimum=2, maximum=quantiles.MAX_CANDIDATES)
         held = self._column(name)
         points = quantiles._points(bounds, None, num_candidates, held)
         known = self._present(held)
