@@ -19,7 +19,7 @@ multiples of a power of ten, up to 10¹² of them, with weights: three quarters 
 multiples of each larger power of ten, the same weight a level), a quarter by *levels of significant digits* (all
 numbers of one, two, … digits). The exponential mechanism with public weights is the one whose candidates come in as
 many copies. A round number thus has a weight of its own, as ties need; small numbers have more than their share of
-wide bounds, as incomes within (0, 10⁹) need; and the finest level is fine enough to lose nothing.
+wide bounds, as incomes within (0, 10⁹) need; and the finest level rounds by about 10⁻¹² of the bounds.
 """
 
 from __future__ import annotations
