@@ -110,7 +110,8 @@ def _members(cls):
             if key.startswith("_") or key in seen:
                 continue
             seen.add(key)
-            if base is not cls and not base.__name__.startswith("_") and base.__module__.startswith("ferrodp"):
+            is_part = base.__name__.startswith("_") or base.__module__.endswith("._reader")
+            if base is not cls and not is_part:
                 continue  # documented where it is defined
             if isinstance(member, (classmethod, staticmethod)):
                 member = member.__func__

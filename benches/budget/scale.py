@@ -23,7 +23,8 @@ from typing import Any
 
 from ferrodp._native import sqlite_version
 from ferrodp.accounting import GaussianEvent, LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _rules
+from ferrodp.budget import PrivacyLedger
+from ferrodp.budget._charging import rules as _rules
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.events import PrivacyEvent
 

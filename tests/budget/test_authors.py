@@ -10,9 +10,9 @@ import pytest
 
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import Head, PrivacyLedger, import_ledger
-from ferrodp.budget.log import author as _author
+from ferrodp.budget import author as _author
+from ferrodp.budget import records as _records
 from ferrodp.budget.log import checkpoints as _checkpoints
-from ferrodp.budget.log import records as _records
 from ferrodp.budget.log.replay import Replay
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 

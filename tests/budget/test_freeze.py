@@ -8,7 +8,8 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.accounting import ComposedEvent, LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _freezes
+from ferrodp.budget import PrivacyLedger
+from ferrodp.budget._charging import freezes as _freezes
 from ferrodp.errors import BudgetExceeded, LedgerError
 from ferrodp.tickets import TicketState
 

@@ -11,10 +11,10 @@ import pytest
 
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import Head, PrivacyLedger, _measures, grant, migrate_ledger
+from ferrodp.budget import records as _records
 from ferrodp.budget import report as _report
 from ferrodp.budget.log import checkpoints as _checkpoints
 from ferrodp.budget.log import history as _history
-from ferrodp.budget.log import records as _records
 from ferrodp.budget.log import replay as _replay
 from ferrodp.budget.log.checkpoints import verified, write
 from ferrodp.budget.stores.base import Transaction

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from ferrodp.accounting import EpsilonDeltaEvent
-from ferrodp.budget import PrivacyLedger, import_ledger, migrate_ledger
-from ferrodp.budget.log import records
+from ferrodp.budget import PrivacyLedger, import_ledger, migrate_ledger, records
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 
 STORED = Path(__file__).parents[1] / "stored"

@@ -13,10 +13,11 @@ from ferrodp.accounting import (
     NeighboringRelation,
     PoissonSampledEvent,
 )
-from ferrodp.budget import PrivacyLedger, _measures, _nesting
-from ferrodp.budget.log import records as _records
-from ferrodp.budget.log.records import Head
+from ferrodp.budget import PrivacyLedger, _measures
+from ferrodp.budget import records as _records
+from ferrodp.budget._charging import nesting as _nesting
 from ferrodp.budget.log.replay import Replay
+from ferrodp.budget.records import Head
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerError
 
 TENTH = LaplaceEvent(noise_multiplier=10.0)
@@ -106,7 +107,7 @@ def test_what_is_given_back_inside_is_given_back_around(ledger):
 
 def test_scopes_in_one_transaction_see_each_other(ledger):
     """Many threads ride in one commit, so a scope may be made around one that is not in the table yet."""
-    from ferrodp.budget import _rules
+    from ferrodp.budget._charging import rules as _rules
 
     terms = _measures.checked_terms(
         measure="pure", epsilon=5.0, delta=0.0, neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE

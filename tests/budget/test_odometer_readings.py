@@ -10,7 +10,7 @@ import pytest
 
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, LaplaceEvent, Odometer
 from ferrodp.budget import Head, PrivacyLedger, _measures, _readings
-from ferrodp.budget.log import records as _records
+from ferrodp.budget import records as _records
 from ferrodp.budget.log.replay import Replay
 from ferrodp.errors import InvalidParameter, LedgerError
 

@@ -4,8 +4,7 @@ import matplotlib as mpl
 import pytest
 
 import ferrodp as fd
-from ferrodp.budget import PrivacyLedger, plot_ledger
-from ferrodp.budget.log import timeline
+from ferrodp.budget import PrivacyLedger, plot_ledger, timeline
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError
 
 mpl.use("Agg")

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrodp.budget import _measures, _rules
+from ferrodp.budget import _measures
+from ferrodp.budget import records as _records
+from ferrodp.budget._charging import rules as _rules
 from ferrodp.budget._measures import Terms, checked_terms
-from ferrodp.budget.log import records as _records
 from ferrodp.budget.stores import rows as _rows
 from ferrodp.budget.stores.rows import ScopeRow, scope_row, scope_values
 from ferrodp.errors import LedgerError

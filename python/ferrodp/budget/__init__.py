@@ -17,10 +17,10 @@ from ferrodp import _public
 from ferrodp.budget.blocks import Spending, SpendingReport
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.ledger import PrivacyLedger
-from ferrodp.budget.log.records import Head
-from ferrodp.budget.log.timeline import plot_ledger
+from ferrodp.budget.records import Head
 from ferrodp.budget.report import Reading, ScopeReport, TicketReport
 from ferrodp.budget.stores.postgres.roles import grant
+from ferrodp.budget.timeline import plot_ledger
 from ferrodp.budget.transfer import import_ledger, migrate_ledger
 from ferrodp.tickets import Ticket, TicketState
 

@@ -23,7 +23,7 @@ from ferrodp.accounting.curves.zcdp import zcdp_epsilon
 from ferrodp.accounting.filters import RdpFilter, privacy_filter
 from ferrodp.accounting.filters.additive import Measure
 from ferrodp.accounting.rdp.conversion import rdp_to_epsilon
-from ferrodp.budget.log import records
+from ferrodp.budget import records
 from ferrodp.errors import BudgetExceeded, InvalidParameter, LedgerDamaged
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ferrodp import _html, _validate
-from ferrodp.budget.log import records
+from ferrodp.budget import records
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.budget.stores.rows import FIELDS, ScopeRow, TicketRow, ticket_row
 from ferrodp.errors import InvalidType

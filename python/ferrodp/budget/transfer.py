@@ -34,10 +34,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ferrodp import _validate
-from ferrodp.budget import _names, _points
-from ferrodp.budget.log import checkpoints, exports, history, old_format, records
-from ferrodp.budget.log.records import Head
+from ferrodp.budget import _names, _points, records
+from ferrodp.budget.log import checkpoints, exports, history, old_format
 from ferrodp.budget.log.replay import Replay
+from ferrodp.budget.records import Head
 from ferrodp.budget.stores.base import Store, Transaction, put_rows
 from ferrodp.budget.stores.places import opened_store
 from ferrodp.errors import InvalidType, LedgerError, LedgerNotFound

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ferrodp import tickets
-from ferrodp.budget import lease, ledger, report, transfer
+from ferrodp.budget import lease, ledger, records, report, timeline, transfer
 from ferrodp.budget.blocks import block
 from ferrodp.budget.blocks import report as spent
-from ferrodp.budget.log import records, timeline
 from ferrodp.budget.stores.postgres import roles
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import contextlib
 
+from ferrodp.budget import records
 from ferrodp.budget._commit import GroupCommit
-from ferrodp.budget.log import records
-from ferrodp.budget.log.records import Head
 from ferrodp.budget.log.replay import Replay, replayed
+from ferrodp.budget.records import Head
 from ferrodp.budget.stores.base import Store, Transaction
 from ferrodp.errors import LedgerDamaged, LedgerError
 

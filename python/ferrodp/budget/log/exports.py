@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ferrodp.budget.log import history, records
-from ferrodp.budget.log.records import Head
+from ferrodp.budget import records
+from ferrodp.budget.log import history
+from ferrodp.budget.records import Head
 from ferrodp.budget.stores.base import Store
 from ferrodp.errors import FerroError, LedgerDamaged, LedgerError
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ferrodp.budget.log import records
+from ferrodp.budget import records
 from ferrodp.budget.stores.base import Store, Transaction
 from ferrodp.budget.stores.rows import in_parts, ticket_record
 from ferrodp.errors import LedgerDamaged

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrodp import _native
-from ferrodp.budget.log import records
+from ferrodp.budget import records
 from ferrodp.budget.stores.rows import in_parts
 from ferrodp.budget.stores.sqlite import file as _file
 from ferrodp.errors import LedgerError

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from ferrodp.budget import _measures, _names, _nesting
+from ferrodp.budget import _measures, _names, records
+from ferrodp.budget._charging import nesting as _nesting
 from ferrodp.budget._measures import Amounts, Terms
-from ferrodp.budget.log import records
-from ferrodp.budget.log.author import is_author
-from ferrodp.budget.log.records import Head
+from ferrodp.budget.author import is_author
+from ferrodp.budget.records import Head
 from ferrodp.budget.stores import rows
 from ferrodp.budget.stores.base import Rows, Store, Transaction
 from ferrodp.budget.stores.rows import Charges, ScopeRow

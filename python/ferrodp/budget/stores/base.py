@@ -20,9 +20,8 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ferrodp.budget import _points
-from ferrodp.budget.log import records
-from ferrodp.budget.log.records import Encoded, Head
+from ferrodp.budget import _points, records
+from ferrodp.budget.records import Encoded, Head
 from ferrodp.budget.stores import rows
 from ferrodp.budget.stores.rows import FIELDS, ScopeRow, Slot, TicketRow
 from ferrodp.errors import LedgerDamaged, LedgerError

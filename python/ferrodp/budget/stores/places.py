@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ferrodp.budget.log.author import author
+from ferrodp.budget.author import author
 from ferrodp.budget.stores.postgres.address import SCHEMES
 from ferrodp.errors import InvalidParameter
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ferrodp.budget._measures import Amounts, Terms
-from ferrodp.budget.log.records import Encoded, loaded, plain
+from ferrodp.budget.records import Encoded, loaded, plain
 from ferrodp.errors import FerroError, LedgerDamaged
 from ferrodp.events import PrivacyEvent
 from ferrodp.tickets import TicketState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrodp.budget.log import records
+from ferrodp.budget import records
 from ferrodp.budget.stores.postgres.schema import MOVED, PENDING
 from ferrodp.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 

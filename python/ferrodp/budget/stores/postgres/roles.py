@@ -13,7 +13,7 @@ import time
 from typing import Any, Literal
 
 from ferrodp import _validate
-from ferrodp.budget.log import records
+from ferrodp.budget import records
 from ferrodp.budget.stores.postgres.address import SCHEMES, Address, driver
 from ferrodp.budget.stores.rows import CHARGED, FIELDS, MOVED
 from ferrodp.errors import InvalidParameter, InvalidType, LedgerError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ferrodp.budget.log import records
+from ferrodp.budget import records
 from ferrodp.budget.stores.base import TABLES
 from ferrodp.errors import LedgerError
 

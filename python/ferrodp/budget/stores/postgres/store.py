@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ferrodp import _fork
-from ferrodp.budget.log.records import Head
+from ferrodp.budget.records import Head
 from ferrodp.budget.stores.base import INHERITED, OPEN, Store, Transaction
 from ferrodp.budget.stores.postgres import errors as _postgres_errors
 from ferrodp.budget.stores.postgres import schema as _postgres_schema

@@ -10,7 +10,7 @@ import secrets
 from pathlib import Path
 
 from ferrodp import _native, _validate
-from ferrodp.budget.log import records
+from ferrodp.budget import records
 from ferrodp.budget.stores.base import TABLES
 from ferrodp.errors import FerroError, InvalidParameter, LedgerDamaged, LedgerError
 

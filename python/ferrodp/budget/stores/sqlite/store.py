@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ferrodp import _native
-from ferrodp.budget.log import records
-from ferrodp.budget.log.records import Head
+from ferrodp.budget import records
+from ferrodp.budget.records import Head
 from ferrodp.budget.stores.base import INHERITED, OPEN, OPENING, Store, Transaction
 from ferrodp.budget.stores.rows import FIELDS, in_parts
 from ferrodp.budget.stores.sqlite import connection as _sqlite_connection

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from ferrodp import _fork
-from ferrodp.budget import _rules
+from ferrodp.budget._charging import rules as _rules
 from ferrodp.budget._commit import GroupCommit
 from ferrodp.budget.stores.base import INHERITED, Store, Transaction
 from ferrodp.budget.stores.rows import Slot

@@ -17,9 +17,9 @@ from typing import Any
 
 from ferrodp._validate import Real
 from ferrodp.accounting.accountants.pld import PldAccountant
-from ferrodp.budget import _measures, _names, _nesting
+from ferrodp.budget import _measures, _names, records
+from ferrodp.budget._charging import nesting as _nesting
 from ferrodp.budget._measures import Terms
-from ferrodp.budget.log import records
 from ferrodp.budget.stores import rows
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.budget.stores.rows import Charges, ScopeRow, TicketRow

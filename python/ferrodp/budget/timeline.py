@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ferrodp import _validate
 from ferrodp._pictures import LIMIT, axes_of, finish, line_of, plain_dates, power
-from ferrodp.budget import _names
+from ferrodp.budget import _names, records
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget.ledger import PrivacyLedger
-from ferrodp.budget.log import history, records
-from ferrodp.budget.log.records import Head
+from ferrodp.budget.log import history
 from ferrodp.budget.log.replay import Replay
+from ferrodp.budget.records import Head
 from ferrodp.budget.stores.base import Store
 from ferrodp.errors import InvalidParameter, InvalidType
 

@@ -17,8 +17,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from ferrodp.budget import _rules
-from ferrodp.budget._access import Access
+from ferrodp.budget._charging import rules as _rules
+from ferrodp.budget._charging.access import Access
 
 FRESHNESS = 0.05
 """Seconds for which a check counts."""

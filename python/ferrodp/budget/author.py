@@ -12,9 +12,8 @@ import socket
 import sys
 from pathlib import PurePath
 
-from ferrodp.budget import _names
-from ferrodp.budget.log import records
-from ferrodp.budget.log.records import Encoded
+from ferrodp.budget import _names, records
+from ferrodp.budget.records import Encoded
 
 VARIABLE = "FERRODP_PROGRAM"
 """Environment variable: what this program is called in records; empty for records that do not say who wrote them."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ferrodp import _validate
-from ferrodp.budget import _names, _rules
-from ferrodp.budget._access import Access
+from ferrodp.budget import _names
+from ferrodp.budget._charging import rules as _rules
+from ferrodp.budget._charging.access import Access
 from ferrodp.events import NeighboringRelation
 from ferrodp.events.base import check_event
 
