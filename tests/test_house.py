@@ -31,7 +31,7 @@ LAYERS = [
     {"accounting", "_observer"},
     {"random"},
     {"tickets"},
-    {"sums", "clipping", "mechanisms", "testing"},
+    {"sums", "clipping", "mechanisms", "testing", "correlated"},
     {"statistics", "files", "audit"},
     {"distributed"},
     {"budget"},

@@ -27,6 +27,8 @@ Limit what may be spent
     process, and issues `tickets` that pay for releases.
 Say what is promised, for a review board
     `statement` (package `statements`): Markdown, HTML or JSON about a plan, a scope, a mechanism.
+Correlate the noise of a stream's steps
+    Package `correlated`: strategies whose noise cancels in prefix sums, their sensitivity and cost.
 Draw noise alone
     `NoiseSource` and the numpy bit generator of the package `random`.
 Test
@@ -43,6 +45,7 @@ from ferrodp import (
     accounting,
     audit,
     clipping,
+    correlated,
     distributed,
     engine,
     errors,
@@ -123,6 +126,7 @@ __all__ = [
     "clip_by_global_norm",
     "clip_rows",
     "clipping",
+    "correlated",
     "distributed",
     "engine",
     "errors",

@@ -27,6 +27,7 @@ AREAS = [
     "clipping",
     "columns",
     "core",
+    "correlated",
     "demo",
     "discrete",
     "distributed",
