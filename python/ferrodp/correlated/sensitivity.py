@@ -12,7 +12,7 @@ one whose column is the least non-increasing bound on |cₛ|: each |X[i, j]| gro
 
 *Numerics.* Every float here is ≥ 0. An operation returns at least its true result divided by 1 + u, u = 2⁻⁵³: after n
 of them the true number is at most (1 + u)ⁿ times the float, plus what underflow can hide. Sums of squares are exact
-(`math.fsum`), then rounded once; the last steps are done with rationals.
+(`math.fsum`), then rounded once; the last steps are done with rationals, and short sums from the first.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ Doubles = npt.NDArray[np.float64]
 _UNIT = Fraction(1, 2**53)
 _TINY = Fraction(1, 2**1000)
 """More than any product that underflows."""
+_FEW_TERMS = 4096
+"""Coefficients, over all participations, up to which sums are exact."""
 _MOST_PATTERNS, _FEW_STEPS = 20_000, 1000
 """Patterns of participation, and steps, up to which all patterns are looked at."""
 
@@ -52,11 +54,20 @@ def toeplitz(column: Doubles, num_steps: int, participations: int, separation: i
     roundings : int
         Each coefficient is within (1 + 2⁻⁵³)^±roundings of the true one.
     """
+    # mutant: coefficients-that-grow-taken-for-falling
     bound = np.maximum.accumulate(np.abs(column)[::-1])[::-1]
-    total = np.zeros(num_steps)
     count = most_participations(num_steps, participations, separation)
-    # mutant: participations-one-step-closer-counted-apart
-    for start in range(0, count * separation, separation):
+    # mutant: participations-of-a-strategy-one-step-apart
+    starts = range(0, count * separation, separation)
+    if not roundings and count * bound.size <= _FEW_TERMS:
+        exact = [Fraction(0)] * num_steps
+        terms = [Fraction(each) for each in bound.tolist()]
+        for start in starts:
+            for step, term in zip(range(start, num_steps), terms, strict=False):
+                exact[step] += term
+        return sqrt_up(sum((each * each for each in exact), Fraction(0)))
+    total = np.zeros(num_steps)
+    for start in starts:
         length = min(bound.size, num_steps - start)
         total[start : start + length] += bound[:length]
     return root_of_squares(total, roundings + count)
@@ -88,10 +99,9 @@ def banded(diagonals: Doubles, participations: int, separation: int) -> float:
     width, num_steps = diagonals.shape
     count = most_participations(num_steps, participations, separation)
     gram = _gram(diagonals)
+    # mutant: columns-that-meet-counted-apart
     if width <= separation or count == 1:
-        # mutant: columns-that-meet-counted-apart
-        weights = gram[0]
-        return _root(_best(weights.tolist(), count, separation), width + count)
+        return _root(_best(gram[0].tolist(), count, separation), width + count)
     if num_steps <= _FEW_STEPS and _num_patterns(num_steps, count, separation) <= _MOST_PATTERNS:
         full = _full(gram)
         worst = max(float(full[np.ix_(each, each)].sum()) for each in patterns(num_steps, count, separation))
