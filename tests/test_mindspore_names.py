@@ -583,3 +583,9 @@ def test_the_missing_framework_is_named():
 
     with pytest.raises(fd.errors.MissingPackage, match=r"needs MindSpore: pip install"):
         factory.create("sgd")
+
+
+@pytest.mark.parametrize("name", ["Laplace", "laplace"])
+def test_laplace_noise_is_refused_for_a_reason(name):
+    with pytest.raises(UnknownName, match=r"clipped in L2 norm, and Laplace noise .* ferrodp\.LaplaceMechanism"):
+        NoiseMechanismsFactory.create(name)

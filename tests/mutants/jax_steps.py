@@ -4,6 +4,7 @@ The killer runs in the environment that `./check frameworks jax` makes.
 """
 
 KILLERS = {
+    "jax processes": "framework jax tests/integrations/jax/test_jax_processes.py",
     "jax steps": "framework jax tests/integrations/jax/test_inside_jit.py",
     "jax host steps": "framework jax tests/integrations/jax/test_host_steps.py",
 }
@@ -78,5 +79,12 @@ MUTANTS = [
         "count and not uses(jaxpr.outvars)",
         "False",
         "jax host steps",
+    ),
+    (
+        "each of several processes of JAX releases the whole plan",
+        "each-process-of-jax-releases-the-whole-plan",
+        "size > 1",
+        "False",
+        "jax processes",
     ),
 ]

@@ -1,6 +1,9 @@
 """Defects of trainings under the MindSpore names that must not pass, as fields of `mutants.Mutant`, and who notices."""
 
-KILLERS = {"mindspore names": "pytest tests/test_mindspore_names.py"}
+KILLERS = {
+    "mindspore names": "pytest tests/test_mindspore_names.py",
+    "mindspore processes": "framework mindspore tests/integrations/mindspore/test_mindspore_processes.py",
+}
 
 MUTANTS = [
     (
@@ -51,5 +54,19 @@ MUTANTS = [
         "stated != true",
         "False",
         "mindspore names",
+    ),
+    (
+        "each of several processes of MindSpore releases the whole plan",
+        "each-process-of-mindspore-releases-the-whole-plan",
+        "size > 1",
+        "False",
+        "mindspore processes",
+    ),
+    (
+        "a network of several devices is trained as if it were whole",
+        "parallel-mode-of-mindspore-trained",
+        'mode != "stand_alone"',
+        "False",
+        "mindspore processes",
     ),
 ]

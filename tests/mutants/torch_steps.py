@@ -137,4 +137,11 @@ MUTANTS = [
         "False",
         "torch processes",
     ),
+    (
+        "a step that moved no parameter goes unnoticed",
+        "step-that-was-not-used-goes-unnoticed",
+        "released is None",
+        "True",
+        "torch steps",
+    ),
 ]

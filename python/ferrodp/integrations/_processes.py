@@ -62,6 +62,40 @@ def refuse_world() -> None:
         )
 
 
+def refuse_jax_world(jax: Any) -> None:
+    """Refuse to train in one of several processes of JAX, for the same reason."""
+    size = jax.process_count()
+    # mutant: each-process-of-jax-releases-the-whole-plan
+    if size > 1:
+        raise InvalidParameter(
+            f"jax.process_count() must be 1, got {size}: each process would release all steps of the plan, about "
+            "samples of its own, and each of them costs what the plan says. Train in one process, without "
+            "jax.distributed.initialize; its devices may be several"
+        )
+
+
+def refuse_mindspore_world(mindspore: Any) -> None:
+    """Refuse to train in one of several processes of MindSpore, for the same reason."""
+    communication = sys.modules.get("mindspore.communication")
+    size = 1
+    if communication is not None and communication.GlobalComm.INITED:
+        size = int(communication.get_group_size())
+    # mutant: each-process-of-mindspore-releases-the-whole-plan
+    if size > 1:
+        raise InvalidParameter(
+            f"mindspore.communication must have a group size of 1, got {size}: each process would release all steps "
+            "of the plan, about samples of its own, and each of them costs what the plan says. Train in one process, "
+            "without msrun and mindspore.communication.init"
+        )
+    mode = mindspore.get_auto_parallel_context("parallel_mode")
+    # mutant: parallel-mode-of-mindspore-trained
+    if mode != "stand_alone":
+        raise InvalidParameter(
+            f"parallel_mode must be 'stand_alone', got {mode!r}: nothing is exchanged between devices; write "
+            'mindspore.set_auto_parallel_context(parallel_mode="stand_alone")'
+        )
+
+
 def _loaded(*names: tuple[str, str]) -> tuple[type, ...]:
     """Return those of these classes whose modules are loaded: there are no objects of the others."""
     found = (getattr(sys.modules.get(module), name, None) for module, name in names)

@@ -324,8 +324,8 @@ class PlanRun(Generic[Tree]):
         self._payments.check_process()
         if self._current is not None:
             raise FerroError(
-                f"step {self._current.number} must be released before the next one: an empty or unwanted batch is "
-                "noised and charged like any other"
+                f"step {self._current.number} must be released before the next one: call its release(), for an empty "
+                "or unwanted batch too; where gradients are accumulated, all parts of a batch are added to one step"
             )
         while self._stopped is None and self._next < self._plan.num_steps:
             covered = self._payments.steps_of(self._payments.charge_of(self._next))

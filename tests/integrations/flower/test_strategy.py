@@ -360,3 +360,28 @@ def test_a_client_that_comes_back_under_another_name_takes_part_once_an_epoch(
         seen = [client for nodes in asked[5 * epoch : 5 * epoch + 5] for client in nodes]
         assert len(seen) == len(set(seen))
     assert any(asked)
+
+
+def test_the_end_of_a_budget_is_announced_once_by_round_and_reason(grid, model, caplog, tmp_path):
+    rounds = plan_of(4, steps=5, noise=3.0)
+    one = rounds.epsilon(DELTA) / 2.0
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger, caplog.at_level("WARNING", "ferrodp.flower"):
+        ledger.create("app", epsilon=one, delta=DELTA)
+        strategy = private(rounds, ledger=ledger, scope="app", delta=DELTA)
+        strategy.start(grid(4, added(1.0)), model(w=np.zeros(3, np.float32)), num_rounds=5)
+    done = len(strategy.records)
+
+    assert 1 <= done < 4
+    told = [record.getMessage() for record in caplog.records if "ask no client" in record.getMessage()]
+    assert told == [
+        f"round {done + 1} and later ones ask no client and leave the model as it is: the ledger's budget is spent"
+    ]
+
+
+def test_rounds_beyond_the_plan_are_announced_once(grid, model, caplog):
+    strategy = private(plan_of(4, steps=2))
+    with caplog.at_level("WARNING", "ferrodp.flower"):
+        strategy.start(grid(4, added(1.0)), model(w=np.zeros(3, np.float32)), num_rounds=4)
+
+    told = [record.getMessage() for record in caplog.records if "ask no client" in record.getMessage()]
+    assert told == ["round 3 and later ones ask no client and leave the model as it is: the plan has 2 rounds"]

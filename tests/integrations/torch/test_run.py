@@ -533,3 +533,45 @@ def test_contiguous_gradients_are_read_where_they_are():
     assert transposed.flags.c_contiguous
     with pytest.raises(fd.errors.InvalidArrayType, match="dense"):
         array_of("x", torch.ones(4, 3).to_sparse(), np.float32)
+
+
+@pytest.mark.parametrize("lose", ["no step", "gradients set to None"])
+def test_a_step_that_was_paid_for_and_moved_nothing_is_noticed_once(lose):
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.warns(UserWarning, match="no parameter has changed since step 0 was released") as told:
+        for step in start(plan_of(num_steps=4), model, summed):
+            step.add(torch.ones(20, 3))
+            step.release()
+            if lose == "gradients set to None":
+                optimizer.zero_grad()
+                optimizer.step()
+
+    assert len(told) == 1
+    assert "call optimizer.step() after each release, with no zero_grad() in between" in str(told[0].message)
+    assert told[0].filename == __file__
+
+
+def test_a_last_step_that_moved_nothing_is_noticed():
+    model = nn.Linear(3, 1)
+    with pytest.warns(UserWarning, match="since step 0"):
+        for step in start(plan_of(num_steps=1), model, summed):
+            step.add(torch.ones(20, 3))
+            step.release()
+
+
+def by_data(model):
+    for parameter in model.parameters():
+        parameter.data.add_(parameter.grad.data, alpha=-0.1)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.0])
+def test_steps_that_move_parameters_or_might_have_are_not_called_lost(rate, recwarn):
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)  # 0 at the start of a warm-up
+    for step in start(plan_of(num_steps=3), model, summed):
+        step.add(torch.ones(20, 3))
+        step.release()
+        by_data(model) if rate else optimizer.step()
+
+    assert not recwarn.list

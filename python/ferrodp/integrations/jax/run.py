@@ -15,6 +15,7 @@ from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.budget import PrivacyLedger
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
+from ferrodp.integrations._processes import refuse_jax_world
 from ferrodp.integrations.jax._library import check_mask, library, refuse_device_code
 from ferrodp.integrations.jax._parameters import ParameterTree
 from ferrodp.integrations.jax.rows import pad_rows
@@ -64,7 +65,7 @@ class JaxRun:
     InvalidArray, InvalidArrayType
         If `params` are no arrays of real numbers.
     InvalidParameter, InvalidType
-        If a parameter is not accepted.
+        If a parameter is not accepted, or ``jax.process_count()`` is above 1: a run belongs to one process.
 
     Notes
     -----
@@ -119,6 +120,7 @@ class JaxRun:
             raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}; as in JaxRun(plan, params)")
         tree = ParameterTree.of(params)
         template = tree.template(_groups(plan))
+        refuse_jax_world(library())
         self._bind(
             plan.start(template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source), tree
         )
@@ -160,6 +162,7 @@ class JaxRun:
             As for `ferrodp.plan.PlanRun.from_state`, and for the class.
         """
         tree = ParameterTree.of(params)
+        refuse_jax_world(library())
         made = cls.__new__(cls)
         made._bind(PlanRun.from_state(state, ledger=ledger, scope=scope, source=source), tree)
         return made

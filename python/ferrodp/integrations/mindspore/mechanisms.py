@@ -13,7 +13,7 @@ from ferrodp._numerics.rounding import product_up
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.integrations.mindspore import _settings
-from ferrodp.integrations.mindspore._settings import NOISE_DECAYS
+from ferrodp.integrations.mindspore._settings import NOISE_DECAYS, UnknownName
 from ferrodp.plan import AdaptiveClipping, ConstantNoise, ExponentialDecay, InverseTimeDecay, NoiseSchedule, StepDecay
 from ferrodp.testing import SeededNoiseSource
 
@@ -389,6 +389,12 @@ class NoiseMechanismsFactory:
         InvalidParameter, InvalidType
             As for the classes.
         """
+        if isinstance(mech_name, str) and mech_name.lower() == "laplace":
+            raise UnknownName(
+                f"mech_name must be one of 'Gaussian', 'AdaGaussian', got {mech_name!r}: gradients are clipped in L2 "
+                "norm, and Laplace noise hides a vector of bounded L1 norm; write mech_name='Gaussian', or "
+                "ferrodp.LaplaceMechanism for numbers of which you know the L1 sensitivity"
+            )
         if _settings.one_of("mech_name", mech_name, ("Gaussian", "AdaGaussian")) == "Gaussian":
             return NoiseGaussianRandom(norm_bound, initial_noise_multiplier, seed, decay_policy)
         return NoiseAdaGaussianRandom(norm_bound, initial_noise_multiplier, seed, noise_decay_rate, decay_policy)

@@ -12,6 +12,7 @@ from ferrodp._validate import Real
 from ferrodp.accounting import PldAccountant
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, PrivacyEvent
+from ferrodp.integrations._processes import refuse_mindspore_world
 from ferrodp.integrations.mindspore import _loaders, _plans, _settings
 from ferrodp.integrations.mindspore.mechanisms import AdaClippingWithGaussianRandom, NoiseGaussianRandom
 from ferrodp.integrations.mindspore.optimizers import is_private
@@ -281,8 +282,8 @@ class DPModel:
         ------
         InvalidParameter, InvalidType
             If an argument is not accepted, there is a key and a loader, the network has layers that mix examples, a
-            monitor states other parameters than the training has, or an earlier training was about other neighbors.
-            Nothing was charged.
+            monitor states other parameters than the training has, an earlier training was about other neighbors, or
+            this is one of several processes that train together. Nothing was charged.
         FerroError
             If a loader hands out a batch of more than `batch_size` records. The step was not charged.
         BudgetExceeded, LedgerError, TicketError
@@ -307,6 +308,7 @@ class DPModel:
                 "key must be None with a loader: it would begin anew and hand out records twice in an epoch that was "
                 "charged once; use an IndexedDataset"
             )
+        refuse_mindspore_world(_settings.imported())
         template = [_zeros(parameter) for parameter in self._optimizer.parameters]
         name = None if self._key is None else f"{self._key}/{len(self._spent)}"
         run = plan.start(

@@ -170,6 +170,7 @@ class TorchStep:
         run._check_model()
         # mutant: release-not-written
         run._memory.write(release_flat(self._plan_step, denominator, run._memory.array()))
+        run._unmoved = (self.number, run._marks())
 
     def __repr__(self) -> str:
         return f"<TorchStep of {self._plan_step!r}>"
@@ -272,6 +273,8 @@ class TorchRun:
             if self._plan_run.plan != plan:
                 raise InvalidParameter("state must be of a run of this plan")
         self._current: TorchStep | None = None
+        self._unmoved: tuple[int, list[Any]] | None = None
+        self._is_warned = False
 
     @property
     def plan(self) -> Any:
@@ -343,6 +346,7 @@ class TorchRun:
     def __next__(self) -> TorchStep:
         refuse_world()  # processes may have been joined since the run began
         self._check_model()
+        self._warn_of_lost()
         self._current = TorchStep(self, next(self._plan_run))
         return self._current
 
@@ -374,6 +378,25 @@ class TorchRun:
                 "parameter.requires_grad_(False) before the run is started where that is not meant",
                 stacklevel=stacklevel,
             )
+
+    def _marks(self) -> list[Any]:
+        """Return what changes of each parameter if an optimizer moves it: how often it was written to, and a value."""
+        first = [each.detach().reshape(-1)[:1].tolist() for each in self._parameters.values()]
+        return [*(each._version for each in self._parameters.values()), *first]
+
+    def _warn_of_lost(self) -> None:
+        """Say once that a step was released and no parameter moved: its cost is spent, and nothing was learned."""
+        released, self._unmoved = self._unmoved, None
+        # mutant: step-that-was-not-used-goes-unnoticed
+        if released is None or self._is_warned or released[1] != self._marks():
+            return
+        self._is_warned = True
+        warnings.warn(
+            f"no parameter has changed since step {released[0]} was released: what it cost is spent and nothing was "
+            "learned from it; call optimizer.step() after each release, with no zero_grad() in between, and add all "
+            "parts of a batch to one step where gradients are accumulated",
+            stacklevel=3,
+        )
 
     def _zeros(self) -> dict[str, Any]:
         return {name: np.zeros(tuple(each.shape), self._dtype) for name, each in self._parameters.items()}
