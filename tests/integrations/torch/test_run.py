@@ -535,29 +535,31 @@ def test_contiguous_gradients_are_read_where_they_are():
         array_of("x", torch.ones(4, 3).to_sparse(), np.float32)
 
 
+def losing(model, num_steps, optimizer=None):
+    for step in start(plan_of(num_steps=num_steps), model, summed):
+        step.add(torch.ones(20, 3))
+        step.release()
+        if optimizer is not None:
+            optimizer.zero_grad()
+            optimizer.step()
+
+
 @pytest.mark.parametrize("lose", ["no step", "gradients set to None"])
 def test_a_step_that_was_paid_for_and_moved_nothing_is_noticed_once(lose):
     model = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.warns(UserWarning, match="no parameter has changed since step 0 was released") as told:
-        for step in start(plan_of(num_steps=4), model, summed):
-            step.add(torch.ones(20, 3))
-            step.release()
-            if lose == "gradients set to None":
-                optimizer.zero_grad()
-                optimizer.step()
+        losing(model, 4, optimizer if lose == "gradients set to None" else None)
 
     assert len(told) == 1
     assert "call optimizer.step() after each release, with no zero_grad() in between" in str(told[0].message)
-    assert told[0].filename == __file__
+    assert told[0].filename == __file__  # the caller's loop
 
 
 def test_a_last_step_that_moved_nothing_is_noticed():
     model = nn.Linear(3, 1)
     with pytest.warns(UserWarning, match="since step 0"):
-        for step in start(plan_of(num_steps=1), model, summed):
-            step.add(torch.ones(20, 3))
-            step.release()
+        losing(model, 1)
 
 
 def by_data(model):
