@@ -7,8 +7,8 @@ Release a column
     `private_count`, `private_sum`, `private_mean`, `private_variance`, `private_standard_deviation`,
     `private_histogram`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
     `private_max`, `private_bounds` (package `statistics`); counts and
-    sums of a table at once: `release`; of groups of rows `private_group_by`, whose keys may
-    be found by a `KeyThreshold`.
+    sums of a table at once: `release`; contingency tables of several columns: `private_marginals`; of groups of rows
+    `private_group_by`, whose keys may be found by a `KeyThreshold`.
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
 Choose a candidate, answer queries, randomize answers
@@ -84,6 +84,7 @@ from ferrodp.statistics import (
     private_count,
     private_group_by,
     private_histogram,
+    private_marginals,
     private_max,
     private_mean,
     private_median,
@@ -138,6 +139,7 @@ __all__ = [
     "private_count",
     "private_group_by",
     "private_histogram",
+    "private_marginals",
     "private_max",
     "private_mean",
     "private_median",

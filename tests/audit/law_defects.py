@@ -58,6 +58,10 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "groups without rows get no noise": ("counts of groups",),
     "rows beyond the bound of a unit count": ("counts of groups",),
     "the rows of a unit in several groups move one of them": ("counts of groups",),
+    "the residuals of a table cost as much as one number": ("tables",),
+    "tables of several rows of a unit cost those of one": ("tables, several rows",),
+    "a replaced row moves residuals as far as one that comes": ("tables, replaced",),
+    "residuals lack the size of a column": ("tables",),
     "the grid of a sum is derived from the column": ("sum",),
     "a missing row makes the false ones count": ("missing rows",),
     "a list of nones is taken for numbers": ("missing rows",),
@@ -168,6 +172,9 @@ _ACCURACY = "accuracy: the sensitivity is no larger than what is paid for, and a
 _OTHERS = "how one record decides on others: the tests of neighbors look at that, and audits of trainings take arrays"
 NOT_FOUND: dict[str, str] = {
     "a candidate among ties is no quantile": _ACCURACY,
+    "other values of a column count as its first one": _ACCURACY,
+    "missing values of tables fall into a bin": _ACCURACY,
+    "a row outside of one column counts elsewhere": _ACCURACY,
     "a maximum among equal values has no utility 0": _ACCURACY,
     "a row beyond the bounds has no candidate": _ACCURACY,
     "a row counts as no candidate": _ACCURACY,

@@ -23,6 +23,7 @@ import process_audits
 import replay_audits
 import secure_audits
 import statistics_audits
+import tables_audits
 import tree_audits
 from alarms import CONFIDENCE, REPLACE, code, function, independence, mechanism
 
@@ -288,6 +289,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     ),
     "bounds": lambda: code(lambda d: fd.private_bounds(d, epsilon=1.0).value),
     **statistics_audits.AUDITS,
+    **tables_audits.AUDITS,
 }
 """Each returns whether it raised an alarm."""
 

@@ -212,6 +212,15 @@ def group_cases():
     for word, event in [("its event", table().event), ("its guarantee", EpsilonDeltaEvent(epsilon=0.75, delta=0.0))]:
         yield Case(f"a table, for {word}", fd.release, table, event, bad)
 
+    def marginals(**more):
+        public = {"categories": {"key": ["a", "b"]}, "bins": {"value": [0.0, 2.0, 4.0]}}
+        return fd.private_marginals(**{"frame": frame, "workload": 2, "epsilon": 0.75, "delta": 1e-6} | public | more)
+
+    bad = [{"workload": 3}, {"delta": 0.0}, {"weights": {("key",): 1.0}}, {"bins": {"value": [1.0, 0.0]}}]
+    guarantee = EpsilonDeltaEvent(epsilon=0.75, delta=1e-6)
+    for word, event in [("its event", marginals().event), ("its guarantee", guarantee)]:
+        yield Case(f"tables, for {word}", fd.private_marginals, marginals, event, bad)
+
     def find(**more):
         keys = fd.KeyThreshold(epsilon=0.75, delta=1e-6)
         return fd.private_group_by(**{"frame": frame, "by": "key", "keys": keys} | more)

@@ -6,8 +6,9 @@ unit of privacy that contributes at most `max_contributions` rows, under a state
 `private_variance` and `private_standard_deviation` spend thirds of their budget. `private_group_by` returns
 `PrivateGroups`, of which statistics are released together; a `KeyThreshold` finds their keys. `private_median` and
 `private_quantiles` are choices like `private_quantile`, and so are `private_min` and `private_max`; `private_bounds`
-finds bounds for the others. `release` returns a `ReleasedTable` of counts and sums that are
-paid for at once.
+finds bounds for the others. `private_marginals` returns
+`PrivateMarginals`: contingency tables of several columns, measured together. `release` returns a `ReleasedTable` of
+counts and sums that are paid for at once.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists. Missing values are left out. Values are clamped to
 public bounds and put on a grid. What is released is an integer statistic of integers plus integer noise, so the
@@ -18,6 +19,8 @@ from ferrodp.statistics.counts import private_count, private_histogram
 from ferrodp.statistics.estimate import Estimate, Interval
 from ferrodp.statistics.groups import PrivateGroups, private_group_by
 from ferrodp.statistics.keys import KeyThreshold
+from ferrodp.statistics.marginals.release import private_marginals
+from ferrodp.statistics.marginals.released import PrivateMarginals
 from ferrodp.statistics.moments import private_standard_deviation, private_variance
 from ferrodp.statistics.ranks.extremes import private_bounds, private_max, private_min
 from ferrodp.statistics.ranks.quantiles import private_median, private_quantile, private_quantiles
@@ -29,11 +32,13 @@ __all__ = [
     "Interval",
     "KeyThreshold",
     "PrivateGroups",
+    "PrivateMarginals",
     "ReleasedTable",
     "private_bounds",
     "private_count",
     "private_group_by",
     "private_histogram",
+    "private_marginals",
     "private_max",
     "private_mean",
     "private_median",

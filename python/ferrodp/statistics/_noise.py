@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,22 @@ class Additive:
 
 
 @dataclass(frozen=True, slots=True)
+class Normal:
+    """Sums of much discrete Gaussian noise in small steps, whose law differs from the normal one by less than 1e-6."""
+
+    deviation: float
+
+    def interval(self, value: Any, level: float) -> tuple[Any, Any]:
+        """Return the same distance on both sides."""
+        reach = self.deviation * NormalDist().inv_cdf(0.5 + 0.5 * level)
+        return value - reach, value + reach
+
+    def scaled(self, factor: float) -> Normal:
+        """Return the law of `factor` times the value."""
+        return Normal(self.deviation * abs(factor))
+
+
+@dataclass(frozen=True, slots=True)
 class Transformed:
     """`factor` times a number for which only an interval is known, plus `shift`."""
 
@@ -83,6 +99,33 @@ class Transformed:
     def moved(self, shift: float) -> Transformed:
         """Return the law of the number plus `shift`."""
         return Transformed(self.base, self.factor, self.shift + shift)
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff(Sequence[Law]):
+    """The laws of numbers of which only noised ones are known, each with that noise, and that they are not negative."""
+
+    noised: Floats
+    noise: Normal
+
+    @overload
+    def __getitem__(self, place: int) -> Law: ...
+    @overload
+    def __getitem__(self, place: slice) -> CutOff: ...
+    def __getitem__(self, place: int | slice) -> Law | CutOff:
+        """Return the law of one number: the interval around the noised one, cut off at 0, holds the truth as often."""
+        if isinstance(place, slice):
+            return CutOff(self.noised[place], self.noise)
+        center = float(self.noised[place])
+
+        def interval(level: float) -> tuple[float, float]:
+            lower, upper = self.noise.interval(center, level)
+            return max(lower, 0.0), max(upper, 0.0)
+
+        return Transformed(interval)
+
+    def __len__(self) -> int:
+        return self.noised.size
 
 
 def half_width(mechanism: Integers, level: float) -> int:

@@ -213,7 +213,7 @@ def private_histogram(
     edges, labels = None, None
     count: Callable[[], npt.NDArray[np.int64]]
     if bins is not None:
-        edges = _ascending(bins)
+        edges = ascending_edges(bins)
         size = edges.size - 1
         count = functools.partial(_binned, edges, column(values).parts())
     else:
@@ -237,7 +237,8 @@ def private_histogram(
     return spent.estimate(counts, mechanism.standard_deviation, event, what, law, edges=edges, labels=labels)
 
 
-def _ascending(bins: Any) -> npt.NDArray[np.float64]:
+def ascending_edges(bins: Any) -> npt.NDArray[np.float64]:
+    """Return public edges of bins as floats in ascending order."""
     edges = public_numbers(bins, "bins", range(2, MAX_BINS + 2), order=" in ascending order").astype(np.float64)
     if np.isnan(edges).any() or not (np.diff(edges) > 0.0).all():
         raise InvalidArray("bins must be in ascending order, all different")

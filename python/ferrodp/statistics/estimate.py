@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -91,7 +92,7 @@ class Estimate(Generic[Value]):
     edges: npt.NDArray[np.float64] | None = None
     labels: tuple[Any, ...] | None = None
     _law: Law | None = field(default=None, kw_only=True)
-    _laws: tuple[Law, ...] | None = field(default=None, kw_only=True)
+    _laws: Sequence[Law] | None = field(default=None, kw_only=True)
     _errors: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
 
     @overload

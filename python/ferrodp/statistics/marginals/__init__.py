@@ -1,0 +1,1 @@
+"""Contingency tables of a set of columns: measured once as integers, consistent with one another."""
