@@ -1,6 +1,6 @@
 """Pairs of laws through their privacy loss, from the definitions, in mpmath: slow and obvious.
 
-A pair is named as in `ferrodp.accounting._solve.dominating_pairs`: a tuple, its kind first. `masses` has P- and Q-mass
+A pair is named as in `ferrodp.accounting._laws.dominating_pairs`: a tuple, its kind first. `masses` has P- and Q-mass
 of finite losses in (lower, upper], `infinite` the P-mass of the loss +∞ and the Q-mass of −∞, `delta` is the hockey
 stick P[L > ε] − e^ε·Q[L > ε]. Boundaries that are atoms are the caller's mistake for ``reversed``.
 """

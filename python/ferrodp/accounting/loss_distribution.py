@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
+from ferrodp.accounting._laws.dominating_pairs import EventPairs, pairs_of
 from ferrodp.accounting._solve import choose as _composition
-from ferrodp.accounting._solve.dominating_pairs import EventPairs, pairs_of
 from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose

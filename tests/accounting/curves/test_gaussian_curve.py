@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting import GaussianEvent, GdpAccountant, gaussian_delta, gaussian_epsilon, gaussian_noise_multiplier
-from ferrodp.accounting._solve import gaussian_curve as _gaussian_curve
+from ferrodp.accounting._laws import gaussian_curve as _gaussian_curve
 from ferrodp.accounting.curves import (
     gaussian_delta_bounds,
     gaussian_epsilon_bounds,

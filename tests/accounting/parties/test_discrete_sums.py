@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ferrodp import accounting as ac
-from ferrodp.accounting._parties import discrete_sums
+from ferrodp.accounting._distributed import discrete_sums
 from ferrodp.accounting._types import Unsupported
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 

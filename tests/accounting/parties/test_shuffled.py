@@ -10,7 +10,7 @@ import pytest
 from ferrodp import accounting as ac
 from ferrodp._native import Shuffle
 from ferrodp.accounting import NeighboringRelation, ShuffledEvent
-from ferrodp.accounting._parties import shuffled
+from ferrodp.accounting._laws import shuffled
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.tickets import payment
 

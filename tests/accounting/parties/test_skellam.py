@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ferrodp import accounting as ac
-from ferrodp.accounting._parties import skellam
+from ferrodp.accounting._distributed import skellam
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 
 VARIANCES = (0.02, 0.1, 0.5, 1.0, 3.0, 10.0, 40.0, 150.0)

@@ -21,7 +21,7 @@ from ferrodp.accounting import (
     SelfComposedEvent,
     rdp,
 )
-from ferrodp.accounting._solve.costs import pure
+from ferrodp.accounting._laws.costs import pure
 from ferrodp.accounting.rdp.rules import failure_of
 from ferrodp.accounting.sampling import RepeatAndSelectCurve
 from reference import repeat_and_select as reference

@@ -16,7 +16,7 @@ from ferrodp.accounting import (
     TruncatedPoissonSampledEvent,
     rdp,
 )
-from ferrodp.accounting._solve import truncated_poisson
+from ferrodp.accounting._laws import truncated_poisson
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from reference import sampling_schemes as reference
 from support.exact_numbers import ends

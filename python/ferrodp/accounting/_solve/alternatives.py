@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ferrodp.accounting._solve import choose, costs, renyi
+from ferrodp.accounting._laws import costs
+from ferrodp.accounting._solve import choose, renyi
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 

@@ -15,10 +15,10 @@ from typing import Any, Literal, TypeAlias
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, point
 from ferrodp._numerics.rounding import sqrt_down
-from ferrodp.accounting._parties import shuffled
+from ferrodp.accounting._laws import gaussian_curve as curve
+from ferrodp.accounting._laws import shuffled
+from ferrodp.accounting._laws.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._solve import contour as _contour
-from ferrodp.accounting._solve import gaussian_curve as curve
-from ferrodp.accounting._solve.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._solve.other_bounds import BASIC, upper_bounds
 from ferrodp.accounting._solve.renyi import known_curve
 from ferrodp.accounting._solve.single_steps import delta_of_singles

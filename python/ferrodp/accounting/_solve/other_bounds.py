@@ -24,8 +24,9 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from ferrodp import _validate
-from ferrodp.accounting._solve import costs, zcdp_curve
-from ferrodp.accounting._solve.costs import Cost, CostOf
+from ferrodp.accounting._laws import costs
+from ferrodp.accounting._laws.costs import Cost, CostOf
+from ferrodp.accounting._solve import zcdp_curve
 from ferrodp.accounting._solve.renyi import renyi_sum
 from ferrodp.accounting._types import Unsupported
 from ferrodp.errors import UnsupportedEventError

@@ -11,7 +11,7 @@ import numpy as np
 
 from ferrodp import _native, _validate
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._laws import costs as _costs
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp.conversion import Converted
 from ferrodp.accounting.rdp.rules import Curve, curve_of, failure_of

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from ferrodp import _validate
-from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._laws import costs as _costs
 
 Curve = Callable[[float], float]
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from ferrodp import _native
 from ferrodp._numerics.intervals import Interval, arithmetic, point
-from ferrodp.accounting._solve.costs import Cost, with_failure, without_failure
+from ferrodp.accounting._laws.costs import Cost, with_failure, without_failure
 
 _DIGITS_OF_RHO = 120
 

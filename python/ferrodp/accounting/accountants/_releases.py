@@ -15,7 +15,7 @@ from typing import Any, Self, TypeAlias
 
 from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, point
 from ferrodp._numerics.rounding import sqrt_down
-from ferrodp.accounting._solve import gaussian_curve as curve
+from ferrodp.accounting._laws import gaussian_curve as curve
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import GaussianEvent, NonPrivateEvent, PrivacyEvent
 from ferrodp.events.decomposition import parts_of

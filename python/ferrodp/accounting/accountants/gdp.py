@@ -10,9 +10,9 @@ from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import ZERO, Bounds, arithmetic, exact, first, point
 from ferrodp._validate import Real
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._solve import costs
-from ferrodp.accounting._solve import gaussian_curve as curve
-from ferrodp.accounting._solve.many import gaussian_curve_or
+from ferrodp.accounting._laws import costs
+from ferrodp.accounting._laws import gaussian_curve as curve
+from ferrodp.accounting._solve.curve_points import gaussian_curve_or
 from ferrodp.accounting._state import check_fields, relation_of
 from ferrodp.accounting.accountants._releases import GaussianSum, Parts, squared_mu_of
 from ferrodp.accounting.accountants.base import PrivacyAccountant, Quantity

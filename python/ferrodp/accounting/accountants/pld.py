@@ -9,7 +9,7 @@ from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting._solve import choose as _composition
-from ferrodp.accounting._solve.many import Array, solve_many
+from ferrodp.accounting._solve.curve_points import Array, solve_many
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.events import NeighboringRelation

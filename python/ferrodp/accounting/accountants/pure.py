@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
-from ferrodp.accounting._solve import costs
-from ferrodp.accounting._solve.costs import Cost
+from ferrodp.accounting._laws import costs
+from ferrodp.accounting._laws.costs import Cost
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.composition import compose_optimal_delta
 from ferrodp.accounting.explanation import Explanation

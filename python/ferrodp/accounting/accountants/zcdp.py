@@ -10,9 +10,10 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._solve import costs, gaussian_curve, zcdp_curve
-from ferrodp.accounting._solve.costs import Cost
-from ferrodp.accounting._solve.many import gaussian_curve_or
+from ferrodp.accounting._laws import costs, gaussian_curve
+from ferrodp.accounting._laws.costs import Cost
+from ferrodp.accounting._solve import zcdp_curve
+from ferrodp.accounting._solve.curve_points import gaussian_curve_or
 from ferrodp.accounting._solve.renyi import RenyiSum
 from ferrodp.accounting.accountants.base import PrivacyAccountant, Quantity
 from ferrodp.accounting.explanation import Explanation

@@ -8,9 +8,9 @@ from __future__ import annotations
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
-from ferrodp.accounting._ends import upper_end_of
-from ferrodp.accounting._solve.dominating_pairs import Spec
+from ferrodp.accounting._laws.dominating_pairs import Spec
 from ferrodp.accounting._types import Direction
+from ferrodp.accounting._upper_bounds import upper_end_of
 from ferrodp.accounting.curves.hockey_stick import sampled_pairs, usable_delta
 
 

@@ -15,8 +15,8 @@ from typing import Literal
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, arithmetic, float_up, point
 from ferrodp._validate import Real
-from ferrodp.accounting._ends import upper_end_of
-from ferrodp.accounting._solve import gaussian_curve as curve
+from ferrodp.accounting._laws import gaussian_curve as curve
+from ferrodp.accounting._upper_bounds import upper_end_of
 from ferrodp.errors import CalibrationError, InvalidParameter
 
 CalibrationMethod = Literal["analytic", "classical"]

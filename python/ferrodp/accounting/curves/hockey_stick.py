@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, first_float
 from ferrodp._validate import Real
-from ferrodp.accounting._solve.dominating_pairs import Spec, pairs_of
+from ferrodp.accounting._laws.dominating_pairs import Spec, pairs_of
 from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.accounting.curves import gaussian, laplace
 from ferrodp.errors import CalibrationError, InvalidType, UnsupportedEventError
@@ -65,7 +65,7 @@ def hockey_stick_delta(
     Notes
     -----
     [BW18] Theorem 8 (Gaussian); [CKS20] Theorem 7 (discrete Gaussian); [ZDW22] Theorem 11 (Poisson sampling);
-    `ferrodp.accounting._solve.dominating_pairs` has the others.
+    `ferrodp.accounting._laws.dominating_pairs` has the others.
 
     Examples
     --------

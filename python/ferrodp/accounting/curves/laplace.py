@@ -19,7 +19,7 @@ from fractions import Fraction
 from ferrodp import _validate
 from ferrodp._numerics.intervals import ZERO, Arithmetic, Bounds, Interval, bounds_around, exact, point, tight
 from ferrodp._validate import Real
-from ferrodp.accounting._ends import upper_end_of
+from ferrodp.accounting._upper_bounds import upper_end_of
 from ferrodp.errors import CalibrationError
 
 _DIGITS = (

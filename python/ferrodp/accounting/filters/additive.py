@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting._solve import costs
+from ferrodp.accounting._laws import costs
 from ferrodp.accounting.curves.gaussian import gaussian_noise_multiplier
 from ferrodp.accounting.curves.zcdp import zcdp_rho
 from ferrodp.accounting.filters.base import PrivacyFilter

@@ -10,7 +10,7 @@ from typing import Any, Self
 from ferrodp import _validate
 from ferrodp._numerics.intervals import arithmetic, float_up, point
 from ferrodp._validate import Real
-from ferrodp.accounting._solve import costs as _costs
+from ferrodp.accounting._laws import costs as _costs
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.filters._meter import Meter

@@ -12,7 +12,7 @@ import numpy as np
 from ferrodp import _validate
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp._validate import Real
-from ferrodp.accounting._solve import costs
+from ferrodp.accounting._laws import costs
 from ferrodp.accounting._solve.renyi import certain_curve
 from ferrodp.accounting._state import list_of
 from ferrodp.accounting._types import Unsupported

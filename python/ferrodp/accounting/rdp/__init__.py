@@ -24,7 +24,7 @@ a curve, and want ε or δ                                      `rdp_to_epsilon`
 ============================================================  ====================================================
 """
 
-from ferrodp.accounting._solve.truncated_poisson import truncated_poisson_gaussian
+from ferrodp.accounting._laws.truncated_poisson import truncated_poisson_gaussian
 from ferrodp.accounting.rdp import _rules_of_samples  # noqa: F401  # it registers the rules of sampled events
 from ferrodp.accounting.rdp.allocation import random_allocation_gaussian
 from ferrodp.accounting.rdp.conversion import Converted, rdp_to_delta, rdp_to_epsilon, rdp_to_log_delta

@@ -11,8 +11,8 @@ import numpy as np
 from ferrodp import _validate, events
 from ferrodp._native import RdpCurve, SampledCurve
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._solve import costs as _costs
-from ferrodp.accounting._solve.truncated_poisson import truncated_poisson_gaussian
+from ferrodp.accounting._laws import costs as _costs
+from ferrodp.accounting._laws.truncated_poisson import truncated_poisson_gaussian
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp.allocation import random_allocation_gaussian
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
@@ -32,7 +32,7 @@ def _fixed_size(event: events.FixedSizeSampledEvent, relation: NeighboringRelati
     inner = event.event
     if not q:
         return _nothing
-    if _costs.samples_again(inner):
+    if _costs.contains_sampling(inner):
         raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE.reason)
     if event.sample_size == event.population_size and relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
         return curve_of(inner, relation)
@@ -43,7 +43,7 @@ def _fixed_size(event: events.FixedSizeSampledEvent, relation: NeighboringRelati
         z = inner.noise_multiplier
         return lambda orders: fixed_size_sampled_gaussian(z, q, above_one(orders), neighboring_relation=relation)
     if relation is NeighboringRelation.REPLACE_SPECIAL:
-        # As in `_solve.dominating_pairs._fixed_size`: with the record, the null record, or another one in its place.
+        # As in `_laws.dominating_pairs._fixed_size`: with the record, the null record, or another one in its place.
         inner = _doubled(inner)
     return _replaced(dataclasses.replace(event, event=inner), q)
 
@@ -87,8 +87,8 @@ def _doubled(inner: PrivacyEvent) -> PrivacyEvent:
 
 @register(events.TruncatedPoissonSampledEvent)
 def _truncated(event: events.TruncatedPoissonSampledEvent, relation: NeighboringRelation) -> Curve:
-    if relation is NeighboringRelation.REPLACE_ONE:  # as in `_solve.dominating_pairs`
-        if _costs.samples_again(event.event):
+    if relation is NeighboringRelation.REPLACE_ONE:  # as in `_laws.dominating_pairs`
+        if _costs.contains_sampling(event.event):
             raise UnsupportedEventError(_costs.SAMPLE_OF_A_SAMPLE.reason)
         inner = curve_of(event.event, relation)
         return lambda orders: by_public_coin(inner(orders), event.sampling_probability, orders)

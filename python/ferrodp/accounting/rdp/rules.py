@@ -17,8 +17,9 @@ import numpy as np
 from ferrodp import _validate, events
 from ferrodp._native import RdpCurve, rdp_public_coin, rdp_total
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._parties import discrete_sums, shuffled, skellam
-from ferrodp.accounting._solve.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, pure, samples_again
+from ferrodp.accounting._distributed import discrete_sums, skellam
+from ferrodp.accounting._laws import shuffled
+from ferrodp.accounting._laws.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, contains_sampling, pure
 from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.rdp.fixed_size import fixed_size_sampled_gaussian, fixed_size_sampled_pure
 from ferrodp.accounting.rdp.poisson import poisson_sampled_curve
@@ -253,7 +254,7 @@ def _poisson(event: events.PoissonSampledEvent, relation: NeighboringRelation) -
     Where the curve of such a pair is not known, `poisson_sampled_curve` bounds it by the curve of what is released.
     """
     inner, chance = event.event, event.sampling_probability
-    if samples_again(inner):
+    if contains_sampling(inner):
         raise UnsupportedEventError(SAMPLE_OF_A_SAMPLE.reason)
     if relation is NeighboringRelation.REPLACE_ONE:
         return _poisson_replaced(event)
@@ -279,7 +280,7 @@ def _is_added(event: PrivacyEvent) -> bool:
 def _poisson_replaced(event: events.PoissonSampledEvent) -> Curve:
     """Return the curve of a Poisson sample of which one record is replaced.
 
-    The pair is that of `_solve.dominating_pairs._poisson_replaced`.
+    The pair is that of `_laws.dominating_pairs._poisson_replaced`.
     """
     # mutant: same-of-renyi-curves
     inner, chance, is_close = event.event, event.sampling_probability, event.null_distance <= 1.0

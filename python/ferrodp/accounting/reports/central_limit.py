@@ -14,7 +14,7 @@ from typing import Literal
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Interval, arithmetic, point
 from ferrodp._validate import Real
-from ferrodp.accounting._solve import gaussian_curve as curve
+from ferrodp.accounting._laws import gaussian_curve as curve
 from ferrodp.accounting.explanation import Explanation
 
 Sampling = Literal["poisson", "uniform"]

@@ -16,7 +16,7 @@ what does publishing the best of many runs cost?              `repeat_and_select
 For a sampled mechanism, put its event into `PoissonSampledEvent` or `FixedSizeSampledEvent` and ask an accountant.
 """
 
-from ferrodp.accounting._solve.truncated_poisson import (
+from ferrodp.accounting._laws.truncated_poisson import (
     TruncatedSample,
     truncated_sample,
     truncation_delta,

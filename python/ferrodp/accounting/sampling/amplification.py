@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting._solve.amplification import amplified
+from ferrodp.accounting._laws.amplification import amplified
 from ferrodp.accounting.composition.guarantees import Guarantee
 
 

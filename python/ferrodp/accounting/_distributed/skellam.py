@@ -20,7 +20,7 @@ import numpy as np
 
 from ferrodp._numerics.rounding import next_up as up
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._parties.discrete_sums import of_vectors
+from ferrodp.accounting._distributed.discrete_sums import of_vectors
 from ferrodp.accounting._types import Unsupported
 
 LEAST_VARIANCE = 0.01

@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 from ferrodp import _validate, events
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp._numerics.rounding import fraction_up
-from ferrodp.accounting._parties import discrete_sums, skellam
-from ferrodp.accounting._solve.amplification import amplified
+from ferrodp.accounting._distributed import discrete_sums, skellam
+from ferrodp.accounting._laws.amplification import amplified
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
 
@@ -73,9 +73,13 @@ def pure(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupporte
     if isinstance(event, events.ParallelEvent):
         return _worst(pure, event, relation)
     if isinstance(event, events.ShuffledEvent):  # what a message costs by itself
-        return together(event.randomizer, relation) if relation is NeighboringRelation.REPLACE_ONE else NOT_REPLACED
+        return (
+            total_pure_epsilon(event.randomizer, relation)
+            if relation is NeighboringRelation.REPLACE_ONE
+            else NOT_REPLACED
+        )
     if isinstance(event, (events.ComposedEvent, events.SelfComposedEvent)):  # about one sample
-        return together(event, relation)
+        return total_pure_epsilon(event, relation)
     return Unsupported("it has no pure ε")
 
 
@@ -98,7 +102,7 @@ def _repeated(event: events.RepeatAndSelectEvent, relation: NeighboringRelation)
     """
     if event.shape == math.inf:
         return Unsupported("the best of a Poisson number of runs has no pure ε, for there may be no run at all")
-    run = together(event.event, relation)
+    run = total_pure_epsilon(event.event, relation)
     return (
         run
         if isinstance(run, Unsupported)
@@ -120,17 +124,17 @@ def _worst(cost_of: CostOf, event: events.ParallelEvent, relation: NeighboringRe
     return Cost(max(cost.amount for cost in found), max(cost.delta for cost in found))
 
 
-def together(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
+def total_pure_epsilon(event: PrivacyEvent, relation: NeighboringRelation) -> CostOrUnsupported:
     """Return the sum of what an event is made of."""
     costs = priced(pure, decompose(event), relation)
     return Unsupported(f"a part of it has no pure ε ({costs})") if isinstance(costs, Unsupported) else total(costs)
 
 
-def samples_again(event: PrivacyEvent) -> bool:
+def contains_sampling(event: PrivacyEvent) -> bool:
     """Whether something in it is about a sample of what it is about."""
     if isinstance(event, events.ComposedEvent):
-        return any(samples_again(part) for part in event.events)
-    return isinstance(event, SAMPLES) or (hasattr(event, "event") and samples_again(event.event))
+        return any(contains_sampling(part) for part in event.events)
+    return isinstance(event, SAMPLES) or (hasattr(event, "event") and contains_sampling(event.event))
 
 
 def _sampled(
@@ -141,7 +145,7 @@ def _sampled(
     Poisson sampling and a replaced record: `_pairs._poisson_replaced` has the argument. A null record is a record that
     is not there for noise about a sum alone; elsewhere it is one that took the record's place.
     """
-    if samples_again(event.event):
+    if contains_sampling(event.event):
         return SAMPLE_OF_A_SAMPLE
     inner = pure(event.event, relation)
     if isinstance(inner, Unsupported):

@@ -23,7 +23,7 @@ from ferrodp import _validate
 from ferrodp._native import Shuffle
 from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting._arrays import Array
-from ferrodp.accounting._solve import costs
+from ferrodp.accounting._laws import costs
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, RandomizedResponseEvent, ShuffledEvent
 
@@ -41,9 +41,9 @@ def local_epsilon(event: ShuffledEvent, relation: NeighboringRelation) -> float 
     """Return ε₀ of the randomizer, rounded up, or why there is no bound."""
     if relation is not NeighboringRelation.REPLACE_ONE:
         return costs.NOT_REPLACED
-    if costs.samples_again(event.randomizer):
+    if costs.contains_sampling(event.randomizer):
         return costs.SAMPLE_OF_A_SAMPLE
-    found = costs.together(event.randomizer, relation)
+    found = costs.total_pure_epsilon(event.randomizer, relation)
     if isinstance(found, Unsupported) or found.delta:
         return NOT_LOCAL
     return _validate.rounded(found.amount, "up")

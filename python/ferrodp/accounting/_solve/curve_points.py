@@ -18,10 +18,10 @@ import numpy.typing as npt
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, Interval
 from ferrodp._numerics.rounding import sqrt_down, sqrt_up
+from ferrodp.accounting._laws.dominating_pairs import EventPairs, pairs_of
 from ferrodp.accounting._solve import choose
 from ferrodp.accounting._solve import contour as _contour
 from ferrodp.accounting._solve.choose import Events, Quantity
-from ferrodp.accounting._solve.dominating_pairs import EventPairs, pairs_of
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import GaussianEvent, NeighboringRelation
 

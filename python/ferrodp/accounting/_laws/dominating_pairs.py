@@ -16,9 +16,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 from ferrodp import _validate
-from ferrodp.accounting._parties import discrete_sums, shuffled, skellam
-from ferrodp.accounting._solve.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
-from ferrodp.accounting._solve.truncated_poisson import TruncatedSample, truncated_sample
+from ferrodp.accounting._distributed import discrete_sums, skellam
+from ferrodp.accounting._laws import shuffled
+from ferrodp.accounting._laws.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
+from ferrodp.accounting._laws.truncated_poisson import TruncatedSample, truncated_sample
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import (
     DiscreteGaussianEvent,
