@@ -8,8 +8,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 import ferrodp as fd
 
 SOURCE = Path(fd.__file__).parent
