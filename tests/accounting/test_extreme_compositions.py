@@ -24,8 +24,8 @@ from ferrodp.accounting import (
     calibrate_count,
 )
 from ferrodp.accounting._laws import costs as _costs
-from ferrodp.accounting._solve import choose as _composition
 from ferrodp.accounting._solve import contour as contour
+from ferrodp.accounting._solve import solver as _composition
 from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting._solve.single_steps import delta_of_singles
 from ferrodp.accounting.composition import compose_optimal_bounds

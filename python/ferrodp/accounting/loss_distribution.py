@@ -13,7 +13,8 @@ from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
 from ferrodp.accounting._laws.dominating_pairs import EventPairs, pairs_of
-from ferrodp.accounting._solve import choose as _composition
+from ferrodp.accounting._solve import methods
+from ferrodp.accounting._solve.questions import Quantity
 from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, PrivacyEvent, decompose
@@ -253,8 +254,8 @@ class PrivacyLossDistribution:
         """
         return self._bounds("delta", _validate.non_negative("epsilon", epsilon, toward="down"))
 
-    def _bounds(self, quantity: _composition.Quantity, at: float) -> Bounds:
-        return _composition.solve_pairs(quantity, at, self._parts).bounds
+    def _bounds(self, quantity: Quantity, at: float) -> Bounds:
+        return methods.solve_pairs(quantity, at, self._parts).bounds
 
     def pmf(
         self,
@@ -296,7 +297,7 @@ class PrivacyLossDistribution:
         Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect the dots: tighter discrete approximations of privacy
         loss distributions", PETS 2022, Algorithm 1.
         """
-        interval = _composition.check_interval(value_discretization_interval)
+        interval = methods.check_interval(value_discretization_interval)
         tail = _validate.positive("tail_mass", tail_mass)
         if interval is None:
             raise _validate.wrong_type("value_discretization_interval", "a number", None, write="1e-4")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ferrodp.accounting._laws import costs
-from ferrodp.accounting._solve import choose, renyi
+from ferrodp.accounting._solve import renyi, solver
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 
@@ -17,7 +17,7 @@ Rule: TypeAlias = Callable[[PrivacyEvent, NeighboringRelation], object]
 """Returns how a simple event is bounded, or `Unsupported`."""
 
 _ACCOUNTANTS: dict[str, Rule] = {
-    "PldAccountant": choose.pairs_or_curve,
+    "PldAccountant": solver.pairs_or_curve,
     "RdpAccountant": renyi.known_curve,
     "ZcdpAccountant": costs.zcdp,
     "PureDpAccountant": costs.pure,

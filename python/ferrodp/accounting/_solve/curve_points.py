@@ -19,9 +19,11 @@ from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, Interval
 from ferrodp._numerics.rounding import sqrt_down, sqrt_up
 from ferrodp.accounting._laws.dominating_pairs import EventPairs, pairs_of
-from ferrodp.accounting._solve import choose
 from ferrodp.accounting._solve import contour as _contour
-from ferrodp.accounting._solve.choose import Events, Quantity
+from ferrodp.accounting._solve import questions, solver
+from ferrodp.accounting._solve.answers import TOLERANCE
+from ferrodp.accounting._solve.methods import LOG2_MAX_NODES, squared_mu
+from ferrodp.accounting._solve.questions import MAX_WORK, SMALLEST_DELTA, Events, Quantity
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import GaussianEvent, NeighboringRelation
 
@@ -44,13 +46,13 @@ def solve_many(
     events: Events,
     relation: NeighboringRelation,
     interval: float | None = None,
-    work: float = choose.MAX_WORK,
+    work: float = MAX_WORK,
 ) -> Pair:
     """Return lower and upper bounds at each point: on ε at rising 1 − δ, or on δ at rising ε."""
     is_epsilon = quantity == "epsilon"
 
     def alone(at: float) -> Bounds:
-        return choose.solve(quantity, at, events, relation, interval, work).bounds
+        return solver.solve(quantity, at, events, relation, interval, work).bounds
 
     if is_epsilon and not points[-1]:  # δ = 0 is another question
         rest = int(np.count_nonzero(points))
@@ -59,8 +61,8 @@ def solve_many(
             lower, upper = solve_many(quantity, points[:rest], events, relation, interval, work)
         pure = alone(0.0)
         return _extended(lower, pure.lower, len(points)), _extended(upper, pure.upper, len(points))
-    if is_epsilon and points[-1] < choose.SMALLEST_DELTA:
-        raise _validate.out_of_domain("delta", f"0 or at least {choose.SMALLEST_DELTA}", float(points[-1]))
+    if is_epsilon and points[-1] < SMALLEST_DELTA:
+        raise _validate.out_of_domain("delta", f"0 or at least {SMALLEST_DELTA}", float(points[-1]))
     lower, upper, is_wide = _shared(quantity, points, events, relation, interval, work)
     if not is_wide.any():
         return lower, upper
@@ -95,18 +97,18 @@ def _shared(
     if all(isinstance(event, GaussianEvent) for event, _ in happened):  # which cost the same under any relation
 
         def each(quantity: Quantity, points: Array) -> Pair:
-            found = [choose.solve(quantity, at, happened, relation).bounds for at in points.tolist()]
+            found = [solver.solve(quantity, at, happened, relation).bounds for at in points.tolist()]
             return np.array([bounds.lower for bounds in found]), np.array([bounds.upper for bounds in found])
 
-        lower, upper = gaussian_curve_or(each, quantity, points, choose.squared_mu(happened))
+        lower, upper = gaussian_curve_or(each, quantity, points, squared_mu(happened))
         return lower, upper, np.full(len(points), False)
-    releases = choose.releases_of(happened, relation)
+    releases = questions.releases_of(happened, relation)
     if releases is not None:
         lower, upper = _contour.curve(quantity, releases, points)
         return lower, upper, _is_wide(lower, upper)
     if any(isinstance(pairs_of(event, relation), Unsupported) for event, _ in happened):
         return *_nothing(len(points), worst), np.full(len(points), True)
-    pairs = choose.paired(happened, relation)
+    pairs = questions.paired(happened, relation)
     lower, upper = _by_pairs(quantity, points, pairs, work)
     is_wide = _is_wide(lower, upper)
     return (lower if all(each.is_exact for each, _ in pairs) else np.zeros_like(lower)), upper, is_wide
@@ -121,8 +123,8 @@ def _by_pairs(quantity: Quantity, points: Array, pairs: Sequence[tuple[EventPair
         ask = _native.pair_epsilon if quantity == "epsilon" else _native.pair_delta
         each = np.array([[ask([spec], at) for spec in specs] for at in points.tolist()]).max(axis=1)
         return each[:, 0].copy(), each[:, 1].copy()
-    limits = (choose.LOG2_MAX_NODES, work)
-    return _native.pld_many(directions, quantity, points, choose.TOLERANCE, limits)
+    limits = (LOG2_MAX_NODES, work)
+    return _native.pld_many(directions, quantity, points, TOLERANCE, limits)
 
 
 def gaussian_curve_or(

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, Self
 from ferrodp import _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
-from ferrodp.accounting._solve import choose as _composition
+from ferrodp.accounting._solve import questions, solver
+from ferrodp.accounting._solve.answers import CertifiedAnswer
 from ferrodp.accounting._solve.curve_points import Array, solve_many
+from ferrodp.accounting._solve.methods import check_interval
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.events import NeighboringRelation
@@ -92,7 +94,7 @@ class PldAccountant(PrivacyAccountant):
     """
 
     kind: ClassVar[str] = "pld"
-    _rule = staticmethod(_composition.pairs_or_curve)
+    _rule = staticmethod(solver.pairs_or_curve)
     _allows_zero_delta: ClassVar[bool] = True
     _answers_quickly: ClassVar[bool] = True
 
@@ -103,9 +105,9 @@ class PldAccountant(PrivacyAccountant):
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> None:
         super().__init__(neighboring_relation=neighboring_relation)
-        self._interval = _composition.check_interval(value_discretization_interval)
+        self._interval = check_interval(value_discretization_interval)
         self._effort = 1.0
-        self._last: tuple[object, object, _composition.Found] | None = None
+        self._last: tuple[object, object, CertifiedAnswer] | None = None
 
     @property
     def value_discretization_interval(self) -> float | None:
@@ -146,14 +148,14 @@ class PldAccountant(PrivacyAccountant):
         bool
             True if all events are Gaussian, sampled or not, and the relation is not `REPLACE_ONE`.
         """
-        return _composition.has_contour(self.events, self.neighboring_relation)
+        return questions.has_contour(self.events, self.neighboring_relation)
 
-    def _solve(self, quantity: _composition.Quantity, at: float) -> _composition.Found:
+    def _solve(self, quantity: questions.Quantity, at: float) -> CertifiedAnswer:
         """Return the answer; the last one is kept, as an explanation asks for it again."""
         events, question = self.events, (quantity, at, self._effort)
         if self._last is None or self._last[0] is not events or self._last[1] != question:
-            work = self._effort * _composition.MAX_WORK
-            found = _composition.solve(quantity, at, events, self.neighboring_relation, self._interval, work)
+            work = self._effort * questions.MAX_WORK
+            found = solver.solve(quantity, at, events, self.neighboring_relation, self._interval, work)
             self._last = (events, question, found)
             return found
         return self._last[2]
@@ -173,8 +175,8 @@ class PldAccountant(PrivacyAccountant):
     def _delta_bounds(self, epsilon: float) -> Bounds:
         return self._solve("delta", epsilon).bounds
 
-    def _curve(self, quantity: _composition.Quantity, points: Array) -> tuple[Array, Array]:
-        work = self._effort * _composition.MAX_WORK
+    def _curve(self, quantity: questions.Quantity, points: Array) -> tuple[Array, Array]:
+        work = self._effort * questions.MAX_WORK
         return solve_many(quantity, points, self.events, self.neighboring_relation, self._interval, work)
 
     def _explanation(self, delta: float) -> Explanation:

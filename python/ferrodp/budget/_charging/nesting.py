@@ -38,7 +38,7 @@ def carried(inside: Sums, outer: Terms, length: int) -> Amounts:
     for name in outermost(inside):
         terms, amounts = inside[name]
         # mutant: scope-made-around-others-begins-at-nothing
-        if any(amounts) and is_countable(terms, outer):  # `_rules.create` refuses others; 0.1.0 did not
+        if any(amounts) and is_countable(terms, outer):  # `rules.create` refuses others; 0.1.0 did not
             total = _measures.added(total, _at_orders(amounts, terms, outer))
     return total
 
