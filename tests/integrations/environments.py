@@ -9,6 +9,10 @@ In each environment run, with `FERRODP_FRAMEWORK=NAME` and `OMP_NUM_THREADS=1`: 
 say `<!-- needs: NAME -->`, and the examples in the docstrings of `ferrodp.integrations.NAME`. Warnings are errors where
 this package causes them, and nowhere else.
 
+The environments are made one after the other in a thread of their own, ahead of the tests: that waits for the network
+and the disk, tests for a processor. `--prepare` makes them and tests nothing, so that it can be done while other things
+are built.
+
 A framework that cannot be installed is skipped, which the last line says. Frameworks that cannot be in the ordinary run
 for their size are left out of it by a file `only-if-asked` in their folder, which gives the reason; `--all`, or their
 name, runs them too.
@@ -17,6 +21,7 @@ name, runs them too.
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import hashlib
 import os
 import shutil
@@ -152,28 +157,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./check frameworks", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="a folder of tests/integrations; all if none is named")
     parser.add_argument("--all", action="store_true", help="those as well that are left out of the ordinary run")
+    parser.add_argument("--prepare", action="store_true", help="make the environments, and test nothing")
     asked = parser.parse_args()
     unknown = sorted(set(asked.names) - set(frameworks()))
     if unknown:
         parser.error(f"no framework {', '.join(unknown)}; there are {', '.join(frameworks())}")
 
+    names = asked.names or frameworks()
+    reasons = {name: HERE / name / "only-if-asked" for name in names if not asked.names and not asked.all}
+    left_out = {name: path.read_text(encoding="utf-8").strip() for name, path in reasons.items() if path.exists()}
     passed, failed, skipped = [], [], []
-    for name in asked.names or frameworks():
-        print(f"\n== {name}", flush=True)
-        reason = HERE / name / "only-if-asked"
-        if reason.exists() and not asked.names and not asked.all:
-            print(f"left out: {reason.read_text(encoding='utf-8').strip()}", flush=True)
-            continue
-        try:
-            python = environment(name)
-            print(versions(python, name), flush=True)
-        except InstallError as error:
-            print(f"SKIPPED: {name} cannot be installed here\n{error}", flush=True)
-            skipped.append(name)
-            continue
-        started = time.monotonic()
-        (passed if test(python, name) else failed).append(name)
-        print(f"{name}: tested in {time.monotonic() - started:.0f} s", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(1) as maker:
+        made = {name: maker.submit(environment, name) for name in names if name not in left_out}
+        for name in names:
+            print(f"\n== {name}", flush=True)
+            if name in left_out:
+                print(f"left out: {left_out[name]}", flush=True)
+                continue
+            try:
+                python = made[name].result()
+                print(versions(python, name), flush=True)
+            except InstallError as error:
+                print(f"SKIPPED: {name} cannot be installed here\n{error}", flush=True)
+                skipped.append(name)
+                continue
+            if asked.prepare:
+                continue
+            started = time.monotonic()
+            (passed if test(python, name) else failed).append(name)
+            print(f"{name}: tested in {time.monotonic() - started:.0f} s", flush=True)
+    if asked.prepare:
+        return 0
 
     print(
         f"\nframeworks: {len(passed)} passed ({', '.join(passed) or 'none'}), "
