@@ -142,7 +142,7 @@ def _sampled(
 ) -> CostOrUnsupported:
     """Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
 
-    Poisson sampling and a replaced record: `dominating_pairs._poisson_replaced` has the argument. A null record is a record that
+    Poisson sampling and a replaced record: see `dominating_pairs._poisson_replaced`. A null record is a record that
     is not there for noise about a sum alone; elsewhere it is one that took the record's place.
     """
     if contains_sampling(event.event):
