@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import abc
-import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from ferrodp import _html, _validate
-from ferrodp._numerics.intervals import Bounds
+from ferrodp import _validate
 from ferrodp._validate import Real
-from ferrodp.accounting import _arrays
-from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._solve.alternatives import advice
 from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, list_of, relation_of
 from ferrodp.accounting._types import Unsupported
+from ferrodp.accounting.accountants._reader import AccountantReader, non_private
 from ferrodp.accounting.accountants._releases import Decomposed, EventCounts, GaussianSum, Parts
 from ferrodp.accounting.curve import Curve
-from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError
 from ferrodp.events import NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.events.base import check_relation
-
-Quantity: TypeAlias = Literal["epsilon", "delta"]
 
 ROUGH_EFFORT = 1.0 / 16.0
 """Share of an answer's work that finds the neighborhood of another answer."""
@@ -35,7 +27,7 @@ MAX_COUNT_BITS = 4096
 _FIELDS = {"version", "accountant", "neighboring_relation", "settings", "events"}
 
 
-class PrivacyAccountant(abc.ABC):
+class PrivacyAccountant(AccountantReader):
     """Base class of accountants: bounds on what releases about one dataset cost together.
 
     Each release may be chosen after seeing the results of those before. Composed events are decomposed, and equal
@@ -85,7 +77,6 @@ class PrivacyAccountant(abc.ABC):
     _memory: ClassVar[type[EventCounts | GaussianSum]] = EventCounts
     _answers_quickly: ClassVar[bool] = False
     """Whether an `effort` below 1 saves any work."""
-    _allows_zero_delta: ClassVar[bool] = False
 
     def __init__(self, *, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
         neighboring_relation = check_relation(neighboring_relation)
@@ -131,28 +122,6 @@ class PrivacyAccountant(abc.ABC):
         found = self._rule(event, self._neighboring_relation)
         return found.reason if isinstance(found, Unsupported) else None
 
-    @abc.abstractmethod
-    def _epsilon_bounds(self, delta: float) -> Bounds:
-        """Return bounds on the smallest ε ≥ 0 for `delta` in (0, 1), or [0, 1) with `_allows_zero_delta`."""
-
-    @abc.abstractmethod
-    def _delta_bounds(self, epsilon: float) -> Bounds:
-        """Return bounds on the smallest δ for a finite `epsilon` ≥ 0."""
-
-    @abc.abstractmethod
-    def _explanation(self, delta: float) -> Explanation:
-        """Return the explanation of `epsilon(delta)`."""
-
-    def _curve(self, quantity: Quantity, points: Array) -> tuple[Array, Array]:
-        """Return bounds on ε at falling δ, or on δ at rising ε; a subclass shares work among the points."""
-        ask = self._epsilon_bounds if quantity == "epsilon" else self._delta_bounds
-        each = np.array([ask(at) for at in points.tolist()]).reshape(-1, 2)
-        return each[:, 0], each[:, 1]
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the other arguments of the constructor as plain JSON data."""
-        return {}
-
     def _within(self, epsilon: float, delta: float) -> bool:
         """Return whether the events are proven to be (ε, δ)-DP; more events must not turn False into True."""
         return self.epsilon_bounds(delta).upper <= epsilon
@@ -171,19 +140,6 @@ class PrivacyAccountant(abc.ABC):
             return lambda count: self._and(parts, count)._over(epsilon, delta, effort)
 
         return largest_count(over(1.0), over(ROUGH_EFFORT) if self._answers_quickly else None)
-
-    # what everybody asks
-
-    @property
-    def neighboring_relation(self) -> NeighboringRelation:
-        """The relation in which the sensitivities were stated."""
-        return self._neighboring_relation
-
-    @property
-    def events(self) -> tuple[tuple[PrivacyEvent, int], ...]:
-        """The simple events and how often each happened, in the order in which they first did."""
-        events: Parts = self._told.events
-        return events
 
     def compose(self, event: PrivacyEvent, count: int = 1) -> None:
         """Add `count` times `event`: all of it or, with an exception, nothing.
@@ -208,164 +164,6 @@ class PrivacyAccountant(abc.ABC):
         parts = self._parts(event) if seen is None else seen[1]
         if count:
             self._told.add(parts, count)
-
-    def epsilon(self, delta: Real) -> float:
-        """Return an upper bound on the smallest ε ≥ 0 for which all of it is (ε, δ)-DP.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1), or [0, 1) for accountants of pure bounds. Rounded down if not exactly representable.
-
-        Returns
-        -------
-        float
-            Infinite if no finite ε is proven.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `delta` is outside its domain or no real number.
-        """
-        return self.epsilon_bounds(delta).upper
-
-    def epsilon_bounds(self, delta: Real) -> Bounds:
-        """Return bounds on the smallest ε ≥ 0 for which all of it is (ε, δ)-DP.
-
-        Parameters
-        ----------
-        delta : float
-            As for `epsilon`.
-
-        Returns
-        -------
-        Bounds
-            `lower` is 0 where no lower bound is known.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            As for `epsilon`.
-        """
-        checked = _validate.delta(delta, zero=self._allows_zero_delta)
-        events = self.events
-        if _non_private(events):
-            return Bounds(math.inf, math.inf)
-        return self._epsilon_bounds(checked) if events else Bounds(0.0, 0.0)
-
-    def delta(self, epsilon: Real) -> float:
-        """Return an upper bound on the smallest δ for which all of it is (ε, δ)-DP.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite, ≥ 0. Rounded down if not exactly representable.
-
-        Returns
-        -------
-        float
-            In [0, 1].
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `epsilon` is outside its domain or no real number.
-        """
-        return self.delta_bounds(epsilon).upper
-
-    def delta_bounds(self, epsilon: Real) -> Bounds:
-        """Return bounds on the smallest δ for which all of it is (ε, δ)-DP.
-
-        Parameters
-        ----------
-        epsilon : float
-            As for `delta`.
-
-        Returns
-        -------
-        Bounds
-            `lower` is 0 where no lower bound is known.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            As for `delta`.
-        """
-        checked = _validate.non_negative("epsilon", epsilon, toward="down")
-        events = self.events
-        if _non_private(events):
-            return Bounds(1.0, 1.0)
-        return self._delta_bounds(checked) if events else Bounds(0.0, 0.0)
-
-    def epsilon_curve(self, deltas: npt.ArrayLike) -> Curve:
-        """Return bounds on ε at many δ, for little more than a few answers cost.
-
-        Parameters
-        ----------
-        deltas : array_like
-            One-dimensional, in any order; each in the domain of `delta` of `epsilon`.
-
-        Returns
-        -------
-        Curve
-            The δ, and lower and upper bounds on the ε at each.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `deltas` are outside their domain, no real numbers, or not one-dimensional.
-
-        Notes
-        -----
-        As certified as single answers. Points share contours (500 of them cost some 2 to 5 ms for Gaussian noise,
-        sampled or not), compositions on a grid, and the orders of Rényi divergences; they differ from single answers
-        by no more than the width of these or 10⁻⁵ of the value. Where single answers are wide or expensive, at most
-        24 of them are made, and chords lie between them, as δ is a convex function of e^ε: bounds all the same, but
-        looser ones. A δ of sampled Gaussian noise was up to 25 % above the single answer; ask for that where it
-        matters.
-
-        Examples
-        --------
-        >>> from ferrodp.accounting import GaussianEvent, PldAccountant, PoissonSampledEvent
-        >>> accountant = PldAccountant()
-        >>> step = PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.0))
-        >>> accountant.compose(step, count=1000)
-        >>> accountant.epsilon_curve([1e-6, 1e-5, 1e-4]).upper.round(4).tolist()
-        [2.1245, 1.8282, 1.5127]
-        """
-        return self._bounds_at("epsilon", "deltas", deltas)
-
-    def delta_curve(self, epsilons: npt.ArrayLike) -> Curve:
-        """Return bounds on δ at many ε, for little more than a few answers cost.
-
-        Parameters
-        ----------
-        epsilons : array_like
-            One-dimensional, in any order; each finite and ≥ 0.
-
-        Returns
-        -------
-        Curve
-            The ε, and lower and upper bounds on the δ at each.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `epsilons` are outside their domain, no real numbers, or not one-dimensional.
-
-        Notes
-        -----
-        As for `epsilon_curve`.
-
-        Examples
-        --------
-        >>> from ferrodp.accounting import GaussianEvent, PldAccountant
-        >>> accountant = PldAccountant()
-        >>> accountant.compose(GaussianEvent(noise_multiplier=2.0))
-        >>> accountant.delta_curve([1.0, 0.0]).upper.round(4).tolist()
-        [0.0068, 0.1974]
-        """
-        return self._bounds_at("delta", "epsilons", epsilons)
 
     def epsilon_over_counts(self, event: PrivacyEvent, counts: Iterable[int], *, delta: Real) -> Curve:
         """Return bounds on ε after each of several numbers of further releases. Adds nothing.
@@ -467,40 +265,11 @@ class PrivacyAccountant(abc.ABC):
         parts = self._parts(event)
         budget = self._budget(epsilon, delta)
         start = self._and((), 0)
-        if not start._within(*budget) or _non_private(parts):
+        if not start._within(*budget) or non_private(parts):
             return 0
         if not any(times for _, times in parts):
             return _validate.MAX_COUNT
         return start._last_safe_count(parts, *budget)
-
-    def explain(self, delta: Real) -> Explanation:
-        """Return `epsilon(delta)` with the method and the assumptions behind it.
-
-        Parameters
-        ----------
-        delta : float
-            As for `epsilon`.
-
-        Returns
-        -------
-        Explanation
-            A record; `print` shows it as sentences.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            As for `epsilon`.
-        """
-        checked = _validate.delta(delta, zero=self._allows_zero_delta)
-        events = self.events
-        given = {"delta": checked}
-        if _non_private(events):
-            reason = "a release without protection is among the events"
-            return Explanation(quantity="epsilon", value=math.inf, lower=math.inf, method=reason, parameters=given)
-        if not events:
-            nothing = "nothing was released"
-            return Explanation(quantity="epsilon", value=0.0, method=nothing, parameters=given, slack=0.0)
-        return self._explanation(checked)
 
     def merge(self, other: PrivacyAccountant) -> None:
         """Add all events of `other`, about the same dataset; `other` is not changed.
@@ -585,63 +354,9 @@ class PrivacyAccountant(abc.ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.state_dict())
 
-    def __repr__(self) -> str:
-        settings = {**self._settings(), "neighboring_relation": self._neighboring_relation.name}
-        shown = ", ".join(f"{name}={_validate.shown(value)}" for name, value in settings.items())
-        return f"<{type(self).__name__} of {len(self.events)} different events, {shown}>"
-
-    def _repr_html_(self) -> str:
-        rows = [(str(event), count) for event, count in self.events]
-        caption = f"{type(self).__name__}, {self._neighboring_relation.value}"
-        return _html.table(caption, ("event", "times"), rows or [("nothing was released", "")], more="events")
-
     def _state_header(self) -> dict[str, Any]:
         relation = self._neighboring_relation.value
         return {"version": FORMAT_VERSION, "accountant": self.kind, "neighboring_relation": relation}
-
-    def _bounds_at(self, quantity: Quantity, name: str, points: npt.ArrayLike) -> Curve:
-        """Return bounds at points in any order, which are checked."""
-        if quantity == "delta":
-            at = _arrays.checked(name, points, "finite and >= 0", lambda x: (x >= 0.0) & (x < math.inf)) + 0.0
-        elif self._allows_zero_delta:
-            at = _arrays.checked(name, points, "in [0, 1)", lambda x: (x >= 0.0) & (x < 1.0)) + 0.0
-        else:
-            at = _arrays.checked(name, points, "in (0, 1)", lambda x: (x > 0.0) & (x < 1.0))
-        if at.ndim != 1:
-            raise InvalidParameter(f"{name} must be one-dimensional, got the shape {at.shape}; {name}.ravel() is")
-        events = self.events
-        if _non_private(events) or not events or not at.size:
-            worst = math.inf if quantity == "epsilon" else 1.0
-            value = np.full(at.shape, worst if _non_private(events) else 0.0)
-            return Curve(at, value, value.copy())
-        order = np.argsort(-at if quantity == "epsilon" else at, kind="stable")
-        lower, upper = np.empty_like(at), np.empty_like(at)
-        # mutant: curve-in-the-order-of-its-sorting
-        lower[order], upper[order] = self._curve(quantity, np.ascontiguousarray(at[order]))
-        return Curve(at, lower, upper)
-
-    def _explained(
-        self,
-        delta: float,
-        bounds: Bounds,
-        method: str,
-        direction: str,
-        *assumptions: str,
-        slack: float = math.inf,
-        **parameters: Any,
-    ) -> Explanation:
-        """Return an explanation of bounds on ε; whatever the accountant, it assumes the relation of sensitivities."""
-        relation = f"Sensitivities were stated for the relation {self._neighboring_relation.value}."
-        return Explanation(
-            quantity="epsilon",
-            value=bounds.upper,
-            lower=bounds.lower,
-            method=method,
-            direction=direction,
-            parameters={"delta": delta, **parameters},
-            slack=slack,
-            assumptions=(relation, *assumptions),
-        )
 
     def _parts(self, event: PrivacyEvent) -> Parts:
         """Return the simple parts of an event, each of which is supported."""
@@ -669,10 +384,6 @@ class PrivacyAccountant(abc.ABC):
     def _budget(self, epsilon: Real, delta: Real) -> tuple[float, float]:
         checked = _validate.non_negative("epsilon", epsilon, toward="down")
         return checked, _validate.delta(delta, zero=self._allows_zero_delta)
-
-
-def _non_private(events: Parts) -> bool:
-    return any(times and type(event) is NonPrivateEvent for event, times in events)
 
 
 def _restored(accountant: type[PrivacyAccountant], state: dict[str, Any]) -> PrivacyAccountant:

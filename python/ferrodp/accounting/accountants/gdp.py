@@ -14,8 +14,9 @@ from ferrodp.accounting._laws import costs
 from ferrodp.accounting._laws import gaussian_curve as curve
 from ferrodp.accounting._solve.curve_points import gaussian_curve_or
 from ferrodp.accounting._state import check_fields, relation_of
+from ferrodp.accounting.accountants._reader import Quantity
 from ferrodp.accounting.accountants._releases import GaussianSum, Parts, squared_mu_of
-from ferrodp.accounting.accountants.base import PrivacyAccountant, Quantity
+from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
 
 _FIELDS = {"version", "accountant", "neighboring_relation", "squared_mu", "non_private"}

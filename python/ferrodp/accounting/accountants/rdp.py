@@ -13,8 +13,9 @@ from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting._solve.renyi import RenyiSum, known_curve, renyi_sum
+from ferrodp.accounting.accountants._reader import Quantity
 from ferrodp.accounting.accountants._releases import Parts
-from ferrodp.accounting.accountants.base import PrivacyAccountant, Quantity
+from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation, NonPrivateEvent

@@ -15,7 +15,8 @@ from ferrodp.accounting._laws.costs import Cost
 from ferrodp.accounting._solve import zcdp_curve
 from ferrodp.accounting._solve.curve_points import gaussian_curve_or
 from ferrodp.accounting._solve.renyi import RenyiSum
-from ferrodp.accounting.accountants.base import PrivacyAccountant, Quantity
+from ferrodp.accounting.accountants._reader import Quantity
+from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.explanation import Explanation
 from ferrodp.accounting.rdp.rules import curve_of
 from ferrodp.events import GaussianEvent, NonPrivateEvent, ZcdpEvent
