@@ -13,6 +13,7 @@ __all__ = [
     "AllocationMoments",
     "AllocationRemoved",
     "BitGenerator",
+    "CorrelatedStream",
     "GridSum",
     "NoisyThreshold",
     "Permit",
@@ -250,6 +251,30 @@ class WorstResponses:
 @final
 class Permit:
     def __new__(cls, arm: Callable[[], object], /) -> Self: ...
+
+@final
+class CorrelatedStream:
+    def __new__(
+        cls,
+        kind: Literal["banded", "rows", "buffered", "inverse"],
+        numbers: npt.NDArray[np.float64],
+        further: npt.NDArray[np.float64],
+        width: int,
+        totals: bool,
+        standard_deviation: float,
+        exponent: int,
+        length: int,
+        key: _Key,
+        widening: float = 0.0,
+        /,
+    ) -> Self: ...
+    @property
+    def is_own(self) -> bool: ...
+    @property
+    def step(self) -> int: ...
+    def add(self, array: npt.NDArray[np.floating[Any]], threads: int | None, /) -> None: ...
+    def add_to_integers(self, array: npt.NDArray[np.int64], shift: int, threads: int | None, /) -> None: ...
+    def skip(self, threads: int | None, /) -> None: ...
 
 @final
 class NoisyThreshold:

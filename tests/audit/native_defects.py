@@ -35,6 +35,7 @@ BINDING = (
     "axes that do not continue each other are read as one",
     "arrays are not held while they are added",
     "a threshold's noise serves a forked child as well",
+    "correlated noise serves a forked child as well",
     "a sum can be released by its process and by a forked child",
     "an unusable sum is released",
 )
@@ -304,7 +305,16 @@ NO_LAW: dict[str, str] = {
 
 _CONTENDERS = "candidates so close that digits decide, or so many, are too rarely drawn: tests widen margins for that"
 _GENERATOR = "words of a bit generator are no release: its own tests look at them"
+_STREAM = "audits draw releases by themselves: the steps of streams are compared with the definition, and their joint law tested"
+_HALVES = "sums so close to a half-integer that digits decide are too rarely drawn: a test chooses values next to them"
 UNSEEN: dict[str, str] = {
+    "correlated noise has the wrong sign": _STREAM,
+    "the first buffer of correlated noise is left out": _STREAM,
+    "all steps of correlated noise share a key": _STREAM,
+    "correlated noise serves a forked child as well": _STREAM,
+    "floats decide sums of correlated noise that they cannot know": _HALVES,
+    "sums in 128 bits are taken as they are": _HALVES,
+    "further digits of a normal variable are zeros": _HALVES,
     "a bit generator draws every buffer from one key": _GENERATOR,
     "a child of a bit generator draws on from zeros": _GENERATOR,
     "a list of contenders that is full keeps the first instead of the winner": _CONTENDERS,

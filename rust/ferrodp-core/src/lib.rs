@@ -10,6 +10,7 @@
 //! - [`fork`]: which process of a family of forks this is, without asking for its id; `wiped`: memory that no child inherits.
 //! - [`random`]: a keystream of AES-256 in counter mode, addressed by (stream, word), keyed afresh for every call.
 //! - [`sample`]: Gaussian and Laplace noise, rounded *exactly* to a grid.
+//! - [`correlated`]: noise that is correlated over the steps of a stream, rounded exactly.
 //! - [`discrete`]: discrete Gaussian and Laplace noise over the integers.
 //! - [`select`]: one of many candidates, with exactly the stated probabilities.
 //! - [`bernoulli`]: coins with probability `e^−γ`.
@@ -25,6 +26,7 @@ pub mod bernoulli;
 pub mod blocks;
 pub mod checksum;
 pub mod clip;
+pub mod correlated;
 pub mod discrete;
 mod dispatch;
 pub mod error;

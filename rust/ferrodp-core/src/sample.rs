@@ -43,6 +43,7 @@ mod fixed;
 mod lanes;
 mod single;
 mod small_sums;
+pub(crate) mod standard;
 mod sums;
 mod tables;
 mod types;

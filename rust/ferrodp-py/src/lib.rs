@@ -9,6 +9,7 @@ mod array;
 mod bernoulli;
 mod bit_generator;
 mod clip;
+mod correlated;
 mod discrete;
 mod error;
 mod fork;
@@ -48,6 +49,7 @@ mod _native {
         bernoulli::register(module)?;
         bit_generator::register(module)?;
         clip::register(module)?;
+        correlated::register(module)?;
         discrete::register(module)?;
         fork::register(module)?;
         noise::register(module)?;

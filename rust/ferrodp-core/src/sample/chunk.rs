@@ -308,14 +308,19 @@ impl<'a> Sampler<'a> {
 
     /// Returns `round(value/g + s·Z)` for the `Z` of sample `index`.
     pub(super) fn steps(&self, index: u64, value: &Integer) -> i128 {
+        let (negative, bits) = self.bits(index, self.first_word(index));
+        decide::settle_integer(self.noise, negative, &bits, value, -self.noise.granularity.exponent())
+    }
+
+    /// Returns the first word of sample `index`, alone.
+    pub(super) fn first_word(&self, index: u64) -> u64 {
         let bytes = self.word_bytes();
         let per_block = (BLOCK / bytes) as u64;
         let mut block = [0; BLOCK];
         self.keystream.fill(FIRST_WORDS, index / per_block, &mut block);
         let word = self.word(&block, (index % per_block) as usize);
         zeroize::Zeroize::zeroize(block.as_mut_slice());
-        let (negative, bits) = self.bits(index, word);
-        decide::settle_integer(self.noise, negative, &bits, value, -self.noise.granularity.exponent())
+        word
     }
 
     /// Returns the first word of the sample at `index` of a chunk.
@@ -327,7 +332,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// Returns the sign and the further bits of sample `index`, which begins with `word`.
-    fn bits(&self, index: u64, word: u64) -> (bool, Lazy<impl Fn(u64) -> [u64; 2]>) {
+    pub(super) fn bits(&self, index: u64, word: u64) -> (bool, Lazy<impl Fn(u64) -> [u64; 2]>) {
         let (negative, leading, width) = decide::split_word(self.noise, word);
         // mutant: extension-bits
         let extension = move |block: u64| self.keystream.words(1 + block, index);

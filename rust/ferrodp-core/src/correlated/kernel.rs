@@ -1,0 +1,253 @@
+//! A step for a chunk of values: loops over plain arrays, compiled for each instruction set, with the same bits on all.
+
+use core::marker::PhantomData;
+
+use super::system::System;
+use super::value::Value;
+use crate::dispatch::Kernel;
+
+/// Adding and subtracting this rounds a number below 2⁵¹ to the nearest integer.
+const ROUNDER: f64 = 6_755_399_441_055_744.0;
+
+/// What a chunk's numbers must not exceed, in units of the proposed variables.
+pub(super) struct Limits<'a> {
+    pub(super) variable: f64,
+    pub(super) noise: f64,
+    pub(super) total: f64,
+    pub(super) buffers: &'a [f64],
+}
+
+/// From a chunk's variables `Z` to its noise, in place.
+pub(super) struct Advance<'a> {
+    pub(super) system: &'a System,
+    pub(super) step: u64,
+    pub(super) limits: Limits<'a>,
+    /// Whether the last buffer is the running total, and the noise that.
+    pub(super) totals: bool,
+    pub(super) variables: &'a mut [f64],
+    /// One after the other, each as long as the chunk.
+    pub(super) buffers: &'a mut [f64],
+}
+
+/// Returns the largest size.
+#[inline(always)]
+fn largest(values: &[f64]) -> f64 {
+    let mut lanes = [0.0_f64; 16];
+    let (groups, rest) = values.as_chunks::<16>();
+    for group in groups {
+        for (lane, value) in lanes.iter_mut().zip(group) {
+            let size = value.abs();
+            *lane = if size > *lane { size } else { *lane };
+        }
+    }
+    rest.iter().chain(&lanes).fold(0.0, |most, value| if value.abs() > most { value.abs() } else { most })
+}
+
+/// `values += factor · others`, rounded twice.
+#[inline(always)]
+fn add_multiple(values: &mut [f64], factor: f64, others: &[f64]) {
+    for (value, other) in values.iter_mut().zip(others) {
+        *value += factor * other;
+    }
+}
+
+impl Kernel for Advance<'_> {
+    /// Whether all numbers were within their limits.
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> bool {
+        let Self { system, step, limits, totals, variables: noise, buffers } = self;
+        let len = noise.len();
+        let mut is_within = largest(noise) <= limits.variable;
+        match system {
+            System::Banded(_) | System::Rows { .. } => {
+                let row = system.row(step);
+                for (lag, coefficient) in (1_u64..).zip(&row[1..]) {
+                    if lag <= step {
+                        add_multiple(noise, -coefficient, &buffers[system.slot(step, lag) * len..][..len]);
+                    }
+                }
+                if row[0] != 1.0 {
+                    for noise in noise.iter_mut() {
+                        *noise /= row[0];
+                    }
+                }
+                if row.len() > 1 {
+                    buffers[system.slot(step, 0) * len..][..len].copy_from_slice(noise);
+                }
+            }
+            System::Buffered { decays, weights } => {
+                for (i, (weight, limit)) in weights.iter().zip(limits.buffers).enumerate() {
+                    let buffer = &buffers[i * len..][..len];
+                    is_within &= largest(buffer) <= *limit;
+                    // mutant: correlated-noise-of-a-buffer
+                    add_multiple(noise, -weight, buffer);
+                }
+                for (i, decay) in decays.iter().enumerate() {
+                    for (buffer, noise) in buffers[i * len..][..len].iter_mut().zip(&*noise) {
+                        *buffer = decay * *buffer + noise;
+                    }
+                }
+            }
+            // What the driver has summed is the noise.
+            System::Inverse(_) => {}
+        }
+        is_within &= largest(noise) <= limits.noise;
+        if totals {
+            let total = &mut buffers[system.num_buffers() * len..][..len];
+            for (total, noise) in total.iter_mut().zip(noise.iter_mut()) {
+                *total += *noise;
+                *noise = *total;
+            }
+            is_within &= largest(noise) <= limits.total;
+        }
+        is_within
+    }
+}
+
+/// `sums += coefficient · variables`: a term of a step that keeps no buffers.
+pub(super) struct Accumulate<'a> {
+    pub(super) coefficient: f64,
+    pub(super) variables: &'a [f64],
+    pub(super) limit: f64,
+    pub(super) sums: &'a mut [f64],
+}
+
+impl Kernel for Accumulate<'_> {
+    /// Whether all variables were within their limit.
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) -> bool {
+        add_multiple(self.sums, self.coefficient, self.variables);
+        largest(self.variables) <= self.limit
+    }
+}
+
+/// A kind of numbers that noise is added to, as whole numbers of steps and what is left of them.
+pub(super) trait Kind: Sync {
+    /// The numbers.
+    type Value: Copy + Send + Sync;
+    /// Their whole steps.
+    type Whole: Copy;
+    /// What a step of the grid is.
+    type Grid: Copy + Send + Sync;
+    /// Returns the nearest multiple, what is left of the value, in `(−1, 1)`, and whether both are right: exact, or as good as
+    /// 0 where a product underflows.
+    fn split(value: Self::Value, grid: Self::Grid) -> (Self::Whole, f64, bool);
+    /// Returns `whole + n`, in the values' unit.
+    fn join(whole: Self::Whole, n: f64, grid: Self::Grid) -> Self::Value;
+}
+
+/// A power of two and its reciprocal.
+#[derive(Clone, Copy)]
+pub(super) struct Width {
+    pub(super) width: f64,
+    pub(super) reciprocal: f64,
+}
+
+/// Floats.
+pub(super) struct Floats<T>(PhantomData<fn(T)>);
+
+impl<T: Value> Kind for Floats<T> {
+    type Value = T;
+    type Whole = f64;
+    type Grid = Width;
+
+    #[inline(always)]
+    fn split(value: T, grid: Width) -> (f64, f64, bool) {
+        let value = value.widen();
+        let value = if value.abs() <= f64::MAX { value } else { 0.0 };
+        let steps = value * grid.reciprocal;
+        // From 2⁵² steps on a float is a multiple; between, somebody else says.
+        let is_small = steps.abs() < 2_251_799_813_685_248.0;
+        let is_large = (steps.abs() >= 4_503_599_627_370_496.0) & (steps.abs() <= f64::MAX);
+        let whole = if is_small { (steps + ROUNDER) - ROUNDER } else { steps };
+        let left = if is_small { steps - whole } else { 0.0 };
+        (whole, left, is_small | is_large)
+    }
+
+    #[inline(always)]
+    fn join(whole: f64, n: f64, grid: Width) -> T {
+        T::narrow((whole + n) * grid.width + 0.0)
+    }
+}
+
+/// Integers; the grid is the binary logarithm of the integers in a step.
+pub(super) struct Integers;
+
+impl Kind for Integers {
+    type Value = i64;
+    type Whole = i64;
+    type Grid = u32;
+
+    #[inline(always)]
+    fn split(value: i64, grid: u32) -> (i64, f64, bool) {
+        // From below: half a step and more belong to what is left, whose sum with noise is rounded.
+        let whole = value >> grid;
+        let left = value - (whole << grid);
+        // Below 2⁴⁰, so the bits of 2⁵² + left hold it.
+        let float = f64::from_bits(left.cast_unsigned() | 4_503_599_627_370_496.0_f64.to_bits());
+        let scale = f64::from_bits(u64::from(1023 - grid) << 52);
+        (whole, (float - 4_503_599_627_370_496.0) * scale, true)
+    }
+
+    #[inline(always)]
+    fn join(whole: i64, n: f64, _: u32) -> i64 {
+        // |n| < 2⁵¹ where a sum is decided; there is no conversion of vectors before AVX-512.
+        let n = (n + ROUNDER).to_bits().wrapping_sub(ROUNDER.to_bits()).cast_signed();
+        whole.saturating_add(n)
+    }
+}
+
+/// Nothing: a step that nobody sees.
+pub(super) struct Nothing;
+
+impl Kind for Nothing {
+    type Value = ();
+    type Whole = ();
+    type Grid = ();
+
+    #[inline(always)]
+    fn split((): (), (): ()) -> ((), f64, bool) {
+        ((), 0.0, true)
+    }
+
+    #[inline(always)]
+    fn join((): (), _: f64, (): ()) {}
+}
+
+/// Adds noise to values where floats decide what the sum is rounded to.
+pub(super) struct Round<'a, K: Kind> {
+    pub(super) values: &'a mut [K::Value],
+    pub(super) noise: &'a [f64],
+    /// Grid steps in a unit of the noise.
+    pub(super) factor: f64,
+    /// A sum is decided if it is closer than this to an integer.
+    pub(super) limit: f64,
+    pub(super) grid: K::Grid,
+    /// One for what is left open.
+    pub(super) open: &'a mut [u8],
+}
+
+impl<K: Kind> Kernel for Round<'_, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const NATIVE: bool>(self) {
+        let Self { values, noise, factor, limit, grid, open } = self;
+        let len = values.len().min(noise.len()).min(open.len());
+        let (values, noise, open) = (&mut values[..len], &noise[..len], &mut open[..len]);
+        for i in 0..len {
+            let (whole, left, is_exact) = K::split(values[i], grid);
+            let y = left + factor * noise[i];
+            let n = (y + ROUNDER) - ROUNDER;
+            // Written so that what is not a number is open.
+            let is_decided = ((y - n).abs() < limit) & is_exact;
+            open[i] = u8::from(!is_decided);
+            let sum = K::join(whole, n, grid);
+            values[i] = if is_decided { sum } else { values[i] };
+        }
+    }
+}

@@ -1,0 +1,60 @@
+"""Defects of correlated noise and counters that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
+
+KILLERS = {
+    "correlated equations": "cargo test -p ferrodp-core --test correlated -- equations",
+    "correlated halves": "cargo test -p ferrodp-core --test correlated -- half_integers",
+    "normal digits": "cargo test -p ferrodp-core --lib -- sample::standard",
+    "correlated draws": "pytest tests/correlated/test_exact_draw.py -k 'child'",
+}
+
+MUTANTS = [
+    (
+        "correlated noise has the wrong sign",
+        "correlated-noise-of-a-buffer",
+        "-weight",
+        "*weight",
+        "correlated equations",
+    ),
+    (
+        "the first buffer of correlated noise is left out",
+        "correlated-noise-of-a-buffer",
+        "-weight",
+        "if i == 0 { 0.0 } else { -weight }",
+        "correlated equations",
+    ),
+    (
+        "all steps of correlated noise share a key",
+        "steps-share-a-key",
+        "isa, step, &mut bytes",
+        "isa, step.min(0), &mut bytes",
+        "correlated equations",
+    ),
+    (
+        "floats decide sums of correlated noise that they cannot know",
+        "margin-of-correlated-noise",
+        "* 1.001",
+        "* 0.0",
+        "correlated halves",
+    ),
+    (
+        "sums in 128 bits are taken as they are",
+        "short-sums-taken-as-they-are",
+        "low == high",
+        "low <= high",
+        "correlated halves",
+    ),
+    (
+        "further digits of a normal variable are zeros",
+        "further-digit-of-a-normal-variable",
+        "known + 1) { middle }",
+        "known + 1) { digits.shl(1) }",
+        "normal digits",
+    ),
+    (
+        "correlated noise serves a forked child as well",
+        "correlated-noise-serves-forked-child-as-well",
+        "self.generation == fork::generation()",
+        "self.generation <= fork::generation()",
+        "correlated draws",
+    ),
+]
