@@ -101,9 +101,9 @@ def test_the_joint_law_is_the_rounded_real_one(name, totals):
         law = np.diff(stats.norm.cdf(edges / math.sqrt(covariance[i, i])))
         counts = np.array([np.count_nonzero(found[i] == k) for k in range(-reach, reach + 1)])
         kept = law * draws > 20
-        assert stats.chisquare(
-            [*counts[kept], counts[~kept].sum() + 1e-9], [*(law[kept] * draws), law[~kept].sum() * draws + 1e-9]
-        ).pvalue > 1e-9
+        observed = [*counts[kept], counts[~kept].sum() + 1e-9]
+        expected = [*(law[kept] * draws), law[~kept].sum() * draws + 1e-9]
+        assert stats.chisquare(observed, expected).pvalue > 1e-9
         for j in range(i):
             pair = stats.multivariate_normal(cov=covariance[np.ix_([j, i], [j, i])])
             cumulative = np.array([[_below(pair, a, b, covariance, j, i) for b in edges] for a in edges])
