@@ -305,7 +305,9 @@ NO_LAW: dict[str, str] = {
 
 _CONTENDERS = "candidates so close that digits decide, or so many, are too rarely drawn: tests widen margins for that"
 _GENERATOR = "words of a bit generator are no release: its own tests look at them"
-_STREAM = "audits draw releases by themselves: the steps of streams are compared with the definition, and their joint law tested"
+_STREAM = (
+    "audits draw releases by themselves: steps of streams are compared with the definition, their joint law tested"
+)
 _HALVES = "sums so close to a half-integer that digits decide are too rarely drawn: a test chooses values next to them"
 UNSEEN: dict[str, str] = {
     "correlated noise has the wrong sign": _STREAM,

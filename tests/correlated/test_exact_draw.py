@@ -21,7 +21,7 @@ DECAYS, WEIGHTS = [0.98, 0.7, 0.2], [0.06, 0.2, 0.24]
 SYSTEMS = {
     "white": (("banded", [1.0], [], 0), correlated_noise.banded([1.0])),
     "root": (("banded", ROOT, [], 0), correlated_noise.banded(ROOT)),
-    "rows": (("rows", sum(ROWS, []), [], 3), correlated_noise.listed(ROWS)),
+    "rows": (("rows", [c for row in ROWS for c in row], [], 3), correlated_noise.listed(ROWS)),
     "buffers": (("buffered", DECAYS, WEIGHTS, 0), correlated_noise.buffered(DECAYS, WEIGHTS)),
     "inverse": (("inverse", [1.0, -0.5, -0.125], [], 0), None),
 }
@@ -84,8 +84,8 @@ def rounded_law(deviation, grid, reach):
 def test_the_joint_law_is_the_rounded_real_one(name, totals):
     """On a grid so coarse that outputs are a few integers; each test has a rate of false alarms of 1e-9.
 
-    Marginal laws by chi-square, and all pairs of steps by the chi-square of their joint law, whose cells come from the bivariate
-    normal distribution.
+    Marginal laws by chi-square, and all pairs of steps by the chi-square of their joint law, whose cells come from the
+    bivariate normal distribution.
     """
     steps, draws, deviation, reach = 6, 200_000, 1.0, 2
     stream = opened(name, totals=totals, deviation=deviation, exponent=1, length=draws, key=bytes(31) + b"\x07")
@@ -128,7 +128,7 @@ def _below(pair, a, b, covariance, j, i):
 
 
 def test_second_moments_of_sixty_four_steps_are_those_of_the_matrix():
-    """All 2080 covariances at once, on a grid of 4 standard deviations' eighth; with 6 standard errors the rate is 1e-5."""
+    """All 2080 covariances at once, on a grid of half a standard deviation; with 6 standard errors the rate is 1e-5."""
     steps, draws = 64, 60_000
     stream = opened("buffers", totals=False, deviation=1.0, exponent=-1, length=draws)
     found = np.zeros((steps, draws))
@@ -151,7 +151,8 @@ def test_a_stream_is_refused_in_a_child(make):
     told = forked.answer(make, lambda: stream.add(np.zeros(3), None))
 
     assert stream.is_own
-    assert told.startswith("FerroError") and "forked child" in told
+    assert told.startswith("FerroError")
+    assert "forked child" in told
 
 
 def test_what_a_stream_cannot_have_is_refused():

@@ -1,4 +1,4 @@
-"""Defects of correlated noise and counters that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
+"""Defects of correlated noise and of counters that must not pass, as fields of `mutants.Mutant`, and their killers."""
 
 KILLERS = {
     "correlated equations": "cargo test -p ferrodp-core --test correlated -- equations",

@@ -1,9 +1,9 @@
 """Correlated noise, rounded: the definition, evaluated with as many digits as it takes.
 
-Step t adds σ·w_t with w = C⁻¹Z, or for totals σ·(w₀ + … + w_t); the released integer is round((v + σ·w)/g). C is given by its rows:
-`row(t)` holds C[t, t], C[t, t−1], … as exact fractions. Z_t of value i is sample i under the key of step t, which is call t
-of a source seeded with the stream's key. Digits of a Z come from the comparisons of `rounded_noise`: ⌊2ᵇ·Z + ½⌋ is that noise on
-another grid. All the rest is arithmetic of fractions.
+Step t adds σ·w_t with w = C⁻¹Z, or for totals σ·(w₀ + … + w_t); the released integer is round((v + σ·w)/g). C is given
+by its rows: `row(t)` holds C[t, t], C[t, t−1], … as fractions. Z_t of value i is sample i under the key of step t,
+which is call t of a source seeded with the stream's key. Digits of a Z come from the comparisons of `rounded_noise`:
+⌊2ᵇ·Z + ½⌋ is that noise on another grid. All the rest is arithmetic of fractions.
 """
 
 from __future__ import annotations
