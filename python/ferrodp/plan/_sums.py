@@ -80,6 +80,35 @@ class StepSum(abc.ABC):
     ) -> Flat:
         """Return the noised sum, flat, perhaps in `out`; paid for with `ticket` if given, else by calling `pay`."""
 
+    def release_bounded(
+        self,
+        total: npt.NDArray[np.float64],
+        multiplier: float,
+        *,
+        count: int,
+        within: int,
+        source: NoiseSource,
+        pay: Pay,
+    ) -> None:
+        """Add noise in place to a sum whose neighbors are `clip_norm` apart at most; `within` of `count` are short."""
+        pay()
+        self._noise(total, multiplier, source)
+
+    def _noise(self, total: npt.NDArray[np.float64], multiplier: float, source: NoiseSource) -> None:
+        """Add Gaussian noise to a sum of floats in place, and to the coordinates of canaries."""
+        mechanism = GaussianMechanism(
+            # The same noise, in units of what neighbors are apart.
+            noise_multiplier=multiplier / self.distance,
+            l2_sensitivity=self.distance * self.clip_norm,
+        )
+        if self.signs is None:
+            mechanism.release(total, out=total, source=source)
+            return
+        values = np.concatenate([total, self.signs * self.clip_norm])
+        mechanism.release(values, out=values, source=source)
+        total[...] = values[: total.size]
+        self.marks = values[total.size :] / self.clip_norm
+
     def share_within(self, expected: float) -> float | None:
         """Return the noised share of `expected` vectors that were within the norm; None if they were not counted."""
         return None
@@ -266,7 +295,30 @@ class _AdaptiveSum(StepSum):
         out: Flat | None = None,
     ) -> Flat:
         parts = self._clipping.split(multiplier)
-        within, total = self._total.within_bound, self._total.count
+        count = self._count(multiplier, self._total.count, self._total.within_bound)
+        pay()
+        released = self._released(self._total, parts.sum_noise_multiplier, divisor, source, out=out)
+        self._noised_count = count(source)
+        return released
+
+    def release_bounded(
+        self,
+        total: npt.NDArray[np.float64],
+        multiplier: float,
+        *,
+        count: int,
+        within: int,
+        source: NoiseSource,
+        pay: Pay,
+    ) -> None:
+        parts = self._clipping.split(multiplier)
+        noised = self._count(multiplier, count, within)
+        pay()
+        self._noise(total, parts.sum_noise_multiplier, source)
+        self._noised_count = noised(source)
+
+    def _count(self, multiplier: float, total: int, within: int) -> Callable[[NoiseSource], float]:
+        """Return what releases the count of vectors within the norm; refuses before anything is paid."""
         # mutant: count-of-norms-without-its-half
         halves = within - total / 2.0
         # mutant: null-unit-counts-as-within
@@ -275,13 +327,10 @@ class _AdaptiveSum(StepSum):
         apart = 1.0 if self._null_units else 0.5
         mechanism = GaussianMechanism(
             # The same noise, in units of what neighbors are apart.
-            noise_multiplier=parts.count_noise_multiplier / self.distance,
+            noise_multiplier=self._clipping.split(multiplier).count_noise_multiplier / self.distance,
             l2_sensitivity=apart * self.distance,
         )
-        pay()
-        released = self._released(self._total, parts.sum_noise_multiplier, divisor, source, out=out)
-        self._noised_count = float(mechanism.release(counted, source=source))
-        return released
+        return lambda source: float(mechanism.release(counted, source=source))
 
     def share_within(self, expected: float) -> float | None:
         if self._noised_count is None:

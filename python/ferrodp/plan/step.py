@@ -342,10 +342,10 @@ class PlanStep(Generic[Tree]):
         if self._over:
             raise FerroError(f"step {self._number} was released, or its run has ended; go on with the next one")
 
-    def _check_count(self) -> None:
+    def _check_count(self, added: int | None = None) -> None:
         """Refuse a batch that is not the one that was drawn. No message tells how many there were."""
         drawn = self._indices if self._groups is None else self._groups
-        count = self._sum.count + self._missing
+        count = (self._sum.count if added is None else added) + self._missing
         if drawn is None:
             sampling = self._plan.sampling
             # mutant: batch-larger-than-the-plan-says
@@ -386,3 +386,31 @@ def release_flat(
             )
         finally:
             step._finish(ticket)
+
+
+def release_bounded(
+    step: PlanStep[Any],
+    total: npt.NDArray[np.float64],
+    *,
+    count: int,
+    within: int,
+    denominator: Real | None = None,
+) -> float:
+    """Add the noise of a step to a sum of floats, in place, end the step, and return what the sum is to be divided by.
+
+    For frameworks that prove how far neighboring sums of theirs can be apart, float errors included: that must be
+    `PlanStep.clip_norm` at most. All coordinates are in the order of the template.
+    """
+    with step._lock:
+        step._check_open()
+        if step._sum.count:
+            raise InvalidParameter("vectors were added to the step, and its sum is formed elsewhere")
+        step._check_count(count)
+        divisor = step._divisor(denominator)
+        try:
+            step._sum.release_bounded(
+                total, step.noise_multiplier, count=count, within=within, source=step._source, pay=step._pay
+            )
+        finally:
+            step._finish(None)
+    return divisor

@@ -1,5 +1,6 @@
 """Private training of PyTorch modules by a plan, with any of PyTorch's optimizers.
 
+The loop that is there, made private        `make_private`, `PrivateLoader`, `PrivateTraining`
 Training by a plan                          `start`, `TorchRun`, `TorchStep`
 Per-example gradients by themselves         `per_example_gradients`
 Batches of a plan for other loops           `PlanLoader`
@@ -12,8 +13,19 @@ from ferrodp import _public
 from ferrodp.integrations.torch.gradients import per_example_gradients
 from ferrodp.integrations.torch.loader import PlanLoader
 from ferrodp.integrations.torch.monitor import PrivacyMonitor
+from ferrodp.integrations.torch.private import PrivateLoader, PrivateTraining, make_private
 from ferrodp.integrations.torch.run import TorchRun, TorchStep, start
 
-__all__ = ["PlanLoader", "PrivacyMonitor", "TorchRun", "TorchStep", "per_example_gradients", "start"]
+__all__ = [
+    "PlanLoader",
+    "PrivacyMonitor",
+    "PrivateLoader",
+    "PrivateTraining",
+    "TorchRun",
+    "TorchStep",
+    "make_private",
+    "per_example_gradients",
+    "start",
+]
 
 _public.install_in(__name__)
